@@ -1,0 +1,11 @@
+// Which build this program is: launcher and agents must be of the same one.
+#pragma once
+
+#include <string_view>
+
+namespace muster::base {
+
+// 16 hex digits over the sources that were compiled; the same for all programs of a build tree.
+std::string_view build_id();
+
+}  // namespace muster::base

@@ -1,0 +1,30 @@
+// Environment as data: an ordered list of NAME=VALUE, as execve takes it. Values may hold any byte but NUL.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace muster::base {
+
+class Environment {
+ public:
+  // The calling process's own; read it before threads start.
+  static Environment current();
+
+  std::optional<std::string_view> get(std::string_view name) const;  // the view lives until the next set/unset
+  void set(std::string_view name, std::string_view value);           // replaces
+  void unset(std::string_view name);
+  const std::vector<std::pair<std::string, std::string>>& entries() const { return entries_; }
+  std::vector<std::string> to_strings() const;  // NAME=VALUE, in order
+
+ private:
+  std::vector<std::pair<std::string, std::string>> entries_;
+};
+
+// getenv as an optional; an empty value counts as set.
+std::optional<std::string> env_var(const char* name);
+
+}  // namespace muster::base

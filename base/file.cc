@@ -1,0 +1,75 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/env.h"
+#include "base/ids.h"
+#include "base/unique_fd.h"
+
+namespace muster::base {
+
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return errno_error(errno, fmt::format("open {}", path));
+  std::string content;
+  struct stat about {};
+  if (::fstat(fd.get(), &about) == 0 && S_ISREG(about.st_mode)) {  // /proc says 0, and is read to its end all the same
+    content.reserve(std::min(static_cast<std::size_t>(about.st_size), limit) + 1);
+  }
+  char buffer[16384];
+  while (true) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return errno_error(errno, fmt::format("read {}", path));
+    }
+    if (n == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(n));
+    if (content.size() > limit) {
+      return error(Code::kResourceExhausted, "{} is larger than the {} bytes that are read of such a file", path,
+                   limit);
+    }
+  }
+}
+
+Status write_file_atomically(const std::string& path, std::string_view content, unsigned mode) {
+  const std::string temporary = fmt::format("{}.{}", path, random_hex(6));
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd.valid()) return errno_error(errno, fmt::format("create {}", temporary));
+  Status status = write_all_blocking(fd.get(), content.data(), content.size()).with_context(temporary);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = errno_error(errno, fmt::format("rename {} to {}", temporary, path));
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
+}
+
+Status make_private_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, fmt::format("create {}", path));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) return errno_error(errno, fmt::format("open the directory {}", path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", path));
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
+    return error(Code::kPermissionDenied,
+                 "{} belongs to uid {} with mode {:o}, but must be ours with mode 0700: remove it", path, info.st_uid,
+                 info.st_mode & 07777);
+  }
+  return ok_status();
+}
+
+Result<std::string> home_directory() {
+  const auto home = env_var("HOME");
+  if (!home || home->empty() || home->front() != '/') {
+    return error(Code::kFailedPrecondition, "HOME is not set to an absolute path");
+  }
+  return *home;
+}
+
+}  // namespace muster::base

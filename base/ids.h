@@ -1,0 +1,31 @@
+// Names of jobs: 8 characters [a-z2-7], random, never only digits (so that no shell or parser takes one for a number).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace muster::base {
+
+class JobId {
+ public:
+  // From the kernel's random source.
+  static JobId random();
+  // INVALID_ARGUMENT unless `text` is a whole, well-formed id.
+  static Result<JobId> parse(std::string_view text);
+
+  const std::string& str() const { return text_; }
+  auto operator<=>(const JobId&) const = default;
+
+ private:
+  explicit JobId(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+};
+
+// `bytes` bytes of the kernel's random source in lower-case hex: tokens, nonces.
+std::string random_hex(std::size_t bytes);
+
+}  // namespace muster::base

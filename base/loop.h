@@ -1,0 +1,64 @@
+// The one thread that owns a process's mutable state: a thin class over asio's io_context.
+//
+// Everything but post() and stop() is called on the loop thread; other threads post a closure and leave. Handlers must
+// not throw and must not block. Destroying the loop destroys pending handlers without running them.
+//
+//   Loop loop;
+//   Timer timer = loop.after(5s, [&] { give_up(); });   // cancelled when `timer` dies
+//   loop.run();                                          // until stop()
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/clock.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace muster::base {
+
+// Cancels its callback when destroyed or reassigned; an empty one is inert.
+class Timer {
+ public:
+  Timer() = default;
+  explicit Timer(std::shared_ptr<void> state) : state_(std::move(state)) {}
+  void cancel() { state_.reset(); }
+  bool armed() const { return state_ != nullptr; }
+
+ private:
+  std::shared_ptr<void> state_;
+};
+
+class Loop {
+ public:
+  using Task = std::function<void()>;
+
+  Loop();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void run();            // the calling thread becomes the loop thread until stop()
+  void stop();           // any thread
+  void post(Task task);  // any thread
+  bool inside() const;   // on the loop thread (or before run())
+  void assert_inside() const;
+
+  Timer after(Duration delay, Task task);
+  Timer every(Duration period, Task task);  // first after one period
+  // Calls `task` each time `fd` is readable, until the Timer-like handle dies. The fd stays the caller's and must
+  // outlive the handle.
+  Timer on_readable(int fd, Task task);
+
+  boost::asio::io_context& context() { return *context_; }
+
+ private:
+  std::unique_ptr<boost::asio::io_context> context_;
+  std::thread::id thread_;
+};
+
+}  // namespace muster::base

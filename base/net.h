@@ -1,0 +1,69 @@
+// Numeric socket addresses and what this host's interfaces are. No name look-ups here: those can block and live in
+// launcherd/hosts.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::base {
+
+// An IPv4 or IPv6 literal, kept in its canonical text form; IPv4-mapped IPv6 becomes IPv4. A scope ("fe80::1%eth0") is
+// kept.
+class IpAddress {
+ public:
+  static Result<IpAddress> parse(std::string_view text);
+  static Result<IpAddress> from_sockaddr(const sockaddr* address);
+
+  const std::string& str() const { return text_; }
+  bool is_v6() const { return text_.find(':') != std::string::npos; }
+  bool is_loopback() const;
+  bool is_link_local() const;
+  auto operator<=>(const IpAddress&) const = default;
+
+ private:
+  explicit IpAddress(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+};
+
+// "1.2.3.4:80" or "[::1]:80".
+std::string format_endpoint(const IpAddress& address, std::uint16_t port);
+
+struct SockAddr {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+SockAddr make_sockaddr(const IpAddress& address, std::uint16_t port);
+
+struct InterfaceAddress {
+  std::string interface;
+  IpAddress address;
+};
+
+// Addresses of interfaces that are up, loopback last; link-local ones are left out.
+Result<std::vector<InterfaceAddress>> interface_addresses();
+
+// The local address that the kernel would use towards `peer` (a route look-up by an unconnected UDP socket; nothing is
+// sent).
+Result<IpAddress> route_source(const IpAddress& peer);
+
+// The interface that holds `address`, or NOT_FOUND.
+Result<std::string> interface_of(const IpAddress& address);
+
+Result<IpAddress> local_address(int socket_fd);
+Result<IpAddress> peer_address(int socket_fd);
+Result<std::uint16_t> local_port(int socket_fd);
+
+// Non-blocking, close-on-exec, TCP_NODELAY; dual-stack on [::] or IPv4 only where the host has no IPv6. Port 0 picks
+// one.
+Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
+
+}  // namespace muster::base

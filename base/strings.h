@@ -1,0 +1,29 @@
+// Small text functions that more than one room needs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::base {
+
+std::vector<std::string_view> split(std::string_view text, char separator);  // "a,,b" -> a, "", b; "" -> ""
+std::string join(std::span<const std::string> parts, std::string_view separator);
+std::string_view trim(std::string_view text);  // ASCII blanks at both ends
+bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes);
+
+// A whole decimal number without sign or blanks, at most `max`; nullopt otherwise.
+std::optional<long> parse_decimal(std::string_view text, long max);
+
+// In single quotes where a POSIX shell would touch it: the word comes out of `sh -c` unchanged.
+std::string shell_quote(std::string_view word);
+
+// The word of `words` with the smallest edit distance to `word`, if that is at most a third of its length (rounded up).
+std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> words);
+
+// Bytes that a terminal would act on (control characters) become \xNN: text of hosts and programs in our own messages.
+std::string printable(std::string_view text);
+
+}  // namespace muster::base

@@ -1,0 +1,133 @@
+// TLS 1.3 between our own processes: a certificate authority in memory, contexts that demand and verify the peer's
+// certificate, and a stream that one poll/epoll thread can drive.
+//
+// Both ends hold a certificate of the same private authority; names of hosts play no part, the caller compares
+// peer_names() with whom it expects. Certificates run from now - 2 days (clock skew) to now + 30 days. Private keys are
+// in memory only; nothing here writes a file.
+// Threads: CertificateAuthority and TlsContext are read-only after creation and may be shared; a TlsStream belongs to
+// one thread at a time, which must have SIGPIPE blocked or ignored. After an error a stream is dead: destroy it.
+//
+//   MUSTER_ASSIGN_OR_RETURN(auto ca, CertificateAuthority::create());
+//   MUSTER_ASSIGN_OR_RETURN(auto identity, ca.issue("agent", {"URI:muster://abcdefgh/agent/0"}));
+//   MUSTER_ASSIGN_OR_RETURN(auto context, TlsContext::client(ca.ca_pem(), identity));
+//   TlsStream stream(context, std::move(connected_fd));
+//   MUSTER_RETURN_IF_ERROR(stream.handshake_blocking(deadline, cancel_fd));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+struct x509_st;
+struct evp_pkey_st;
+
+namespace muster::base {
+
+struct TlsIdentity {
+  std::string cert_pem;
+  std::string key_pem;
+};
+
+class CertificateAuthority {
+ public:
+  static Result<CertificateAuthority> create();  // ECDSA P-256, self-signed
+
+  // A leaf for client and server use. `alternative_names`: "URI:muster://…", "DNS:launcherd", "IP:10.0.0.1"; others are
+  // INVALID_ARGUMENT.
+  Result<TlsIdentity> issue(const std::string& common_name, const std::vector<std::string>& alternative_names) const;
+
+  const std::string& ca_pem() const { return pem_; }
+
+ private:
+  CertificateAuthority(std::shared_ptr<x509_st> certificate, std::shared_ptr<evp_pkey_st> key, std::string pem);
+
+  std::shared_ptr<x509_st> certificate_;
+  std::shared_ptr<evp_pkey_st> key_;
+  std::string pem_;
+};
+
+// A cheap handle; copies share one SSL_CTX.
+class TlsContext {
+ public:
+  static Result<TlsContext> server(const std::string& ca_pem, const TlsIdentity& identity);
+  static Result<TlsContext> client(const std::string& ca_pem, const TlsIdentity& identity);
+
+  bool is_server() const { return is_server_; }
+
+ private:
+  friend class TlsStream;
+  TlsContext(std::shared_ptr<ssl_ctx_st> context, bool is_server);
+  static Result<TlsContext> make(const std::string& ca_pem, const TlsIdentity& identity, bool is_server);
+
+  std::shared_ptr<ssl_ctx_st> context_;
+  bool is_server_ = false;
+};
+
+// What a non-blocking step came to. kWantRead/kWantWrite: nothing was moved; call again when the fd is so.
+enum class TlsProgress { kDone, kWantRead, kWantWrite, kEof };
+
+struct TlsTransfer {
+  TlsProgress progress = TlsProgress::kDone;
+  std::size_t bytes = 0;  // > 0 exactly when progress is kDone
+};
+
+// TCP_NODELAY, and keep-alive that notices within 15 s that the peer of an idle connection is gone. Does nothing to
+// what is not TCP.
+void tune_output_socket(int fd);
+
+class TlsStream {
+ public:
+  // Takes a connected stream socket (TCP or socketpair) and makes it non-blocking.
+  TlsStream(const TlsContext& context, UniqueFd fd);
+  ~TlsStream();
+  TlsStream(TlsStream&&) noexcept;
+  TlsStream& operator=(TlsStream&&) noexcept;
+
+  // kDone: the peer's certificate is verified. On the client this is NOT yet authentication: under TLS 1.3 a server
+  // that refuses the client's certificate says so only afterwards, as an error of the first read().
+  Result<TlsProgress> handshake_step();
+
+  // Steps until done, `deadline` (DEADLINE_EXCEEDED), or until `cancel_fd` (-1: none) is readable (CANCELLED).
+  Status handshake_blocking(MonotonicTime deadline, int cancel_fd);
+
+  // read: kEof is the peer's close_notify; a connection cut without one is UNAVAILABLE. Bytes may be buffered inside
+  // after the fd went quiet: always read until kWantRead. write: after kWantWrite repeat with the same first bytes (the
+  // buffer may have moved or grown).
+  Result<TlsTransfer> read(void* data, std::size_t size);
+  Result<TlsTransfer> write(const void* data, std::size_t size);
+
+  // read()/write() in a loop with poll(2), for the few small messages around a handshake. Returns whole or not at all.
+  Status write_all_blocking(const void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
+  Status read_exactly_blocking(void* data, std::size_t size, MonotonicTime deadline, int cancel_fd);
+
+  // Sends close_notify if the socket takes it now; never blocks.
+  void close_notify();
+
+  // Subject alternative names of the verified peer as "URI:…", "DNS:…"; empty before the handshake is done.
+  std::vector<std::string> peer_names() const;
+  // The first URI among them without its "URI:", or empty.
+  std::string peer_uri() const;
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  Result<TlsTransfer> outcome(int result, const char* what);
+  Status wait(TlsProgress progress, MonotonicTime deadline, int cancel_fd, const char* what);
+
+  UniqueFd fd_;
+  std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
+  bool is_server_ = false;
+  bool is_established_ = false;
+  bool is_dead_ = false;
+  std::uint64_t written_ = 0;  // since the last key update
+};
+
+}  // namespace muster::base

@@ -1,0 +1,46 @@
+// Sole owner of a file descriptor; closes it once, on destruction. A plain move-only value.
+#pragma once
+
+#include <utility>
+
+#include "base/status.h"
+
+namespace muster::base {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { reset(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+struct FdPair {
+  UniqueFd first;   // of a pipe: the read end
+  UniqueFd second;  // of a pipe: the write end
+};
+
+// All close-on-exec. `type` as in socketpair(2): SOCK_STREAM, SOCK_SEQPACKET, with SOCK_NONBLOCK if wanted.
+Result<FdPair> make_pipe(int flags = 0);
+Result<FdPair> make_socketpair(int type);
+Status set_nonblocking(int fd, bool on);
+
+// Loops over short counts and EINTR; the fd must be blocking. read_exactly returns false at a clean EOF before byte 0.
+Status write_all_blocking(int fd, const void* data, std::size_t size);
+Result<bool> read_exactly_blocking(int fd, void* data, std::size_t size);
+
+}  // namespace muster::base
