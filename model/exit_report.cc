@@ -1,0 +1,142 @@
+#include "model/exit_report.h"
+
+#include <string.h>  // NOLINT(modernize-deprecated-headers): sigdescr_np is not in <cstring>'s std
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace muster::model {
+namespace {
+
+// A rank that crashes takes its peers' connections with it: their error exits may be reaped a little before the crash,
+// whose core is written first.
+constexpr std::chrono::milliseconds kSignalPrecedence{50};
+
+bool is_candidate(const RankEnd& end) {
+  return end.failed() && end.kind != EndKind::kStopped;
+}
+
+bool is_before(const RankEnd& a, const RankEnd& b) {
+  return std::pair(a.at, a.rank) < std::pair(b.at, b.rank);
+}
+
+std::string describe_signal(int signal) {
+  const char* name = ::sigdescr_np(signal);  // unlike strsignal: no locale, no shared buffer
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} ({})", signal, name);
+}
+
+// "ended with exit code 1", as the end of a sentence that begins with ranks.
+std::string predicate(const RankEnd& end) {
+  switch (end.kind) {
+    case EndKind::kStartFailed:
+      return end.detail.empty() ? "did not start" : "did not start: " + end.detail;
+    case EndKind::kHostLost:
+      return fmt::format("lost with host {}", end.host);
+    case EndKind::kExited:
+    case EndKind::kSignalled:
+      break;
+    case EndKind::kStopped:
+      if (!end.detail.empty()) return describe(end);
+      break;
+  }
+  return end.out_of_memory ? describe(end) : "ended with " + describe(end);
+}
+
+}  // namespace
+
+int RankEnd::status() const {
+  switch (kind) {
+    case EndKind::kExited:
+    case EndKind::kStartFailed:
+      return exit_code;
+    case EndKind::kSignalled:
+      return 128 + signal;
+    case EndKind::kStopped:
+      return signal != 0 ? 128 + signal : exit_code;
+    case EndKind::kHostLost:
+      break;
+  }
+  return 125;
+}
+
+bool RankEnd::failed() const {
+  return kind != EndKind::kExited || exit_code != 0;
+}
+
+int root_cause(const std::vector<RankEnd>& ends) {
+  int first = -1;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!is_candidate(ends[i])) continue;
+    if (first < 0 || is_before(ends[i], ends[static_cast<std::size_t>(first)])) first = static_cast<int>(i);
+  }
+  if (first < 0 || ends[static_cast<std::size_t>(first)].kind == EndKind::kSignalled) return first;
+  const base::MonotonicTime until = ends[static_cast<std::size_t>(first)].at + kSignalPrecedence;
+  int signalled = -1;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].kind != EndKind::kSignalled || ends[i].at > until) continue;
+    if (signalled < 0 || is_before(ends[i], ends[static_cast<std::size_t>(signalled)])) signalled = static_cast<int>(i);
+  }
+  // Only an exit code yields to a signal: a program that did not start, or a lost host, explains the signals after it.
+  const bool yields = ends[static_cast<std::size_t>(first)].kind == EndKind::kExited;
+  return yields && signalled >= 0 ? signalled : first;
+}
+
+std::string describe(const RankEnd& end) {
+  switch (end.kind) {
+    case EndKind::kExited:
+      return end.out_of_memory
+                 ? fmt::format("out of memory: exit code {} after the kernel killed a process of it", end.exit_code)
+                 : fmt::format("exit code {}", end.exit_code);
+    case EndKind::kSignalled:
+      return end.out_of_memory ? fmt::format("out of memory: killed by the kernel, {}", describe_signal(end.signal))
+                               : describe_signal(end.signal);
+    case EndKind::kStartFailed:
+      return end.detail.empty() ? fmt::format("did not start (exit code {})", end.exit_code)
+                                : fmt::format("did not start: {}", end.detail);
+    case EndKind::kStopped:
+      if (!end.detail.empty()) return "did not start: " + end.detail;
+      return end.signal != 0 ? fmt::format("{} after the stop", describe_signal(end.signal))
+                             : fmt::format("exit code {} after the stop", end.exit_code);
+    case EndKind::kHostLost:
+      break;
+  }
+  return end.detail.empty() ? fmt::format("host {} was lost", end.host)
+                            : fmt::format("host {} was lost: {}", end.host, end.detail);
+}
+
+std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;  // what happened, to whom
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (static_cast<int>(i) == root || !ends[i].failed()) continue;
+    const std::string what = predicate(ends[i]);
+    const auto found = std::ranges::find(groups, what, [](const auto& group) { return group.first; });
+    auto& group = found == groups.end() ? groups.emplace_back(what, std::vector<int>()) : *found;
+    group.second.push_back(ends[i].rank);
+  }
+  for (auto& group : groups) std::ranges::sort(group.second);
+  std::ranges::sort(groups, {}, [](const auto& group) { return group.second.front(); });
+  std::string line;
+  for (const auto& [what, ranks] : groups) {
+    line += fmt::format("{}{} {} {}", line.empty() ? "" : "; ", ranks.size() == 1 ? "rank" : "ranks",
+                        format_rank_list(ranks), what);
+  }
+  return line;
+}
+
+std::string format_rank_list(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace muster::model

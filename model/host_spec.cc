@@ -1,0 +1,332 @@
+#include "model/host_spec.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/net.h"
+#include "base/strings.h"
+
+namespace muster::model {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using base::Status;
+
+// RFC 1123 gives a host name 253 characters; user names get the same bound.
+constexpr std::size_t kMaxNameLength = 253;
+constexpr int kMaxPort = 65535;
+
+bool is_name_start(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxNameLength && is_name_start(text.front()) &&
+         std::ranges::all_of(text, [](char c) { return is_name_start(c) || c == '.' || c == '-'; });
+}
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+// What an error says of a piece of the user's text: visible, and never a page of it.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 60;
+  return text.size() <= kShown ? fmt::format("'{}'", base::printable(text))
+                               : fmt::format("'{}…'", base::printable(text.substr(0, kShown)));
+}
+
+// A piece of the input and where it began, so that messages can name the column.
+struct Piece {
+  std::string_view text;
+  std::size_t column = 1;  // of the first byte, from 1
+
+  Piece sub(std::size_t from, std::size_t count = std::string_view::npos) const {
+    return {text.substr(from, count), column + from};
+  }
+};
+
+class HostListParser {
+ public:
+  // `names_column`: whether errors say "where:column" (files) or only where (-H).
+  HostListParser(std::string_view where, bool names_column) : where_(where), names_column_(names_column) {}
+
+  Result<std::vector<HostSpec>> parse(Piece list) const {
+    std::vector<HostSpec> hosts;
+    std::size_t begin = 0;
+    bool in_brackets = false;
+    for (std::size_t i = 0; i <= list.text.size(); ++i) {
+      const char c = i < list.text.size() ? list.text[i] : ',';
+      if (c == '[') in_brackets = true;
+      if (c == ']') in_brackets = false;
+      if (c != ',' || (in_brackets && i < list.text.size())) continue;
+      MUSTER_RETURN_IF_ERROR(parse_item(trimmed(list.sub(begin, i - begin)), hosts));
+      begin = i + 1;
+    }
+    return hosts;
+  }
+
+  Status fail(const Piece& at, std::string_view problem) const {
+    const std::string place = names_column_ ? fmt::format("{}:{}", where_, at.column) : std::string(where_);
+    return {Code::kInvalidArgument, fmt::format("{}: {}", place, problem)};
+  }
+
+  static Piece trimmed(const Piece& piece) {
+    const std::string_view text = base::trim(piece.text);
+    return text.empty() ? Piece{{}, piece.column}
+                        : Piece{text, piece.column + static_cast<std::size_t>(text.data() - piece.text.data())};
+  }
+
+  Result<int> number(const Piece& at, std::string_view what, int min, int max) const {
+    const auto value = base::parse_decimal(at.text, max);
+    if (!value || *value < min) {
+      return fail(at, fmt::format("{} must be a number from {} to {}, not {}", what, min, max, quoted(at.text)));
+    }
+    return static_cast<int>(*value);
+  }
+
+  Result<std::string> user_name(const Piece& at) const {
+    if (!is_name(at.text)) {
+      return fail(at, fmt::format("{} is not a user name: letters, digits, '_', '.', '-' are allowed, not '-' or '.' "
+                                  "first",
+                                  quoted(at.text)));
+    }
+    return std::string(at.text);
+  }
+
+ private:
+  Status parse_item(Piece item, std::vector<HostSpec>& hosts) const {
+    if (item.text.empty()) return fail(item, "a host name is missing: items are name[:slots], separated by commas");
+    const Piece whole = item;
+    HostSpec spec;
+    if (const auto at = item.text.rfind('@'); at != std::string_view::npos) {
+      MUSTER_ASSIGN_OR_RETURN(spec.user, user_name(item.sub(0, at)));
+      item = item.sub(at + 1);
+    }
+    const auto close = item.text.find(']');
+    const bool is_address =
+        item.text.starts_with('[') && item.text.substr(0, close).find(':') != std::string_view::npos;
+    std::size_t name_end = std::min(item.text.find(':'), item.text.size());
+    if (is_address) name_end = close == std::string_view::npos ? item.text.size() : close + 1;
+    if (name_end < item.text.size()) {
+      const Piece tail = item.sub(name_end);
+      if (!is_address && tail.text.substr(1).find(':') != std::string_view::npos) {
+        return fail(item, fmt::format("{} has more than one ':': write name:slots, and IPv6 addresses in brackets, "
+                                      "[fe80::1]:slots",
+                                      quoted(item.text)));
+      }
+      if (!tail.text.starts_with(':')) {
+        return fail(tail, fmt::format("{} after an address: only :slots may follow", quoted(tail.text)));
+      }
+      MUSTER_ASSIGN_OR_RETURN(spec.slots, number(tail.sub(1), "the number of slots", 1, kMaxSlotsPerHost));
+    }
+    const Piece name = item.sub(0, name_end);
+    return is_address ? add_address(name, spec, hosts) : add_names(name, whole, spec, hosts);
+  }
+
+  // `name` is "[…]".
+  Status add_address(const Piece& name, HostSpec spec, std::vector<HostSpec>& hosts) const {
+    const std::string_view bare = name.text.substr(1, name.text.size() - (name.text.ends_with(']') ? 2 : 1));
+    const auto percent = bare.find('%');
+    const bool scope_ok = percent == std::string_view::npos || is_name(bare.substr(percent + 1));
+    if (!name.text.ends_with(']') || !scope_ok || !base::IpAddress::parse(bare).ok()) {
+      return fail(name, fmt::format("{} is not an IPv6 address in brackets", quoted(name.text)));
+    }
+    spec.name = bare;
+    return add(name, std::move(spec), hosts);
+  }
+
+  // A name, or the names of a range: prefix[01-16,20]suffix, with any number of brackets.
+  Status add_names(const Piece& name, const Piece& whole, const HostSpec& spec, std::vector<HostSpec>& hosts) const {
+    const auto open = name.text.find('[');
+    if (open == std::string_view::npos) {
+      if (!is_name(name.text)) {
+        return fail(name, fmt::format("{} is not a host name: letters, digits, '_', '.', '-' are allowed, not '-' or "
+                                      "'.' first",
+                                      quoted(name.text)));
+      }
+      HostSpec host = spec;
+      host.name = name.text;
+      return add(name, std::move(host), hosts);
+    }
+    const auto close = name.text.find(']', open);
+    if (close == std::string_view::npos) {
+      return fail(name, fmt::format("{} opens a range with '[' and does not close it", quoted(whole.text)));
+    }
+    if (name.text.find('[', close) != std::string_view::npos) {
+      return fail(name,
+                  fmt::format("{} has two ranges: one pair of brackets a name is understood", quoted(whole.text)));
+    }
+    const std::string_view prefix = name.text.substr(0, open);
+    const std::string_view suffix = name.text.substr(close + 1);
+    Piece ranges = name.sub(open + 1, close - open - 1);
+    for (const std::string_view part : base::split(ranges.text, ',')) {
+      const Piece at{part, name.column + static_cast<std::size_t>(part.data() - name.text.data())};
+      MUSTER_RETURN_IF_ERROR(add_range(at, prefix, suffix, spec, hosts));
+    }
+    return base::ok_status();
+  }
+
+  // "01-16" or "20"; the width of the first number is kept.
+  Status add_range(const Piece& at, std::string_view prefix, std::string_view suffix, const HostSpec& spec,
+                   std::vector<HostSpec>& hosts) const {
+    constexpr long kMaxNumber = 999'999'999;
+    const auto dash = at.text.find('-');
+    const std::string_view first_text = at.text.substr(0, dash);
+    const auto first = base::parse_decimal(first_text, kMaxNumber);
+    const auto last =
+        dash == std::string_view::npos ? first : base::parse_decimal(at.text.substr(dash + 1), kMaxNumber);
+    if (!first || !last || first_text.size() > 9) {
+      return fail(at, fmt::format("{} is not a range of numbers such as 01-16", quoted(at.text)));
+    }
+    if (*last < *first) return fail(at, fmt::format("the range {} runs backwards", quoted(at.text)));
+    if (*last - *first >= kMaxHosts) return too_many(at);
+    for (long number = *first; number <= *last; ++number) {
+      HostSpec host = spec;
+      host.name = fmt::format("{}{:0{}}{}", prefix, number, first_text.size(), suffix);
+      if (!is_name(host.name)) return fail(at, fmt::format("{} is not a host name", quoted(host.name)));
+      MUSTER_RETURN_IF_ERROR(add(at, std::move(host), hosts));
+    }
+    return base::ok_status();
+  }
+
+  Status add(const Piece& at, HostSpec host, std::vector<HostSpec>& hosts) const {
+    if (hosts.size() >= static_cast<std::size_t>(kMaxHosts)) return too_many(at);
+    hosts.push_back(std::move(host));
+    return base::ok_status();
+  }
+
+  Status too_many(const Piece& at) const { return fail(at, fmt::format("more than {} hosts", kMaxHosts)); }
+
+  std::string_view where_;
+  bool names_column_;
+};
+
+// The words of a hostfile's line after the hosts.
+struct LineSettings {
+  std::optional<int> slots;
+  std::optional<int> max_slots;
+  int port = 0;
+  std::string user;
+};
+
+Status parse_setting(const HostListParser& parser, const Piece& word, LineSettings& settings) {
+  const auto equals = word.text.find('=');
+  const std::string_view key = word.text.substr(0, equals);
+  if (equals == std::string_view::npos) {
+    return parser.fail(word, fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", quoted(word.text)));
+  }
+  const Piece value = word.sub(equals + 1);
+  const auto twice = [&] { return parser.fail(word, fmt::format("{} is given twice", key)); };
+  if (key == "slots") {
+    if (settings.slots) return twice();
+    MUSTER_ASSIGN_OR_RETURN(settings.slots, parser.number(value, "slots", 1, kMaxSlotsPerHost));
+  } else if (key == "max_slots" || key == "max-slots") {
+    if (settings.max_slots) return twice();
+    MUSTER_ASSIGN_OR_RETURN(settings.max_slots, parser.number(value, "max_slots", 1, kMaxSlotsPerHost));
+  } else if (key == "port") {
+    if (settings.port != 0) return twice();
+    MUSTER_ASSIGN_OR_RETURN(settings.port, parser.number(value, "port", 1, kMaxPort));
+  } else if (key == "user") {
+    if (!settings.user.empty()) return twice();
+    MUSTER_ASSIGN_OR_RETURN(settings.user, parser.user_name(value));
+  } else {
+    return parser.fail(word, fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", quoted(word.text)));
+  }
+  return base::ok_status();
+}
+
+Status apply_settings(const HostListParser& parser, const Piece& at, const LineSettings& settings, HostSpec& host) {
+  if (settings.slots && host.slots) {
+    return parser.fail(at, fmt::format("the slots of {} are given twice, as :{} and as slots={}", host.name,
+                                       *host.slots, *settings.slots));
+  }
+  if (!settings.user.empty() && !host.user.empty()) {
+    return parser.fail(
+        at, fmt::format("the user of {} is given twice, as {}@ and as user={}", host.name, host.user, settings.user));
+  }
+  if (settings.slots) host.slots = settings.slots;
+  host.max_slots = settings.max_slots;
+  host.port = settings.port;
+  if (!settings.user.empty()) host.user = settings.user;
+  if (host.slots && host.max_slots && *host.slots > *host.max_slots) {
+    return parser.fail(
+        at, fmt::format("{} has {} slots, more than its max_slots={}", host.name, *host.slots, *host.max_slots));
+  }
+  return base::ok_status();
+}
+
+// Words of a line by blanks; blanks around the commas of a host list do not end it.
+std::vector<Piece> split_line(const Piece& line) {
+  std::vector<Piece> words;
+  std::size_t i = 0;
+  while (i < line.text.size()) {
+    if (is_blank(line.text[i])) {
+      ++i;
+      continue;
+    }
+    const std::size_t begin = i;
+    while (i < line.text.size() && !is_blank(line.text[i])) ++i;
+    words.push_back(line.sub(begin, i - begin));
+  }
+  return words;
+}
+
+Status parse_line(std::string_view where, const Piece& line, std::vector<HostSpec>& hosts) {
+  const HostListParser parser(where, true);
+  const std::vector<Piece> words = split_line(line);
+  if (words.empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(std::vector<HostSpec> found, parser.parse(words[0]));
+  LineSettings settings;
+  for (std::size_t i = 1; i < words.size(); ++i) MUSTER_RETURN_IF_ERROR(parse_setting(parser, words[i], settings));
+  for (HostSpec& host : found) {
+    MUSTER_RETURN_IF_ERROR(apply_settings(parser, words[0], settings, host));
+    if (hosts.size() >= static_cast<std::size_t>(kMaxHosts)) {
+      return parser.fail(words[0], fmt::format("more than {} hosts", kMaxHosts));
+    }
+    hosts.push_back(std::move(host));
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::string_view where) {
+  if (base::trim(text).empty()) {
+    return error(Code::kInvalidArgument, "{}: the list of hosts is empty: name hosts as n1:4,n2:4", where);
+  }
+  return HostListParser(where, false).parse({text, 1});
+}
+
+Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name) {
+  std::vector<HostSpec> hosts;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
+  std::size_t line_number = 0;
+  for (std::string_view line : base::split(content, '\n')) {
+    ++line_number;
+    line = line.substr(0, line.find('#'));
+    MUSTER_RETURN_IF_ERROR(parse_line(fmt::format("{}:{}", file_name, line_number), {line, 1}, hosts));
+  }
+  if (hosts.empty()) {
+    return error(Code::kInvalidArgument, "{}: the file names no host: a line is 'n1 slots=4' or 'n1:4'", file_name);
+  }
+  return hosts;
+}
+
+bool is_localhost(const HostSpec& host) {
+  // As another user or through a port, sshd of this machine is what the user wants.
+  if (!host.user.empty() || host.port != 0) return false;
+  if (host.name == "localhost") return true;
+  const auto address = base::IpAddress::parse(host.name);
+  return address.ok() && address->is_loopback();
+}
+
+std::string display_name(const HostSpec& host) {
+  const std::string name = host.name.find(':') == std::string::npos ? host.name : fmt::format("[{}]", host.name);
+  return host.user.empty() ? name : fmt::format("{}@{}", host.user, name);
+}
+
+}  // namespace muster::model

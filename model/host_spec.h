@@ -1,0 +1,44 @@
+// A host as a user names it, and the grammar of host lists. Plain values, pure functions.
+//
+// Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]; lists by comma; ranges n[01-16,20]; repeats add their
+// slots. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or is an address literal; anything else is refused, so that a name
+// never reaches a shell or becomes an option.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::model {
+
+struct HostSpec {
+  std::string name{};          // as written, without brackets for IPv6 literals
+  std::string user{};          // empty: not given
+  int port = 0;                // 0: not given
+  std::optional<int> slots{};  // not given: see PlacementRequest
+  std::optional<int> max_slots{};
+
+  bool operator==(const HostSpec&) const = default;
+};
+
+// Upper bounds that keep a typo such as n[1-1000000000] from eating memory.
+inline constexpr int kMaxHosts = 100'000;
+inline constexpr int kMaxSlotsPerHost = 100'000;
+
+// `text` of -H. `where` names the source in errors ("-H", "hosts.txt:3").
+base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::string_view where);
+
+// A hostfile: a host or host list per line, with `slots= max_slots= port= user=` in any order, or `name:slots`;
+// '#' starts a comment; blank lines are fine. Errors name file:line:column.
+base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
+
+// "localhost", a loopback literal: runs without ssh.
+bool is_localhost(const HostSpec& host);
+
+// For messages: user@name, with brackets around IPv6 literals.
+std::string display_name(const HostSpec& host);
+
+}  // namespace muster::model

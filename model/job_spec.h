@@ -1,0 +1,38 @@
+// What a user asked to run: one plain struct that the CLI fills and the launcher reads.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/host_spec.h"
+#include "model/node_shape.h"
+#include "model/placement.h"
+#include "model/rank_env.h"
+
+namespace muster::model {
+
+enum class OnExit {
+  kNonzeroKill,  // a rank that fails ends the job; ranks that end with 0 do not
+  kAnyKill,      // the first rank that ends, ends the job
+  kWait,         // wait for all, whatever they return
+};
+
+struct JobSpec {
+  std::vector<std::string> command;  // argv, byte for byte
+  PlacementRequest placement;
+  BindTo bind_to = BindTo::kShare;
+  ExportPolicy environment;
+  std::string workdir;  // --wdir, else the launcher's logical $PWD
+  unsigned umask = 022;
+  OnExit on_exit = OnExit::kNonzeroKill;
+  std::chrono::milliseconds start_timeout{30'000};
+  std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124
+  std::chrono::milliseconds kill_grace{5'000};
+  std::chrono::milliseconds lease{15'000};
+  std::string output_dir;  // --output-filename; empty: console only
+  bool prefix_timestamp = false;
+};
+
+}  // namespace muster::model

@@ -1,0 +1,126 @@
+#include "model/node_shape.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace muster::model {
+namespace {
+
+using Cores = std::vector<const CoreShape*>;
+
+// Cores by socket, sockets in the order in which the node lists them.
+std::vector<Cores> cores_by_socket(const NodeShape& node) {
+  std::vector<Cores> sockets;
+  for (const CoreShape& core : node.cores) {
+    const auto found =
+        std::ranges::find_if(sockets, [&](const Cores& cores) { return cores.front()->socket == core.socket; });
+    Cores& into = found == sockets.end() ? sockets.emplace_back() : *found;
+    into.push_back(&core);
+  }
+  return sockets;
+}
+
+// `count` contiguous parts whose sizes differ by one at most, larger ones first.
+void split_evenly(const Cores& cores, std::size_t count, std::vector<Cores>& parts) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t size = cores.size() / count + (i < cores.size() % count ? 1 : 0);
+    parts.emplace_back(cores.begin() + static_cast<std::ptrdiff_t>(begin),
+                       cores.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    begin += size;
+  }
+}
+
+// How many ranks each socket takes so that the smallest share is as large as can be: ranks of a job run in step, so the
+// smallest share sets the pace.
+std::vector<std::size_t> ranks_by_socket(const std::vector<Cores>& sockets, std::size_t ranks) {
+  std::vector<std::size_t> counts(sockets.size(), 0);
+  for (std::size_t dealt = 0; dealt < ranks; ++dealt) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < sockets.size(); ++i) {
+      // cores/(counts+1) without division; a tie goes to the earlier socket.
+      if (sockets[i].size() * (counts[best] + 1) > sockets[best].size() * (counts[i] + 1)) best = i;
+    }
+    ++counts[best];
+  }
+  return counts;
+}
+
+// One share a rank; ranks <= cores.
+std::vector<Cores> share_cores(const NodeShape& node, std::size_t ranks) {
+  const std::vector<Cores> sockets = cores_by_socket(node);
+  std::vector<Cores> shares;
+  if (ranks >= sockets.size()) {
+    const std::vector<std::size_t> counts = ranks_by_socket(sockets, ranks);
+    for (std::size_t i = 0; i < sockets.size(); ++i) {
+      if (counts[i] > 0) split_evenly(sockets[i], counts[i], shares);
+    }
+    return shares;
+  }
+  // Fewer ranks than sockets: whole sockets for each.
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    Cores& share = shares.emplace_back();
+    const std::size_t count = sockets.size() / ranks + (i < sockets.size() % ranks ? 1 : 0);
+    for (std::size_t k = 0; k < count; ++k, ++next) {
+      share.insert(share.end(), sockets[next].begin(), sockets[next].end());
+    }
+  }
+  return shares;
+}
+
+std::vector<int> cpus_of(const Cores& cores) {
+  std::vector<int> cpus;
+  for (const CoreShape* core : cores) cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+// The cores of the domain (core, NUMA node, socket) in which `home` lies.
+Cores domain_of(const NodeShape& node, const CoreShape& home, BindTo bind_to) {
+  Cores domain;
+  for (const CoreShape& core : node.cores) {
+    const bool is_same = bind_to == BindTo::kCore   ? &core == &home
+                         : bind_to == BindTo::kNuma ? core.numa == home.numa
+                                                    : core.socket == home.socket;
+    if (is_same) domain.push_back(&core);
+  }
+  return domain;
+}
+
+// More ranks than cores: one thread a rank; numa and socket still bind, spread evenly.
+std::vector<RankBinding> bind_crowded(const NodeShape& node, std::size_t ranks, BindTo bind_to) {
+  std::vector<RankBinding> bindings(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    bindings[i].physical_cores = 1;
+    if (bind_to != BindTo::kNuma && bind_to != BindTo::kSocket) continue;
+    const CoreShape& home = node.cores[i * node.cores.size() / ranks];
+    bindings[i].cpus = cpus_of(domain_of(node, home, bind_to));
+  }
+  return bindings;
+}
+
+}  // namespace
+
+std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to) {
+  const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
+  if (node.cores.empty() || ranks == 0) return std::vector<RankBinding>(ranks);
+  if (ranks > node.cores.size()) return bind_crowded(node, ranks, bind_to);
+  std::vector<RankBinding> bindings;
+  for (const Cores& share : share_cores(node, ranks)) {
+    RankBinding& binding = bindings.emplace_back();
+    binding.physical_cores = static_cast<int>(share.size());
+    if (bind_to == BindTo::kNone) continue;
+    if (bind_to == BindTo::kShare) {
+      binding.cpus = cpus_of(share);
+      continue;
+    }
+    const Cores domain = domain_of(node, *share.front(), bind_to);
+    binding.cpus = cpus_of(domain);
+    // Ranks that share a domain share its cores: threads are counted by the smaller of the two.
+    binding.physical_cores = static_cast<int>(std::min(share.size(), domain.size()));
+  }
+  return bindings;
+}
+
+}  // namespace muster::model

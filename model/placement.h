@@ -1,0 +1,60 @@
+// Which rank runs where: hosts and slots in, rank tables out. Pure.
+//
+// Block fill in host order (as horovodrun and Open MPI): rank counts up through each host's slots. local_rank is the
+// index within the host; cross_rank the index of the host among the hosts that have a rank with this local_rank, in
+// host order; cross_size the number of such hosts. Duplicate hosts merge, their slots add.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/host_spec.h"
+
+namespace muster::model {
+
+inline constexpr int kMaxRanks = 1'000'000;  // of one job: keeps a typo such as -np 1000000000 from eating memory
+
+struct PlacedRank {
+  int rank = 0;
+  int local_rank = 0;
+  int local_size = 0;
+  int cross_rank = 0;
+  int cross_size = 0;
+  int host_index = 0;  // into Placement::hosts; MUSTER_NODE_RANK and torch's GROUP_RANK
+
+  bool operator==(const PlacedRank&) const = default;
+};
+
+struct PlacedHost {
+  HostSpec host;
+  int slots = 0;                  // as resolved
+  std::vector<PlacedRank> ranks;  // in rank order; never empty
+};
+
+struct Placement {
+  int size = 0;
+  std::vector<PlacedHost> hosts;  // only hosts with at least one rank, in host order
+
+  const PlacedRank& rank(int rank_number) const;  // 0 <= rank_number < size
+};
+
+enum class MapBy { kSlot, kNode };
+
+struct PlacementRequest {
+  std::vector<HostSpec> hosts{};  // empty: localhost with np slots
+  int np = 0;                     // 0: with -N that many on every host, else as many as there are slots
+  int ranks_per_node = 0;         // -N; 0: not given. Slots of hosts without explicit ones
+  bool oversubscribe = false;
+  MapBy map_by = MapBy::kSlot;
+};
+
+// Slots of a host: the explicit ones (of repeated entries: their sum), else -N, else one for each time it is named.
+// Oversubscribed ranks go one a host in turn after the slots are full, never above max_slots.
+// Too few slots: the message holds the table of hosts and slots and the exact flag that would fix it.
+base::Result<Placement> place(const PlacementRequest& request);
+
+// The table of `place` for people (--verbose, --dry-run): one line a rank.
+std::string format_placement(const Placement& placement);
+
+}  // namespace muster::model

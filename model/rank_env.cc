@@ -1,0 +1,178 @@
+#include "model/rank_env.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::model {
+namespace {
+
+using base::Environment;
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// Of the launcher's login or desktop session: the remote login has its own.
+constexpr auto kSessionNames =
+    std::to_array<std::string_view>({"OLDPWD", "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "TMPDIR",
+                                     "DISPLAY", "XAUTHORITY", "TERM", "INVOCATION_ID", "_HOROVOD_SECRET_KEY"});
+constexpr auto kSessionPrefixes =
+    std::to_array<std::string_view>({"BASH_FUNC_", "XDG_", "SSH_", "DBUS_", "WAYLAND_", "GRPC_", "SYSTEMD_"});
+
+// What a launcher tells one rank about itself. Settings that users make for all ranks (OMPI_MCA_btl, SLURM_JOB_ID,
+// HOROVOD_CYCLE_TIME, …) are not among them.
+constexpr auto kRankNames = std::to_array<std::string_view>(
+    {// Muster, when hvdrun runs inside a rank
+     "MUSTER_JOB_ID", "MUSTER_ATTEMPT", "MUSTER_RANK", "MUSTER_SIZE", "MUSTER_LOCAL_RANK", "MUSTER_LOCAL_SIZE",
+     "MUSTER_CROSS_RANK", "MUSTER_CROSS_SIZE", "MUSTER_NODE_RANK", "MUSTER_NNODES", "MUSTER_HOSTNAME",
+     "MUSTER_SESSION_DIR", "MUSTER_RENDEZVOUS", "MUSTER_SECRET_FILE",
+     // Horovod
+     "HOROVOD_HOSTNAME", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+     "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
+     "HOROVOD_ELASTIC",
+     // torch
+     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+     "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
+     // Open MPI, hydra, MVAPICH
+     "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX",
+     "OMPI_COMMAND", "OMPI_ARGV", "PRTE_LAUNCHED", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD",
+     "GMPI_MAGIC",
+     // srun; the allocation (SLURM_JOB_ID, SLURM_JOB_NODELIST, …) stays
+     "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_GTIDS", "SLURM_TASK_PID",
+     "SLURM_TASKS_PER_NODE", "SLURM_STEPID", "SLURM_DISTRIBUTION", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST",
+     "SLURM_SRUN_COMM_PORT",
+     // ALPS, flux, dmlc
+     "ALPS_APP_PE", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE", "FLUX_JOB_NNODES", "DMLC_ROLE",
+     "DMLC_NODE_HOST", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_WORKER_ID"});
+constexpr auto kRankPrefixes = std::to_array<std::string_view>(
+    {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_prte_", "PRTE_MCA_ess",
+     "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_", "PMIX_SYSTEM_", "PMIX_SECURITY_", "PMI_", "MV2_COMM_WORLD_",
+     "PALS_", "SLURM_STEP_", "SLURM_CPU_BIND", "DMLC_PS_", "HYDRA_PROXY"});
+
+template <std::size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+void put_numbers(Variables& variables, std::initializer_list<std::pair<const char*, int>> numbers) {
+  for (const auto& [name, value] : numbers) variables.emplace_back(name, fmt::format("{}", value));
+}
+
+void put_muster(const RankEnvInput& input, Variables& variables) {
+  const PlacedRank& rank = input.rank;
+  variables.emplace_back("MUSTER_JOB_ID", input.job_id);
+  put_numbers(variables, {{"MUSTER_ATTEMPT", input.attempt},
+                          {"MUSTER_RANK", rank.rank},
+                          {"MUSTER_SIZE", input.size},
+                          {"MUSTER_LOCAL_RANK", rank.local_rank},
+                          {"MUSTER_LOCAL_SIZE", rank.local_size},
+                          {"MUSTER_CROSS_RANK", rank.cross_rank},
+                          {"MUSTER_CROSS_SIZE", rank.cross_size},
+                          {"MUSTER_NODE_RANK", rank.host_index},
+                          {"MUSTER_NNODES", input.nnodes}});
+  variables.emplace_back("MUSTER_HOSTNAME", input.hostname);
+  variables.emplace_back("MUSTER_SESSION_DIR", input.session_dir);
+}
+
+void put_horovod(const RankEnvInput& input, Variables& variables) {
+  const PlacedRank& rank = input.rank;
+  std::string hostname = input.hostname;  // part of keys in Horovod's store, whose paths hold '/' and ':'
+  std::ranges::replace_if(
+      hostname, [](char c) { return c == '/' || c == ':'; }, '-');
+  variables.emplace_back("HOROVOD_HOSTNAME", hostname);
+  put_numbers(variables, {{"HOROVOD_RANK", rank.rank},
+                          {"HOROVOD_SIZE", input.size},
+                          {"HOROVOD_LOCAL_RANK", rank.local_rank},
+                          {"HOROVOD_LOCAL_SIZE", rank.local_size},
+                          {"HOROVOD_CROSS_RANK", rank.cross_rank},
+                          {"HOROVOD_CROSS_SIZE", rank.cross_size}});
+  variables.emplace_back("HOROVOD_CONTROLLER", "gloo");
+  variables.emplace_back("HOROVOD_CPU_OPERATIONS", "gloo");
+}
+
+void put_torch(const RankEnvInput& input, Variables& variables) {
+  const PlacedRank& rank = input.rank;
+  put_numbers(variables, {{"RANK", rank.rank},
+                          {"WORLD_SIZE", input.size},
+                          {"LOCAL_RANK", rank.local_rank},
+                          {"LOCAL_WORLD_SIZE", rank.local_size},
+                          {"GROUP_RANK", rank.host_index},
+                          {"GROUP_WORLD_SIZE", input.nnodes},
+                          {"ROLE_RANK", rank.rank},
+                          {"ROLE_WORLD_SIZE", input.size}});
+  variables.emplace_back("ROLE_NAME", "default");
+  if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
+  if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
+}
+
+// Names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them: under
+// another launcher it looks for a PMIx server, finds none, and MPI_Init makes a world of one, with or without them.
+// PMI_RANK and PMI_SIZE (and hydra's MPI_LOCALRANKID) are another matter: they are one half of a protocol whose other
+// half is PMI_FD or PMI_PORT. MPICH without the second half makes a world of one that contradicts the first, and
+// scripts that find PMI_RANK take it that MPI_Init will work. They come from whoever serves PMI to the rank, never
+// alone.
+void put_open_mpi(const RankEnvInput& input, Variables& variables) {
+  const PlacedRank& rank = input.rank;
+  put_numbers(variables, {{"OMPI_COMM_WORLD_RANK", rank.rank},
+                          {"OMPI_COMM_WORLD_SIZE", input.size},
+                          {"OMPI_COMM_WORLD_LOCAL_RANK", rank.local_rank},
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", rank.local_size},
+                          {"OMPI_COMM_WORLD_NODE_RANK", rank.local_rank}});
+}
+
+// Names whose value the user's own setting replaces.
+void put_defaults(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  const auto put = [&](const char* name, const std::string& value) {
+    if (!user_set.get(name)) variables.emplace_back(name, value);
+  };
+  put("PYTHONUNBUFFERED", "1");
+  if (!input.interface.empty()) {
+    for (const char* name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "HOROVOD_GLOO_IFACE", "TP_SOCKET_IFNAME"}) {
+      put(name, input.interface);
+    }
+  }
+  if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
+}
+
+}  // namespace
+
+bool is_rank_variable(std::string_view name) {
+  return contains(kRankNames, name) || base::starts_with_any(name, kRankPrefixes);
+}
+
+bool is_never_exported(std::string_view name, bool local) {
+  if (contains(kSessionNames, name) || base::starts_with_any(name, kSessionPrefixes)) return true;
+  if (!local && name.ends_with("CUDA_VISIBLE_DEVICES")) return true;
+  return is_rank_variable(name);
+}
+
+Variables exported_variables(const Environment& launcher, const ExportPolicy& policy, bool local) {
+  Environment result;
+  if (!policy.only_named) {
+    for (const auto& [name, value] : launcher.entries()) {
+      if (!is_never_exported(name, local)) result.set(name, value);
+    }
+  }
+  for (const std::string& named : policy.named) {
+    const auto equals = named.find('=');
+    if (equals != std::string::npos) {
+      result.set(std::string_view(named).substr(0, equals), std::string_view(named).substr(equals + 1));
+    } else if (const auto value = launcher.get(named)) {
+      result.set(named, *value);
+    }
+  }
+  return result.entries();
+}
+
+Variables rank_variables(const RankEnvInput& input, const Environment& user_set) {
+  Variables variables;
+  put_muster(input, variables);
+  put_horovod(input, variables);
+  put_torch(input, variables);
+  put_open_mpi(input, variables);
+  put_defaults(input, user_set, variables);
+  return variables;
+}
+
+}  // namespace muster::model

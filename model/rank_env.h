@@ -1,0 +1,52 @@
+// The environment that a rank gets: which of the launcher's variables travel, and what every framework's users read to
+// know who they are (Muster, Horovod, torch, Open MPI-like, PMI-like names). Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/env.h"
+#include "model/placement.h"
+
+namespace muster::model {
+
+struct ExportPolicy {
+  std::vector<std::string> named{};  // --env/-x NAME or NAME=VAL, in order
+  bool only_named = false;           // --env-none
+};
+
+// The launcher's variables that go to the ranks (CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank
+// variables, …), then the named ones. `-x NAME` of a variable that is not set is left out. `local`: the ranks run on
+// this host, so *CUDA_VISIBLE_DEVICES travels too.
+std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
+                                                                    const ExportPolicy& policy, bool local);
+
+// True for what a launcher (ours or another) tells one rank about itself: a rank must not inherit it from anywhere
+// else.
+bool is_rank_variable(std::string_view name);
+
+// True if the default policy never exports `name`.
+bool is_never_exported(std::string_view name, bool local);
+
+struct RankEnvInput {
+  std::string job_id;
+  int attempt = 0;
+  PlacedRank rank;
+  int size = 0;
+  int nnodes = 0;
+  std::string hostname;  // of the rank's host, as in the host list (no '/' or ':' in it for Horovod: replaced by '-')
+  std::string session_dir;  // on that host
+  std::string master_addr;
+  int master_port = 0;
+  std::string interface;    // NIC by which this host and rank 0's host reach each other; empty: not known
+  int omp_num_threads = 0;  // 0: do not set
+};
+
+// Only variables that the rank must have; NIC names, OMP_NUM_THREADS and PYTHONUNBUFFERED are left out where `user_set`
+// already has them.
+std::vector<std::pair<std::string, std::string>> rank_variables(const RankEnvInput& input,
+                                                                const base::Environment& user_set);
+
+}  // namespace muster::model
