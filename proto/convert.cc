@@ -1,0 +1,126 @@
+#include "proto/convert.h"
+
+#include <algorithm>
+
+namespace muster::proto {
+
+model::NodeShape node_shape_of(const v1::Hello& hello) {
+  model::NodeShape shape;
+  shape.memory_mib = hello.memory_mib();
+  for (const v1::Core& core : hello.cores()) {
+    if (core.cpus().empty()) continue;
+    shape.cores.push_back({core.socket(), core.numa(), {core.cpus().begin(), core.cpus().end()}});
+  }
+  return shape;
+}
+
+void set_node_shape(const model::NodeShape& shape, v1::Hello& hello) {
+  hello.set_memory_mib(shape.memory_mib);
+  for (const model::CoreShape& core : shape.cores) {
+    v1::Core* to = hello.add_cores();
+    to->set_socket(core.socket);
+    to->set_numa(core.numa);
+    to->mutable_cpus()->Add(core.cpus.begin(), core.cpus.end());
+  }
+}
+
+void set_environment(const EnvList& from, google::protobuf::RepeatedPtrField<v1::EnvVar>& to) {
+  to.Clear();
+  to.Reserve(static_cast<int>(from.size()));
+  for (const auto& [name, value] : from) {
+    v1::EnvVar* entry = to.Add();
+    entry->set_name(name);
+    entry->set_value(value);
+  }
+}
+
+EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& from) {
+  EnvList result;
+  result.reserve(static_cast<std::size_t>(from.size()));
+  for (const v1::EnvVar& entry : from) result.emplace_back(entry.name(), entry.value());
+  return result;
+}
+
+v1::Placement to_proto(const model::Placement& placement) {
+  v1::Placement result;
+  result.set_size(placement.size);
+  for (const model::PlacedHost& host : placement.hosts) {
+    v1::PlacedHost* to = result.add_hosts();
+    to->set_name(host.host.name);
+    to->set_slots(host.slots);
+    for (const model::PlacedRank& rank : host.ranks) {
+      v1::PlacedRank* placed = to->add_ranks();
+      placed->set_rank(rank.rank);
+      placed->set_local_rank(rank.local_rank);
+      placed->set_local_size(rank.local_size);
+      placed->set_cross_rank(rank.cross_rank);
+      placed->set_cross_size(rank.cross_size);
+      placed->set_host_index(rank.host_index);
+    }
+  }
+  return result;
+}
+
+namespace {
+
+struct KindPair {
+  model::EndKind model;
+  v1::RankEndKind wire;
+};
+constexpr KindPair kKinds[] = {
+    {model::EndKind::kExited, v1::RANK_END_KIND_EXITED},
+    {model::EndKind::kSignalled, v1::RANK_END_KIND_SIGNALLED},
+    {model::EndKind::kStartFailed, v1::RANK_END_KIND_START_FAILED},
+    {model::EndKind::kStopped, v1::RANK_END_KIND_STOPPED},
+    {model::EndKind::kHostLost, v1::RANK_END_KIND_HOST_LOST},
+};
+
+}  // namespace
+
+v1::RankEnd to_proto(const model::RankEnd& end) {
+  v1::RankEnd result;
+  result.set_rank(end.rank);
+  result.set_host(end.host);
+  result.set_pid(end.pid);
+  result.set_pid_inside(end.pid_inside);
+  result.set_kind(std::ranges::find(kKinds, end.kind, &KindPair::model)->wire);
+  result.set_exit_code(end.exit_code);
+  result.set_signal(end.signal);
+  result.set_out_of_memory(end.out_of_memory);
+  result.set_detail(end.detail);
+  return result;
+}
+
+model::RankEnd rank_end_of(const v1::RankEnd& end) {
+  model::RankEnd result;
+  result.rank = end.rank();
+  result.host = end.host();
+  result.pid = static_cast<long>(end.pid());
+  result.pid_inside = static_cast<long>(end.pid_inside());
+  const auto* const kind = std::ranges::find(kKinds, end.kind(), &KindPair::wire);
+  // A kind from a newer peer counts as a failure to start, the one that claims least about the process.
+  result.kind = kind != std::end(kKinds) ? kind->model : model::EndKind::kStartFailed;
+  result.exit_code = end.exit_code();
+  result.signal = end.signal();
+  result.out_of_memory = end.out_of_memory();
+  result.detail = end.detail();
+  return result;
+}
+
+std::string frame_join(const v1::AgentJoin& join) {
+  const std::string body = join.SerializeAsString();
+  MUSTER_CHECK(body.size() <= kMaxJoinBytes);
+  std::string frame;
+  for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>((body.size() >> shift) & 0xff);
+  return frame + body;
+}
+
+base::Result<v1::AgentJoin> parse_join(std::string_view body) {
+  v1::AgentJoin join;
+  if (!join.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    return base::error(base::Code::kInvalidArgument, "the launcher's join message cannot be parsed: other versions?");
+  }
+  return join;
+}
+
+}  // namespace muster::proto

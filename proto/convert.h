@@ -1,0 +1,37 @@
+// Between the wire's messages and the model's values. Besides service/ folders this is the only place that touches
+// generated classes. Pure; bad values are clamped or reported, never trusted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "model/exit_report.h"
+#include "model/node_shape.h"
+#include "model/placement.h"
+#include "proto/muster/v1/agent.pb.h"
+#include "proto/muster/v1/job.pb.h"
+
+namespace muster::proto {
+
+using EnvList = std::vector<std::pair<std::string, std::string>>;
+
+model::NodeShape node_shape_of(const v1::Hello& hello);
+void set_node_shape(const model::NodeShape& shape, v1::Hello& hello);
+
+void set_environment(const EnvList& from, google::protobuf::RepeatedPtrField<v1::EnvVar>& to);
+EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& from);
+
+v1::Placement to_proto(const model::Placement& placement);
+v1::RankEnd to_proto(const model::RankEnd& end);
+model::RankEnd rank_end_of(const v1::RankEnd& end);
+
+// The join's frame: uint32 little-endian length, then the message.
+std::string frame_join(const v1::AgentJoin& join);
+inline constexpr std::uint32_t kMaxJoinBytes = 1u << 20;
+base::Result<v1::AgentJoin> parse_join(std::string_view body);
+
+}  // namespace muster::proto

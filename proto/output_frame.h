@@ -1,0 +1,79 @@
+// The frames of an output connection (agent to launcher), and their parser. Pure: no I/O, no threads.
+//
+// A frame is a header of 24 bytes, little endian, and `length` bytes of payload:
+//   0 u32 length   4 u8 kind   5 u8 flags   6 u8 stream   7 u8 zero   8 u32 rank (Hello: agent index)   12 u32 zero
+//   16 u64 sequence
+// The agent opens with Hello, the launcher answers Resume (the last sequence it has taken, 0 for none), then the agent
+// sends Data, End and Finish, numbered 1, 2, 3 … over all connections of this agent, and the launcher answers Ack.
+// After a cut the agent reconnects and sends again what lies above Resume's number; the launcher drops what it has. So
+// each frame is taken exactly once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace muster::proto {
+
+inline constexpr std::size_t kOutputHeaderSize = 24;
+inline constexpr std::size_t kMaxOutputPayload = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxTokenSize = 256;
+
+enum class OutputKind : std::uint8_t {
+  kHello = 1,   // payload: token
+  kResume = 2,  // sequence: last one taken
+  kData = 3,    // rank, stream, flags; payload: bytes
+  kAck = 4,     // sequence: taken up to and including this one
+  kEnd = 5,     // rank; payload: bytes of stdout (u64), bytes of stderr (u64)
+  kFinish = 6,  // no rank of this agent will send any more
+};
+
+enum class OutputStream : std::uint8_t { kStdout = 1, kStderr = 2 };
+
+// Of Data. Without flags the payload is whole lines, each ended by '\n' or '\r'.
+inline constexpr std::uint8_t kPartial = 1;       // the last line is not ended
+inline constexpr std::uint8_t kContinuation = 2;  // the first line began in an earlier frame
+
+struct OutputHeader {
+  OutputKind kind = OutputKind::kData;
+  std::uint8_t flags = 0;
+  OutputStream stream = OutputStream::kStdout;  // written as 0 where the kind has none
+  std::uint32_t rank = 0;
+  std::uint32_t length = 0;
+  std::uint64_t sequence = 0;
+};
+
+struct OutputFrame {
+  OutputHeader header;
+  std::string_view payload;  // points into the parsed bytes
+};
+
+struct EndCounts {
+  std::uint64_t stdout_bytes = 0;
+  std::uint64_t stderr_bytes = 0;
+};
+
+// Writes exactly kOutputHeaderSize bytes.
+void encode_output_header(const OutputHeader& header, char* to);
+std::string encode_output_frame(OutputHeader header, std::string_view payload);
+std::array<char, 16> encode_end_counts(EndCounts counts);
+EndCounts decode_end_counts(std::string_view payload);  // payload of a parsed End frame
+
+// One parse step over bytes received so far.
+struct OutputParse {
+  enum class State { kFrame, kNeedMore };
+  State state = State::kNeedMore;
+  OutputFrame frame;     // kFrame
+  std::size_t size = 0;  // kFrame: bytes to consume; kNeedMore: bytes that the next frame (or header) needs in all
+};
+
+// INVALID_ARGUMENT for what no agent or launcher of ours sends: unknown kind, stream or flags, a length beyond its
+// kind's limit, non-zero reserved fields. The connection is then not worth keeping.
+base::Result<OutputParse> parse_output_frame(std::string_view bytes);
+
+}  // namespace muster::proto

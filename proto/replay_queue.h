@@ -1,0 +1,48 @@
+// Exactly-once, in-order messages over a stream that may be cut and opened again: numbers what is sent, keeps it until
+// it is acknowledged, and drops what was received before. One at each end; not thread-safe (its owner's loop thread).
+//
+// Message is a protobuf message with uint64 fields `sequence` (0: unnumbered) and `ack`.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+namespace muster::proto {
+
+template <typename Message>
+class ReplayQueue {
+ public:
+  // Numbers `message` and keeps a copy until the peer acknowledges it.
+  const Message& push(Message message) {
+    message.set_sequence(++last_sent_);
+    pending_.push_back(std::move(message));
+    return pending_.back();
+  }
+
+  void acknowledged(std::uint64_t sequence) {
+    while (!pending_.empty() && pending_.front().sequence() <= sequence) pending_.pop_front();
+  }
+
+  // After a new stream came up: send these again, in order.
+  const std::deque<Message>& pending() const { return pending_; }
+
+  enum class Arrival { kNew, kDuplicate, kGap };
+  // kGap: a message is missing, which a peer that follows the protocol never causes; end the stream.
+  Arrival arrived(std::uint64_t sequence) {
+    if (sequence == 0) return Arrival::kNew;
+    if (sequence <= last_received_) return Arrival::kDuplicate;
+    if (sequence != last_received_ + 1) return Arrival::kGap;
+    last_received_ = sequence;
+    return Arrival::kNew;
+  }
+
+  std::uint64_t last_received() const { return last_received_; }
+
+ private:
+  std::deque<Message> pending_;
+  std::uint64_t last_sent_ = 0;
+  std::uint64_t last_received_ = 0;
+};
+
+}  // namespace muster::proto
