@@ -1,0 +1,50 @@
+// How ranks find each other: a small key-value store with waiting. Keys and values are bytes; limits keep one client
+// from eating the host's memory.
+//
+// Asynchronous on the loop of its owner: a wait never blocks a thread. All calls and callbacks on that thread.
+// A fresh Store belongs to each generation (attempt) of a job, so that nothing of a failed one is ever seen.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::rendezvous {
+
+struct StoreLimits {
+  std::size_t max_key_bytes = 8 << 10;
+  std::size_t max_value_bytes = 8 << 20;
+  std::size_t max_keys = 1 << 20;
+  std::size_t max_total_bytes = std::size_t{1} << 30;
+};
+
+class Store {
+ public:
+  using WaitId = std::uint64_t;
+
+  virtual ~Store() = default;
+
+  // Overwrites. INVALID_ARGUMENT or RESOURCE_EXHAUSTED: a limit; the store is unchanged.
+  virtual base::Status set(std::string_view key, std::string_view value) = 0;
+  virtual std::optional<std::string> get(std::string_view key) const = 0;
+  // Adds to the decimal number at `key` (missing: 0) and returns the sum. INVALID_ARGUMENT: the value is no number.
+  virtual base::Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;
+  // Sets `desired` if the value equals `expected`, or if the key is missing and `expected` is empty. Returns what is
+  // there afterwards; for a missing key with a non-empty `expected` that is `expected`, as torch's store answers.
+  virtual base::Result<std::string> compare_set(std::string_view key, std::string_view expected,
+                                                std::string_view desired) = 0;
+  virtual bool erase(std::string_view key) = 0;
+  virtual std::size_t size() const = 0;
+
+  // `ready` is called once, when all keys exist: at once, from within wait(), if they do already (then 0 is returned).
+  virtual WaitId wait(std::vector<std::string> keys, std::function<void()> ready) = 0;
+  // True if it was still waiting; `ready` is not called any more.
+  virtual bool cancel_wait(WaitId id) = 0;
+};
+
+}  // namespace muster::rendezvous
