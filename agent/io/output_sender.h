@@ -1,0 +1,89 @@
+// Reads the stdout and stderr pipes of this host's ranks and sends them, as whole lines, over one TLS connection to the
+// launcher; reconnects when it is cut, loses and doubles nothing.
+//
+// A line is sent when its '\n' or '\r' arrived; an unfinished one when its pipe was empty for 1 s or it grew beyond
+// 1 MiB. Frames stay in a bounded ring (4 MiB) until the launcher took them; when it is full, pipes are not read and
+// ranks block: nothing is dropped, nothing grows.
+// Owner: the agent's service. Runs its own thread (and a second one while it connects); callbacks come from the first,
+// must be short and must not call flush_and_close_blocking() or stop(). Methods may be called from any thread.
+// On destruction: stop(). Pipes that are still open are then closed.
+//
+//   OutputSender sender(config, events);
+//   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
+//   ... the rank was reaped ...
+//   sender.rank_exited(3);          // -> on_stderr_tail soon, on_ended when all its output is in the ring
+//   sender.finish(deadline, done);  // after the last rank: done(ok) when the launcher took everything
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/tls.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+struct OutputSenderConfig {
+  // One attempt to reach the launcher; called on a helper thread, may block until `deadline`, must give up when
+  // `cancel_fd` becomes readable. Returns a connected stream socket (TCP, or the mux's local end).
+  // FAILED_PRECONDITION ends all attempts: there will never be another connection (the mux is gone).
+  std::function<base::Result<base::UniqueFd>(base::MonotonicTime deadline, int cancel_fd)> connect;
+  base::TlsContext tls;  // client side
+  std::string token;     // as the launcher's hub expects for this agent
+  int agent_index = 0;
+  std::size_t ring_bytes = std::size_t{4} << 20;              // unacknowledged frames; at least 2.5 MiB
+  base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer
+  base::Duration retry_min = std::chrono::milliseconds(20);   // back-off, doubled each time
+  base::Duration retry_max = std::chrono::seconds(1);
+  base::Duration partial_line_after = std::chrono::seconds(1);
+  base::Duration drain_after_exit = std::chrono::milliseconds(200);
+};
+
+struct RankOutputEnd {
+  int rank = 0;
+  std::uint64_t stdout_bytes = 0;
+  std::uint64_t stderr_bytes = 0;
+  std::string stderr_tail;  // the last 20 lines, at most 8 KiB
+};
+
+struct OutputSenderEvents {
+  // Within drain_after_exit of rank_exited(), even while the launcher takes nothing: what the rank said last.
+  std::function<void(int rank, std::string stderr_tail)> on_stderr_tail;
+  // All output of the rank is read and framed (not yet acknowledged). Late when the launcher blocks.
+  std::function<void(RankOutputEnd)> on_ended;
+  // The connection came up (ok) or an attempt failed; for logs. Called at most once per attempt.
+  std::function<void(base::Status)> on_connection;
+};
+
+class OutputSender {
+ public:
+  OutputSender(OutputSenderConfig config, OutputSenderEvents events);
+  ~OutputSender();
+  OutputSender(const OutputSender&) = delete;
+  OutputSender& operator=(const OutputSender&) = delete;
+
+  // The read ends of the rank's pipes; an invalid fd is a stream without bytes. Grows stdout's pipe when there are few
+  // ranks. A rank may come again after it ended (next attempt), not before.
+  void add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd);
+
+  // The process was reaped: read to EOF, or what is in the pipes drain_after_exit later (a detached child holds them).
+  void rank_exited(int rank);
+
+  // No rank will be added any more. `done` once, on the sender's thread: ok when the launcher acknowledged everything,
+  // DEADLINE_EXCEEDED or CANCELLED (stopped) with how much is left. Ranks that still run are waited for.
+  void finish(base::MonotonicTime deadline, std::function<void(base::Status)> done);
+  base::Status flush_and_close_blocking(base::MonotonicTime deadline);
+
+  // Ends the threads; output not acknowledged is dropped.
+  void stop();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace muster::agent

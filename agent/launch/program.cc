@@ -1,0 +1,223 @@
+#include "agent/launch/program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr std::size_t kHeadBytes = 4096;
+
+#if defined(__x86_64__)
+constexpr unsigned kOwnMachine = EM_X86_64;
+#else
+constexpr unsigned kOwnMachine = EM_AARCH64;
+#endif
+
+std::string_view path_of(const std::vector<std::string>& env) {
+  for (const std::string& entry : env) {
+    if (entry.starts_with("PATH=")) return std::string_view(entry).substr(5);
+  }
+  return kDefaultPath;
+}
+
+std::string current_directory() {
+  char buffer[4096];
+  return ::getcwd(buffer, sizeof buffer) != nullptr ? buffer : ".";
+}
+
+std::string workdir_of(const SpawnRequest& request) {
+  return request.workdir.empty() ? current_directory() : request.workdir;
+}
+
+std::string absolute(const SpawnRequest& request, const std::string& path) {
+  return path.starts_with('/') ? path : fmt::format("{}/{}", workdir_of(request), path);
+}
+
+std::string read_head(const std::string& path) {
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string head(kHeadBytes, '\0');
+  const ssize_t n = fd.valid() ? ::read(fd.get(), head.data(), head.size()) : -1;
+  head.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return head;
+}
+
+bool is_elf(std::string_view head) {
+  return head.starts_with(std::string_view(ELFMAG, SELFMAG));
+}
+
+// The path after "#!"; nullopt for other files.
+std::optional<std::string> script_interpreter(std::string_view head) {
+  if (!head.starts_with("#!")) return std::nullopt;
+  std::string_view line = head.substr(2, head.find('\n') - 2);
+  while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+  return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
+// The dynamic loader that a 64-bit ELF program names; nullopt when there is none in the first bytes.
+std::optional<std::string> elf_loader(std::string_view head) {
+  Elf64_Ehdr header{};
+  if (!is_elf(head) || head.size() < sizeof header || head[EI_CLASS] != ELFCLASS64) return std::nullopt;
+  std::memcpy(&header, head.data(), sizeof header);
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    const std::size_t at = header.e_phoff + i * sizeof segment;
+    if (at > head.size() || head.size() - at < sizeof segment) return std::nullopt;
+    std::memcpy(&segment, head.data() + at, sizeof segment);
+    if (segment.p_type != PT_INTERP) continue;
+    if (segment.p_offset >= head.size()) return std::nullopt;
+    const std::string_view rest = head.substr(segment.p_offset, segment.p_filesz);
+    return std::string(rest.substr(0, rest.find('\0')));
+  }
+  return std::nullopt;
+}
+
+std::string machine_name(unsigned machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86_64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "i386";
+    case EM_ARM:
+      return "arm";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_S390:
+      return "s390";
+    case EM_RISCV:
+      return "riscv";
+    default:
+      return fmt::format("ELF machine {}", machine);
+  }
+}
+
+std::string explain_noexec(std::string_view head) {
+  if (is_elf(head) && head.size() >= sizeof(Elf64_Ehdr)) {
+    Elf64_Ehdr header{};
+    std::memcpy(&header, head.data(), sizeof header);  // e_machine lies at the same place in 32-bit headers
+    if (header.e_machine != kOwnMachine) {
+      return fmt::format("it is a program for {}, but this host is {}", machine_name(header.e_machine),
+                         machine_name(kOwnMachine));
+    }
+    return "it is a damaged program";
+  }
+  if (is_elf(head)) return "it is a damaged program";
+  return "it is neither a program nor a script";
+}
+
+// The file exists, so what is missing is what it names.
+std::string explain_missing_interpreter(std::string_view head) {
+  if (auto interpreter = script_interpreter(head)) {
+    if (interpreter->ends_with('\r')) {
+      return "its first line ends with a carriage return (Windows line ends; dos2unix removes them)";
+    }
+    return fmt::format("its interpreter '{}' (first line of the file) does not exist", base::printable(*interpreter));
+  }
+  if (const auto loader = elf_loader(head)) {
+    return fmt::format("its loader '{}' does not exist on this host", base::printable(*loader));
+  }
+  return "what it needs to be loaded does not exist on this host";
+}
+
+std::string explain_denied(const std::string& path, const struct stat& info) {
+  if (S_ISDIR(info.st_mode)) return "it is a directory";
+  if (!S_ISREG(info.st_mode)) return "it is not a regular file";
+  if ((info.st_mode & 0111) == 0) {
+    return fmt::format("it is not executable (mode {:04o}; chmod +x makes it so)", info.st_mode & 07777);
+  }
+  struct statvfs file_system {};
+  if (::statvfs(path.c_str(), &file_system) == 0 && (file_system.f_flag & ST_NOEXEC) != 0) {
+    return "it lies on a file system that is mounted noexec";
+  }
+  const auto interpreter = script_interpreter(read_head(path));
+  if (interpreter && ::access(path.c_str(), X_OK) == 0) {
+    return fmt::format("its interpreter '{}' (first line of the file) is not executable",
+                       base::printable(*interpreter));
+  }
+  return fmt::format("permission denied (mode {:04o}, owner {})", info.st_mode & 07777, info.st_uid);
+}
+
+std::size_t bytes_of(const SpawnRequest& request) {
+  std::size_t bytes = 0;
+  for (const std::string& word : request.argv) bytes += word.size() + 1;
+  for (const std::string& word : request.env) bytes += word.size() + 1;
+  return bytes;
+}
+
+ExecFailure explain_not_found(const SpawnRequest& request, const std::string& name) {
+  if (name.empty()) return {127, "cannot run '': the command is empty"};
+  const std::string shown = base::printable(name);
+  if (name.find('/') == std::string::npos) {
+    return {127, fmt::format("cannot run '{}': not found in PATH ({})", shown, base::printable(path_of(request.env)))};
+  }
+  if (name.starts_with('/')) return {127, fmt::format("cannot run '{}': no such file", shown)};
+  return {127, fmt::format("cannot run '{}': no such file in {}", shown, base::printable(workdir_of(request)))};
+}
+
+}  // namespace
+
+std::vector<std::string> program_candidates(std::string_view name, const std::vector<std::string>& env) {
+  if (name.empty()) return {};
+  if (name.find('/') != std::string_view::npos) return {std::string(name)};
+  std::vector<std::string> candidates;
+  for (const std::string_view folder : base::split(path_of(env), ':')) {
+    // An empty element is the working directory.
+    candidates.push_back(folder.empty() ? fmt::format("./{}", name) : fmt::format("{}/{}", folder, name));
+  }
+  return candidates;
+}
+
+ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string& path, int errno_value) {
+  const std::string name = request.argv.empty() ? std::string() : request.argv.front();
+  const std::string full = absolute(request, path);
+  struct stat info {};
+  const bool exists = !path.empty() && ::stat(full.c_str(), &info) == 0;
+  const bool denied_on_the_way = !exists && errno == EACCES;
+  std::string why;
+  switch (errno_value) {
+    case ENOENT:
+    case ENOTDIR:
+      if (!exists) return explain_not_found(request, name);
+      why = explain_missing_interpreter(read_head(full));
+      break;
+    case EACCES:
+      why = denied_on_the_way ? "a directory of its path may not be entered" : explain_denied(full, info);
+      break;
+    case ENOEXEC:
+      why = explain_noexec(read_head(full));
+      break;
+    case E2BIG:
+      why = fmt::format("arguments and environment are too long ({} bytes)", bytes_of(request));
+      break;
+    case ETXTBSY:
+      why = "it is open for writing";
+      break;
+    default:
+      why = std::strerror(errno_value);
+  }
+  // A program found by the search is named in full: the user sees which of several it was.
+  const std::string& shown = name.find('/') == std::string::npos && !path.empty() ? path : name;
+  return {126, fmt::format("cannot run '{}': {}", base::printable(shown), why)};
+}
+
+bool is_shell_text(const SpawnRequest& request, const std::string& path) {
+  const std::string head = read_head(absolute(request, path));
+  const std::string_view first_line = std::string_view(head).substr(0, head.find('\n'));
+  return !is_elf(head) && !head.starts_with("#!") && first_line.find('\0') == std::string_view::npos;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,30 @@
+// What the agent asks the warden to start: one rank with everything decided, nothing left to look up. A plain value.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+namespace muster::agent {
+
+// As setrlimit takes it; see launch/limits.h for the defaults and for --ulimit.
+struct RlimitSetting {
+  int resource = 0;  // RLIMIT_*
+  rlim_t soft = RLIM_INFINITY;
+  rlim_t hard = RLIM_INFINITY;
+
+  bool operator==(const RlimitSetting&) const = default;
+};
+
+struct SpawnRequest {
+  int rank = 0;
+  std::vector<std::string> argv;  // argv[0] without a slash is searched in the PATH of `env`
+  std::vector<std::string> env;   // complete, NAME=VALUE; the warden sets MUSTER_JOB_ID itself
+  std::string workdir;            // absolute; empty: the agent's
+  std::vector<int> cpus;          // logical CPU numbers; empty: untouched
+  unsigned umask = 022;
+  std::vector<RlimitSetting> limits;  // over the agent's own
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,11 @@
+// Launch step: the rank's working directory. The child enters it; this file says why it could not.
+#pragma once
+
+#include <string>
+
+namespace muster::agent {
+
+// "the working directory /x does not exist (--wdir names another)", without the host's name.
+std::string explain_workdir_failure(const std::string& workdir, int errno_value);
+
+}  // namespace muster::agent

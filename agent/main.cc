@@ -1,0 +1,171 @@
+// muster-agent: one per job and host, started by the launcher over ssh with nothing on its command line but
+// `--stdio`. Order matters: the environment is read and the warden forked before any thread exists.
+//
+//   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
+//   muster-agent --install SHA256 PATH --stdio   checks its own hash, renames itself to PATH, then the same
+//   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
+//   muster-agent --version
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/process/sweep.h"
+#include "agent/service/agent.h"
+#include "agent/service/host_facts.h"
+#include "agent/service/install.h"
+#include "base/build_id.h"
+#include "proto/convert.h"
+
+namespace muster::agent {
+namespace {
+
+int fail(const base::Status& status) {
+  fmt::print(stderr, "muster-agent: {}\n", status.message());
+  return 1;
+}
+
+// Keys are in this memory: no core file, no reading by others' debuggers. Ranks are not affected, exec resets it.
+void protect_process() {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+// What the login environment could do to this process itself. The ranks still get it: it was read before.
+void drop_own_environment() {
+  for (const char* const name :
+       {"GRPC_VERBOSITY", "GRPC_TRACE", "GRPC_POLL_STRATEGY", "GRPC_DNS_RESOLVER", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+        "http_proxy", "https_proxy", "grpc_proxy", "OPENSSL_CONF", "SSLKEYLOGFILE"}) {
+    ::unsetenv(name);
+  }
+}
+
+base::Result<v1::AgentJoin> read_join() {
+  unsigned char length_bytes[4];
+  MUSTER_ASSIGN_OR_RETURN(const bool got, base::read_exactly_blocking(STDIN_FILENO, length_bytes, sizeof length_bytes));
+  if (!got) return base::error(base::Code::kUnavailable, "the launcher closed the connection before it sent the job");
+  std::uint32_t length = 0;
+  for (int i = 3; i >= 0; --i) length = length << 8 | length_bytes[i];
+  if (length > proto::kMaxJoinBytes) {
+    return base::error(base::Code::kInvalidArgument, "a join message of {} bytes was announced: not a launcher",
+                       length);
+  }
+  std::string body(length, '\0');
+  MUSTER_ASSIGN_OR_RETURN(const bool whole, base::read_exactly_blocking(STDIN_FILENO, body.data(), body.size()));
+  if (!whole && length > 0) return base::error(base::Code::kUnavailable, "the launcher closed the connection");
+  return proto::parse_join(body);
+}
+
+base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& hello) {
+  std::vector<base::IpAddress> addresses;
+  const auto add = [&](const std::string& text) {
+    const auto address = base::IpAddress::parse(text);
+    if (address.ok() && std::find(addresses.begin(), addresses.end(), *address) == addresses.end()) {
+      addresses.push_back(*address);
+    }
+  };
+  if (!hello.ssh_client_address().empty()) add(hello.ssh_client_address());
+  for (const std::string& text : join.launcher_addresses()) add(text);
+  AgentLink link;
+  std::string reason = "as asked by --agent-link ssh";
+  if (join.link() != "ssh") {
+    auto dialled = dial_first(addresses, static_cast<std::uint16_t>(join.output_port()),
+                              std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1);
+    if (dialled.ok()) {
+      link.dialled = std::move(*dialled);
+    } else if (join.link() == "dial") {
+      return base::error(base::Code::kUnavailable,
+                         "cannot connect back to the launcher ({}): open its ports, or use --agent-link ssh",
+                         dialled.status().message());
+    } else {
+      reason = "connecting back failed: " + dialled.status().message();
+    }
+  }
+  const std::string line = link.dialled ? std::string("MUSTER-LINK dial\n") : "MUSTER-LINK ssh " + reason + "\n";
+  MUSTER_RETURN_IF_ERROR(base::write_all_blocking(STDOUT_FILENO, line.data(), line.size()));
+  return link;
+}
+
+int serve() {
+  const base::Environment login_environment = base::Environment::current();
+  drop_own_environment();
+  protect_process();
+  const std::string marker = fmt::format("MUSTER-AGENT 1 {}\n", base::build_id());
+  if (!base::write_all_blocking(STDOUT_FILENO, marker.data(), marker.size()).ok()) return 1;
+  auto join = read_join();
+  if (!join.ok()) return fail(join.status());
+  const auto contain = parse_contain_level(join->contain());
+  if (!contain.ok()) return fail(contain.status());
+  auto warden = Warden::start({.job_id = join->job_id(),
+                               .agent_id = std::to_string(join->agent_index()),
+                               .session_root = join->session_root(),
+                               .contain = *contain});
+  if (!warden.ok()) return fail(warden.status());
+
+  v1::Hello hello;
+  hello.set_job_id(join->job_id());
+  hello.set_agent_index(join->agent_index());
+  hello.set_build_id(std::string(base::build_id()));
+  hello.set_containment(warden->containment().name());
+  hello.set_containment_note(warden->containment().note);
+  hello.set_session_dir(warden->session_dir());
+  const base::Status facts = fill_host_facts(login_environment, hello);
+  if (!facts.ok()) return fail(facts);
+  auto link = choose_link(*join, hello);
+  if (!link.ok()) return fail(link.status());
+  Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*warden), std::move(*link));
+  return agent.run();
+}
+
+int run_sweep(const std::vector<std::string>& arguments) {
+  SweepOptions options;
+  options.owner_says_dead = true;  // only the job's own launcher has a reason to call this by hand
+  for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
+    if (arguments[i] == "--session-root") options.session_root = arguments[i + 1];
+  }
+  const auto report = sweep(arguments.empty() ? "" : arguments[0], options);
+  if (!report.ok()) return fail(report.status());
+  for (const Leftover& leftover : report->killed) {
+    fmt::print("pid {} ({}): found by {}\n", leftover.pid, leftover.command, leftover.why);
+  }
+  for (const Unkillable& stuck : report->stuck) {
+    fmt::print(stderr, "pid {} ({}) cannot be killed: state {}, waits in {}\n", stuck.pid, stuck.command, stuck.state,
+               stuck.wchan);
+  }
+  for (const std::string& alive : report->alive) {
+    fmt::print(stderr, "the agent or warden of {} still lives\n", alive);
+  }
+  return report->stuck.empty() && report->alive.empty() ? 0 : 1;
+}
+
+int agent_main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 1 && arguments[0] == "--version") {
+    fmt::print("muster-agent {} ({})\n", MUSTER_VERSION, base::build_id());
+    return 0;
+  }
+  if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
+  std::size_t at = 0;
+  if (arguments.size() == 4 && arguments[0] == "--install") {
+    const base::Status installed = install_self(arguments[1], arguments[2]);
+    if (!installed.ok()) return fail(installed);
+    at = 3;
+  }
+  if (at + 1 == arguments.size() && arguments[at] == "--stdio") return serve();
+  fmt::print(stderr, "muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
+  return 2;
+}
+
+}  // namespace
+}  // namespace muster::agent
+
+int main(int argc, char** argv) {
+  return muster::agent::agent_main(argc, argv);
+}

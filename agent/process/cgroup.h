@@ -1,0 +1,47 @@
+// A cgroup v2 of our own, below the one that we are in: found by mountinfo and /proc/self/cgroup, also on hybrid
+// machines where it has no controllers. Its name holds job and agent. Owner: the warden, or a clean-up after it;
+// single-threaded. Not removed by destruction.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+class Cgroup {
+ public:
+  // mkdir below our own cgroup. The error says why a cgroup cannot be used here.
+  static base::Result<Cgroup> create(const std::string& name);
+  static base::Result<Cgroup> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  int directory_fd() const { return directory_.get(); }
+  int procs_fd() const { return procs_.get(); }  // for writing; a process moves itself by "0"
+
+  bool is_populated() const;
+  std::vector<pid_t> pids() const;                 // of all groups below it too, in our PID namespace
+  bool kill() const;                               // cgroup.kill; false: this kernel has none (before 5.14)
+  bool freeze(bool on) const;                      // false: not possible
+  std::optional<std::uint64_t> oom_kills() const;  // nullopt: no memory controller here
+  base::Status remove() const;                     // with the groups below it; all must be empty
+
+ private:
+  Cgroup(std::string path, base::UniqueFd directory, base::UniqueFd procs)
+      : path_(std::move(path)), directory_(std::move(directory)), procs_(std::move(procs)) {}
+
+  std::string path_;
+  base::UniqueFd directory_;
+  base::UniqueFd procs_;
+};
+
+// The directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
+base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup);
+
+}  // namespace muster::agent

@@ -1,0 +1,60 @@
+#include "agent/process/lease_page.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <new>
+
+namespace muster::agent {
+namespace {
+
+constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+using Cell = std::atomic<std::int64_t>;
+static_assert(Cell::is_always_lock_free, "the page is shared between processes");
+
+}  // namespace
+
+base::Result<LeasePage> LeasePage::create() {
+  base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return base::errno_error(errno, "create an eventfd");
+  void* page = ::mmap(nullptr, sizeof(Cell), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return base::errno_error(errno, "map a shared page");
+  return LeasePage(new (page) Cell(kNone), std::move(wake));
+}
+
+LeasePage::~LeasePage() {
+  if (until_ != nullptr) ::munmap(until_, sizeof(Cell));
+}
+
+LeasePage::LeasePage(LeasePage&& other) noexcept
+    : until_(std::exchange(other.until_, nullptr)), wake_(std::move(other.wake_)) {}
+
+LeasePage& LeasePage::operator=(LeasePage&& other) noexcept {
+  std::swap(until_, other.until_);
+  std::swap(wake_, other.wake_);
+  return *this;
+}
+
+void LeasePage::set(std::optional<base::MonotonicTime> until) {
+  const std::int64_t value = until ? std::chrono::nanoseconds(until->time_since_epoch()).count() : kNone;
+  if (value < until_->exchange(value)) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);  // full means: it is awake already
+  }
+}
+
+std::optional<base::MonotonicTime> LeasePage::get() const {
+  const std::int64_t value = until_->load();
+  if (value == kNone) return std::nullopt;
+  return base::MonotonicTime(std::chrono::nanoseconds(value));
+}
+
+void LeasePage::drain_wake() const {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count);
+}
+
+}  // namespace muster::agent

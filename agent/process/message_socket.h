@@ -1,0 +1,55 @@
+// Messages with file descriptors over a non-blocking stream socket between agent and warden. Sending never blocks: what
+// the peer does not take yet waits here, so that neither side can stop the other. Single-threaded; owner: one end.
+//
+//   socket.send(payload, {std::move(fd)});  socket.flush();
+//   for (auto& message : *socket.receive()) …
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+struct SocketMessage {
+  std::string payload;
+  std::vector<base::UniqueFd> fds;  // at most 8
+};
+
+class MessageSocket {
+ public:
+  explicit MessageSocket(base::UniqueFd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+
+  // Queues; flush() sends what the socket takes. UNAVAILABLE: the peer is gone; queued messages are lost.
+  void send(std::string payload, std::vector<base::UniqueFd> fds = {});
+  base::Status flush();
+  bool wants_to_write() const { return !outgoing_.empty(); }
+
+  // All whole messages that have arrived. `peer_gone()` then tells whether there can be more.
+  base::Result<std::vector<SocketMessage>> receive();
+  bool peer_gone() const { return peer_gone_; }
+
+ private:
+  struct Outgoing {
+    std::string bytes;
+    std::size_t sent = 0;
+    std::vector<base::UniqueFd> fds;
+  };
+  base::Result<bool> send_some(Outgoing& message);
+  base::Result<bool> receive_some();
+  void take_messages(std::vector<SocketMessage>& into);
+
+  base::UniqueFd socket_;
+  std::deque<Outgoing> outgoing_;
+  std::string incoming_;
+  std::deque<base::UniqueFd> incoming_fds_;
+  bool peer_gone_ = false;
+};
+
+}  // namespace muster::agent

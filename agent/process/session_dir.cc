@@ -1,0 +1,178 @@
+#include "agent/process/session_dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/env.h"
+#include "base/file.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr int kAttempts = 10;
+constexpr std::size_t kLeaseWidth = 80;
+constexpr std::string_view kNoLease = "none";
+
+std::string root_or_default(const std::string& root) {
+  if (!root.empty()) return root;
+  const auto from_environment = base::env_var("MUSTER_TMPDIR");
+  return from_environment && !from_environment->empty() ? *from_environment : "/tmp";
+}
+
+std::string boot_id() {
+  const auto content = base::read_file("/proc/sys/kernel/random/boot_id", 256);
+  return content.ok() ? std::string(base::trim(*content)) : std::string("unknown");
+}
+
+// Removes what is in the directory `fd`, never following a link.
+base::Status empty_directory(base::UniqueFd fd, const std::string& shown) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
+  if (!directory) return base::errno_error(errno, fmt::format("read the directory {}", shown));
+  const int at = fd.release();  // owned by `directory` now
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (::unlinkat(at, name.c_str(), 0) == 0 || errno == ENOENT) continue;
+    if (errno != EISDIR && errno != EPERM) return base::errno_error(errno, fmt::format("remove {}/{}", shown, name));
+    base::UniqueFd below(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!below.valid()) return base::errno_error(errno, fmt::format("remove {}/{}", shown, name));
+    MUSTER_RETURN_IF_ERROR(empty_directory(std::move(below), fmt::format("{}/{}", shown, name)));
+    if (::unlinkat(at, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
+      return base::errno_error(errno, fmt::format("remove {}/{}", shown, name));
+    }
+  }
+  return base::ok_status();
+}
+
+// The path must still name the file that was locked: a sweep may have removed it in between.
+bool is_same_file(int fd, const std::string& path) {
+  struct stat by_fd {};
+  struct stat by_path {};
+  return ::fstat(fd, &by_fd) == 0 && ::lstat(path.c_str(), &by_path) == 0 && by_fd.st_ino == by_path.st_ino &&
+         by_fd.st_dev == by_path.st_dev;
+}
+
+bool lease_has_passed(const std::string& content) {
+  const auto words = base::split(base::trim(content), ' ');
+  if (words.size() != 2 || words[0] == kNoLease || words[1] != boot_id()) return true;
+  const auto until = base::parse_decimal(words[0], std::numeric_limits<long>::max());
+  return !until || base::SystemClock().now().time_since_epoch() > std::chrono::nanoseconds(*until);
+}
+
+}  // namespace
+
+std::string session_root(const std::string& root) {
+  return fmt::format("{}/muster-{}", root_or_default(root), ::geteuid());
+}
+
+base::Result<SessionDir> SessionDir::create(const std::string& root, const std::string& job_id,
+                                            const std::string& agent_id) {
+  const std::string parent = session_root(root);
+  const std::string path = fmt::format("{}/{}-{}", parent, job_id, agent_id);
+  // Another job that ends may remove the empty parent, a sweep a stale directory: then it is made again.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MUSTER_RETURN_IF_ERROR(base::make_private_directory(parent));
+    if (auto status = base::make_private_directory(path); !status.ok()) {
+      if (status.code() == base::Code::kNotFound) continue;
+      return status;
+    }
+    const std::string file = path + "/alive";
+    base::UniqueFd alive(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!alive.valid()) {
+      if (errno == ENOENT) continue;
+      return base::errno_error(errno, fmt::format("create {}", file));
+    }
+    if (::flock(alive.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        return base::error(base::Code::kAlreadyExists, "another agent of this job holds {}", file);
+      }
+      return base::errno_error(errno, fmt::format("lock {}", file));
+    }
+    if (!is_same_file(alive.get(), file)) continue;
+    SessionDir session(path, std::move(alive));
+    session.write_lease(std::nullopt);
+    return session;
+  }
+  return base::error(base::Code::kAborted, "{} is removed as fast as it is made: look for a loop of sweeps", path);
+}
+
+void SessionDir::write_lease(std::optional<base::MonotonicTime> until) const {
+  const std::string time =
+      until ? fmt::format("{}", std::chrono::nanoseconds(until->time_since_epoch()).count()) : std::string(kNoLease);
+  static const std::string kBoot = boot_id();
+  // One write of constant width: a reader sees the old or the new lease. A full disk keeps an old one, which only makes
+  // a sweep act earlier, and never while the lock is held.
+  const std::string line = fmt::format("{:<{}}\n", fmt::format("{} {}", time, kBoot), kLeaseWidth - 1);
+  [[maybe_unused]] const ssize_t n = ::pwrite(alive_.get(), line.data(), line.size(), 0);
+}
+
+base::Status SessionDir::remove() const {
+  return remove_session(path_);
+}
+
+base::Status remove_session(const std::string& path) {
+  base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid() && errno == ENOENT) return base::ok_status();
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("remove {}", path));
+  MUSTER_RETURN_IF_ERROR(empty_directory(std::move(fd), path));
+  if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return base::errno_error(errno, fmt::format("remove {}", path));
+  ::rmdir(path.substr(0, path.rfind('/')).c_str());  // fails while another job is there, as it should
+  return base::ok_status();
+}
+
+std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id) {
+  std::vector<std::string> paths;
+  const std::string parent = session_root(root);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(parent.c_str()), ::closedir);
+  if (!directory) return paths;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(job_id + "-")) paths.push_back(fmt::format("{}/{}", parent, name));
+  }
+  return paths;
+}
+
+base::Result<FoundSession> look_at_session(const std::string& path) {
+  FoundSession found;
+  found.path = path;
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
+    return base::error(base::Code::kPermissionDenied, "{} is not a session directory of ours", path);
+  }
+  const std::string file = path + "/alive";
+  base::UniqueFd alive(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!alive.valid() && errno == ENOENT) return found;
+  if (!alive.valid()) return base::errno_error(errno, fmt::format("open {}", file));
+  const auto content = base::read_file(file, 4096);
+  found.lease_has_passed = !content.ok() || lease_has_passed(*content);
+  if (::flock(alive.get(), LOCK_EX | LOCK_NB) == 0) {
+    found.lock = std::move(alive);
+  } else if (errno == EWOULDBLOCK) {
+    found.is_alive = true;
+  } else {
+    return base::errno_error(errno, fmt::format("lock {}", file));
+  }
+  return found;
+}
+
+base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name) {
+  const std::string path = fmt::format("{}/{}", session_path, name);
+  base::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("open {}", path));
+  return fd;
+}
+
+base::Status write_note(const std::string& session_path, const std::string& name, const std::string& line) {
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd fd, open_note(session_path, name));
+  return base::write_all_blocking(fd.get(), line.data(), line.size()).with_context(session_path + "/" + name);
+}
+
+}  // namespace muster::agent

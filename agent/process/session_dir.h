@@ -1,0 +1,56 @@
+// The job's directory on a host: <root>/muster-<uid>/<job>-<agent>/, 0700, and in it `alive`: locked by agent and
+// warden for as long as either lives (one open file, shared by fork), holding the lease. Owner: Warden (agent side) and
+// the warden process; single-threaded but for write_lease. Not removed by destruction: remove() is called by whoever is
+// last.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+class SessionDir {
+ public:
+  // `root` empty: ${MUSTER_TMPDIR:-/tmp}. ALREADY_EXISTS: another agent with this id lives.
+  static base::Result<SessionDir> create(const std::string& root, const std::string& job_id,
+                                         const std::string& agent_id);
+
+  const std::string& path() const { return path_; }
+  int lock_fd() const { return alive_.get(); }
+  void close_lock() { alive_.reset(); }
+
+  // nullopt: no lease is in force.
+  void write_lease(std::optional<base::MonotonicTime> until) const;
+
+  // The directory, all in it, and the muster-<uid> above it when that is empty then.
+  base::Status remove() const;
+
+ private:
+  SessionDir(std::string path, base::UniqueFd alive) : path_(std::move(path)), alive_(std::move(alive)) {}
+  std::string path_;
+  base::UniqueFd alive_;
+};
+
+// What a sweep finds. The lock is held by the returned value when nobody else held it.
+struct FoundSession {
+  std::string path;
+  bool is_alive = false;         // agent or warden lives
+  base::UniqueFd lock;           // ours now, when it is not alive and has its file
+  bool lease_has_passed = true;  // also when none is written
+};
+
+std::string session_root(const std::string& root);  // <root>/muster-<uid>
+std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id);
+base::Result<FoundSession> look_at_session(const std::string& path);
+base::Status remove_session(const std::string& path);
+
+// Small notes for a sweep: the job's cgroup, and one line for each rank. For appending.
+base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name);
+base::Status write_note(const std::string& session_path, const std::string& name, const std::string& line);
+
+}  // namespace muster::agent

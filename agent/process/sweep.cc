@@ -1,0 +1,216 @@
+#include "agent/process/sweep.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "agent/process/cgroup.h"
+#include "agent/process/environ_scan.h"
+#include "agent/process/proc_table.h"
+#include "agent/process/session_dir.h"
+#include "base/file.h"
+#include "base/ids.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSecondLook{2000};
+constexpr milliseconds kLockPoll{20};
+constexpr milliseconds kKillBound{3000};
+constexpr int kMaxPollMs = 16;
+
+// The sessions of the job whose agent and warden are gone, locked by us; the others go into the report.
+std::vector<FoundSession> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
+                                             SweepReport& report) {
+  std::vector<FoundSession> dead;
+  const auto deadline = Clock::now() + options.wait_for_lock;
+  for (const std::string& path : list_sessions(options.session_root, job_id)) {
+    while (true) {
+      auto session = look_at_session(path);
+      if (!session.ok()) break;  // removed in between, or not ours
+      const bool is_free = !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
+      if (is_free) {
+        dead.push_back(std::move(*session));
+        break;
+      }
+      if (Clock::now() > deadline) {
+        report.alive.push_back(path);
+        break;
+      }
+      session->lock.reset();
+      ::poll(nullptr, 0, static_cast<int>(kLockPoll.count()));
+    }
+  }
+  return dead;
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> lines;
+  const auto content = base::read_file(path);
+  if (!content.ok()) return lines;
+  for (const std::string_view line : base::split(*content, '\n')) {
+    if (!line.empty()) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+struct KnownRank {
+  pid_t pid = 0;
+  std::uint64_t not_before = 0;  // its start time is this or shortly after
+};
+
+std::vector<KnownRank> known_ranks(const FoundSession& session) {
+  std::vector<KnownRank> ranks;
+  for (const std::string& line : lines_of(session.path + "/ranks")) {
+    const auto words = base::split(line, ' ');
+    if (words.size() != 2) continue;
+    const auto pid = base::parse_decimal(words[0], 1L << 30);
+    const auto start = base::parse_decimal(words[1], std::numeric_limits<long>::max());
+    if (pid && start) ranks.push_back({static_cast<pid_t>(*pid), static_cast<std::uint64_t>(*start)});
+  }
+  return ranks;
+}
+
+bool is_spared(const std::vector<pid_t>& spare, pid_t pid) {
+  return std::ranges::find(spare, pid) != spare.end();
+}
+
+void add_new(std::vector<ProcessInfo>& found, const ProcessInfo& info) {
+  const bool is_known = std::ranges::any_of(
+      found, [&info](const ProcessInfo& old) { return old.pid == info.pid && old.start_time == info.start_time; });
+  if (!is_known && !info.is_dead()) found.push_back(info);
+}
+
+// A session keeps its number for as long as it has members, so these belong to the rank, unless the number was given
+// away again after the last of them: then its leader is there and started much later.
+void add_sessions(const std::vector<ProcessInfo>& table, const std::vector<KnownRank>& ranks,
+                  std::vector<ProcessInfo>& found) {
+  const auto second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  for (const KnownRank& rank : ranks) {
+    const auto leader = std::ranges::find(table, rank.pid, &ProcessInfo::pid);
+    if (leader != table.end() && leader->start_time > rank.not_before + second) continue;
+    for (const ProcessInfo& info : table) {
+      if (info.session == rank.pid && info.start_time >= rank.not_before) add_new(found, info);
+    }
+  }
+}
+
+class Sweeper {
+ public:
+  Sweeper(std::string job_id, SweepReport& report)
+      : job_id_(std::move(job_id)), report_(report), spare_(ancestors(::getpid())) {}
+
+  void kill_cgroup(const FoundSession& session);
+  base::Status kill_strays(const std::vector<FoundSession>& dead, bool look_twice);
+
+ private:
+  base::Result<std::vector<ProcessInfo>> find(const std::vector<FoundSession>& dead) const;
+  bool is_of_living_session(const std::string& session_dir) const;
+
+  std::string job_id_;
+  SweepReport& report_;
+  std::vector<pid_t> spare_;
+};
+
+void Sweeper::kill_cgroup(const FoundSession& session) {
+  const std::string name = "muster-" + session.path.substr(session.path.rfind('/') + 1);
+  for (const std::string& path : lines_of(session.path + "/cgroup")) {
+    if (!path.ends_with("/" + name)) continue;
+    const auto cgroup = Cgroup::open(path);
+    if (!cgroup.ok()) continue;  // gone already
+    for (const pid_t pid : cgroup->pids()) {
+      if (const auto info = read_process(pid)) report_.killed.push_back({pid, info->command, "cgroup"});
+    }
+    const auto deadline = Clock::now() + kKillBound;
+    while (cgroup->is_populated() && Clock::now() < deadline) {
+      if (!cgroup->kill()) {
+        for (const pid_t pid : cgroup->pids()) {
+          if (const auto info = read_process(pid)) signal_process(*info, SIGKILL);
+        }
+      }
+      ::poll(nullptr, 0, 1);
+    }
+    for (const pid_t pid : cgroup->pids()) {
+      if (const auto info = read_process(pid)) {
+        report_.stuck.push_back({pid, info->command, info->state, wait_channel(pid)});
+      }
+    }
+    if (cgroup->remove().ok()) report_.removed.push_back(path);
+  }
+}
+
+bool Sweeper::is_of_living_session(const std::string& session_dir) const {
+  return std::ranges::find(report_.alive, session_dir) != report_.alive.end();
+}
+
+// Marked processes, what descends from them, and what is left of the sessions of known ranks.
+base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSession>& dead) const {
+  MUSTER_ASSIGN_OR_RETURN(const EnvironScan scan, scan_environments(job_id_));
+  const auto table = read_all_processes();
+  std::vector<ProcessInfo> found;
+  for (const MarkedProcess& process : scan.found) {
+    if (is_spared(spare_, process.info.pid) || is_of_living_session(process.session_dir)) continue;
+    // Without the name of its session it may belong to one that lives.
+    if (process.session_dir.empty() && !report_.alive.empty()) continue;
+    add_new(found, process.info);
+    for (const ProcessInfo& below : descendants(table, process.info.pid, spare_)) add_new(found, below);
+  }
+  for (const FoundSession& session : dead) add_sessions(table, known_ranks(session), found);
+  std::erase_if(found, [this](const ProcessInfo& info) { return is_spared(spare_, info.pid); });
+  return found;
+}
+
+base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool look_twice) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<ProcessInfo> found, find(dead));
+  if (look_twice && !found.empty()) {
+    ::poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<ProcessInfo> again, find(dead));
+    std::erase_if(found, [&again](const ProcessInfo& info) {
+      return std::ranges::none_of(again, [&info](const ProcessInfo& other) {
+        return other.pid == info.pid && other.start_time == info.start_time;
+      });
+    });
+  }
+  const auto deadline = Clock::now() + kKillBound;
+  int wait_ms = 1;
+  // A process that is just being executed shows no environment, so only two empty looks count.
+  for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
+    for (const ProcessInfo& info : found) {
+      if (!signal_process(info, SIGKILL)) continue;
+      const bool is_known = std::ranges::find(report_.killed, info.pid, &Leftover::pid) != report_.killed.end();
+      if (!is_known) report_.killed.push_back({info.pid, info.command, "environment"});
+    }
+    ::poll(nullptr, 0, wait_ms);
+    wait_ms = std::min(wait_ms * 2, kMaxPollMs);
+    MUSTER_ASSIGN_OR_RETURN(found, find(dead));
+    empty_looks = found.empty() ? empty_looks + 1 : 0;
+  }
+  for (const ProcessInfo& info : found) {
+    report_.stuck.push_back({info.pid, info.command, info.state, wait_channel(info.pid)});
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<SweepReport> sweep(const std::string& job_id, const SweepOptions& options) {
+  MUSTER_RETURN_IF_ERROR(base::JobId::parse(job_id).status());
+  SweepReport report;
+  const std::vector<FoundSession> dead = lock_dead_sessions(job_id, options, report);
+  Sweeper sweeper(job_id, report);
+  for (const FoundSession& session : dead) sweeper.kill_cgroup(session);
+  MUSTER_RETURN_IF_ERROR(sweeper.kill_strays(dead, !options.owner_says_dead));
+  for (const FoundSession& session : dead) {
+    MUSTER_RETURN_IF_ERROR(remove_session(session.path));
+    report.removed.push_back(session.path);
+  }
+  return report;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,309 @@
+#include "agent/process/warden.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <set>
+
+#include "agent/process/environ_scan.h"
+#include "agent/process/job_container.h"
+#include "agent/process/lease_page.h"
+#include "agent/process/own_process.h"
+#include "agent/process/session_dir.h"
+#include "agent/process/warden_fork.h"
+#include "agent/process/warden_protocol.h"
+#include "base/ids.h"
+
+namespace muster::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLeaveBound{4000};
+constexpr milliseconds kCleanUpBound{3000};
+constexpr int kCgroupRemoveTries = 1000;
+
+base::Status check_agent_id(const std::string& id) {
+  const bool is_fine = !id.empty() && id.size() <= 64 && id.front() != '.' && std::ranges::all_of(id, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+  if (is_fine) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument, "'{}' cannot name an agent: [A-Za-z0-9._-] only", id);
+}
+
+// True: it has been reaped (or was before).
+bool reap_within(pid_t pid, milliseconds bound) {
+  const auto deadline = Clock::now() + bound;
+  while (true) {
+    const pid_t result = ::waitpid(pid, nullptr, WNOHANG);
+    if (result == pid || (result < 0 && errno == ECHILD)) return true;
+    if (Clock::now() > deadline) return false;
+    ::poll(nullptr, 0, 1);
+  }
+}
+
+void remove_cgroup(const Cgroup& cgroup) {
+  for (int attempt = 0; attempt < kCgroupRemoveTries; ++attempt) {
+    if (cgroup.remove().ok()) return;
+    ::poll(nullptr, 0, 1);
+  }
+}
+
+}  // namespace
+
+struct Warden::State {
+  State(WardenOptions the_options, SessionDir the_session, LeasePage the_lease, WardenFork fork)
+      : options(std::move(the_options)),
+        session(std::move(the_session)),
+        lease(std::move(the_lease)),
+        socket(std::move(fork.socket)),
+        ready(std::move(fork.ready)) {}
+
+  base::Status watch();
+  base::Status send(const WardenCommand& command);
+  base::Status flush();
+  void note(const WardenEvent& event);
+  base::Status gone() const;
+
+  struct Rank {
+    pid_t pid = 0;
+    pid_t pid_inside = 0;
+  };
+
+  WardenOptions options;
+  SessionDir session;
+  LeasePage lease;
+  MessageSocket socket;
+  WardenReady ready;
+  base::UniqueFd epoll;
+  bool watches_writing = false;
+  bool is_gone = false;  // the warden ended before it was asked to
+  bool is_reaped = false;
+  bool is_closed = false;
+  std::set<int> asked;        // ranks whose spawn is not answered yet
+  std::map<int, Rank> ranks;  // started, end not reported
+};
+
+base::Status Warden::State::watch() {
+  epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return base::errno_error(errno, "create an epoll");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.fd(), &event) != 0) {
+    return base::errno_error(errno, "watch the warden");
+  }
+  return base::ok_status();
+}
+
+base::Status Warden::State::gone() const {
+  return base::error(base::Code::kUnavailable, "the warden (pid {}) has ended", ready.pid);
+}
+
+base::Status Warden::State::flush() {
+  if (is_gone || is_closed) return gone();
+  if (!socket.flush().ok()) return gone();  // read_events() finds the end of the stream and what came before it
+  if (socket.wants_to_write() != watches_writing) {
+    watches_writing = !watches_writing;
+    epoll_event event{};
+    event.events = EPOLLIN | (watches_writing ? EPOLLOUT : 0U);
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, socket.fd(), &event) != 0) {
+      return base::errno_error(errno, "watch the warden");
+    }
+  }
+  return base::ok_status();
+}
+
+base::Status Warden::State::send(const WardenCommand& command) {
+  if (is_gone || is_closed) return gone();
+  socket.send(encode(command));
+  return flush();
+}
+
+void Warden::State::note(const WardenEvent& event) {
+  if (const auto* started = std::get_if<RankStarted>(&event)) {
+    ranks[started->rank] = {started->pid, started->pid_inside};
+    asked.erase(started->rank);
+  } else if (const auto* failed = std::get_if<RankStartFailed>(&event)) {
+    asked.erase(failed->rank);
+  } else if (const auto* exited = std::get_if<RankExited>(&event)) {
+    ranks.erase(exited->rank);
+  }
+}
+
+Warden::Warden(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Warden::Warden(Warden&&) noexcept = default;
+Warden& Warden::operator=(Warden&& other) noexcept {
+  std::swap(state_, other.state_);  // the old one ends with `other`
+  return *this;
+}
+
+Warden::~Warden() {
+  if (!state_ || state_->is_closed) return;
+  state_->socket.close();
+  state_->session.close_lock();
+  // It kills what is left and removes the session directory; not to wait would leave a zombie to our parent.
+  if (!state_->is_reaped) reap_within(state_->ready.pid, kLeaveBound);
+}
+
+base::Result<Warden> Warden::start(const WardenOptions& options) {
+  MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.job_id).status());
+  MUSTER_RETURN_IF_ERROR(check_agent_id(options.agent_id));
+  MUSTER_RETURN_IF_ERROR(become_supervisor());
+  MUSTER_ASSIGN_OR_RETURN(SessionDir session,
+                          SessionDir::create(options.session_root, options.job_id, options.agent_id));
+  MUSTER_ASSIGN_OR_RETURN(LeasePage lease, LeasePage::create());
+  auto fork = fork_warden(options, session, lease);
+  if (!fork.ok()) {
+    const base::Status removed = session.remove();
+    return removed.ok() ? fork.status() : fork.status().with_context(removed.message());
+  }
+  auto state = std::make_unique<State>(options, std::move(session), std::move(lease), std::move(*fork));
+  MUSTER_RETURN_IF_ERROR(state->watch());
+  return Warden(std::move(state));
+}
+
+int Warden::fd() const {
+  return state_->epoll.get();
+}
+
+base::Result<std::vector<WardenEvent>> Warden::read_events() {
+  if (state_->is_gone || state_->is_closed) return state_->gone();
+  const base::Status flushed = state_->flush();
+  MUSTER_ASSIGN_OR_RETURN(auto messages, state_->socket.receive());
+  std::vector<WardenEvent> events;
+  for (SocketMessage& message : messages) {
+    MUSTER_ASSIGN_OR_RETURN(WardenEvent event, decode_event(std::move(message)));
+    state_->note(event);
+    events.push_back(std::move(event));
+  }
+  // What came before the end is still told; the next call has the error.
+  if (events.empty() && (state_->socket.peer_gone() || !flushed.ok())) {
+    state_->is_gone = true;
+    return state_->gone();
+  }
+  return events;
+}
+
+base::Status Warden::spawn(const SpawnRequest& request) {
+  MUSTER_RETURN_IF_ERROR(state_->send(request));
+  state_->asked.insert(request.rank);
+  return base::ok_status();
+}
+
+base::Status Warden::signal(int rank, int signo) {
+  return state_->send(SignalCommand{rank, signo});
+}
+
+base::Status Warden::stop(milliseconds grace) {
+  return state_->send(StopCommand{grace});
+}
+
+base::Status Warden::finish(milliseconds patience) {
+  if (!state_->ranks.empty() || !state_->asked.empty()) {
+    return base::error(base::Code::kFailedPrecondition, "{} ranks have not ended: stop them first",
+                       state_->ranks.size() + state_->asked.size());
+  }
+  return state_->send(FinishCommand{patience});
+}
+
+base::Status Warden::pause(bool on) {
+  return state_->send(PauseCommand{on});
+}
+
+void Warden::renew_lease(base::MonotonicTime until) {
+  state_->lease.set(until);
+  state_->session.write_lease(until);
+}
+
+void Warden::suspend_lease() {
+  state_->lease.set(std::nullopt);
+  state_->session.write_lease(std::nullopt);
+}
+
+const Containment& Warden::containment() const {
+  return state_->ready.containment;
+}
+
+const std::string& Warden::session_dir() const {
+  return state_->session.path();
+}
+
+pid_t Warden::pid() const {
+  return state_->ready.pid;
+}
+
+base::Status Warden::close() {
+  if (state_->is_closed) return base::ok_status();
+  if (!state_->is_gone) {
+    // Without this message it would take the end of the socket for our death, with the same result but later.
+    const base::Status told = state_->send(LeaveCommand{});
+    pollfd wanted{state_->socket.fd(), POLLOUT, 0};
+    while (told.ok() && state_->socket.wants_to_write() && ::poll(&wanted, 1, 1000) > 0) {
+      if (!state_->flush().ok()) break;
+    }
+  }
+  state_->is_closed = true;
+  if (!state_->is_reaped && !reap_within(state_->ready.pid, kLeaveBound)) {
+    ::kill(state_->ready.pid, SIGKILL);  // our unreaped child
+    reap_within(state_->ready.pid, kLeaveBound);
+  }
+  state_->socket.close();
+  return state_->session.remove();
+}
+
+Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spare) {
+  Aftermath aftermath;
+  state_->is_gone = true;
+  // Gone for us means gone: a warden that only lost its socket must not go on. With a PID namespace this ends all in
+  // it.
+  if (!state_->is_reaped) {
+    ::kill(state_->ready.pid, SIGKILL);  // our unreaped child
+    state_->is_reaped = reap_within(state_->ready.pid, kCleanUpBound);
+  }
+  std::optional<Cgroup> cgroup;
+  if (!state_->ready.cgroup_path.empty()) {
+    if (auto opened = Cgroup::open(state_->ready.cgroup_path); opened.ok()) cgroup.emplace(std::move(*opened));
+  }
+  std::map<pid_t, int> wait_statuses;
+  const JobContainer container(std::move(cgroup), false, spare);
+  KillReport report = kill_everything(container, kCleanUpBound, [&](const std::vector<Member>& members) {
+    for (const Member& member : members) {
+      int status = 0;
+      if (member.info.is_dead() && ::waitpid(member.info.pid, &status, WNOHANG) == member.info.pid) {
+        wait_statuses[member.info.pid] = status;
+      }
+    }
+  });
+  const auto now = Clock::now();
+  for (const auto& [number, rank] : state_->ranks) {
+    const auto known = wait_statuses.find(rank.pid);
+    // Those of a PID namespace ended with it.
+    const int status = known != wait_statuses.end() ? known->second : SIGKILL;
+    const bool is_ours = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    aftermath.ranks.push_back({number, rank.pid, rank.pid_inside, status, is_ours, false, now});
+    const pid_t own = rank.pid;  // a lambda cannot capture a structured binding under clang 14
+    std::erase_if(report.killed, [own](const Member& member) { return member.info.pid == own; });
+  }
+  state_->ranks.clear();
+  for (const int rank : state_->asked) {
+    aftermath.not_started.push_back({rank, "process", ECHILD, "the warden ended while it started this rank", 125});
+  }
+  state_->asked.clear();
+  for (Member& member : report.killed) {
+    aftermath.empty.killed.push_back({member.info.pid, std::move(member.info.command), member.why});
+  }
+  aftermath.empty.stuck = std::move(report.stuck);
+  audit(state_->options.job_id, state_->session.path(), ::getpid(), aftermath.empty);
+  if (container.cgroup()) remove_cgroup(*container.cgroup());
+  return aftermath;
+}
+
+}  // namespace muster::agent

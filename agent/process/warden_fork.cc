@@ -1,0 +1,151 @@
+#include "agent/process/warden_fork.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "agent/process/own_process.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr int kReadyTimeoutMs = 10'000;
+
+base::Status write_to(const char* path, const std::string& text) {
+  const base::UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("open {}", path));
+  return base::write_all_blocking(fd.get(), text.data(), text.size()).with_context(path);
+}
+
+// An ordinary user may make a PID namespace only inside a user namespace, where it stays itself.
+base::Status unshare_namespaces() {
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  const int user = uid == 0 ? 0 : CLONE_NEWUSER;
+  if (::unshare(user | CLONE_NEWPID | CLONE_NEWNS) != 0) return base::errno_error(errno, "new namespaces");
+  if (user == 0) return base::ok_status();
+  ::prctl(PR_SET_DUMPABLE, 1);  // else the map files belong to root; the warden is not dumpable again before it serves
+  MUSTER_RETURN_IF_ERROR(write_to("/proc/self/setgroups", "deny"));
+  MUSTER_RETURN_IF_ERROR(write_to("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
+  return write_to("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
+}
+
+[[noreturn]] void run_warden(WardenSetup setup, SessionDir& session, LeasePage& lease, base::UniqueFd socket) {
+  WardenProcess warden(std::move(setup), std::move(session), std::move(lease), std::move(socket));
+  warden.run();
+}
+
+// Between agent and warden for a moment: enters the namespaces, leaves the warden to the agent (a subreaper), ends. So
+// the agent itself stays in its namespaces.
+[[noreturn]] void run_between(WardenSetup setup, SessionDir& session, LeasePage& lease, base::UniqueFd socket) {
+  base::Status status = unshare_namespaces();
+  if (status.ok()) {
+    const pid_t pid = ::fork();
+    if (pid == 0) run_warden(std::move(setup), session, lease, std::move(socket));
+    if (pid > 0) ::_exit(0);
+    status = base::errno_error(errno, "fork the warden");
+  }
+  WardenReady ready;
+  ready.error = status.message();
+  MessageSocket out(std::move(socket));
+  out.send(encode(ready));
+  ::_exit(out.flush().ok() ? 0 : 1);
+}
+
+base::Result<WardenReady> read_ready(MessageSocket& socket) {
+  while (true) {
+    pollfd wanted{socket.fd(), POLLIN, 0};
+    const int ready = ::poll(&wanted, 1, kReadyTimeoutMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return base::error(base::Code::kDeadlineExceeded, "the warden did not start within 10 s");
+    MUSTER_ASSIGN_OR_RETURN(const auto messages, socket.receive());
+    if (!messages.empty()) return decode_ready(messages.front().payload);
+    if (socket.peer_gone()) return base::error(base::Code::kUnavailable, "the warden ended while it started");
+  }
+}
+
+struct Level {
+  bool pidns = false;
+  bool cgroup = false;
+  bool require_cgroup = false;
+};
+
+std::vector<Level> levels_to_try(ContainLevel wanted) {
+  const bool is_root = ::geteuid() == 0;
+  switch (wanted) {
+    case ContainLevel::kCgroup:
+      return {{false, true, true}};
+    case ContainLevel::kPidns:
+      return {{true, false, false}};
+    case ContainLevel::kSubreaper:
+      return {{false, false, false}};
+    case ContainLevel::kAuto:
+      break;
+  }
+  if (is_root) return {{true, true, false}, {false, true, false}};
+  return {{false, true, false}};
+}
+
+base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Level& level, const std::string& note,
+                                       SessionDir& session, LeasePage& lease) {
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
+  WardenSetup setup;
+  setup.job_id = options.job_id;
+  setup.agent_id = options.agent_id;
+  setup.lease_margin = options.lease_margin;
+  setup.use_pidns = level.pidns;
+  setup.use_cgroup = level.cgroup;
+  setup.require_cgroup = level.require_cgroup;
+  setup.note = note;
+  setup.agent_pid = ::getpid();
+  setup.agent_pidfd = open_pidfd(::getpid());
+  setup.host_proc.reset(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!setup.host_proc.valid()) return base::errno_error(errno, "open /proc");
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return base::errno_error(errno, "fork the warden");
+  if (pid == 0) {
+    pair.first.reset();
+    if (level.pidns) run_between(std::move(setup), session, lease, std::move(pair.second));
+    run_warden(std::move(setup), session, lease, std::move(pair.second));
+  }
+  pair.second.reset();
+  if (level.pidns) ::waitpid(pid, nullptr, 0);
+  MessageSocket socket(std::move(pair.first));
+  auto ready = read_ready(socket);
+  if (!ready.ok() || !ready->is_ok) {
+    // What was forked has ended, or is of no use: by its pid only where it is surely our unreaped child.
+    const pid_t child = !level.pidns ? pid : ready.ok() ? ready->pid : 0;
+    if (child > 0 && !ready.ok()) ::kill(child, SIGKILL);
+    socket.close();
+    if (child > 0) ::waitpid(child, nullptr, 0);
+    if (!ready.ok()) return ready.status();
+    return base::error(base::Code::kFailedPrecondition, "{}", ready->error);
+  }
+  return WardenFork{std::move(socket), std::move(*ready)};
+}
+
+}  // namespace
+
+base::Result<WardenFork> fork_warden(const WardenOptions& options, SessionDir& session, LeasePage& lease) {
+  std::string note;
+  if (options.contain == ContainLevel::kAuto && ::geteuid() != 0) {
+    note = "no PID namespace: only root gets one without asking (--contain pidns)";
+  }
+  base::Status last;
+  for (const Level& level : levels_to_try(options.contain)) {
+    auto warden = fork_at_level(options, level, note, session, lease);
+    if (warden.ok() || warden.status().code() != base::Code::kFailedPrecondition) return warden;
+    last = warden.status();
+    note = fmt::format("no PID namespace: {}", last.message());
+  }
+  return last.with_context("this host does not allow the containment that was asked for");
+}
+
+}  // namespace muster::agent

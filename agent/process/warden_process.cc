@@ -1,0 +1,366 @@
+#include "agent/process/warden_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "agent/process/environ_scan.h"
+#include "agent/process/own_process.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kKillBound{3000};
+constexpr milliseconds kTick{4};             // while something is about to end that gives no signal
+constexpr milliseconds kStoppedAgent{5000};  // after an expired lease
+constexpr int kCgroupRemoveTries = 1000;
+
+base::MonotonicTime now_time() {
+  return std::chrono::steady_clock::now();
+}
+
+bool ends_a_process(int signo) {
+  return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
+// Everything later on believes /proc, so it must show this namespace and nothing else.
+base::Status mount_own_proc() {
+  if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    return base::errno_error(errno, "cannot make the mounts of a new namespace private");
+  }
+  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
+    return base::errno_error(errno, "/proc cannot be mounted anew");
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+WardenProcess::WardenProcess(WardenSetup setup, SessionDir session, LeasePage lease, base::UniqueFd socket)
+    : setup_(std::move(setup)),
+      session_(std::move(session)),
+      lease_(std::move(lease)),
+      socket_(MessageSocket(std::move(socket))) {}
+
+void WardenProcess::run() {
+  if (const base::Status status = set_up(); !status.ok()) refuse(status);
+  while (true) {
+    wait_for_events();
+    handle_next_command();
+    check_deadlines();
+  }
+}
+
+base::Status WardenProcess::set_up() {
+  ::setsid();  // the terminal's signals go to the agent, which decides
+  ::prctl(PR_SET_NAME, "muster-warden");
+  std::vector<int> kept{socket_.fd(), session_.lock_fd(), lease_.wake_fd(), setup_.host_proc.get()};
+  if (setup_.agent_pidfd.valid()) kept.push_back(setup_.agent_pidfd.get());
+  MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));
+  MUSTER_RETURN_IF_ERROR(become_supervisor());
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would reap by itself
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  if (setup_.use_pidns) MUSTER_RETURN_IF_ERROR(mount_own_proc());
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  child_signal_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!child_signal_.valid()) return base::errno_error(errno, "create a signalfd");
+  base::UniqueFd notes;
+  if (!setup_.use_pidns) {  // with which everything ends by itself, and whose numbers mean nothing outside
+    MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(Spawner spawner, Spawner::create(setup_.job_id, std::move(notes)));
+  spawner_ = std::make_unique<Spawner>(std::move(spawner));
+  MUSTER_RETURN_IF_ERROR(set_up_cgroup());
+  const Cgroup* cgroup = container_->cgroup() ? &*container_->cgroup() : nullptr;
+  oom_ = std::make_unique<OomWatch>(cgroup);
+
+  containment_.cgroup = cgroup != nullptr;
+  containment_.pidns = setup_.use_pidns;
+  WardenReady ready;
+  ready.is_ok = true;
+  ready.pid = own_pid_in(setup_.host_proc.get());
+  ready.containment = containment_;
+  ready.cgroup_path = cgroup != nullptr ? cgroup->path() : std::string();
+  socket_.send(encode(ready));
+  return socket_.flush();
+}
+
+base::Status WardenProcess::set_up_cgroup() {
+  containment_.note = setup_.note;
+  std::optional<Cgroup> cgroup;
+  if (setup_.use_cgroup) {
+    auto made = Cgroup::create(fmt::format("muster-{}-{}", setup_.job_id, setup_.agent_id));
+    base::Status status = made.status();
+    if (made.ok()) {
+      status = spawner_->try_cgroup(*made);
+      if (status.ok()) status = write_note(session_.path(), "cgroup", made->path() + "\n");
+      if (!status.ok() && !made->remove().ok()) return status;
+    }
+    if (!status.ok() && setup_.require_cgroup) return status;
+    if (status.ok()) {
+      cgroup.emplace(std::move(*made));
+    } else {
+      containment_.note += fmt::format("{}no cgroup: {}", containment_.note.empty() ? "" : "; ", status.message());
+    }
+  }
+  container_ = std::make_unique<JobContainer>(std::move(cgroup), setup_.use_pidns);
+  return base::ok_status();
+}
+
+void WardenProcess::refuse(const base::Status& status) {
+  WardenReady ready;
+  ready.error = status.message();
+  ready.pid = own_pid_in(setup_.host_proc.get());
+  socket_.send(encode(ready));
+  ::_exit(socket_.flush().ok() ? 0 : 1);
+}
+
+void WardenProcess::wait_for_events() {
+  std::array<pollfd, 4> wanted{{{socket_.fd(), POLLIN, 0},
+                                {child_signal_.get(), POLLIN, 0},
+                                {lease_.wake_fd(), POLLIN, 0},
+                                {setup_.agent_pidfd.get(), POLLIN, 0}}};  // -1 is ignored by poll
+  if (socket_.wants_to_write()) wanted[0].events |= POLLOUT;
+  if (::poll(wanted.data(), wanted.size(), poll_timeout(now_time())) <= 0) return;
+  if (wanted[1].revents != 0) reap();
+  if (wanted[2].revents != 0) lease_.drain_wake();
+  if (wanted[0].revents != 0) read_commands();
+  if (wanted[3].revents != 0) agent_is_gone();
+}
+
+void WardenProcess::read_commands() {
+  if (!socket_.flush().ok()) agent_is_gone();
+  auto messages = socket_.receive();
+  if (!messages.ok()) agent_is_gone();
+  if (socket_.peer_gone()) agent_is_gone();
+  if (!messages->empty()) agent_deadline_.reset();
+  for (const SocketMessage& message : *messages) {
+    auto command = decode_command(message.payload);
+    MUSTER_CHECK(command.ok());
+    // A stop overtakes what waits.
+    if (const auto* stop = std::get_if<StopCommand>(&*command)) {
+      handle(*stop);
+    } else {
+      commands_.push_back(std::move(*command));
+    }
+  }
+}
+
+// One for each turn of the loop, so that a long row of spawns delays neither an exit nor the end of the agent.
+void WardenProcess::handle_next_command() {
+  if (commands_.empty()) return;
+  WardenCommand command = std::move(commands_.front());
+  commands_.pop_front();
+  std::visit([this](auto& one) { handle(one); }, command);
+}
+
+void WardenProcess::send(WardenEvent event) {
+  SocketMessage message = encode(std::move(event));
+  socket_.send(std::move(message.payload), std::move(message.fds));
+  // An error shows again as EOF on the next read, where it is handled.
+  if (const base::Status status = socket_.flush(); !status.ok()) return;
+}
+
+void WardenProcess::handle(SpawnRequest& request) {
+  if (phase_ != Phase::kServing) {
+    refuse_spawn(request);
+    return;
+  }
+  auto result = spawner_->spawn(request, container_->cgroup() ? &*container_->cgroup() : nullptr);
+  if (auto* failed = std::get_if<RankStartFailed>(&result)) {
+    send(std::move(*failed));
+    return;
+  }
+  auto& spawned = std::get<Spawned>(result);
+  const pid_t inside = spawned.child.pid;
+  pid_t pid = inside;
+  if (setup_.use_pidns && spawned.child.pidfd.valid()) {
+    const pid_t outside = pid_of_pidfd(setup_.host_proc.get(), spawned.child.pidfd.get());
+    if (outside > 0) pid = outside;
+  }
+  ranks_[inside] = Rank{pid, false};
+  rank_numbers_[inside] = request.rank;
+  send(RankStarted{request.rank, pid, inside, std::move(spawned.stdout_fd), std::move(spawned.stderr_fd), spawned.at});
+}
+
+void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
+  // The rank leads its group and is not reaped: the number is surely its.
+  if (::kill(-pid_inside, signo) == 0 && ends_a_process(signo)) rank.is_signalled_by_us = true;
+}
+
+void WardenProcess::handle(const SignalCommand& command) {
+  reap();  // who has ended already was not ended by us
+  for (auto& [pid, rank] : ranks_) {
+    if (command.rank < 0 || rank_numbers_[pid] == command.rank) signal_rank(pid, rank, command.signo);
+  }
+}
+
+// What a stop has overtaken: spawns are answered, a pause would only hold it up.
+void WardenProcess::drop_waiting_commands() {
+  for (const WardenCommand& command : commands_) {
+    if (const auto* request = std::get_if<SpawnRequest>(&command)) refuse_spawn(*request);
+  }
+  std::erase_if(commands_, [](const WardenCommand& command) {
+    return std::holds_alternative<SpawnRequest>(command) || std::holds_alternative<PauseCommand>(command);
+  });
+}
+
+void WardenProcess::refuse_spawn(const SpawnRequest& request) {
+  send(RankStartFailed{request.rank, "process", ECANCELED, "the job is being stopped", 125});
+}
+
+void WardenProcess::handle(const StopCommand& command) {
+  drop_waiting_commands();
+  reap();
+  const Time deadline = now_time() + command.grace;
+  const bool is_first = phase_ != Phase::kStopping;
+  deadline_ = is_first ? deadline : std::min(deadline_, deadline);
+  phase_ = Phase::kStopping;
+  if (!is_first) return;
+  if (command.grace.count() > 0) {
+    for (auto& [pid, rank] : ranks_) signal_rank(pid, rank, SIGTERM);
+    container_->pause(false);
+  }
+}
+
+void WardenProcess::handle(const FinishCommand& command) {
+  if (phase_ == Phase::kStopping) return;  // which ends in the same way
+  phase_ = Phase::kFinishing;
+  deadline_ = now_time() + command.patience;
+}
+
+void WardenProcess::handle(const PauseCommand& command) {
+  if (phase_ == Phase::kStopping) return;
+  container_->pause(command.on);
+}
+
+void WardenProcess::handle(const LeaveCommand&) {
+  if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
+  remove_cgroup();
+  ::_exit(0);
+}
+
+void WardenProcess::reap() {
+  signalfd_siginfo drained;
+  while (::read(child_signal_.get(), &drained, sizeof drained) > 0) {
+  }
+  int status = 0;
+  while (true) {
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return;
+    const auto rank = ranks_.find(pid);
+    if (rank == ranks_.end()) continue;  // an orphan that we have adopted
+    const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    const bool is_oom = is_killed && !rank->second.is_signalled_by_us && oom_->was_killed(rank->second.pid);
+    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, rank->second.is_signalled_by_us, is_oom,
+                    now_time()});
+    ranks_.erase(rank);
+  }
+}
+
+// Whether nothing is left of what a TERM to the rank groups has reached.
+bool WardenProcess::rank_groups_are_gone() const {
+  if (!ranks_.empty()) return false;
+  if (container_->is_empty()) return true;
+  const auto members = container_->members();
+  return std::ranges::none_of(members, [this](const Member& member) {
+    return !member.info.is_dead() && rank_numbers_.contains(member.info.group);
+  });
+}
+
+int WardenProcess::poll_timeout(Time now) const {
+  if (!commands_.empty()) return 0;
+  std::optional<Time> next = agent_deadline_;
+  const auto consider = [&next](Time time) { next = next ? std::min(*next, time) : time; };
+  if (phase_ == Phase::kStopping) consider(ranks_.empty() ? std::min(deadline_, now + kTick) : deadline_);
+  if (phase_ == Phase::kFinishing) consider(std::min(deadline_, now + kTick));
+  const auto lease = lease_.get();
+  if (lease && lease != expired_lease_) consider(*lease + setup_.lease_margin);
+  if (!next) return -1;
+  const auto wait = std::chrono::ceil<milliseconds>(*next - now).count();
+  return static_cast<int>(std::clamp<long>(wait, 0, 3'600'000));
+}
+
+void WardenProcess::check_deadlines() {
+  const Time now = now_time();
+  check_lease(now);
+  const bool is_over = (phase_ == Phase::kStopping && (now >= deadline_ || rank_groups_are_gone())) ||
+                       (phase_ == Phase::kFinishing && (now >= deadline_ || container_->is_empty()));
+  if (!is_over) return;
+  send(empty_the_job());
+  phase_ = Phase::kServing;
+}
+
+void WardenProcess::check_lease(Time now) {
+  if (agent_deadline_ && now >= *agent_deadline_) {
+    // The agent has not reacted to the end of its lease: it is stopped or hangs, and must not come back later.
+    bool is_sent = false;
+    if (setup_.agent_pidfd.valid()) {
+      is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
+    } else if (!setup_.use_pidns) {
+      is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;  // our parent: the number is its as long as it lives
+    }
+    agent_deadline_.reset();
+    if (is_sent) agent_is_gone();
+  }
+  const auto lease = lease_.get();
+  if (!lease || lease == expired_lease_ || now < *lease + setup_.lease_margin) return;
+  expired_lease_ = lease;
+  agent_deadline_ = now + kStoppedAgent;
+  send(LeaseExpired{now});
+  drop_waiting_commands();
+  send(empty_the_job());
+  phase_ = Phase::kServing;
+}
+
+JobEmpty WardenProcess::empty_the_job() {
+  reap();
+  for (auto& [pid, rank] : ranks_) rank.is_signalled_by_us = true;
+  JobEmpty empty;
+  if (!container_->is_empty()) {
+    KillReport report = kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
+    for (Member& member : report.killed) {
+      if (rank_numbers_.contains(member.info.pid)) continue;
+      empty.killed.push_back({member.info.pid, std::move(member.info.command), member.why});
+    }
+    empty.stuck = std::move(report.stuck);
+    container_->pause(false);  // a frozen group would freeze the next ranks in it
+  }
+  if (!container_->is_namespace_init()) audit(setup_.job_id, session_.path(), setup_.agent_pid, empty);
+  if (ranks_.empty()) rank_numbers_.clear();
+  return empty;
+}
+
+void WardenProcess::agent_is_gone() {
+  empty_the_job();
+  socket_.close();
+  remove_cgroup();
+  const bool is_removed = session_.remove().ok();
+  ::_exit(is_removed ? 0 : 1);
+}
+
+void WardenProcess::remove_cgroup() {
+  if (!container_->cgroup()) return;
+  // The last members leave it some microseconds after they have been reaped.
+  for (int attempt = 0; attempt < kCgroupRemoveTries; ++attempt) {
+    if (container_->cgroup()->remove().ok()) return;
+    ::poll(nullptr, 0, 1);
+  }
+}
+
+}  // namespace muster::agent

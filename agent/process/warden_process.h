@@ -1,0 +1,96 @@
+// The warden itself: the loop of the process that Warden::start forks. Single-threaded, all signals blocked; it leaves
+// by _exit and never returns. It ends when the agent says so or is gone, after it has killed everything.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/process/job_container.h"
+#include "agent/process/lease_page.h"
+#include "agent/process/message_socket.h"
+#include "agent/process/oom_watch.h"
+#include "agent/process/session_dir.h"
+#include "agent/process/spawner.h"
+#include "agent/process/warden_protocol.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+// What the agent gives to its warden, ready before the fork.
+struct WardenSetup {
+  std::string job_id;
+  std::string agent_id;
+  std::chrono::milliseconds lease_margin{};
+  bool use_pidns = false;  // the process is init of a new PID namespace and has a mount namespace
+  bool use_cgroup = false;
+  bool require_cgroup = false;  // else it goes on without
+  std::string note;             // why a better level was given up before
+  pid_t agent_pid = 0;
+  base::UniqueFd agent_pidfd;  // invalid on old kernels: the socket's EOF tells as well
+  base::UniqueFd host_proc;    // /proc of the agent's namespace
+};
+
+class WardenProcess {
+ public:
+  WardenProcess(WardenSetup setup, SessionDir session, LeasePage lease, base::UniqueFd socket);
+  [[noreturn]] void run();
+
+ private:
+  using Time = base::MonotonicTime;
+  struct Rank {
+    pid_t pid = 0;  // as the agent sees it
+    bool is_signalled_by_us = false;
+  };
+  enum class Phase { kServing, kStopping, kFinishing };
+
+  base::Status set_up();
+  base::Status set_up_cgroup();
+  [[noreturn]] void refuse(const base::Status& status);
+  void wait_for_events();
+  void read_commands();
+  void handle_next_command();
+  void handle(SpawnRequest& command);
+  void handle(const SignalCommand& command);
+  void handle(const StopCommand& command);
+  void handle(const FinishCommand& command);
+  void handle(const PauseCommand& command);
+  [[noreturn]] void handle(const LeaveCommand& command);
+
+  void drop_waiting_commands();
+  void refuse_spawn(const SpawnRequest& request);
+  void reap();
+  void send(WardenEvent event);
+  void signal_rank(pid_t pid_inside, Rank& rank, int signo);
+  bool rank_groups_are_gone() const;
+  void check_deadlines();
+  void check_lease(Time now);
+  int poll_timeout(Time now) const;
+  JobEmpty empty_the_job();
+  [[noreturn]] void agent_is_gone();
+  void remove_cgroup();
+
+  WardenSetup setup_;
+  SessionDir session_;
+  LeasePage lease_;
+  MessageSocket socket_;
+  base::UniqueFd child_signal_;
+  Containment containment_;
+  std::unique_ptr<JobContainer> container_;
+  std::unique_ptr<Spawner> spawner_;
+  std::unique_ptr<OomWatch> oom_;
+
+  std::deque<WardenCommand> commands_;  // in order, not handled yet
+  std::map<pid_t, Rank> ranks_;         // running, by the pid that we see
+  std::map<pid_t, int> rank_numbers_;   // of all that ran since the job was last empty
+  Phase phase_ = Phase::kServing;
+  Time deadline_{};                     // of kStopping and kFinishing
+  std::optional<Time> expired_lease_;   // the one that was acted upon
+  std::optional<Time> agent_deadline_;  // an agent that gives no sign until then is taken for stopped and killed
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,246 @@
+#include "agent/service/control_client.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "proto/muster/v1/agent.grpc.pb.h"
+#include "proto/replay_queue.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kReopenDelay{200};
+
+grpc::ChannelArguments channel_arguments() {
+  grpc::ChannelArguments arguments;
+  // The server's certificate is matched by CA and name, never by address: any interface will do.
+  arguments.SetSslTargetNameOverride("launcherd");
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> make_channel(ControlClientOptions& options) {
+  if (options.fd.valid()) {
+    return grpc::CreateCustomInsecureChannelFromFd("launcherd", options.fd.release(), channel_arguments());
+  }
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = options.ca_pem;
+  tls.pem_private_key = options.key_pem;
+  tls.pem_cert_chain = options.certificate_pem;
+  // A link that is cut is noticed soon, and dialled anew. The one over ssh cannot be: it has no keepalive.
+  grpc::ChannelArguments arguments = channel_arguments();
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 500);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  const std::string scheme = options.endpoint.starts_with("[") ? "ipv6:" : "ipv4:";
+  return grpc::CreateCustomChannel(scheme + options.endpoint, grpc::SslCredentials(tls), arguments);
+}
+
+}  // namespace
+
+struct LauncherStreamEvents {
+  std::function<void(v1::LauncherMessage)> on_message;
+  std::function<void(grpc::Status)> on_done;
+};
+
+// One stream. gRPC owns the reactor until OnDone; the shared_ptr to itself is that ownership.
+class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::LauncherMessage>,
+                             public std::enable_shared_from_this<LauncherStream> {
+ public:
+  explicit LauncherStream(LauncherStreamEvents events) : events_(std::move(events)) {}
+
+  void begin(v1::AgentControl::Stub& stub, const std::string& token) {
+    self_ = shared_from_this();
+    context_.AddMetadata("muster-token", token);
+    context_.set_wait_for_ready(true);
+    stub.async()->Attach(&context_, this);
+    StartRead(&incoming_);
+    AddHold();  // writes are started from outside a reaction; removed by close()
+    StartCall();
+  }
+
+  void send(v1::AgentMessage message) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    queue_.push_back(std::move(message));
+    if (queue_.size() == 1) StartWrite(&queue_.front());
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(closed_, true)) return;
+    }
+    context_.TryCancel();
+    RemoveHold();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      close();
+      return;
+    }
+    events_.on_message(std::move(incoming_));
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    queue_.pop_front();
+    if (ok && !closed_ && !queue_.empty()) StartWrite(&queue_.front());
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    events_.on_done(status);
+    const auto last = std::move(self_);
+  }
+
+ private:
+  const LauncherStreamEvents events_;
+  grpc::ClientContext context_;
+  v1::LauncherMessage incoming_;
+  std::mutex mutex_;
+  std::deque<v1::AgentMessage> queue_;  // front is being written
+  bool closed_ = false;
+  std::shared_ptr<LauncherStream> self_;
+};
+
+struct ControlClient::State : std::enable_shared_from_this<ControlClient::State> {
+  State(ControlClient& owner_, base::Loop& loop_, ControlClientOptions options_, v1::Hello hello_)
+      : owner(&owner_),
+        loop(loop_),
+        token(options_.token),
+        over_mux(options_.fd.valid()),
+        hello(std::move(hello_)),
+        stub(v1::AgentControl::NewStub(make_channel(options_))) {}
+
+  void open();
+  void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
+  void done(const LauncherStream* from, const grpc::Status& status);
+  void wait_until_no_stream();
+
+  ControlClient* owner;  // null once the ControlClient is gone; loop thread only
+  base::Loop& loop;
+  const std::string token;
+  const bool over_mux;
+  v1::Hello hello;
+  std::unique_ptr<v1::AgentControl::Stub> stub;
+  std::shared_ptr<LauncherStream> stream;
+  proto::ReplayQueue<v1::AgentMessage> outgoing;
+  proto::ReplayQueue<v1::LauncherMessage> incoming;
+  bool welcome = false;  // on this stream
+  base::Timer reopen;
+  std::mutex live_mutex;
+  std::condition_variable live_changed;
+  int live_streams = 0;  // reactors that gRPC still owns
+};
+
+void ControlClient::State::open() {
+  LauncherStreamEvents events;
+  auto holder = std::make_shared<std::weak_ptr<LauncherStream>>();
+  events.on_message = [this, holder](v1::LauncherMessage message) {
+    loop.post([state = weak_from_this(), from = holder->lock(), message = std::move(message)] {
+      if (const auto self = state.lock()) self->arrived(from.get(), message);
+    });
+  };
+  events.on_done = [this, holder](const grpc::Status& status) {
+    loop.post([state = weak_from_this(), from = holder->lock(), status] {
+      if (const auto self = state.lock()) self->done(from.get(), status);
+    });
+    const std::lock_guard lock(live_mutex);
+    --live_streams;
+    live_changed.notify_all();
+  };
+  {
+    const std::lock_guard lock(live_mutex);
+    ++live_streams;
+  }
+  welcome = false;
+  stream = std::make_shared<LauncherStream>(std::move(events));
+  *holder = stream;
+  stream->begin(*stub, token);
+  v1::AgentMessage first;
+  *first.mutable_hello() = hello;
+  first.mutable_hello()->set_resume_from(incoming.last_received());
+  stream->send(std::move(first));
+}
+
+void ControlClient::State::arrived(const LauncherStream* from, const v1::LauncherMessage& message) {
+  if (owner == nullptr || from != stream.get()) return;
+  outgoing.acknowledged(message.ack());
+  if (message.has_welcome()) {
+    // Only now is it known what the launcher has; sending earlier would send twice.
+    welcome = true;
+    for (const v1::AgentMessage& pending : outgoing.pending()) stream->send(pending);
+  }
+  if (incoming.arrived(message.sequence()) != proto::ReplayQueue<v1::LauncherMessage>::Arrival::kNew) return;
+  if (message.sequence() != 0) {
+    v1::AgentMessage ack;
+    ack.set_ack(incoming.last_received());
+    stream->send(std::move(ack));
+  }
+  if (message.body_case() != v1::LauncherMessage::BODY_NOT_SET && owner->on_message) owner->on_message(message);
+}
+
+void ControlClient::State::done(const LauncherStream* from, const grpc::Status& status) {
+  if (owner == nullptr || from != stream.get()) return;
+  stream = nullptr;
+  welcome = false;
+  if (owner->on_cut) owner->on_cut(status.error_message());
+  if (!over_mux) {
+    reopen = loop.after(kReopenDelay, [this] { open(); });
+  }
+}
+
+void ControlClient::State::wait_until_no_stream() {
+  std::unique_lock lock(live_mutex);
+  live_changed.wait(lock, [this] { return live_streams == 0; });
+}
+
+ControlClient::ControlClient() = default;
+
+std::unique_ptr<ControlClient> ControlClient::start(base::Loop& loop, ControlClientOptions options, v1::Hello hello) {
+  // The agent's stderr is the ssh channel: gRPC's own lines there would look like ours.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  std::unique_ptr<ControlClient> client(new ControlClient());
+  client->state_ = std::make_shared<State>(*client, loop, std::move(options), std::move(hello));
+  client->state_->open();
+  return client;
+}
+
+ControlClient::~ControlClient() {
+  state_->owner = nullptr;
+  state_->reopen.cancel();
+  if (state_->stream != nullptr) state_->stream->close();
+  state_->wait_until_no_stream();
+}
+
+void ControlClient::send(v1::AgentMessage message) {
+  state_->loop.assert_inside();
+  message.set_ack(state_->incoming.last_received());
+  const v1::AgentMessage& numbered = state_->outgoing.push(std::move(message));
+  if (state_->stream != nullptr && state_->welcome) state_->stream->send(numbered);
+}
+
+void ControlClient::send_unnumbered(v1::AgentMessage message) {
+  state_->loop.assert_inside();
+  if (state_->stream == nullptr || !state_->welcome) return;
+  message.set_ack(state_->incoming.last_received());
+  state_->stream->send(std::move(message));
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,47 @@
+// The agent's end of the control channel: one gRPC stream to the launcher, opened again after a cut, with nothing lost
+// or handled twice.
+//
+// Owned by the agent; created, used and destroyed on the loop thread. Callbacks run on the loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::agent {
+
+struct ControlClientOptions {
+  std::string endpoint;  // "1.2.3.4:5" or "[v6]:5"; empty with `fd`
+  base::UniqueFd fd;     // a connected socket (the end of a mux stream): no TLS, no reconnect
+  std::string ca_pem;
+  std::string certificate_pem;
+  std::string key_pem;
+  std::string token;
+};
+
+class ControlClient {
+ public:
+  // Every message but acknowledgements, once and in order; also Welcome and Ping.
+  std::function<void(const v1::LauncherMessage&)> on_message;
+  // The stream ended: reconnecting, unless it was over a mux.
+  std::function<void(const std::string& reason)> on_cut;
+
+  // `hello` is sent first on every stream, its resume_from filled in.
+  static std::unique_ptr<ControlClient> start(base::Loop& loop, ControlClientOptions options, v1::Hello hello);
+  ~ControlClient();
+
+  void send(v1::AgentMessage message);             // numbered
+  void send_unnumbered(v1::AgentMessage message);  // dropped while cut
+
+ private:
+  ControlClient();
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace muster::agent

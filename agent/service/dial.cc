@@ -1,0 +1,84 @@
+#include "agent/service/dial.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace muster::agent {
+namespace {
+
+struct Attempt {
+  base::IpAddress address;
+  base::UniqueFd fd;
+  std::string failure;  // empty while it is under way
+};
+
+Attempt begin(const base::IpAddress& address, std::uint16_t port) {
+  Attempt attempt{address, {}, ""};
+  const base::SockAddr to = base::make_sockaddr(address, port);
+  attempt.fd.reset(::socket(to.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!attempt.fd.valid()) {
+    attempt.failure = std::strerror(errno);
+    return attempt;
+  }
+  const int on = 1;
+  ::setsockopt(attempt.fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::connect(attempt.fd.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
+    attempt.failure = std::strerror(errno);
+    attempt.fd.reset();
+  }
+  return attempt;
+}
+
+base::Status all_failed(const std::vector<Attempt>& attempts, std::uint16_t port) {
+  std::string text;
+  for (const Attempt& attempt : attempts) {
+    if (!text.empty()) text += ", ";
+    text +=
+        base::format_endpoint(attempt.address, port) + ": " + (attempt.failure.empty() ? "no answer" : attempt.failure);
+  }
+  return base::error(base::Code::kUnavailable, "{}", text.empty() ? "no address of the launcher is known" : text);
+}
+
+}  // namespace
+
+base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
+                                 base::MonotonicTime deadline, int cancel_fd) {
+  std::vector<Attempt> attempts;
+  for (const base::IpAddress& address : addresses) attempts.push_back(begin(address, port));
+  while (true) {
+    std::vector<pollfd> polled;
+    std::vector<std::size_t> owner;
+    for (std::size_t i = 0; i < attempts.size(); ++i) {
+      if (!attempts[i].fd.valid()) continue;
+      polled.push_back({attempts[i].fd.get(), POLLOUT, 0});
+      owner.push_back(i);
+    }
+    if (polled.empty()) return all_failed(attempts, port);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return all_failed(attempts, port);
+    if (cancel_fd >= 0) polled.push_back({cancel_fd, POLLIN, 0});
+    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::min<long>(left, 60'000)));
+    if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for a connection to the launcher");
+    if (ready <= 0) continue;
+    if (cancel_fd >= 0 && polled.back().revents != 0)
+      return base::error(base::Code::kCancelled, "dialling was cancelled");
+    for (std::size_t k = 0; k < owner.size(); ++k) {
+      if (polled[k].revents == 0) continue;
+      Attempt& attempt = attempts[owner[k]];
+      int failure = 0;
+      socklen_t size = sizeof failure;
+      ::getsockopt(attempt.fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+      if (failure == 0) return Dialled{attempt.address, std::move(attempt.fd)};
+      attempt.failure = std::strerror(failure);
+      attempt.fd.reset();
+    }
+  }
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,24 @@
+// Whether, and by which address, this host can reach the launcher.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/net.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+struct Dialled {
+  base::IpAddress address;
+  base::UniqueFd fd;  // connected, non-blocking
+};
+
+// Connects to `port` on all addresses at once; the first that answers wins.
+// Ends early when `cancel_fd` (-1: none) becomes readable (CANCELLED). The error names every address and why.
+base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
+                                 base::MonotonicTime deadline, int cancel_fd);
+
+}  // namespace muster::agent
