@@ -1,0 +1,289 @@
+#include "launcherd/bootstrap/failure.h"
+
+#include <cerrno>
+#include <initializer_list>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using base::error;
+
+bool has(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (text.find(word) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// What the host wrote, as the end of a sentence: `; it printed "…"`.
+std::string said(const Failure& f) {
+  const std::string errors = quote_for_message(f.errors);
+  const std::string printed = quote_for_message(f.printed);
+  const bool is_noise = f.kind == FailureKind::kNoisyShell && !printed.empty();
+  if (!errors.empty() && !is_noise) return fmt::format(": \"{}\"", errors);
+  if (!printed.empty()) return fmt::format(": \"{}\"", printed);
+  return f.exit_status >= 0 ? " without a word" : "";
+}
+
+std::string ended(const Failure& f) {
+  return f.exit_status >= 0 ? fmt::format("ended with exit status {}", f.exit_status) : "ended";
+}
+
+std::string at(const Failure& f) {
+  return f.address.empty() ? "" : " at " + f.address;
+}
+
+std::string login_name(const Failure& f) {
+  return f.user.empty() || f.host.find('@') != std::string::npos ? f.host : f.user + "@" + f.host;
+}
+
+base::Status connection_status(const Failure& f) {
+  switch (f.kind) {
+    case FailureKind::kNameNotFound:
+      return error(Code::kNotFound, "host {}: the name cannot be resolved ({}); check its spelling, DNS and /etc/hosts",
+                   f.host, f.detail);
+    case FailureKind::kRefused:
+      return error(
+          Code::kUnavailable,
+          "host {}: nothing accepts connections{} (connection refused); start sshd there, or give its port with "
+          "-p or in the hostfile",
+          f.host, at(f));
+    case FailureKind::kTimeout:
+      return error(Code::kDeadlineExceeded,
+                   "host {}: no answer{} in time ({}); check that the host is up and no firewall is between, or raise "
+                   "--start-timeout",
+                   f.host, at(f), f.detail);
+    case FailureKind::kNoRoute:
+      return error(Code::kUnavailable, "host {}: not reachable{} ({}); check that the host is up and the route to it",
+                   f.host, at(f), f.detail);
+    case FailureKind::kClosed:
+      return error(
+          Code::kUnavailable,
+          "host {}: the connection{} was closed during the log-in ({}); look into sshd's log there (MaxStartups, "
+          "AllowUsers, fail2ban)",
+          f.host, at(f), f.detail);
+    default:
+      return error(Code::kUnavailable, "host {}: ssh failed{} ({}); try: ssh {} true", f.host, at(f), f.detail,
+                   login_name(f));
+  }
+}
+
+base::Status login_status(const Failure& f) {
+  switch (f.kind) {
+    case FailureKind::kHostKeyChanged:
+      return error(
+          Code::kFailedPrecondition,
+          "host {}: its host key is not the one in {} (the host was set up anew, or someone is in between); if "
+          "you know why: ssh-keygen -R '{}'",
+          f.host, f.detail.empty() ? "known_hosts" : f.detail, f.name);
+    case FailureKind::kHostKeyUnknown:
+      return error(
+          Code::kFailedPrecondition,
+          "host {}: its host key is not known and StrictHostKeyChecking does not allow to accept it; accept it "
+          "once with: ssh {}",
+          f.host, login_name(f));
+    case FailureKind::kHostKeyRevoked:
+      return error(Code::kFailedPrecondition,
+                   "host {}: its host key is marked as revoked in known_hosts; ask its "
+                   "administrator for a new one",
+                   f.host);
+    case FailureKind::kNoSsh:
+      return error(Code::kFailedPrecondition,
+                   "host {}: the ssh program is needed ({}) but cannot be run; install openssh-client or use "
+                   "--ssh-backend libssh",
+                   f.host, f.detail);
+    default:
+      return error(
+          Code::kUnauthenticated,
+          "host {}: sshd did not accept user {} ({}); put your key there with: ssh-copy-id {}, or name another "
+          "with -i",
+          f.host, f.user.empty() ? "of yours" : f.user, f.detail, login_name(f));
+  }
+}
+
+base::Status agent_status(const Failure& f) {
+  switch (f.kind) {
+    case FailureKind::kNoSpace:
+      return error(
+          Code::kResourceExhausted,
+          "host {}: no space left for the agent in {}{}; free some, or choose another place with --agent-dir DIR",
+          f.host, f.directory, said(f));
+    case FailureKind::kReadOnly:
+      return error(Code::kFailedPrecondition,
+                   "host {}: {} is on a read-only file system{}; choose another place with --agent-dir DIR", f.host,
+                   f.directory, said(f));
+    case FailureKind::kNoWrite:
+      return error(Code::kPermissionDenied,
+                   "host {}: the agent cannot be stored in {}{}; check its permissions, or choose another place with "
+                   "--agent-dir DIR",
+                   f.host, f.directory, said(f));
+    case FailureKind::kNoExec:
+      return error(Code::kFailedPrecondition,
+                   "host {}: programs in {} may not be run (file system mounted noexec?){}; choose another place with "
+                   "--agent-dir DIR",
+                   f.host, f.directory, said(f));
+    case FailureKind::kWrongArch:
+      return error(Code::kFailedPrecondition,
+                   "host {}: {}; build muster-agent for that machine and start Muster from one of its kind", f.host,
+                   f.detail);
+    case FailureKind::kOtherBuild:
+      return error(Code::kFailedPrecondition,
+                   "host {}: the agent there is of another build ({}); remove it: ssh {} rm {}/agent-*", f.host,
+                   f.detail, login_name(f), f.directory);
+    case FailureKind::kNoisyShell:
+      return error(
+          Code::kUnavailable,
+          "host {}: no agent answered, the login shell {}{}; make its start-up files silent and without exec for "
+          "non-interactive shells, and try: ssh {} true",
+          f.host, ended(f), said(f), login_name(f));
+    default:
+      return error(Code::kUnavailable,
+                   "host {}: the agent in {} {} before its first word{}{}; try there: {}/agent-* --version", f.host,
+                   f.directory, ended(f), said(f), f.detail.empty() ? "" : " (" + f.detail + ")", f.directory);
+  }
+}
+
+}  // namespace
+
+base::Status to_status(const Failure& f) {
+  switch (f.kind) {
+    case FailureKind::kNone:
+      return {};
+    case FailureKind::kCancelled:
+      return error(Code::kCancelled, "host {}: cancelled", f.host);
+    case FailureKind::kNameNotFound:
+    case FailureKind::kRefused:
+    case FailureKind::kTimeout:
+    case FailureKind::kNoRoute:
+    case FailureKind::kClosed:
+    case FailureKind::kSshFailed:
+      return connection_status(f);
+    case FailureKind::kHostKeyChanged:
+    case FailureKind::kHostKeyUnknown:
+    case FailureKind::kHostKeyRevoked:
+    case FailureKind::kAuthRefused:
+    case FailureKind::kNoSsh:
+      return login_status(f);
+    default:
+      return agent_status(f);
+  }
+}
+
+Failure wait_failure(const base::Status& waited) {
+  if (waited.ok()) return {};
+  if (waited.code() == Code::kCancelled) return {.kind = FailureKind::kCancelled};
+  return {.kind = FailureKind::kTimeout, .detail = waited.message()};
+}
+
+FailureKind classify_ssh_errors(std::string_view errors) {
+  if (has(errors, {"REMOTE HOST IDENTIFICATION HAS CHANGED"})) return FailureKind::kHostKeyChanged;
+  if (has(errors, {"REVOKED HOST KEY", "has been revoked", "marked as revoked"})) return FailureKind::kHostKeyRevoked;
+  if (has(errors, {"Host key verification failed", "key is known for", "authenticity of host"})) {
+    return FailureKind::kHostKeyUnknown;
+  }
+  if (has(errors, {"Could not resolve hostname", "Name or service not known", "name resolution"})) {
+    return FailureKind::kNameNotFound;
+  }
+  if (has(errors, {"Permission denied (", "Too many authentication failures", "No more authentication methods",
+                   "no mutual signature"})) {
+    return FailureKind::kAuthRefused;
+  }
+  if (has(errors, {"Connection refused"})) return FailureKind::kRefused;
+  if (has(errors, {"timed out", "not responding"})) return FailureKind::kTimeout;
+  if (has(errors, {"No route to host", "Network is unreachable", "Host is down"})) return FailureKind::kNoRoute;
+  if (has(errors, {"Connection closed by", "Connection reset by", "closed by remote host", "Broken pipe"})) {
+    return FailureKind::kClosed;
+  }
+  return FailureKind::kSshFailed;
+}
+
+bool is_closed_before_banner(std::string_view errors) {
+  return has(errors,
+             {"kex_exchange_identification", "banner exchange", "Exceeded MaxStartups", "ssh_exchange_identification"});
+}
+
+FailureKind classify_errno(int errno_value) {
+  switch (errno_value) {
+    case ECONNREFUSED:
+      return FailureKind::kRefused;
+    case ETIMEDOUT:
+      return FailureKind::kTimeout;
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case EADDRNOTAVAIL:
+    case EACCES:
+    case EPERM:
+      return FailureKind::kNoRoute;
+    case ECONNRESET:
+    case EPIPE:
+    case ECONNABORTED:
+      return FailureKind::kClosed;
+    default:
+      return FailureKind::kSshFailed;
+  }
+}
+
+FailureKind classify_store_errors(std::string_view errors) {
+  if (has(errors, {"No space left", "quota exceeded", "Quota exceeded", "File too large", "File size limit"}))
+    return FailureKind::kNoSpace;
+  if (has(errors, {"Read-only file system"})) return FailureKind::kReadOnly;
+  return FailureKind::kNoWrite;
+}
+
+FailureKind classify_agent_end(int exit_status, std::string_view errors, std::string_view printed) {
+  if (has(errors, {"Exec format error", "cannot execute binary file", "wrong architecture"})) {
+    return FailureKind::kWrongArch;
+  }
+  const bool is_denied = has(errors, {"ermission denied"});
+  if (is_denied && (exit_status == 126 || exit_status == 1 || exit_status == 127)) return FailureKind::kNoExec;
+  // csh ends with 1, fish with 127 or 125; each in its own words.
+  const bool says_missing =
+      has(errors, {"No such file", "not found", "Command not found", "Unknown command", "does not exist"});
+  if (exit_status == 127)
+    return says_missing || errors.empty() ? FailureKind::kAgentMissing : FailureKind::kAgentFailed;
+  if (says_missing && has(errors, {"agent-"})) return FailureKind::kAgentMissing;
+  if (exit_status == 126) return FailureKind::kNoExec;
+  if (exit_status <= 0 || (!printed.empty() && errors.empty())) return FailureKind::kNoisyShell;
+  return FailureKind::kAgentFailed;
+}
+
+bool is_new_host_key_line(std::string_view line) {
+  return line.starts_with("Warning: Permanently added ");
+}
+
+std::string without_ssh_warnings(std::string_view errors) {
+  std::string result;
+  for (const std::string_view line : base::split(errors, '\n')) {
+    if (is_new_host_key_line(line)) continue;
+    if (!result.empty()) result += '\n';
+    result += line;
+  }
+  return result;
+}
+
+std::string quote_for_message(std::string_view text) {
+  std::string result;
+  bool is_blank_due = false;
+  for (std::size_t i = 0; i < text.size() && result.size() < 200; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {  // a terminal's escape sequence
+      for (i += 2; i < text.size() && (text[i] < '@' || text[i] > '~'); ++i) {
+      }
+      is_blank_due = true;
+    } else if (byte <= 0x20 || byte >= 0x7f) {
+      is_blank_due = true;
+    } else {
+      if (is_blank_due && !result.empty()) result += ' ';
+      is_blank_due = false;
+      result += text[i] == '"' ? '\'' : text[i];
+    }
+  }
+  return result.substr(0, 200);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,268 @@
+#include "launcherd/bootstrap/host_start.h"
+
+#include <algorithm>
+
+#include "base/ids.h"
+#include "base/strings.h"
+#include "launcherd/bootstrap/marker_scanner.h"
+#include "launcherd/bootstrap/sftp_upload.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr auto kCleanUpTime = std::chrono::milliseconds(3000);
+
+void note(const HostTask& task, const std::string& line) {
+  if (task.on_note) task.on_note(line);
+}
+
+// A host key that was accepted unasked is told without --verbose too; the ssh program says it on its stderr.
+void tell_new_host_key(const HostTask& task, std::string_view errors) {
+  for (const std::string_view line : base::split(errors, '\n')) {
+    if (is_new_host_key_line(line) && task.on_stderr) task.on_stderr(base::printable(base::trim(line)));
+  }
+}
+
+Failure describe_end(const RemoteProgram& program, std::string printed, std::string errors) {
+  Failure failure;
+  errors = without_ssh_warnings(errors);
+  failure.exit_status = program.exit_status();
+  failure.kind = classify_agent_end(failure.exit_status, errors, printed);
+  failure.printed = std::move(printed);
+  failure.errors = std::move(errors);
+  return failure;
+}
+
+// One host's way through the steps; a local variable of start_on_host.
+class Starter {
+ public:
+  Starter(HostLink& link, const HostTask& task, const AgentImage& image, const Waiter& waiter, HostResult& result)
+      : link_(link), task_(task), image_(image), waiter_(waiter), result_(result) {}
+
+  Failure try_cached() {
+    is_spoilt_ = false;
+    Failure failure = launch(cached_command(task_.paths, task_.args));
+    // bash runs an empty file as an empty script, and names it.
+    if (failure.kind == FailureKind::kNoisyShell && failure.errors.find("/agent-") != std::string::npos) {
+      is_spoilt_ = true;
+    }
+    if (is_spoilt_) failure.kind = FailureKind::kAgentMissing;  // sent anew
+    return failure;
+  }
+
+  Failure send_and_launch() {
+    if (Failure failure = check_system(); !failure.ok()) return failure;
+    const auto content = image_.load();
+    if (!content.ok()) return {.kind = FailureKind::kAgentFailed, .detail = content.status().message()};
+    const std::string command = install_command(task_.paths, (*content)->sha256, task_.args);
+    bool is_stored = false;
+    Failure failure = store_by_sftp((*content)->bytes, is_stored);
+    if (is_stored) failure = launch(command);
+    if (is_stored && failure.kind == FailureKind::kAgentMissing) remove_by_sftp();
+    // Not there although stored: SFTP shows another directory tree than the login shell.
+    if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoWrite) {
+      failure = store_by_program((*content)->bytes);
+      if (failure.ok()) failure = launch(command);
+    }
+    if (failure.kind == FailureKind::kAgentMissing) failure.kind = FailureKind::kAgentFailed;
+    if (!failure.ok()) remove_temporary();
+    result_.agent_sent = failure.ok();
+    return failure;
+  }
+
+  Failure check_system() {
+    std::unique_ptr<RemoteProgram> program;
+    ProgramResult uname;
+    Failure failure = link_.exec(std::string(kUnameCommand), waiter_, program);
+    if (failure.ok()) failure = run_to_end(*program, {}, kMaxCommandOutput, waiter_, uname);
+    if (!failure.ok()) return failure;
+    const RemoteSystem system = parse_uname(uname.output);
+    if (system.os.empty()) {
+      return {.kind = FailureKind::kNoisyShell,
+              .printed = std::move(uname.output),
+              .errors = std::move(uname.errors),
+              .exit_status = uname.exit_status};
+    }
+    if (system.os == "Linux" && is_same_machine(system.arch, image_.machine())) return {};
+    return {.kind = FailureKind::kWrongArch,
+            .detail =
+                fmt::format("this agent is for Linux {}, the host is {} {}", image_.machine(), system.os, system.arch)};
+  }
+
+ private:
+  Failure launch(const std::string& command) {
+    std::unique_ptr<RemoteProgram> program;
+    if (Failure failure = link_.exec(command, waiter_, program); !failure.ok()) return failure;
+    if (task_.is_run) return collect(*program);
+    Failure failure = await_marker(*program, task_, waiter_);
+    if (failure.ok()) failure = program->release(task_.join, task_.on_stderr, waiter_, result_.stream);
+    if (failure.kind == FailureKind::kWrongArch && failure.detail.empty()) {
+      const Failure why = check_system();
+      failure.detail = why.kind == FailureKind::kWrongArch ? why.detail : quote_for_message(failure.errors);
+      is_spoilt_ = why.ok();  // the right kind of host, so the file is not what was once stored
+    }
+    return failure;
+  }
+
+  Failure collect(RemoteProgram& program) {
+    ProgramResult run;
+    if (Failure failure = run_to_end(program, {}, kMaxCommandOutput, waiter_, run); !failure.ok()) return failure;
+    const Failure end = describe_end(program, run.output, run.errors);
+    const bool has_run = end.kind == FailureKind::kNoisyShell || end.kind == FailureKind::kAgentFailed;
+    if (!has_run && run.exit_status != 0) return end;
+    run.output = output_after_marker(run.output);
+    result_.run = std::move(run);
+    return {};
+  }
+
+  Failure store_by_sftp(std::string_view content, bool& is_stored) {
+    std::unique_ptr<RemoteProgram> sftp;
+    bool is_usable = false;
+    Failure failure = link_.subsystem("sftp", waiter_, sftp);
+    if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;  // no such subsystem
+    if (failure.ok()) {
+      failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,
+                            is_usable);
+    }
+    is_stored = failure.ok();
+    if (failure.kind == FailureKind::kTimeout && !is_usable && waiter_.check().ok()) {
+      failure.kind = FailureKind::kNoWrite;
+    }
+    if (failure.kind == FailureKind::kNoWrite) {
+      note(task_, fmt::format("SFTP {} ({}), trying a shell", is_usable ? "failed" : "is not available",
+                              quote_for_message(failure.errors + failure.detail + " " + failure.printed)));
+    }
+    return failure;
+  }
+
+  void remove_by_sftp() {
+    const Waiter clean_up{-1, std::chrono::steady_clock::now() + kCleanUpTime};
+    std::unique_ptr<RemoteProgram> sftp;
+    if (link_.subsystem("sftp", clean_up, sftp).ok()) sftp_remove(*sftp, sftp_path(task_.paths.temporary), clean_up);
+  }
+
+  Failure store_by_program(std::string_view content) {
+    remove_temporary();
+    std::unique_ptr<RemoteProgram> program;
+    ProgramResult stored;
+    Failure failure = link_.exec(receive_command(task_.paths, content.size()), waiter_, program);
+    if (failure.ok()) failure = run_to_end(*program, content, kMaxCommandOutput, waiter_, stored);
+    if (!failure.ok() || stored.exit_status == 0) return failure;
+    return {.kind = classify_store_errors(stored.errors),
+            .printed = std::move(stored.output),
+            .errors = std::move(stored.errors),
+            .exit_status = stored.exit_status};
+  }
+
+  // Best effort, also after a cancel: what stays behind is one file in the agent's directory.
+  void remove_temporary() {
+    const Waiter clean_up{-1, std::chrono::steady_clock::now() + kCleanUpTime};
+    std::unique_ptr<RemoteProgram> program;
+    ProgramResult removed;
+    Failure failure = link_.exec(remove_command(task_.paths), clean_up, program);
+    if (failure.ok()) failure = run_to_end(*program, {}, kMaxCommandOutput, clean_up, removed);
+    if (!failure.ok()) note(task_, fmt::format("{} may be left behind", task_.paths.temporary));
+  }
+
+  HostLink& link_;
+  const HostTask& task_;
+  const AgentImage& image_;
+  const Waiter& waiter_;
+  HostResult& result_;
+  bool is_spoilt_ = false;
+};
+
+}  // namespace
+
+SendGate::Turn SendGate::enter(base::MonotonicTime looked_at, const Waiter& waiter) {
+  // The condition has no fd: look at the Waiter a few times per second.
+  constexpr auto kGlance = std::chrono::milliseconds(50);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (first_sent_at_) return looked_at < *first_sent_at_ ? Turn::kLookAgain : Turn::kSend;
+    if (!is_first_under_way_) {
+      is_first_under_way_ = true;
+      return Turn::kSend;
+    }
+    changed_.wait_for(lock, kGlance);
+    if (!waiter.check().ok()) return Turn::kCancelled;
+  }
+}
+
+void SendGate::leave(bool is_sent) {
+  const std::lock_guard lock(mutex_);
+  is_first_under_way_ = false;
+  if (is_sent && !first_sent_at_) first_sent_at_ = std::chrono::steady_clock::now();
+  changed_.notify_all();
+}
+
+Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter& waiter) {
+  MarkerScanner scanner(task.agent_id);
+  std::string errors;
+  std::string_view nothing;
+  while (scanner.state() == MarkerScanner::State::kSearching) {
+    if (program.has_ended()) {
+      tell_new_host_key(task, errors);
+      return describe_end(program, scanner.noise(), errors);
+    }
+    std::string line;
+    if (Failure failure = program.exchange(nothing, line, errors, waiter); !failure.ok()) {
+      if (failure.kind == FailureKind::kTimeout) failure.detail = "logged in, but the agent did not answer";
+      failure.printed = scanner.noise();
+      if (failure.errors.empty()) failure.errors = errors;
+      return failure;
+    }
+    scanner.feed(line);
+    if (errors.size() > MarkerScanner::kMaxNoise) errors.resize(MarkerScanner::kMaxNoise);
+  }
+  switch (scanner.state()) {
+    case MarkerScanner::State::kTooMuchNoise:
+      return {.kind = FailureKind::kNoisyShell, .printed = scanner.noise(), .errors = errors};
+    case MarkerScanner::State::kOtherBuild:
+      return {.kind = FailureKind::kOtherBuild, .detail = scanner.other_id()};
+    default:
+      break;
+  }
+  tell_new_host_key(task, errors);
+  const std::string others = without_ssh_warnings(errors);  // the lines below are views of it
+  for (const std::string_view line : base::split(others, '\n')) {
+    if (!base::trim(line).empty()) note(task, base::printable(base::trim(line)));
+  }
+  if (!scanner.noise().empty())
+    note(task, fmt::format("the login shell printed \"{}\"", quote_for_message(scanner.noise())));
+  return {};
+}
+
+std::string output_after_marker(std::string_view output) {
+  const std::size_t marker = output.find(kAgentMarker);
+  const std::size_t line_end = marker == std::string_view::npos ? marker : output.find('\n', marker);
+  return std::string(line_end == std::string_view::npos ? output : output.substr(line_end + 1));
+}
+
+Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& image, SendGate& gate,
+                      const Waiter& waiter, HostResult& result) {
+  Starter starter(link, task, image, waiter, result);
+  auto looked_at = std::chrono::steady_clock::now();
+  Failure failure = starter.try_cached();
+  while (failure.kind == FailureKind::kAgentMissing) {
+    switch (gate.enter(looked_at, waiter)) {
+      case SendGate::Turn::kCancelled:
+        failure = wait_failure(waiter.check());
+        if (failure.kind == FailureKind::kTimeout) failure.detail = "while another host was given the agent first";
+        break;
+      case SendGate::Turn::kLookAgain:
+        looked_at = std::chrono::steady_clock::now();
+        failure = starter.try_cached();
+        break;
+      case SendGate::Turn::kSend:
+        failure = starter.send_and_launch();
+        gate.leave(failure.ok());
+        break;
+    }
+  }
+  failure.directory = task.paths.directory;
+  if (!failure.ok() && failure.address.empty()) failure.address = link.address();
+  return failure;
+}
+
+}  // namespace muster::launcherd

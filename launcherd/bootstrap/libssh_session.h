@@ -1,0 +1,121 @@
+// The one adapter to libssh 0.10: a log-in over a connected socket, programs on it, and the pump item that carries one
+// program's bytes. libssh is non-blocking throughout; the socket is polled here, so that TCP_QUICKACK can be re-armed
+// after every wake-up (without it sshd's Nagle and our delayed ACK cost 44 ms per log-in).
+//
+// A session and what belongs to it is used by one thread at a time: the log-in's worker, then the pump's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcherd/bootstrap/pump.h"
+#include "launcherd/bootstrap/remote_program.h"
+
+struct ssh_session_struct;
+struct ssh_channel_struct;
+
+namespace muster::launcherd {
+
+struct SshLogin {
+  std::string host;  // as known_hosts has it
+  int port = 22;
+  std::string user;
+  std::vector<std::string> identity_files;  // in order; missing ones are skipped
+  bool use_agent = true;
+  std::string known_hosts;  // the user's: new keys go there
+  std::string global_known_hosts;
+  bool accept_new_keys = true;
+  bool hash_new_keys = false;
+  std::function<void(const std::string& line)> on_new_host_key;  // accepted unasked; may be empty
+};
+
+class LibsshSession {
+ public:
+  LibsshSession();
+  ~LibsshSession();
+  LibsshSession(const LibsshSession&) = delete;
+  LibsshSession& operator=(const LibsshSession&) = delete;
+
+  // Key exchange, host key, authentication. Failures carry kind, detail and is_before_banner.
+  Failure log_in(const SshLogin& login, base::UniqueFd socket, const Waiter& waiter);
+
+  // Calls `call` until it does not return `again`, waiting for the socket in between.
+  Failure drive(const Waiter& waiter, int again, const std::function<int()>& call, int& result);
+  Failure connection_failure() const;  // libssh's words for why the connection ended
+  bool is_write_pending() const;
+  int poll_fd() const { return poll_fd_.get(); }
+  void rearm_quickack() const;
+  ssh_session_struct* get() const { return session_; }
+
+  // Refused although the `ssh` program may know more: keys in forms that libssh cannot use.
+  bool has_unusable_keys() const { return has_unusable_keys_; }
+
+ private:
+  Failure exchange_keys(const SshLogin& login, base::UniqueFd socket, const Waiter& waiter);
+  Failure check_host_key(const SshLogin& login);
+  Failure authenticate(const SshLogin& login, const Waiter& waiter);
+  Failure try_key_file(const std::string& path, bool is_only_one, const Waiter& waiter, bool& is_in);
+  Failure try_agent(const Waiter& waiter, bool& is_in);
+
+  ssh_session_struct* session_;
+  base::UniqueFd poll_fd_;  // a duplicate: libssh closes its own whenever it likes
+  std::string tried_;
+  std::string skipped_;
+  bool has_unusable_keys_ = false;
+};
+
+struct ChannelEvents;  // what libssh's callbacks note about a channel
+
+// A program on a session.
+class LibsshProgram final : public RemoteProgram {
+ public:
+  LibsshProgram(std::shared_ptr<LibsshSession> session, Pump& pump);
+  ~LibsshProgram() override;
+
+  enum class Kind { kCommand, kSubsystem };
+  Failure start(Kind kind, const std::string& what, const Waiter& waiter);
+
+  Failure exchange(std::string_view& input, std::string& output, std::string& errors, const Waiter& waiter) override;
+  Failure close_input(const Waiter& waiter) override;
+  bool has_ended() const override { return has_ended_; }
+  int exit_status() const override { return exit_status_; }
+  Failure release(std::string_view input, std::function<void(const std::string& line)> on_stderr, const Waiter& waiter,
+                  base::UniqueFd& stream) override;
+
+ private:
+  Failure move_bytes(std::string_view& input, std::string& errors);
+  void take_line(std::string& output);
+
+  std::shared_ptr<LibsshSession> session_;
+  Pump& pump_;
+  std::unique_ptr<ChannelEvents> events_;  // outlives channel_
+  ssh_channel_struct* channel_ = nullptr;
+  std::string pending_;  // read from the channel, not yet handed out
+  bool is_output_open_ = true;
+  bool has_ended_ = false;
+  int exit_status_ = -1;
+};
+
+class LibsshLink final : public HostLink {
+ public:
+  LibsshLink(std::shared_ptr<LibsshSession> session, Pump& pump, std::string address);
+  Failure exec(const std::string& command, const Waiter& waiter, std::unique_ptr<RemoteProgram>& program) override;
+  Failure subsystem(const std::string& name, const Waiter& waiter, std::unique_ptr<RemoteProgram>& program) override;
+  std::string backend() const override { return "libssh"; }
+  std::vector<base::IpAddress> launcher_addresses() const override;
+  std::optional<base::IpAddress> host_address() const override;
+  std::string address() const override { return address_; }
+
+ private:
+  Failure start(LibsshProgram::Kind kind, const std::string& what, const Waiter& waiter,
+                std::unique_ptr<RemoteProgram>& program);
+
+  std::shared_ptr<LibsshSession> session_;
+  Pump& pump_;
+  std::string address_;
+};
+
+}  // namespace muster::launcherd

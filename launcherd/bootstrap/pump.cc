@@ -1,0 +1,74 @@
+#include "launcherd/bootstrap/pump.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+
+namespace muster::launcherd {
+
+Pump::~Pump() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.cancel();
+  if (thread_.joinable()) thread_.join();
+  take_new_items();
+  for (const auto& item : items_) item->ask_to_end();
+}
+
+void Pump::add(std::unique_ptr<PumpItem> item) {
+  {
+    const std::lock_guard lock(mutex_);
+    new_items_.push_back(std::move(item));
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  wake_.cancel();
+}
+
+void Pump::take_new_items() {
+  const std::lock_guard lock(mutex_);
+  for (auto& item : new_items_) items_.push_back(std::move(item));
+  new_items_.clear();
+}
+
+void Pump::run() {
+  ::pthread_setname_np(::pthread_self(), "boot-pump");
+  std::vector<pollfd> fds;
+  for (;;) {
+    take_new_items();
+    fds.assign(items_.size() * PumpItem::kFds + 1, pollfd{-1, 0, 0});
+    std::optional<base::MonotonicTime> until;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      items_[i]->prepare(std::span<pollfd, PumpItem::kFds>(&fds[i * PumpItem::kFds], PumpItem::kFds));
+      if (const auto deadline = items_[i]->deadline()) until = std::min(until.value_or(*deadline), *deadline);
+    }
+    fds.back() = {wake_.fd(), POLLIN, 0};
+    int timeout = -1;
+    if (until) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now());
+      timeout = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000));
+    }
+    if (::poll(fds.data(), fds.size(), timeout) < 0) MUSTER_CHECK(errno == EINTR);
+    if (fds.back().revents != 0) {
+      std::uint64_t count = 0;
+      if (::read(wake_.fd(), &count, sizeof count) < 0) MUSTER_CHECK(errno == EAGAIN);
+      const std::lock_guard lock(mutex_);
+      if (is_stopping_) return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const std::span<const pollfd, PumpItem::kFds> own(&fds[i * PumpItem::kFds], PumpItem::kFds);
+      const auto deadline = items_[i]->deadline();
+      const bool is_due = (deadline && *deadline <= now) ||
+                          std::any_of(own.begin(), own.end(), [](const pollfd& p) { return p.revents != 0; });
+      if (is_due && !items_[i]->serve(own)) items_[i].reset();
+    }
+    std::erase(items_, nullptr);
+  }
+}
+
+}  // namespace muster::launcherd

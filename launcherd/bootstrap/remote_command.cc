@@ -1,0 +1,112 @@
+#include "launcherd/bootstrap/remote_command.h"
+
+#include <algorithm>
+
+#include "base/net.h"
+#include "base/strings.h"
+
+namespace muster::launcherd {
+namespace {
+
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool all_of(std::string_view text, std::string_view extra) {
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return is_alnum(c) || extra.find(c) != std::string_view::npos; });
+}
+
+bool is_host_name(std::string_view name) {
+  return !name.empty() && name.size() <= 253 && (is_alnum(name.front()) || name.front() == '_') && all_of(name, "._-");
+}
+
+std::string with_args(std::string command, const std::vector<std::string>& args) {
+  for (const std::string& arg : args) command += " " + arg;
+  return command;
+}
+
+}  // namespace
+
+base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_view agent_id, std::string_view arch,
+                                       std::string_view random) {
+  if (agent_id.empty() || agent_id.size() > 64 || !all_of(agent_id, "._-")) {
+    return base::error(base::Code::kInvalidArgument, "agent id '{}': must be 1 to 64 of [A-Za-z0-9._-]", agent_id);
+  }
+  RemotePaths paths;
+  paths.must_be_ours = !agent_dir.empty() && !agent_dir.starts_with("~/");
+  paths.directory = agent_dir.empty() ? "~/.cache/muster" : std::string(agent_dir);
+  while (paths.directory.size() > 1 && paths.directory.ends_with('/')) paths.directory.pop_back();
+  const std::string_view rest = std::string_view(paths.directory).substr(paths.directory.starts_with("~/") ? 2 : 0);
+  const bool is_rooted = paths.directory.starts_with('/') || paths.directory.starts_with("~/");
+  if (!is_rooted || rest.empty() || !all_of(rest, "._/+-")) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--agent-dir '{}': must be an absolute path or begin with ~/, of [A-Za-z0-9._/+-]", agent_dir);
+  }
+  paths.agent = fmt::format("{}/agent-{}-{}", paths.directory, agent_id, arch);
+  paths.temporary = fmt::format("{}/.agent-{}-{}.{}", paths.directory, agent_id, arch, random);
+  return paths;
+}
+
+base::Status check_target_names(std::string_view name, std::string_view user) {
+  if (!is_host_name(name) && !base::IpAddress::parse(name).ok()) {
+    return base::error(base::Code::kInvalidArgument, "host name '{}': must match [A-Za-z0-9_][A-Za-z0-9._-]*",
+                       base::printable(name));
+  }
+  if (!user.empty() && !((is_alnum(user.front()) || user.front() == '_') && all_of(user, "._-$@"))) {
+    return base::error(base::Code::kInvalidArgument, "host {}: user name '{}' must match [A-Za-z0-9_][A-Za-z0-9._-]*",
+                       name, base::printable(user));
+  }
+  return {};
+}
+
+base::Status check_agent_args(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg.empty() || !all_of(arg, "/._=:,@+-")) {
+      return base::error(base::Code::kInvalidArgument, "agent argument '{}': must be of [A-Za-z0-9/._=:,@+-]",
+                         base::printable(arg));
+    }
+  }
+  return {};
+}
+
+std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args) {
+  if (!paths.must_be_ours) return with_args("exec " + paths.agent, args);
+  return fmt::format("exec /bin/sh -c 'test -O {0} && {1}; echo {0}: not found >&2; exit 127'", paths.agent,
+                     with_args("exec " + paths.agent, args));
+}
+
+std::string install_command(const RemotePaths& paths, std::string_view sha256, const std::vector<std::string>& args) {
+  return with_args(fmt::format("exec {} --install {} {}", paths.temporary, sha256, paths.agent), args);
+}
+
+std::string receive_command(const RemotePaths& paths, std::size_t size) {
+  // `head -c` ends at the last byte, so the end does not depend on EOF reaching the host; `wc` tells a short file.
+  return fmt::format(
+      "exec /bin/sh -c 'umask 077; mkdir -p {0} && head -c {2} > {1} && test {2} -eq `wc -c < {1}` && chmod 700 {1}'",
+      paths.directory, paths.temporary, size);
+}
+
+std::string remove_command(const RemotePaths& paths) {
+  return "exec rm -f " + paths.temporary;
+}
+
+RemoteSystem parse_uname(std::string_view output) {
+  RemoteSystem system;
+  for (const std::string_view line : base::split(output, '\n')) {
+    const std::string_view trimmed = base::trim(line);
+    const std::size_t blank = trimmed.find(' ');
+    if (blank == std::string_view::npos || trimmed.find(' ', blank + 1) != std::string_view::npos) continue;
+    const std::string_view os = trimmed.substr(0, blank);
+    const std::string_view arch = trimmed.substr(blank + 1);
+    if (!all_of(os, "_-./") || !all_of(arch, "_-")) continue;
+    system = {std::string(os), std::string(arch)};  // the last such line: noise comes first
+  }
+  return system;
+}
+
+std::string sftp_path(std::string_view path) {
+  return std::string(path.starts_with("~/") ? path.substr(2) : path);
+}
+
+}  // namespace muster::launcherd

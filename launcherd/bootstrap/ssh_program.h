@@ -1,0 +1,45 @@
+// The `ssh` program as a way to run programs on a host: one process per program, no prompt, no terminal, no forwarding.
+// For what libssh 0.10 lacks (jump hosts, certificates, hardware keys, Kerberos, Match).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcherd/bootstrap/pump.h"
+#include "launcherd/bootstrap/remote_program.h"
+
+namespace muster::launcherd {
+
+struct SshProgramOptions {
+  std::string program = "ssh";
+  std::vector<std::string> extra_args;  // e.g. -F FILE
+  std::string host;                     // checked: never an option
+  std::string user;                     // empty: ssh decides
+  int port = 0;                         // 0: ssh decides
+  std::string identity_file;
+  bool accept_new_keys = true;  // unless the configuration has its own StrictHostKeyChecking
+};
+
+// Pure.
+std::vector<std::string> ssh_command_line(const SshProgramOptions& options, int connect_timeout_s, bool is_subsystem,
+                                          const std::string& what);
+
+// What ssh's exit status 255 and its words mean; other statuses are the remote program's own.
+Failure read_ssh_end(int exit_status, const std::string& errors);
+
+class SshProgramLink final : public HostLink {
+ public:
+  SshProgramLink(SshProgramOptions options, Pump& pump) : options_(std::move(options)), pump_(pump) {}
+  Failure exec(const std::string& command, const Waiter& waiter, std::unique_ptr<RemoteProgram>& program) override;
+  Failure subsystem(const std::string& name, const Waiter& waiter, std::unique_ptr<RemoteProgram>& program) override;
+  std::string backend() const override { return "ssh"; }
+
+ private:
+  Failure spawn(bool is_subsystem, const std::string& what, const Waiter& waiter,
+                std::unique_ptr<RemoteProgram>& program);
+
+  SshProgramOptions options_;
+  Pump& pump_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,38 @@
+// How long a helper thread of the bootstrap may wait, and what ends the wait early. A plain value, copied freely.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <span>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::launcherd {
+
+struct Waiter {
+  int cancel_fd = -1;  // readable for ever once cancelled; -1: cannot be cancelled
+  base::MonotonicTime deadline{};
+
+  // OK: one of `fds` has revents (or errors). Else DEADLINE_EXCEEDED or CANCELLED.
+  base::Status wait(std::span<const pollfd> fds, base::MonotonicTime not_after = base::MonotonicTime::max()) const;
+  // OK once `not_after` is reached while neither cancelled nor past the deadline.
+  base::Status pause(std::chrono::milliseconds time) const;
+  base::Status check() const;  // CANCELLED, DEADLINE_EXCEEDED or OK
+  std::chrono::milliseconds left() const;
+};
+
+// Cancelled once, for good.
+class CancelSource {
+ public:
+  CancelSource();
+  int fd() const { return event_.get(); }
+  void cancel();
+
+ private:
+  base::UniqueFd event_;
+};
+
+}  // namespace muster::launcherd

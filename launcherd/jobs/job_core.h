@@ -1,0 +1,180 @@
+// The inside of JobRunner, in three files: job_start.cc (hosts come up, ranks are spawned), job_events.cc (what agents
+// say while the job runs, liveness), job_end.cc (stopping, losing hosts, finishing). Private to this folder.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcherd/jobs/end_collector.h"
+#include "launcherd/jobs/host_link.h"
+#include "launcherd/jobs/job_runner.h"
+#include "launcherd/jobs/launch_plan.h"
+#include "launcherd/output/output_hub.h"
+#include "launcherd/service/control_server.h"
+
+namespace muster::launcherd {
+
+inline constexpr std::chrono::milliseconds kPingPeriod{500};
+inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
+// After the first host has failed to start, the others get this long, so that all failures are told at once.
+inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
+// While this process is stopped, agents that have dialled lose their connection; they dial again when it goes on.
+inline constexpr std::chrono::milliseconds kRedialTime{3'000};
+// What agents get beyond the grace time to kill, audit and report.
+inline constexpr std::chrono::milliseconds kStopMargin{6'000};
+// After an interrupted job's processes are gone, output still in flight gets this long when nobody reads the console.
+inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
+
+enum class HostPhase {
+  kBootstrapping,  // ssh or local start
+  kJoining,        // the agent runs, no Hello yet
+  kUp,             // said Hello
+  kPrepared,       // knows its interface
+  kLaunched,       // has been told its ranks
+  kEmpty,          // nothing of the job is left there
+  kUnused,         // another entry is the same host
+  kFailed,         // did not come up
+  kLost,           // was lost afterwards; being swept, or given up
+};
+
+struct JobHost {
+  int agent = 0;     // index in hosts_, constant
+  int placed = 0;    // index in placement_.hosts; -1: kUnused
+  std::string name;  // for messages
+  HostPhase phase = HostPhase::kBootstrapping;
+  std::unique_ptr<HostLink> link;
+  HostFacts facts;
+  base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
+  std::string token;
+  std::vector<int> ranks;  // that it was told to start
+  bool launched = false;   // every spawn was tried
+  bool output_complete = false;
+  bool sweeping = false;
+  bool suspect = false;
+  bool has_stream = false;
+  bool suspended = false;
+  base::MonotonicTime last_heard{};
+  base::Duration best_round_trip = base::Duration::max();
+  std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
+};
+
+class JobRunner::Core {
+ public:
+  Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+       LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+       JobObserver* observer);
+
+  base::Status start();
+  void stop(StopCause cause);
+  void signal_ranks(int signo);
+  void suspend(bool on, base::Loop::Task done);
+
+ private:
+  // job_start.cc
+  base::Status open_services();
+  base::Status start_host(JobHost& host, const base::CertificateAuthority& ca);
+  void bootstrapped(int agent, base::Result<StartedAgent> started);
+  void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
+  void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  void host_start_failed(int agent, const std::string& message);
+  void start_timed_out();
+  void maybe_prepare();
+  base::Status merge_same_hosts();
+  void prepare_hosts();
+  void prepared(JobHost& host, const v1::Prepared& answer);
+  void launch();
+  void report_progress();
+
+  // job_events.cc
+  void said(int agent, const v1::AgentMessage& message);
+  void pong(JobHost& host, const v1::Pong& pong);
+  void rank_exited(JobHost& host, const v1::RankExited& exited);
+  void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
+  void host_empty(JobHost& host, const v1::HostEmpty& empty);
+  void add_end(model::RankEnd end);
+  void maybe_name_root_cause();
+  void tick();
+  void check_liveness(base::MonotonicTime now);
+  base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
+
+  // job_end.cc
+  void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
+  void send_stop(std::chrono::milliseconds grace, const std::string& reason);
+  void stop_overdue();
+  void agent_gone(int agent, const base::Status& status);
+  void host_lost(JobHost& host, const std::string& why, bool reachable);
+  void sweep(JobHost& host);
+  void swept(int agent, const base::Result<CommandResult>& result);
+  void output_failed(const base::Status& status);
+  void maybe_finish();
+  void finish();
+  JobOutcome make_outcome();
+
+  bool is_starting() const { return !launched_ && !stopping_; }
+  bool host_is_final(const JobHost& host) const;
+  JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  // A closure for another thread: runs on the loop while this core lives and has not finished.
+  template <typename Function>
+  auto posted(Function function) {
+    return [&loop = loop_, weak = std::weak_ptr<Core>(self_.lock()), function](auto... arguments) {
+      loop.post([weak, function, ... arguments = std::move(arguments)]() mutable {
+        const auto core = weak.lock();
+        if (core != nullptr && !core->finished_) function(*core, std::move(arguments)...);
+      });
+    };
+  }
+
+  friend class JobRunner;
+
+  base::Loop& loop_;
+  const base::Clock& clock_;
+  const model::JobSpec job_;
+  model::Placement placement_;
+  const LaunchOptions options_;
+  const base::Environment environment_;
+  Bootstrap* const bootstrap_;
+  OutputSink* const sink_;
+  JobObserver* const observer_;
+  std::weak_ptr<Core> self_;
+
+  std::vector<JobHost> hosts_;
+  std::string master_address_;
+  EndCollector ends_;
+  std::map<int, std::string> stderr_tails_;
+  std::vector<HostFailure> host_failures_;
+  std::vector<HostFailure> unclean_;
+  std::vector<std::string> stray_lines_;
+  int strays_killed_ = 0;
+  std::string output_failure_;
+  base::MonotonicTime started_at_{};
+  base::MonotonicTime last_tick_{};
+  bool prepared_sent_ = false;
+  bool launched_ = false;
+  bool running_told_ = false;
+  bool root_told_ = false;
+  bool stopping_ = false;
+  bool killing_ = false;
+  bool suspended_ = false;
+  bool finished_ = false;
+  StopCause cause_ = StopCause::kNone;
+  base::Loop::Task suspend_done_;
+
+  base::Timer start_timer_;
+  base::Timer gather_timer_;
+  base::Timer run_timer_;
+  base::Timer tick_timer_;
+  base::Timer root_timer_;
+  base::Timer stop_timer_;
+  base::Timer output_timer_;
+  base::Timer suspend_timer_;
+  // Last, so that their threads end before anything that they post to.
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<OutputHub> hub_;
+  std::uint16_t output_port_ = 0;
+};
+
+}  // namespace muster::launcherd

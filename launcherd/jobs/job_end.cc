@@ -1,0 +1,350 @@
+// How a job ends: stopping in order, losing hosts, sweeping them, and the outcome.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "launcherd/jobs/job_core.h"
+
+namespace muster::launcherd {
+namespace {
+
+int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
+  switch (cause) {
+    case StopCause::kHangup:
+      return 128 + SIGHUP;
+    case StopCause::kInterrupt:
+      return 128 + SIGINT;
+    case StopCause::kTerminate:
+      return 128 + SIGTERM;
+    case StopCause::kTimeout:
+      return 124;
+    case StopCause::kStdoutClosed:
+      return 141;
+    case StopCause::kHostFailed:
+    case StopCause::kOutputFailed:
+      return 125;
+    case StopCause::kNone:
+    case StopCause::kPolicy:
+      break;
+  }
+  return root ? root->status() : 0;
+}
+
+bool is_from_outside(StopCause cause) {
+  return cause == StopCause::kHangup || cause == StopCause::kInterrupt || cause == StopCause::kTerminate ||
+         cause == StopCause::kStdoutClosed;
+}
+
+}  // namespace
+
+void JobRunner::Core::stop(StopCause cause) {
+  if (finished_) return;
+  if (!stopping_) {
+    begin_stop(cause, job_.kill_grace, "the job was stopped");
+    return;
+  }
+  // The policy's stop is under way and the user wants it over: that is a kill, but the cause stays.
+  if (killing_) {
+    finish();
+    return;
+  }
+  killing_ = true;
+  send_stop(std::chrono::milliseconds(0), "killed at once");
+  stop_timer_ = loop_.after(kStopMargin, [this] { stop_overdue(); });
+  if (!output_timer_.armed()) output_timer_ = loop_.after(kOutputAfterInterrupt, [this] { maybe_finish(); });
+  maybe_finish();
+}
+
+void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
+  if (stopping_ || finished_) return;
+  stopping_ = true;
+  cause_ = cause;
+  start_timer_.cancel();
+  gather_timer_.cancel();
+  run_timer_.cancel();
+  if (!launched_) {
+    bootstrap_->cancel();
+    for (JobHost& host : hosts_) {
+      if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
+        // Named only when the failure of another host cut this one's start short.
+        if (cause == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
+          host_failures_.push_back(
+              {host.name,
+               fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
+        }
+        host.phase = HostPhase::kFailed;
+        host.link.reset();
+      } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
+        host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
+        host.output_complete = true;
+        v1::LauncherMessage leave;
+        leave.mutable_leave();
+        control_->send(host.agent, std::move(leave));
+      }
+    }
+    maybe_finish();
+    return;
+  }
+  if (suspended_) suspend(false, nullptr);
+  send_stop(grace, reason);
+  stop_timer_ = loop_.after(grace + kStopMargin, [this] { stop_overdue(); });
+  maybe_finish();
+}
+
+void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason) {
+  for (const JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    v1::LauncherMessage message;
+    message.mutable_stop_ranks()->set_grace_ms(grace.count());
+    message.mutable_stop_ranks()->set_reason(reason);
+    control_->send(host.agent, std::move(message));
+  }
+}
+
+void JobRunner::Core::stop_overdue() {
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    host_lost(host,
+              fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
+                          std::chrono::duration_cast<std::chrono::seconds>(job_.kill_grace + kStopMargin).count()),
+              false);
+  }
+  maybe_finish();
+}
+
+void JobRunner::Core::signal_ranks(int signo) {
+  for (const JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    v1::LauncherMessage message;
+    message.mutable_signal_ranks()->set_signal(signo);
+    control_->send(host.agent, std::move(message));
+  }
+}
+
+void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
+  suspended_ = on;
+  bool any = false;
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    if (!on) host.last_heard = clock_.now() + kRedialTime;
+    any = any || host.has_stream;
+    v1::LauncherMessage message;
+    message.mutable_suspend()->set_on(on);
+    control_->send(host.agent, std::move(message));
+  }
+  if (done == nullptr) return;
+  if (!any) {
+    done();
+    return;
+  }
+  suspend_done_ = std::move(done);
+  suspend_timer_ = loop_.after(std::chrono::seconds(1), [this] {
+    if (suspend_done_) std::exchange(suspend_done_, nullptr)();
+  });
+}
+
+void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
+  JobHost& host = host_at(agent);
+  if (finished_ || host_is_final(host)) return;
+  switch (host.phase) {
+    case HostPhase::kBootstrapping:
+    case HostPhase::kJoining:
+      host_start_failed(agent, fmt::format("{}: the agent started and ended before it reported ({}): see its messages "
+                                           "above, or run with --verbose",
+                                           host.name, status.message()));
+      break;
+    case HostPhase::kUp:
+    case HostPhase::kPrepared:
+      host_start_failed(
+          agent, fmt::format("{}: the agent ended while other hosts were coming up ({})", host.name, status.message()));
+      break;
+    case HostPhase::kLaunched:
+      host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()), true);
+      break;
+    case HostPhase::kEmpty:  // its processes are gone, but not all of its output came
+      host.output_complete = true;
+      maybe_finish();
+      break;
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+    case HostPhase::kLost:
+      break;
+  }
+}
+
+void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reachable) {
+  host.phase = HostPhase::kLost;
+  host_failures_.push_back({host.name, why});
+  control_->forget(host.agent);
+  hub_->forget_agent(host.agent);
+  host.output_complete = true;
+  host.link.reset();
+  for (const int rank : host.ranks) {
+    if (ends_.has_ended(rank)) continue;
+    model::RankEnd end;
+    end.rank = rank;
+    end.host = host.name;
+    end.kind = model::EndKind::kHostLost;
+    end.detail = why;
+    end.at = clock_.now();
+    ends_.add(std::move(end), clock_.now());
+  }
+  if (reachable) {
+    sweep(host);
+  } else {
+    unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job are "
+                                               "left there",
+                                               host.name)});
+  }
+  if (!stopping_) {
+    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  } else {
+    maybe_finish();
+  }
+}
+
+// Agent and warden may both be dead; the host itself answers, so go in again and look.
+void JobRunner::Core::sweep(JobHost& host) {
+  host.sweeping = true;
+  const model::HostSpec& spec = placement_.hosts[static_cast<std::size_t>(host.placed)].host;
+  std::vector<std::string> arguments = {"--sweep", options_.job_id};
+  if (const auto root = environment_.get("MUSTER_TMPDIR")) {
+    arguments.emplace_back("--session-root");
+    arguments.emplace_back(*root);
+  }
+  bootstrap_->run({.name = spec.name, .user = spec.user, .port = spec.port}, std::move(arguments),
+                  posted([agent = host.agent](Core& core, const base::Result<CommandResult>& result) {
+                    core.swept(agent, result);
+                  }));
+}
+
+void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result) {
+  JobHost& host = host_at(agent);
+  host.sweeping = false;
+  if (!result.ok()) {
+    unclean_.push_back({host.name, fmt::format("{}: could not be searched for leftover processes: {}", host.name,
+                                               result.status().message())});
+  } else if (result->exit_status != 0) {
+    unclean_.push_back({host.name, fmt::format("{}: the search for leftover processes failed: {}", host.name,
+                                               base::printable(base::trim(result->errors)))});
+  } else {
+    // One line a process that was killed.
+    for (const std::string_view line : base::split(base::trim(result->output), '\n')) {
+      if (line.empty()) continue;
+      ++strays_killed_;
+      stray_lines_.push_back(fmt::format("{}: {}", host.name, base::printable(line)));
+    }
+    observer_->on_note(fmt::format("{}: searched for leftover processes, {} killed", host.name, strays_killed_));
+  }
+  maybe_finish();
+}
+
+void JobRunner::Core::output_failed(const base::Status& status) {
+  const bool closed = status.code() == base::Code::kCancelled;
+  // A closed stderr (2>&-) takes what is written there with it; only stdout's reader decides about the job.
+  if (closed && status.message().starts_with("stderr")) return;
+  if (!closed && output_failure_.empty()) output_failure_ = status.message();
+  if (!stopping_) {
+    begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace,
+               "output cannot be written");
+  }
+}
+
+bool JobRunner::Core::host_is_final(const JobHost& host) const {
+  switch (host.phase) {
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+      return true;
+    case HostPhase::kLost:
+      return !host.sweeping;
+    case HostPhase::kEmpty: {
+      const bool is_cut_short = killing_ || is_from_outside(cause_);
+      return host.output_complete || (is_cut_short && !output_timer_.armed());
+    }
+    default:
+      return false;
+  }
+}
+
+void JobRunner::Core::maybe_finish() {
+  if (finished_) return;
+  const bool processes_gone = std::ranges::all_of(
+      hosts_, [&](const JobHost& host) { return host.phase == HostPhase::kEmpty || host_is_final(host); });
+  if (!processes_gone) return;
+  const bool is_cut_short = killing_ || is_from_outside(cause_);
+  const bool output_pending = std::ranges::any_of(
+      hosts_, [](const JobHost& host) { return host.phase == HostPhase::kEmpty && !host.output_complete; });
+  if (output_pending && is_cut_short && !output_timer_.armed()) {
+    output_timer_ = loop_.after(kOutputAfterInterrupt, [this] {
+      if (!finished_) finish();
+    });
+  }
+  if (output_pending) return;
+  finish();
+}
+
+JobOutcome JobRunner::Core::make_outcome() {
+  JobOutcome outcome;
+  outcome.cause = cause_;
+  outcome.ends = ends_.ends();
+  outcome.root = model::root_cause(outcome.ends);
+  const auto root = ends_.root();
+  outcome.exit_code = exit_code_of(cause_, root);
+  if (root) outcome.stderr_tail = stderr_tails_[root->rank];
+  outcome.host_failures = host_failures_;
+  outcome.output_failure = output_failure_;
+  outcome.strays_killed = strays_killed_;
+  outcome.stray_lines = stray_lines_;
+  outcome.unclean = unclean_;
+  outcome.ranks = placement_.size;
+  outcome.hosts = static_cast<int>(placement_.hosts.size());
+  outcome.elapsed = clock_.now() - started_at_;
+  return outcome;
+}
+
+void JobRunner::Core::finish() {
+  if (finished_) return;
+  maybe_name_root_cause();
+  finished_ = true;
+  for (const JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kLaunched) {
+      unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "
+                                                 "does so by itself now",
+                                                 host.name)});
+    }
+    v1::LauncherMessage leave;
+    leave.mutable_leave();
+    control_->send(host.agent, std::move(leave));
+  }
+  tick_timer_.cancel();
+  stop_timer_.cancel();
+  output_timer_.cancel();
+  root_timer_.cancel();
+  observer_->on_finished(make_outcome());
+}
+
+JobRunner::JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                     LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+                     JobObserver* observer)
+    : core_(std::make_shared<Core>(loop, clock, std::move(job), std::move(placement), std::move(options),
+                                   std::move(environment), bootstrap, sink, observer)) {
+  core_->self_ = core_;
+}
+
+JobRunner::~JobRunner() = default;
+
+base::Status JobRunner::start() {
+  return core_->start();
+}
+void JobRunner::stop(StopCause cause) {
+  core_->stop(cause);
+}
+void JobRunner::signal_ranks(int signo) {
+  core_->signal_ranks(signo);
+}
+void JobRunner::suspend(bool on, base::Loop::Task done) {
+  core_->suspend(on, std::move(done));
+}
+
+}  // namespace muster::launcherd

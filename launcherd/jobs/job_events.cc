@@ -1,0 +1,210 @@
+// What agents say while the job runs, and whether they still say anything.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "launcherd/jobs/job_core.h"
+
+namespace muster::launcherd {
+namespace {
+
+std::int64_t to_ns(base::MonotonicTime time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::string describe_leftover(const std::string& host, const v1::Leftover& leftover) {
+  return fmt::format("{}: pid {} ({}): {}", host, leftover.pid(), base::printable(leftover.command()),
+                     base::printable(leftover.reason()));
+}
+
+constexpr std::size_t kMaxStrayLines = 20;
+
+}  // namespace
+
+void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
+  if (finished_) return;
+  JobHost& host = host_at(agent);
+  host.last_heard = clock_.now();
+  if (host.suspect) {
+    host.suspect = false;
+    observer_->on_warning(fmt::format("{} answers again", host.name));
+  }
+  if (host.phase == HostPhase::kLost || host.phase == HostPhase::kFailed) return;
+  switch (message.body_case()) {
+    case v1::AgentMessage::kPong:
+      pong(host, message.pong());
+      break;
+    case v1::AgentMessage::kPrepared:
+      prepared(host, message.prepared());
+      break;
+    case v1::AgentMessage::kLaunched:
+      host.launched = true;
+      if (!running_told_ && std::ranges::all_of(hosts_, [](const JobHost& other) {
+            return other.launched || other.phase == HostPhase::kUnused;
+          })) {
+        running_told_ = true;
+        observer_->on_running();
+        if (job_.timeout) {
+          run_timer_ = loop_.after(*job_.timeout, [this] { stop(StopCause::kTimeout); });
+        }
+      }
+      break;
+    case v1::AgentMessage::kRankStarted:
+      observer_->on_note(
+          fmt::format("rank {} on {}: pid {}", message.rank_started().rank(), host.name, message.rank_started().pid()));
+      break;
+    case v1::AgentMessage::kRankStartFailed:
+      rank_start_failed(host, message.rank_start_failed());
+      break;
+    case v1::AgentMessage::kRankExited:
+      rank_exited(host, message.rank_exited());
+      break;
+    case v1::AgentMessage::kRankStderrTail:
+      stderr_tails_[message.rank_stderr_tail().rank()] = message.rank_stderr_tail().text();
+      break;
+    case v1::AgentMessage::kNotice:
+      observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
+      break;
+    case v1::AgentMessage::kHostEmpty:
+      host_empty(host, message.host_empty());
+      break;
+    case v1::AgentMessage::kSuspended:
+      host.suspended = message.suspended().on();
+      if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
+            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspended != suspended_;
+          })) {
+        suspend_timer_.cancel();
+        std::exchange(suspend_done_, nullptr)();
+      }
+      break;
+    default:
+      break;  // a body from a newer agent, or none
+  }
+}
+
+void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {
+  const std::int64_t now_ns = to_ns(clock_.now());
+  const base::Duration round_trip = std::chrono::nanoseconds(now_ns - pong.launcher_ns());
+  if (round_trip > host.best_round_trip) return;
+  host.best_round_trip = round_trip;
+  // The agent read its clock half a round trip ago, on the fastest exchange so far.
+  host.clock_offset_ns = pong.agent_ns() - (pong.launcher_ns() + now_ns) / 2;
+}
+
+base::MonotonicTime JobRunner::Core::corrected(const JobHost& host, std::int64_t agent_ns) const {
+  if (host.best_round_trip == base::Duration::max()) return clock_.now();  // ended before the first round trip
+  return base::MonotonicTime(
+      std::chrono::duration_cast<base::Duration>(std::chrono::nanoseconds(agent_ns - host.clock_offset_ns)));
+}
+
+void JobRunner::Core::rank_exited(JobHost& host, const v1::RankExited& exited) {
+  model::RankEnd end;
+  end.rank = exited.rank();
+  end.host = host.name;
+  end.pid = static_cast<long>(exited.pid());
+  end.pid_inside = static_cast<long>(exited.pid_inside());
+  end.at = corrected(host, exited.agent_ns());
+  end.out_of_memory = exited.out_of_memory();
+  const int status = exited.wait_status();
+  if (WIFSIGNALED(status)) {
+    // A stop sends these two. A rank that crashed while the stop was on its way, it did not end.
+    const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
+    end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
+    end.signal = WTERMSIG(status);
+  } else {
+    end.kind = exited.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kExited;
+    end.exit_code = WEXITSTATUS(status);
+  }
+  add_end(std::move(end));
+}
+
+void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed& failed) {
+  model::RankEnd end;
+  end.rank = failed.rank();
+  end.host = host.name;
+  end.kind = failed.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kStartFailed;
+  end.exit_code = failed.exit_code();
+  end.detail = base::printable(failed.message());
+  end.at = corrected(host, failed.agent_ns());
+  add_end(std::move(end));
+}
+
+void JobRunner::Core::add_end(model::RankEnd end) {
+  if (end.rank < 0 || end.rank >= placement_.size) return;
+  const bool must_stop = ends_.add(std::move(end), clock_.now());
+  if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
+    root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
+  }
+  if (ends_.all_ended()) maybe_name_root_cause();
+  if (must_stop && !stopping_) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
+}
+
+void JobRunner::Core::maybe_name_root_cause() {
+  if (root_told_ || finished_) return;
+  const auto root = ends_.root();
+  if (!root) return;
+  root_told_ = true;
+  observer_->on_root_cause(*root);
+}
+
+void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
+  if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
+  strays_killed_ += empty.killed_size();
+  for (const v1::Leftover& leftover : empty.killed()) {
+    if (stray_lines_.size() < kMaxStrayLines) stray_lines_.push_back(describe_leftover(host.name, leftover));
+  }
+  for (const v1::Leftover& leftover : empty.stuck()) {
+    unclean_.push_back({host.name, "cannot be killed: " + describe_leftover(host.name, leftover)});
+  }
+  if (!empty.failure().empty()) {
+    host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
+    // Its ranks look like stopped ones; a policy that saw them end first knew nothing of a failure.
+    if (cause_ == StopCause::kPolicy && !ends_.root()) cause_ = StopCause::kHostFailed;
+    if (!stopping_) begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
+  }
+  maybe_finish();
+}
+
+void JobRunner::Core::tick() {
+  const base::MonotonicTime now = clock_.now();
+  if (now - last_tick_ > 2 * kPingPeriod + kSuspectAfter) {
+    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine): the agents have not been silent.
+    for (JobHost& host : hosts_) host.last_heard = now;
+  }
+  last_tick_ = now;
+  for (const JobHost& host : hosts_) {
+    if (host.has_stream) {
+      v1::LauncherMessage message;
+      message.mutable_ping()->set_launcher_ns(to_ns(now));
+      control_->send_unnumbered(host.agent, std::move(message));
+    }
+  }
+  check_liveness(now);
+}
+
+void JobRunner::Core::check_liveness(base::MonotonicTime now) {
+  if (suspended_) return;
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kUp && host.phase != HostPhase::kPrepared && host.phase != HostPhase::kLaunched)
+      continue;
+    const base::Duration silent = now - host.last_heard;
+    if (silent > job_.lease) {
+      host_lost(
+          host,
+          fmt::format("{}: not heard of for {} s (its lease); its agent has ended its ranks by itself if it still "
+                      "runs: check the host and its network",
+                      host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()),
+          false);
+      return;  // hosts_ may be looked at anew by now: the next tick goes on
+    }
+    if (silent > kSuspectAfter + kPingPeriod && !host.suspect) {
+      host.suspect = true;
+      observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
+                                        std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
+    }
+  }
+}
+
+}  // namespace muster::launcherd

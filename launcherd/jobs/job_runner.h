@@ -1,0 +1,104 @@
+// Runs one job from the first ssh connection to the last process gone. The heart of the launcher, the same for hvdrun
+// and launcherd.
+//
+// Loop thread only. The observer's calls come from within the runner's own; it must not destroy the runner there, but
+// post. After on_finished nothing more happens. Destroying a runner that has not finished drops the hosts: their agents
+// see the end of their launcher and kill what they started.
+//
+//   starting ──all hosts up──▶ launching ──every rank spawned──▶ running ──▶ ending ──▶ finished
+//      │ a host failed, Ctrl-C     │ a rank failed, a signal, --timeout, a host lost    ▲
+//      └───────────────────────────┴──────────────────────▶ stopping ──────────────────┘
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/loop.h"
+#include "base/status.h"
+#include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/output/output_sink.h"
+#include "model/exit_report.h"
+#include "model/job_spec.h"
+
+namespace muster::launcherd {
+
+struct LaunchOptions {
+  std::string job_id;
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  std::string build_id;             // agents must be of the same build
+  bool verbose = false;
+};
+
+// Why a job was stopped from outside; decides the exit code.
+enum class StopCause {
+  kNone,
+  kPolicy,
+  kHangup,
+  kInterrupt,
+  kTerminate,
+  kTimeout,
+  kStdoutClosed,
+  kHostFailed,
+  kOutputFailed
+};
+
+struct HostFailure {
+  std::string host;
+  std::string message;  // one sentence with the next step
+};
+
+struct JobOutcome {
+  int exit_code = 0;
+  StopCause cause = StopCause::kNone;
+  std::vector<model::RankEnd> ends;  // by rank; empty when nothing was started
+  int root = -1;                     // index into ends
+  std::string stderr_tail;           // of the root cause
+  std::vector<HostFailure> host_failures;
+  std::string output_failure;  // the sentence, when output could not be written
+  int strays_killed = 0;
+  std::vector<std::string> stray_lines;  // "n2: pid 4242 (sleep): left its session", at most 20
+  std::vector<HostFailure> unclean;      // hosts where it is not known, or known not to be, that nothing is left
+  int ranks = 0;
+  int hosts = 0;
+  base::Duration elapsed{};  // from start() to the end
+};
+
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+  virtual void on_progress(int up, int total, const std::vector<std::string>& waiting) = 0;  // hosts
+  virtual void on_running() = 0;                                                             // every rank was spawned
+  virtual void on_note(const std::string& line) = 0;                                         // for --verbose
+  virtual void on_warning(const std::string& line) = 0;                                      // always shown
+  virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
+  virtual void on_finished(const JobOutcome& outcome) = 0;
+};
+
+class JobRunner {
+ public:
+  // `bootstrap` and `sink` are borrowed and outlive the runner.
+  JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+            LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+            JobObserver* observer);
+  ~JobRunner();
+
+  // Fails only when the launcher itself cannot work (no port, no key).
+  base::Status start();
+
+  // SIGTERM to all ranks, SIGKILL after the grace time; a second call kills at once.
+  void stop(StopCause cause);
+  void signal_ranks(int signo);
+  // Ranks stopped and leases held (Ctrl-Z), or both continued; `done` when every reachable agent has done so.
+  void suspend(bool on, base::Loop::Task done);
+
+ private:
+  class Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,106 @@
+#include "launcherd/jobs/launch_plan.h"
+
+#include <algorithm>
+
+#include "proto/convert.h"
+
+namespace muster::launcherd {
+namespace {
+
+bool has_address(const v1::Hello& hello, const std::string& address) {
+  return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
+}
+
+std::optional<std::string> first_routable(const v1::Hello& hello) {
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    const auto address = base::IpAddress::parse(entry.address());
+    if (address.ok() && !address->is_loopback()) return entry.address();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts) {
+  const HostFacts& master = facts.at(0);
+  if (facts.size() == 1) return std::string("127.0.0.1");
+  if (master.local) {
+    // The other hosts reach this machine by the address that it has on the way to them.
+    for (const HostFacts& other : facts) {
+      if (other.local) continue;
+      for (const base::IpAddress& address : other.launcher_addresses) {
+        if (!address.is_loopback() && has_address(master.hello, address.str())) return address.str();
+      }
+      if (has_address(master.hello, other.hello.ssh_client_address())) return other.hello.ssh_client_address();
+    }
+  } else {
+    // Where sshd was reached: an address of the host that is known to work from outside.
+    const std::string& reached = master.hello.ssh_server_address();
+    if (!reached.empty() && has_address(master.hello, reached)) return reached;
+    if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
+  }
+  if (const auto any = first_routable(master.hello)) return *any;
+  return base::error(base::Code::kUnavailable,
+                     "host {} has no network address but loopback, so the other hosts cannot reach rank 0: bring up an "
+                     "interface there, or list another host first",
+                     master.hello.hostname());
+}
+
+std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
+  std::vector<int> first_of(facts.size());
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    first_of[i] = static_cast<int>(i);
+    for (std::size_t j = 0; j < i; ++j) {
+      const v1::Hello& a = facts[i].hello;
+      const v1::Hello& b = facts[j].hello;
+      if (a.hostname() == b.hostname() && a.netns_inode() == b.netns_inode() && a.uid() == b.uid()) {
+        first_of[i] = static_cast<int>(j);
+        break;
+      }
+    }
+  }
+  return first_of;
+}
+
+std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                                    const std::vector<HostFacts>& facts, const std::string& job_id,
+                                    const std::string& master_address, const base::Environment& launcher_environment) {
+  base::Environment user_set;
+  for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
+    user_set.set(name, value);
+  }
+  const int master_port = facts.at(0).prepared.master_port();
+  std::vector<v1::Launch> plans;
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const model::PlacedHost& host = placement.hosts[i];
+    const HostFacts& fact = facts.at(i);
+    v1::Launch& launch = plans.emplace_back();
+    launch.mutable_command()->Add(job.command.begin(), job.command.end());
+    launch.set_workdir(job.workdir);
+    launch.set_umask(job.umask);
+    proto::set_environment(model::exported_variables(launcher_environment, job.environment, fact.local),
+                           *launch.mutable_environment());
+    const auto bindings =
+        model::bind_ranks(proto::node_shape_of(fact.hello), static_cast<int>(host.ranks.size()), job.bind_to);
+    for (std::size_t k = 0; k < host.ranks.size(); ++k) {
+      model::RankEnvInput input;
+      input.job_id = job_id;
+      input.rank = host.ranks[k];
+      input.size = placement.size;
+      input.nnodes = static_cast<int>(placement.hosts.size());
+      input.hostname = host.host.name;
+      input.session_dir = fact.hello.session_dir();
+      input.master_addr = master_address;
+      input.master_port = master_port;
+      input.interface = fact.prepared.interface();
+      input.omp_num_threads = bindings[k].physical_cores;
+      v1::LaunchRank& rank = *launch.add_ranks();
+      rank.set_rank(host.ranks[k].rank);
+      proto::set_environment(model::rank_variables(input, user_set), *rank.mutable_environment());
+      rank.mutable_cpus()->Add(bindings[k].cpus.begin(), bindings[k].cpus.end());
+    }
+  }
+  return plans;
+}
+
+}  // namespace muster::launcherd

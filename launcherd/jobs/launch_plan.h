@@ -1,0 +1,38 @@
+// From what the hosts said of themselves to what each is told to start. Pure: no I/O, no threads.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/net.h"
+#include "base/status.h"
+#include "model/job_spec.h"
+#include "model/placement.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::launcherd {
+
+// One host that is up, by agent index.
+struct HostFacts {
+  v1::Hello hello;
+  bool local = false;                               // started without ssh
+  std::vector<base::IpAddress> launcher_addresses;  // of this machine on the way to the host, best first
+  std::optional<base::IpAddress> host_address;      // of the host on that way
+  v1::Prepared prepared;                            // filled after Prepare
+};
+
+// The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback.
+base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts);
+
+// Host entries that are one host (same host name, network namespace, uid): for each entry the index of the first entry
+// that is the same host; its own index if it is alone.
+std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
+
+// The launcher's variables and the rank's own ones, cores and OMP_NUM_THREADS, for every host of `placement`.
+std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                                    const std::vector<HostFacts>& facts, const std::string& job_id,
+                                    const std::string& master_address, const base::Environment& launcher_environment);
+
+}  // namespace muster::launcherd

@@ -1,0 +1,28 @@
+// Where the output of ranks goes: console, files, both. One thread (the hub's) calls a sink.
+//
+// A sink reports a failed destination once and from then on drops what would go there, so that ranks are not blocked by
+// a full disk while the job is being stopped. Codes that callers act on: CANCELLED = nobody reads stdout any more
+// (EPIPE; exit code 141); RESOURCE_EXHAUSTED = disk full.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+#include "proto/output_frame.h"
+
+namespace muster::launcherd {
+
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+
+  // Lines of one rank in their order; flags as in proto/output_frame.h. May block (console), but ends when cancelled.
+  virtual base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) = 0;
+  // The rank sends no more: an unfinished line is finished where the destination wants that.
+  virtual base::Status end_rank(int rank) = 0;
+  // Everything written so far is handed to the destination. Called whenever there is nothing more to do at once.
+  virtual base::Status flush() = 0;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,174 @@
+#include "launcherd/output/sinks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "launcherd/output/line_labeler.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr std::size_t kBufferSize = 256 * 1024;
+
+base::Status first_of(base::Status first, base::Status second) {
+  return first.ok() ? second : first;
+}
+
+// rank.3 of 10, rank.03 of 11: horovodrun's floor(log10(size - 1)) + 1, which fails for one rank.
+std::string rank_directory(const std::string& directory, int rank, int size) {
+  const std::size_t width = std::to_string(std::max(size - 1, 0)).size();
+  return fmt::format("{}/rank.{:0{}}", directory, rank, width);
+}
+
+// "--output-filename: open /logs/rank.0/stdout on node7: Permission denied"
+base::Status file_error(std::string_view what, const std::string& path, int errno_value) {
+  utsname host{};
+  const bool is_named = ::uname(&host) == 0;
+  return base::errno_error(
+      errno_value, fmt::format("--output-filename: {} {} on {}", what, path, is_named ? host.nodename : "this host"));
+}
+
+base::Status make_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return base::ok_status();
+  return file_error("make directory", path, errno);
+}
+
+// 0, or why not all bytes were written.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+    if (size < 0 && errno != EINTR) return errno;
+    if (size > 0) bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return 0;
+}
+
+// `path` and its parents, as mkdir -p.
+base::Status make_directories(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    MUSTER_RETURN_IF_ERROR(make_directory(path.substr(0, slash)));
+  }
+  return make_directory(path);
+}
+
+}  // namespace
+
+// Labelled text on its way to one terminal.
+class ConsoleSink::Outlet {
+ public:
+  Outlet(Terminal* terminal, const base::Clock* clock, bool timestamps)
+      : terminal_(terminal), clock_(clock), timestamps_(timestamps), labeler_(timestamps) {}
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes) {
+    const base::WallTime now = timestamps_ ? clock_->wall() : base::WallTime{};
+    while (!bytes.empty()) {
+      bytes.remove_prefix(labeler_.append(rank, stream, bytes, now, kBufferSize, &buffer_));
+      if (buffer_.size() >= kBufferSize) MUSTER_RETURN_IF_ERROR(flush());
+    }
+    return base::ok_status();
+  }
+
+  void end(int rank, proto::OutputStream stream) { labeler_.end(rank, stream, &buffer_); }
+
+  base::Status flush() {
+    if (buffer_.size() == 0) return base::ok_status();
+    const base::Status status = terminal_->write_output(buffer_.view(), labeler_.join(), open_label_);
+    buffer_.clear();
+    open_label_ = labeler_.open_label();
+    return status;
+  }
+
+ private:
+  Terminal* const terminal_;
+  const base::Clock* const clock_;
+  const bool timestamps_;
+  LineLabeler labeler_;
+  TextBuffer buffer_;
+  std::string open_label_;  // of the line that was open when the buffer was last written
+};
+
+ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options) {
+  outlets_[0] = std::make_unique<Outlet>(out, clock, options.timestamps);
+  if (err != out) outlets_[1] = std::make_unique<Outlet>(err, clock, options.timestamps);
+}
+
+ConsoleSink::~ConsoleSink() = default;
+
+ConsoleSink::Outlet& ConsoleSink::outlet(proto::OutputStream stream) {
+  return stream == proto::OutputStream::kStderr && outlets_[1] ? *outlets_[1] : *outlets_[0];
+}
+
+base::Status ConsoleSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
+  return outlet(stream).write(rank, stream, bytes);
+}
+
+base::Status ConsoleSink::end_rank(int rank) {
+  for (const proto::OutputStream stream : {proto::OutputStream::kStdout, proto::OutputStream::kStderr}) {
+    outlet(stream).end(rank, stream);
+  }
+  return base::ok_status();
+}
+
+base::Status ConsoleSink::flush() {
+  base::Status status = outlets_[0]->flush();
+  return outlets_[1] ? first_of(std::move(status), outlets_[1]->flush()) : status;
+}
+
+base::Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& directory, int size) {
+  MUSTER_RETURN_IF_ERROR(make_directories(directory));
+  std::unique_ptr<FileSink> sink(new FileSink);
+  for (int rank = 0; rank < size; ++rank) {
+    const std::string folder = rank_directory(directory, rank, size);
+    MUSTER_RETURN_IF_ERROR(make_directory(folder));
+    std::array<File, 2>& files = sink->files_.emplace_back();
+    files[0].path = folder + "/stdout";
+    files[1].path = folder + "/stderr";
+    for (File& file : files) {
+      file.fd.reset(open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+      if (!file.fd.valid()) return file_error("open", file.path, errno);
+    }
+  }
+  return sink;
+}
+
+base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= files_.size()) {
+    return base::error(base::Code::kInternal, "output of rank {}, but there are {} ranks", rank, files_.size());
+  }
+  File& file = files_[static_cast<std::size_t>(rank)][stream == proto::OutputStream::kStdout ? 0 : 1];
+  if (!file.fd.valid()) return base::ok_status();  // failed before, and said so
+  const int problem = write_all(file.fd.get(), bytes);
+  if (problem == 0) return base::ok_status();
+  file.fd.reset();
+  return file_error("write", file.path, problem);
+}
+
+base::Status FileSink::end_rank(int) {
+  return base::ok_status();
+}
+
+base::Status FileSink::flush() {
+  return base::ok_status();
+}
+
+base::Status TeeSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) {
+  base::Status first = first_->write(rank, stream, bytes, flags);
+  return first_of(std::move(first), second_->write(rank, stream, bytes, flags));
+}
+
+base::Status TeeSink::end_rank(int rank) {
+  base::Status first = first_->end_rank(rank);
+  return first_of(std::move(first), second_->end_rank(rank));
+}
+
+base::Status TeeSink::flush() {
+  base::Status first = first_->flush();
+  return first_of(std::move(first), second_->flush());
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,76 @@
+// The sinks that users meet: labelled console, per-rank files, and both at once.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "launcherd/output/output_sink.h"
+#include "launcherd/output/terminal.h"
+
+namespace muster::launcherd {
+
+struct ConsoleSinkOptions {
+  int size = 1;             // ranks of the job
+  bool timestamps = false;  // `Sat Jun 20 17:05:53 2026[3]<stdout>:` instead of `[3]<stdout>:`
+};
+
+// `[rank]<stdout>:line` to one terminal, `[rank]<stderr>:line` to the other; each line whole. Buffers 256 KiB.
+class ConsoleSink final : public OutputSink {
+ public:
+  // The terminals (shared with the NoticeWriter) must outlive the sink; `err` may be the same object as `out`.
+  ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options);
+  ~ConsoleSink() override;
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
+  base::Status end_rank(int rank) override;
+  base::Status flush() override;
+
+ private:
+  class Outlet;
+  Outlet& outlet(proto::OutputStream stream);
+
+  std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second is empty when both go to one terminal
+};
+
+// directory/rank.NN/{stdout,stderr}: the exact bytes. NN is padded to the width of the highest rank; one rank: rank.0.
+class FileSink final : public OutputSink {
+ public:
+  // Makes the directories and truncates the files; the error names the path that failed.
+  static base::Result<std::unique_ptr<FileSink>> create(const std::string& directory, int size);
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
+  base::Status end_rank(int rank) override;
+  base::Status flush() override;
+
+ private:
+  struct File {
+    base::UniqueFd fd;
+    std::string path;
+  };
+  FileSink() = default;
+
+  std::vector<std::array<File, 2>> files_;  // by rank
+};
+
+// Writes to both; a failure of one does not keep bytes from the other. Owns neither.
+class TeeSink final : public OutputSink {
+ public:
+  TeeSink(OutputSink* first, OutputSink* second) : first_(first), second_(second) {}
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
+  base::Status end_rank(int rank) override;
+  base::Status flush() override;
+
+ private:
+  OutputSink* first_;
+  OutputSink* second_;
+};
+
+}  // namespace muster::launcherd

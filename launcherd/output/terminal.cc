@@ -1,0 +1,271 @@
+#include "launcherd/output/terminal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+namespace muster::launcherd {
+namespace {
+
+constexpr std::string_view kEraseLine = "\r\033[K";
+constexpr std::size_t kMaxNotices = 1000;
+// Without a non-blocking description of our own: what poll(2) promises to fit. Terminals promise less than pipes.
+constexpr std::size_t kPipeChunk = 4096;
+constexpr std::size_t kTtyChunk = 256;
+
+bool is_same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+// The longest prefix that takes at most `columns` places, counting one for each UTF-8 code point.
+std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (used++ == columns) return text.substr(0, i);
+  }
+  return text;
+}
+
+}  // namespace
+
+// Holds the terminal; first come, first served, so that a flood of output cannot starve a notice.
+class Terminal::Turn {
+ public:
+  explicit Turn(Terminal* terminal) : terminal_(terminal) {
+    std::unique_lock lock(terminal_->mutex_);
+    const std::uint64_t ticket = terminal_->next_ticket_++;
+    terminal_->turn_changed_.wait(lock, [&] { return terminal_->serving_ == ticket; });
+  }
+  ~Turn() {
+    const std::lock_guard lock(terminal_->mutex_);
+    ++terminal_->serving_;
+    terminal_->turn_changed_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Terminal* const terminal_;
+};
+
+Terminal::Terminal(int fd, std::string name)
+    : fd_(fd), name_(std::move(name)), cancel_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), is_tty_(isatty(fd) == 1) {
+  MUSTER_CHECK(cancel_fd_.valid());
+  struct stat info {};
+  const bool is_open = fstat(fd_, &info) == 0;
+  is_socket_ = S_ISSOCK(info.st_mode);
+  // A closed descriptor is not waited for either: its first write says what is wrong.
+  is_plain_file_ = !is_open || (!is_socket_ && !is_tty_ && !S_ISFIFO(info.st_mode));
+  if (is_tty_ || S_ISFIFO(info.st_mode)) {
+    const std::string path = fmt::format("/proc/self/fd/{}", fd_);
+    own_fd_.reset(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+}
+
+Terminal::~Terminal() = default;
+
+void Terminal::cancel() {
+  eventfd_write(cancel_fd_.get(), 1);
+}
+
+// Reports a failure the first time only; from then on everything is dropped.
+base::Status Terminal::once(base::Status status) {
+  if (status.ok()) return status;
+  const bool was_failed = is_failed_;
+  is_failed_ = true;
+  return was_failed ? base::ok_status() : status;
+}
+
+base::Status Terminal::wait_writable() {
+  pollfd fds[2] = {{own_fd_.valid() ? own_fd_.get() : fd_, POLLOUT, 0}, {cancel_fd_.get(), POLLIN, 0}};
+  if (poll(fds, 2, -1) < 0 && errno != EINTR) return base::errno_error(errno, fmt::format("poll {}", name_));
+  if (fds[1].revents != 0) return base::error(base::Code::kCancelled, "{}: writing was cancelled", name_);
+  return base::ok_status();
+}
+
+// Moves *text on by what was written; nothing when it would have blocked.
+base::Status Terminal::write_some(std::string_view* text) {
+  ssize_t put = 0;
+  if (own_fd_.valid()) {
+    put = write(own_fd_.get(), text->data(), text->size());
+  } else if (is_socket_) {
+    put = send(fd_, text->data(), text->size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  } else {
+    const std::size_t most = is_plain_file_ ? text->size() : is_tty_ ? kTtyChunk : kPipeChunk;
+    put = write(fd_, text->data(), std::min(most, text->size()));
+  }
+  if (put >= 0) {
+    text->remove_prefix(static_cast<std::size_t>(put));
+    return base::ok_status();
+  }
+  if (errno == EAGAIN || errno == EINTR) return base::ok_status();
+  if (errno == EPIPE || errno == ECONNRESET) {
+    return base::error(base::Code::kCancelled, "{}: nobody reads it any more", name_);
+  }
+  return base::errno_error(errno, fmt::format("write {}", name_));
+}
+
+base::Status Terminal::write_all(std::string_view text) {
+  const bool can_try_first = own_fd_.valid() || is_socket_ || is_plain_file_;
+  bool must_wait = !can_try_first;
+  while (!text.empty()) {
+    if (must_wait) MUSTER_RETURN_IF_ERROR(wait_writable());
+    const std::size_t before = text.size();
+    MUSTER_RETURN_IF_ERROR(write_some(&text));
+    must_wait = !can_try_first || text.size() == before;
+  }
+  return base::ok_status();
+}
+
+std::string Terminal::visible_status() const {
+  winsize size{};
+  const bool is_known = ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return std::string(cut_to_columns(status_, is_known ? size.ws_col - 1U : 79U));
+}
+
+base::Status Terminal::hide_status() {
+  if (!is_status_shown_) return base::ok_status();
+  is_status_shown_ = false;
+  return write_all(kEraseLine);
+}
+
+base::Status Terminal::show_status() {
+  if (status_.empty() || is_mid_line_) return base::ok_status();
+  is_status_shown_ = true;
+  return write_all(visible_status());
+}
+
+base::Status Terminal::write_output(std::string_view text, Join join, std::string_view open_label) {
+  const Turn turn(this);
+  if (is_failed_ || text.empty()) return base::ok_status();
+  base::Status status = hide_status();
+  if (!is_output_open_ && join == Join::kContinues && status.ok()) status = write_all(open_label);
+  if (!is_output_open_ && join == Join::kCloses) text.remove_prefix(1);
+  if (status.ok()) status = write_all(text);
+  if (!text.empty()) is_mid_line_ = text.back() != '\n';
+  is_output_open_ = is_mid_line_;
+  if (status.ok()) status = show_status();
+  return once(std::move(status));
+}
+
+base::Status Terminal::write_notice(std::string_view line) {
+  const Turn turn(this);
+  if (is_failed_) return base::ok_status();
+  base::Status status = hide_status();
+  if (status.ok() && is_mid_line_) status = write_all("\n");
+  if (status.ok()) status = write_all(line);
+  is_mid_line_ = is_output_open_ = false;
+  if (status.ok()) status = show_status();
+  return once(std::move(status));
+}
+
+base::Status Terminal::set_status(std::string_view text) {
+  const Turn turn(this);
+  if (is_failed_ || !is_tty_ || status_ == text) return base::ok_status();
+  base::Status status = hide_status();
+  status_ = text;
+  if (status.ok()) status = show_status();
+  return once(std::move(status));
+}
+
+Terminals::Terminals(int out_fd, int err_fd) : out_(out_fd, "stdout") {
+  if (!is_same_file(out_fd, err_fd)) err_ = std::make_unique<Terminal>(err_fd, "stderr");
+}
+
+void Terminals::cancel() {
+  out_.cancel();
+  if (err_) err_->cancel();
+}
+
+NoticeWriter::NoticeWriter(Terminal* terminal, std::string prefix)
+    : terminal_(terminal), prefix_(std::move(prefix)), thread_([this] { run(); }) {}
+
+NoticeWriter::~NoticeWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    if (is_writing_ || !queue_.empty()) terminal_->cancel();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void NoticeWriter::line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  std::string lines;
+  for (;;) {
+    const std::size_t newline = text.find('\n');
+    lines.append(prefix_).append(text.substr(0, newline)).push_back('\n');
+    if (newline == std::string_view::npos) break;
+    text.remove_prefix(newline + 1);
+  }
+  const std::lock_guard lock(mutex_);
+  if (queue_.size() >= kMaxNotices) {
+    ++left_out_;
+    return;
+  }
+  queue_.push_back(std::move(lines));
+  changed_.notify_all();
+}
+
+void NoticeWriter::status(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  status_ = text.empty() ? std::string() : prefix_ + std::string(text);
+  is_status_new_ = true;
+  changed_.notify_all();
+}
+
+bool NoticeWriter::flush_blocking(base::MonotonicTime deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline,
+                             [this] { return queue_.empty() && left_out_ == 0 && !is_status_new_ && !is_writing_; });
+}
+
+void NoticeWriter::run() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty() || left_out_ > 0 || is_status_new_; });
+    if (is_stopping_) return;
+    std::string text;
+    // A status that ends is taken away before what is said next, and is not drawn again below it.
+    const bool is_status_over = is_status_new_ && status_.empty();
+    const bool is_notice = !is_status_over && (!queue_.empty() || left_out_ > 0);
+    if (is_status_over) {
+      is_status_new_ = false;
+    } else if (!queue_.empty()) {
+      text = std::move(queue_.front());
+      queue_.pop_front();
+    } else if (left_out_ > 0) {
+      text = fmt::format("{}{} more lines were left out: the terminal took no more\n", prefix_, left_out_);
+      left_out_ = 0;
+    } else {
+      text = status_;
+      is_status_new_ = false;
+    }
+    is_writing_ = true;
+    lock.unlock();
+    // A stderr that fails has nobody to be told.
+    (void)(is_notice ? terminal_->write_notice(text) : terminal_->set_status(text));
+    lock.lock();
+    is_writing_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace muster::launcherd

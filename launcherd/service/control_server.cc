@@ -1,0 +1,330 @@
+#include "launcherd/service/control_server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "base/env.h"
+#include "proto/muster/v1/agent.grpc.pb.h"
+#include "proto/replay_queue.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kMaxMessageBytes = 4 << 20;
+
+// No keepalive of the server: a dialling agent has its own and replaces its stream, one over ssh has only this
+// connection, which must outlive a short cut and a stopped launcher. Whether agents live is asked by the runner's
+// pings.
+void set_channel_arguments(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+}
+
+}  // namespace
+
+// What one agent's stream needs from the server; all calls are posted to the loop.
+struct StreamEvents {
+  std::function<void(v1::AgentMessage)> on_message;
+  std::function<void()> on_done;
+};
+
+// One accepted stream. gRPC owns the reactor until OnDone; the shared_ptr to itself is that ownership. send() and
+// close() may be called from any thread until then, and do nothing afterwards.
+class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>,
+                          public std::enable_shared_from_this<AgentStream> {
+ public:
+  explicit AgentStream(StreamEvents events) : events_(std::move(events)) {}
+
+  void begin() {
+    self_ = shared_from_this();
+    StartRead(&incoming_);
+  }
+
+  void send(v1::LauncherMessage message) {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    queue_.push_back(std::move(message));
+    if (queue_.size() == 1) StartWrite(&queue_.front());
+  }
+
+  void close(const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(finished_, true)) return;
+    Finish(status);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      close(grpc::Status::OK);
+      return;
+    }
+    events_.on_message(std::move(incoming_));
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    queue_.pop_front();
+    if (ok && !finished_ && !queue_.empty()) StartWrite(&queue_.front());
+  }
+
+  void OnCancel() override { close(grpc::Status::CANCELLED); }
+
+  void OnDone() override {
+    events_.on_done();
+    const auto last = std::move(self_);
+  }
+
+ private:
+  const StreamEvents events_;
+  v1::AgentMessage incoming_;
+  std::mutex mutex_;
+  std::deque<v1::LauncherMessage> queue_;  // front is being written
+  bool finished_ = false;
+  std::shared_ptr<AgentStream> self_;
+};
+
+struct AgentSlot {
+  std::string token;
+  std::shared_ptr<AgentStream> stream;  // null while cut
+  proto::ReplayQueue<v1::LauncherMessage> outgoing;
+  proto::ReplayQueue<v1::AgentMessage> incoming;
+  bool known = false;  // a Hello was accepted once
+  bool forgotten = false;
+};
+
+struct ControlServer::State : std::enable_shared_from_this<ControlServer::State> {
+  State(ControlServer& server_, base::Loop& loop_, ControlServerOptions options_)
+      : owner(&server_), loop(loop_), options(std::move(options_)) {
+    for (const std::string& token : options.tokens) agents.emplace_back().token = token;
+  }
+
+  grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
+  void arrived(const std::shared_ptr<AgentStream>& stream, int certified_agent, v1::AgentMessage message);
+  void hello(const std::shared_ptr<AgentStream>& stream, int certified_agent, const v1::Hello& hello);
+  void done(const std::shared_ptr<AgentStream>& stream);
+  int agent_of(const std::shared_ptr<AgentStream>& stream) const;
+
+  // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
+  class Service final : public v1::AgentControl::CallbackService {
+   public:
+    explicit Service(State& state) : state_(state) {}
+    grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* Attach(
+        grpc::CallbackServerContext* context) override {
+      return state_.accept(context);
+    }
+
+   private:
+    State& state_;
+  };
+
+  ControlServer* owner;  // null once the ControlServer is gone; loop thread only
+  base::Loop& loop;
+  ControlServerOptions options;
+  std::vector<AgentSlot> agents;
+  Service service{*this};
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+};
+
+namespace {
+
+// The agent index in the client's certificate: URI:muster://<job>/agent/<n>. -1: no certificate (a mux connection).
+// -2: a certificate that is not one of this job's agents.
+int certified_agent_of(const grpc::AuthContext& auth, const std::string& job_id) {
+  if (!auth.IsPeerAuthenticated()) return -1;
+  const std::string prefix = "muster://" + job_id + "/agent/";
+  for (const auto& uri : auth.FindPropertyValues("peer_uri")) {
+    const std::string text(uri.data(), uri.size());
+    if (!text.starts_with(prefix)) continue;
+    return std::atoi(text.c_str() + prefix.size());
+  }
+  return -2;
+}
+
+std::string metadata_token(const grpc::CallbackServerContext& context) {
+  const auto found = context.client_metadata().find("muster-token");
+  return found == context.client_metadata().end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::State::accept(
+    grpc::CallbackServerContext* context) {
+  const int certified = certified_agent_of(*context->auth_context(), options.job_id);
+  // The token is asked for in both cases: it pairs the stream with its agent where there is no certificate.
+  const std::string token = metadata_token(*context);
+  int allowed = -1;
+  for (std::size_t i = 0; i < options.tokens.size(); ++i) {
+    if (token == options.tokens[i]) allowed = static_cast<int>(i);
+  }
+  const bool refused = allowed < 0 || certified == -2 || (certified >= 0 && certified != allowed);
+  auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
+  StreamEvents events;
+  events.on_message = [this, holder, allowed, refused](v1::AgentMessage message) {
+    if (refused) return;  // its Hello may arrive before the refusal has gone out
+    loop.post([state = weak_from_this(), stream = holder->lock(), allowed, message = std::move(message)]() mutable {
+      if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
+    });
+  };
+  events.on_done = [this, holder] {
+    loop.post([state = weak_from_this(), stream = holder->lock()] {
+      if (const auto self = state.lock()) self->done(stream);
+    });
+  };
+  auto stream = std::make_shared<AgentStream>(std::move(events));
+  *holder = stream;
+  stream->begin();
+  if (refused) stream->close({grpc::StatusCode::UNAUTHENTICATED, "this is not an agent of this launcher's job"});
+  return stream.get();
+}
+
+int ControlServer::State::agent_of(const std::shared_ptr<AgentStream>& stream) const {
+  for (std::size_t i = 0; i < agents.size(); ++i) {
+    if (agents[i].stream == stream) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int certified_agent,
+                                   v1::AgentMessage message) {
+  if (owner == nullptr || stream == nullptr) return;
+  if (message.has_hello()) {
+    hello(stream, certified_agent, message.hello());
+    return;
+  }
+  const int agent = agent_of(stream);
+  if (agent < 0) return;  // an older stream of an agent that has come back
+  AgentSlot& slot = agents[static_cast<std::size_t>(agent)];
+  slot.outgoing.acknowledged(message.ack());
+  switch (slot.incoming.arrived(message.sequence())) {
+    case proto::ReplayQueue<v1::AgentMessage>::Arrival::kDuplicate:
+      return;
+    case proto::ReplayQueue<v1::AgentMessage>::Arrival::kGap:
+      stream->close({grpc::StatusCode::DATA_LOSS, "a control message is missing"});
+      return;
+    case proto::ReplayQueue<v1::AgentMessage>::Arrival::kNew:
+      break;
+  }
+  if (message.sequence() != 0) {
+    v1::LauncherMessage ack;
+    ack.set_ack(slot.incoming.last_received());
+    stream->send(std::move(ack));
+  }
+  if (message.body_case() != v1::AgentMessage::BODY_NOT_SET && owner->on_message) owner->on_message(agent, message);
+}
+
+void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int certified_agent,
+                                 const v1::Hello& hello) {
+  if (hello.job_id() != options.job_id || hello.agent_index() != certified_agent) {
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the certificate"});
+    return;
+  }
+  AgentSlot& slot = agents[static_cast<std::size_t>(certified_agent)];
+  if (slot.forgotten) {
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
+    return;
+  }
+  if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
+  slot.stream = stream;
+  slot.outgoing.acknowledged(hello.resume_from());
+  v1::LauncherMessage welcome;
+  welcome.mutable_welcome();
+  welcome.set_ack(slot.incoming.last_received());
+  stream->send(std::move(welcome));
+  for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);
+  const bool resumed = std::exchange(slot.known, true);
+  if (owner->on_hello) owner->on_hello(certified_agent, hello, resumed);
+}
+
+void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream) {
+  if (owner == nullptr || stream == nullptr) return;
+  const int agent = agent_of(stream);
+  if (agent < 0) return;
+  agents[static_cast<std::size_t>(agent)].stream = nullptr;
+  if (owner->on_cut) owner->on_cut(agent);
+}
+
+ControlServer::ControlServer() = default;
+
+base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& loop, ControlServerOptions options) {
+  // gRPC would write to stderr about every stranger that knocks; what matters comes as a status. GRPC_VERBOSITY brings
+  // its lines back.
+  if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
+  std::unique_ptr<ControlServer> result(new ControlServer());
+  auto state = std::make_shared<State>(*result, loop, std::move(options));
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = state->options.ca_pem;
+  tls.pem_key_cert_pairs.push_back({state->options.key_pem, state->options.certificate_pem});
+  grpc::ServerBuilder builder;
+  set_channel_arguments(builder);
+  builder.AddListeningPort("[::]:0", grpc::SslServerCredentials(tls), &state->port);
+  builder.RegisterService(&state->service);
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr || state->port == 0) {
+    return base::error(base::Code::kUnavailable,
+                       "cannot listen for agents on any TCP port of this machine: is the loopback interface up?");
+  }
+  result->state_ = std::move(state);
+  return result;
+}
+
+ControlServer::~ControlServer() {
+  if (state_ == nullptr) return;
+  state_->owner = nullptr;
+  for (AgentSlot& slot : state_->agents) {
+    if (slot.stream != nullptr) slot.stream->close(grpc::Status::OK);
+  }
+  state_->server->Shutdown(std::chrono::system_clock::now());
+  state_->server->Wait();
+}
+
+int ControlServer::port() const {
+  return state_->port;
+}
+
+base::Status ControlServer::add_connection(base::UniqueFd fd) {
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(fd.get(), true));
+  grpc::AddInsecureChannelFromFd(state_->server.get(), fd.release());
+  return base::ok_status();
+}
+
+void ControlServer::send(int agent, v1::LauncherMessage message) {
+  state_->loop.assert_inside();
+  AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
+  message.set_ack(slot.incoming.last_received());
+  const v1::LauncherMessage& numbered = slot.outgoing.push(std::move(message));
+  if (slot.stream != nullptr) slot.stream->send(numbered);
+}
+
+void ControlServer::send_unnumbered(int agent, v1::LauncherMessage message) {
+  state_->loop.assert_inside();
+  const AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
+  if (slot.stream == nullptr) return;
+  message.set_ack(slot.incoming.last_received());
+  slot.stream->send(std::move(message));
+}
+
+void ControlServer::cut(int agent) {
+  state_->loop.assert_inside();
+  const AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
+  if (slot.stream != nullptr) slot.stream->close({grpc::StatusCode::UNAVAILABLE, "cut by the launcher"});
+}
+
+void ControlServer::forget(int agent) {
+  state_->loop.assert_inside();
+  AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
+  slot.forgotten = true;
+  if (slot.stream != nullptr) slot.stream->close({grpc::StatusCode::FAILED_PRECONDITION, "given up"});
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,61 @@
+// The launcher's end of the control channels: one gRPC server, one bidirectional stream per agent, each resumed after a
+// cut with nothing lost or handled twice.
+//
+// Owned by the job layer; created, used and destroyed on the loop thread, which must still be alive (not necessarily
+// running) when it is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
+// A stream is accepted only with a certificate of this launcher's CA that names this job and the agent's index, or, on
+// a connection that came through the agent's own ssh channel (add_connection), with the agent's token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::launcherd {
+
+struct ControlServerOptions {
+  std::string job_id;
+  std::string ca_pem;
+  std::string certificate_pem;  // the server's: SAN DNS:launcherd
+  std::string key_pem;
+  std::vector<std::string> tokens;  // by agent index
+};
+
+class ControlServer {
+ public:
+  // First message of an agent, or the first after a cut (`resumed`).
+  std::function<void(int agent, const v1::Hello&, bool resumed)> on_hello;
+  // Every message but Hello, once and in order; also Pong.
+  std::function<void(int agent, const v1::AgentMessage&)> on_message;
+  // The stream ended; the agent may come back.
+  std::function<void(int agent)> on_cut;
+
+  static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);
+  ~ControlServer();
+
+  int port() const;
+  // A connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
+  base::Status add_connection(base::UniqueFd fd);
+  // Numbered: kept until acknowledged, sent again after a cut.
+  void send(int agent, v1::LauncherMessage message);
+  // Not numbered, dropped while the agent has no stream (Ping).
+  void send_unnumbered(int agent, v1::LauncherMessage message);
+  // Ends the agent's stream; it will come back.
+  void cut(int agent);
+  // Forgets the agent: later streams of it are refused.
+  void forget(int agent);
+
+ private:
+  ControlServer();
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace muster::launcherd
