@@ -1,0 +1,42 @@
+#include "cli/job_view.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/report.h"
+
+namespace muster::cli {
+
+std::string format_progress(int up, int total, const std::vector<std::string>& waiting) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = fmt::format("{}/{} hosts up", up, total);
+  if (waiting.empty()) return text;
+  const std::vector<std::string> named(waiting.begin(),
+                                       waiting.begin() + static_cast<long>(std::min(kNamed, waiting.size())));
+  text += " · waiting: " + base::join(named, ", ");
+  if (waiting.size() > kNamed) text += fmt::format(" and {} more", waiting.size() - kNamed);
+  return text;
+}
+
+void JobView::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  // With all of them up the first output is a moment away, and the status line must not be drawn again below it.
+  notices_->status(up == total ? "" : format_progress(up, total, waiting));
+}
+
+void JobView::on_note(const std::string& line) {
+  if (verbose_) notices_->line(line);
+}
+
+void JobView::on_root_cause(const model::RankEnd& root) {
+  notices_->status("");
+  notices_->line(format_root_cause(root));
+}
+
+void JobView::on_finished(const launcherd::JobOutcome& outcome) {
+  notices_->status("");
+  for (const std::string& line : format_outcome(outcome, is_terminal_)) notices_->line(line);
+  outcome_ = outcome;
+  finished_();
+}
+
+}  // namespace muster::cli

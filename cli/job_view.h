@@ -1,0 +1,39 @@
+// Shows a foreground job: the status line while hosts come up, warnings, the root cause, and the report at the end.
+// Loop thread only.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "launcherd/jobs/job_runner.h"
+#include "launcherd/output/terminal.h"
+
+namespace muster::cli {
+
+class JobView final : public launcherd::JobObserver {
+ public:
+  // Both are borrowed; `is_terminal`: stderr is one.
+  JobView(launcherd::NoticeWriter* notices, bool is_terminal, bool verbose, std::function<void()> finished)
+      : notices_(notices), is_terminal_(is_terminal), verbose_(verbose), finished_(std::move(finished)) {}
+
+  void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
+  void on_running() override { notices_->status(""); }
+  void on_note(const std::string& line) override;
+  void on_warning(const std::string& line) override { notices_->line(line); }
+  void on_root_cause(const model::RankEnd& root) override;
+  void on_finished(const launcherd::JobOutcome& outcome) override;
+
+  const std::optional<launcherd::JobOutcome>& outcome() const { return outcome_; }
+
+ private:
+  launcherd::NoticeWriter* const notices_;
+  const bool is_terminal_;
+  const bool verbose_;
+  const std::function<void()> finished_;
+  std::optional<launcherd::JobOutcome> outcome_;
+};
+
+// "12/16 hosts up · waiting: n3, n7 and 2 more".
+std::string format_progress(int up, int total, const std::vector<std::string>& waiting);
+
+}  // namespace muster::cli

@@ -1,0 +1,22 @@
+// What hvdrun tells about the end of a job, as lines of text. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcherd/jobs/job_runner.h"
+
+namespace muster::cli {
+
+// "rank 3 on n2 (pid 4242): exit code 1".
+std::string format_root_cause(const model::RankEnd& root);
+
+// Everything after the root cause line: its last stderr lines, the consequences, failed and unclean hosts, strays, and
+// the last line with ranks, hosts and time. For a job that ended well only the last line, and that only if
+// `is_terminal` or something had to be cleaned up.
+std::vector<std::string> format_outcome(const launcherd::JobOutcome& outcome, bool is_terminal);
+
+// "0.12 s", "1.2 s", "3 min 20 s", "2 h 5 min".
+std::string format_duration(base::Duration duration);
+
+}  // namespace muster::cli
