@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+"""house.env: docs/environment.md lists every environment variable, and nothing else.
+
+Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name), its second what
+ranks get (the names in model/rank_env.cc's put_ functions). Prints what is missing and what is stale; exits with 1 if
+anything is.
+
+    environment.py ROOT
+"""
+import pathlib
+import re
+import sys
+
+ROOMS = ("base", "model", "proto", "rendezvous", "collectives", "job_templates", "agent", "launcherd", "cli")
+READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)get)\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
+NAME = re.compile(r'"([A-Z_][A-Z0-9_]{2,})"')
+ROW = re.compile(r"^\|\s*((?:`[A-Z_][A-Z0-9_]*`(?:,\s*)?)+)\s*\|")
+
+
+def read_names(root):
+    """Name -> first file:line where it is read."""
+    names = {}
+    for room in ROOMS:
+        for file in sorted((root / room).rglob("*")):
+            if file.suffix not in (".h", ".cc", ".cu"):
+                continue
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                for name in READ.findall(line):
+                    names.setdefault(name, f"{file.relative_to(root).as_posix()}:{number}")
+    return names
+
+
+def rank_names(root):
+    """Name -> model/rank_env.cc:line where it is set for ranks."""
+    names = {}
+    is_setting = False
+    for number, line in enumerate((root / "model/rank_env.cc").read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("void put_"):
+            is_setting = True
+        elif line.startswith("}"):
+            is_setting = False
+        if is_setting:
+            for name in NAME.findall(line):
+                names.setdefault(name, f"model/rank_env.cc:{number}")
+    return names
+
+
+def documented(root):
+    """The names of the two tables, by the headings above them."""
+    tables = {"read": set(), "ranks": set()}
+    current = None
+    for line in (root / "docs/environment.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            current = {"## Read by Muster": "read", "## Set for ranks": "ranks"}.get(line.strip())
+        row = ROW.match(line)
+        if row is not None and current is not None:
+            tables[current].update(re.findall(r"`([A-Z0-9_]+)`", row.group(1)))
+    return tables
+
+
+def differences(root):
+    tables = documented(root)
+    problems = []
+    for kind, used in (("read", read_names(root)), ("ranks", rank_names(root))):
+        for name in sorted(set(used) - tables[kind]):
+            problems.append(f"{used[name]}: {name} is missing in docs/environment.md ({kind})")
+        for name in sorted(tables[kind] - set(used)):
+            problems.append(f"docs/environment.md: {name} is listed ({kind}), but no code uses it")
+    return problems
+
+
+def main():
+    problems = differences(pathlib.Path(sys.argv[1]).resolve())
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} differences between the code and docs/environment.md")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The house checks find what they are for: planted violations, and nothing in a clean tree."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import environment  # noqa: E402
+import layers  # noqa: E402
+
+
+def plant(root, path, text):
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+ALLOWED = [
+    ("base/a.cc", '#include "base/a.h"'),
+    ("base/a.cc", "#include <vector>"),
+    ("base/a.cc", "#include <sys/socket.h>"),
+    ("base/a.cc", "#include <fmt/format.h>"),
+    ("base/loop.cc", "#include <boost/asio/post.hpp>"),
+    ("base/tls.cc", "#include <openssl/ssl.h>"),
+    ("model/a.h", '#include "base/status.h"'),
+    ("collectives/engine/a.cc", '#include "rendezvous/store.h"'),
+    ("collectives/device/nccl.cc", "#include <nccl.h>"),
+    ("agent/service/a.cc", "#include <grpcpp/grpcpp.h>"),
+    ("agent/a.cc", "#include <hwloc.h>"),
+    ("launcherd/bootstrap/a.cc", "#include <libssh/libssh.h>"),
+    ("launcherd/web/a.cc", "#include <boost/beast/http.hpp>"),
+    ("cli/a.cc", '#include "launcherd/jobs/job_runner.h"'),
+    ("cli/a.cc", "  #  include <CLI/App.hpp>"),
+    ("cli/a.cc", '// #include "agent/io/x.h"'),
+    ("tests/unit/a.cc", '#include "agent/io/x.h"'),
+    ("tests/unit/a.cc", "#include <gtest/gtest.h>"),
+]
+
+FORBIDDEN = [
+    ("base/a.cc", '#include "model/host_spec.h"', "base may not include model"),
+    ("base/a.cc", "#include <boost/asio/post.hpp>", "boost/asio may be included only by"),
+    ("base/a.cc", "#include <openssl/ssl.h>", "openssl may be included only by"),
+    ("base/looper.cc", "#include <boost/asio/post.hpp>", "boost/asio may be included only by"),
+    ("model/a.h", '#include "proto/convert.h"', "model may not include proto"),
+    ("rendezvous/a.cc", '#include "model/job_spec.h"', "rendezvous may not include model"),
+    ("collectives/a.cc", '#include "rendezvous/memory_store.h"', "collectives may not include rendezvous"),
+    ("collectives/a.cc", "#include <grpcpp/grpcpp.h>", "grpcpp may be included only by"),
+    ("collectives/a.cc", "#include <absl/strings/str_cat.h>", "absl may be included only by nobody"),
+    ("collectives/a.cc", "#include <spdlog/spdlog.h>", "spdlog may be included only by"),
+    ("agent/io/a.cc", '#include "launcherd/output/sinks.h"', "meet only in proto/"),
+    ("launcherd/jobs/a.cc", '#include "agent/io/rank_pipe.h"', "meet only in proto/"),
+    ("agent/io/a.cc", "#include <grpcpp/grpcpp.h>", "grpcpp may be included only by"),
+    ("launcherd/jobs/a.cc", "#include <libssh/libssh.h>", "libssh may be included only by"),
+    ("launcherd/jobs/a.cc", "#include <sqlite3.h>", "sqlite3.h may be included only by"),
+    ("launcherd/jobs/a.cc", "#include <CLI/App.hpp>", "CLI may be included only by cli"),
+    ("cli/a.cc", '#include "agent/io/rank_pipe.h"', "cli may not include agent"),
+    ("cli/a.cc", '#include "tests/programs/victim.h"', "a room may not include tests/"),
+    ("cli/a.cc", '#include "options.h"', "no path from the root"),
+    ("cli/a.cc", "#include <folly/String.h>", "no line of tests/house/layers.py allows"),
+]
+
+
+@pytest.mark.parametrize(("path", "line"), ALLOWED)
+def test_layers_allow(tmp_path, path, line):
+    plant(tmp_path, path, f"{line}\n")
+    assert layers.check_tree(tmp_path) == []
+
+
+@pytest.mark.parametrize(("path", "line", "problem"), FORBIDDEN)
+def test_layers_find_the_planted_violation(tmp_path, path, line, problem):
+    plant(tmp_path, path, f"#pragma once\n\n{line}\n")
+    (violation,) = layers.check_tree(tmp_path)
+    assert violation.startswith(f"{path}:3: ")
+    assert problem in violation
+
+
+def test_layers_cover_every_room_of_the_tree():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    rooms = {file.name for file in root.iterdir() if file.is_dir() and (file / "CMakeLists.txt").exists()}
+    assert rooms <= set(layers.ROOMS) | set(layers.FREE)
+
+
+def plant_environment(root, documented_read, documented_ranks):
+    plant(root, "base/a.cc", 'auto a = env_var("MUSTER_A");\nauto b = std::getenv("B");\n')
+    plant(root, "cli/b.cc", 'environment.get("HOROVOD_C"); map.get("lower"); get(key);\n')
+    plant(root, "model/rank_env.cc", '"NOT_THIS",\nvoid put_x() {\n  put("MUSTER_RANK", 1);\n}\n"NOR_THIS"\n')
+    text = "## Read by Muster\n" + "".join(f"| `{name}` | x |\n" for name in documented_read)
+    text += "## Set for ranks\n| " + ", ".join(f"`{name}`" for name in documented_ranks) + " | x |\n"
+    plant(root, "docs/environment.md", text)
+
+
+def test_environment_agrees(tmp_path):
+    plant_environment(tmp_path, ["MUSTER_A", "B", "HOROVOD_C"], ["MUSTER_RANK"])
+    assert environment.differences(tmp_path) == []
+
+
+def test_environment_finds_missing_and_stale(tmp_path):
+    plant_environment(tmp_path, ["MUSTER_A", "B", "GONE"], ["MUSTER_OLD"])
+    assert environment.differences(tmp_path) == [
+        "cli/b.cc:1: HOROVOD_C is missing in docs/environment.md (read)",
+        "docs/environment.md: GONE is listed (read), but no code uses it",
+        "model/rank_env.cc:3: MUSTER_RANK is missing in docs/environment.md (ranks)",
+        "docs/environment.md: MUSTER_OLD is listed (ranks), but no code uses it",
+    ]

@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""house.layers: who may include whom.
+
+The design's table of rooms, as data: every #include of every .h, .cc and .cu of a room is looked up in it. Prints
+file:line of each violation and exits with 1 if there is one.
+
+    layers.py ROOT
+"""
+import pathlib
+import re
+import sys
+
+# Room: the rooms that it may include (itself always).
+ROOMS = {
+    "base": [],
+    "model": ["base"],
+    "rendezvous": ["base"],
+    "proto": ["base", "model"],
+    "job_templates": ["base", "model"],
+    "collectives": ["base", "rendezvous/store.h", "rendezvous/world.h"],
+    "agent": ["base", "model", "proto", "rendezvous"],
+    "launcherd": ["base", "model", "proto", "rendezvous", "job_templates"],
+    "cli": ["base", "model", "proto", "job_templates", "launcherd"],
+}
+
+# Third-party headers by their first folder or their name: the places that may include them. A place is a room, a
+# folder, or files given by their path without suffix. fmt and the standard library are for all.
+THIRD_PARTY = {
+    "boost/asio": ["base/loop", "rendezvous", "agent", "launcherd"],
+    "boost/beast": ["rendezvous", "launcherd/web"],
+    "boost": ["base/loop", "rendezvous", "agent", "launcherd"],
+    "openssl": ["base/tls", "agent", "launcherd/service", "launcherd/bootstrap"],
+    "google/protobuf": ["proto", "agent/service", "launcherd/service"],
+    "grpcpp": ["proto", "agent/service", "launcherd/service"],
+    "grpc": ["proto", "agent/service", "launcherd/service"],
+    "hwloc.h": ["agent"],
+    "hwloc": ["agent"],
+    "pmix.h": ["agent/pmi"],
+    "pmix_server.h": ["agent/pmi"],
+    "nvml.h": ["agent/launch", "collectives/device"],
+    "libssh": ["launcherd/bootstrap"],
+    "sqlite3.h": ["launcherd/store"],
+    "yaml-cpp": ["base/yaml", "job_templates"],
+    "spdlog": ["base/log_spdlog"],
+    "CLI": ["cli"],
+    "nccl.h": ["collectives/device"],
+    "cuda.h": ["collectives/device"],
+    "cuda_runtime.h": ["collectives/device"],
+    "absl": [],
+}
+FOR_ALL = ("fmt",)
+
+# Folders of the C library and the kernel: not third party.
+SYSTEM_FOLDERS = ("sys", "net", "netinet", "arpa", "linux", "asm", "bits", "netpacket")
+
+# Beside the rooms: these drive all of them and may include anything; no room may include them.
+FREE = ("tests", "bench", "tools", "python")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c")
+
+
+def is_inside(path, place):
+    """Whether `path` (from the root, with '/') is the place itself, in it, or a file named so."""
+    return path == place or path.startswith(place + "/") or path.rsplit(".", 1)[0] == place
+
+
+def check_own(room, header):
+    target = header.split("/", 1)[0]
+    if target in FREE:
+        return f"a room may not include {target}/"
+    if target == room or target not in ROOMS:
+        return None
+    if any(is_inside(header, place) for place in ROOMS[room]):
+        return None
+    if {room, target} == {"agent", "launcherd"}:
+        return f"{room} and {target} meet only in proto/"
+    return f"{room} may not include {target}"
+
+
+def check_third_party(path, header):
+    folder = header.split("/", 1)[0]
+    if folder in FOR_ALL:
+        return None
+    for key in sorted(THIRD_PARTY, key=len, reverse=True):
+        if header == key or header.startswith(key + "/") or header.startswith(key + "."):
+            if any(is_inside(path, place) for place in THIRD_PARTY[key]):
+                return None
+            places = ", ".join(THIRD_PARTY[key]) or "nobody"
+            return f"{key} may be included only by {places}"
+    if "/" in header and folder not in SYSTEM_FOLDERS:
+        return f"{folder} is a library that no line of tests/house/layers.py allows"
+    return None
+
+
+def check_line(root, path, line):
+    """The violation in one line of `path`, or None."""
+    match = INCLUDE.match(line)
+    if match is None:
+        return None
+    quote, header = match.groups()
+    room = path.split("/", 1)[0]
+    top = header.split("/", 1)[0]
+    if top in ROOMS or top in FREE:
+        if room in FREE:
+            return None
+        return check_own(room, header)
+    if quote == '"':
+        if room in FREE and (root / pathlib.Path(path).parent / header).exists():
+            return "include by the full path from the root"
+        return f'"{header}" is no path from the root: ours are, others go in <>'
+    if room in FREE:
+        return None
+    return check_third_party(path, header)
+
+
+def check_tree(root):
+    violations = []
+    rooms = [room for room in list(ROOMS) + list(FREE) if (root / room).is_dir()]
+    for room in rooms:
+        for file in sorted((root / room).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            path = file.relative_to(root).as_posix()
+            for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+                problem = check_line(root, path, line)
+                if problem is not None:
+                    violations.append(f"{path}:{number}: {problem}: {line.strip()}")
+    return violations
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    violations = check_tree(root)
+    for violation in violations:
+        print(violation)
+    print(f"{len(violations)} violations of the layers")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
