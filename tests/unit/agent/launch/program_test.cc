@@ -1,0 +1,93 @@
+#include "agent/launch/program.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/ids.h"
+
+namespace muster::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(path_); }
+  void TearDown() override { fs::remove_all(path_); }
+
+  std::string file(const std::string& name, const std::string& content) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
+    return "./" + name;
+  }
+  std::string explain(const std::string& name, int errno_value, int exit_code = 126) const {
+    SpawnRequest request;
+    request.argv = {name};
+    request.workdir = path_;
+    const ExecFailure failure = explain_exec_failure(request, name, errno_value);
+    EXPECT_EQ(failure.exit_code, exit_code);
+    return failure.message;
+  }
+
+  std::string path_ = "/tmp/muster-test-" + base::random_hex(6);
+};
+
+TEST(ProgramCandidatesTest, FollowsThePathOfTheRank) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(program_candidates("x", {"A=1", "PATH=/a:/b"}), (List{"/a/x", "/b/x"}));
+  EXPECT_EQ(program_candidates("x", {"PATH=:/b:"}), (List{"./x", "/b/x", "./x"}));
+  EXPECT_EQ(program_candidates("./x", {"PATH=/a"}), (List{"./x"}));
+  EXPECT_EQ(program_candidates("x", {}), (List{"/usr/local/bin/x", "/usr/bin/x", "/bin/x"}));
+  EXPECT_TRUE(program_candidates("", {}).empty());
+}
+
+TEST_F(ProgramTest, MissingFiles) {
+  EXPECT_EQ(explain("./x", ENOENT, 127), "cannot run './x': no such file in " + path_);
+  EXPECT_EQ(explain("/nowhere/x", ENOENT, 127), "cannot run '/nowhere/x': no such file");
+  EXPECT_EQ(explain("x", ENOENT, 127), "cannot run 'x': not found in PATH (/usr/local/bin:/usr/bin:/bin)");
+  EXPECT_EQ(explain("", ENOENT, 127), "cannot run '': the command is empty");
+}
+
+TEST_F(ProgramTest, MissingInterpreters) {
+  EXPECT_EQ(explain(file("s", "#! /nowhere/python -u\nx\n"), ENOENT),
+            "cannot run './s': its interpreter '/nowhere/python' (first line of the file) does not exist");
+  EXPECT_EQ(explain(file("w", "#!/bin/sh\r\nx\r\n"), ENOENT),
+            "cannot run './w': its first line ends with a carriage return (Windows line ends; dos2unix removes them)");
+}
+
+TEST_F(ProgramTest, NotExecutable) {
+  const std::string plain = file("p", "x");
+  fs::permissions(path_ + "/p", fs::perms(0644));
+  EXPECT_EQ(explain(plain, EACCES), "cannot run './p': it is not executable (mode 0644; chmod +x makes it so)");
+  EXPECT_EQ(explain(path_, EACCES), "cannot run '" + path_ + "': it is a directory");
+}
+
+TEST_F(ProgramTest, NotForThisHost) {
+  std::ifstream own("/proc/self/exe", std::ios::binary);
+  std::string head(4096, '\0');
+  own.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head[18] = static_cast<char>(243);  // e_machine: RISC-V
+  head[19] = 0;
+  const std::string text = explain(file("e", head), ENOEXEC);
+  EXPECT_EQ(text.rfind("cannot run './e': it is a program for riscv, but this host is ", 0), 0U) << text;
+  EXPECT_EQ(explain(file("z", std::string("\0\1\2", 3)), ENOEXEC),
+            "cannot run './z': it is neither a program nor a script");
+  EXPECT_EQ(explain(file("d", "\177ELF"), ENOEXEC), "cannot run './d': it is a damaged program");
+}
+
+TEST_F(ProgramTest, ShellTextIsTextWithoutAnInterpreterLine) {
+  SpawnRequest request;
+  request.workdir = path_;
+  EXPECT_TRUE(is_shell_text(request, file("a", "echo hello\n")));
+  EXPECT_FALSE(is_shell_text(request, file("b", "#!/bin/sh\n")));
+  EXPECT_FALSE(is_shell_text(request, file("c", std::string("a\0b\n", 4))));
+}
+
+TEST_F(ProgramTest, NamesArePrintable) {
+  EXPECT_EQ(explain("./a\x1b[31m", ENOENT, 127).find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::agent

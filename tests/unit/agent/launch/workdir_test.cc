@@ -1,0 +1,21 @@
+#include "agent/launch/workdir.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+TEST(WorkdirTest, EachReasonHasItsSentence) {
+  EXPECT_EQ(explain_workdir_failure("/a", ENOENT), "the working directory /a does not exist (--wdir names another)");
+  EXPECT_EQ(explain_workdir_failure("/a", ENOTDIR),
+            "the working directory /a is not a directory (--wdir names another)");
+  EXPECT_EQ(explain_workdir_failure("/a", EACCES),
+            "the working directory /a may not be entered by this user (--wdir names another)");
+  EXPECT_EQ(explain_workdir_failure("/a", EIO), "cannot enter the working directory /a: Input/output error");
+  EXPECT_EQ(explain_workdir_failure("/a\n", EIO).find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,206 @@
+// What reaches the user when a rank cannot be started, and what a rank finds when it can.
+#include "agent/process/spawner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/ids.h"
+
+namespace muster::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+
+class SpawnerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // As in the warden, where the rank's stdin is descriptor 0.
+    const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::dup2(null.get(), 0), 0);
+    fs::create_directory(path_);
+    fs::create_directory(path_ + "/folder");
+    auto made = Spawner::create("abcdefg2");
+    ASSERT_TRUE(made.ok()) << made.status();
+    spawner_.emplace(std::move(*made));
+  }
+  void TearDown() override { fs::remove_all(path_); }
+
+  void write(const std::string& name, const std::string& content, unsigned mode) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
+    fs::permissions(path_ + "/" + name, fs::perms(mode));
+  }
+
+  SpawnRequest request(std::vector<std::string> argv) const {
+    SpawnRequest one;
+    one.argv = std::move(argv);
+    one.env = {"PATH=" + path_ + ":/usr/bin:/bin", "MUSTER_JOB_ID=spoofed2", "X=1"};
+    one.workdir = path_;
+    return one;
+  }
+
+  RankStartFailed failure(const SpawnRequest& one) {
+    auto result = spawner_->spawn(one, nullptr);
+    auto* failed = std::get_if<RankStartFailed>(&result);
+    if (failed != nullptr) return *failed;
+    ADD_FAILURE() << "it started";
+    ::waitpid(std::get<Spawned>(result).child.pid, nullptr, 0);
+    return {};
+  }
+
+  // Runs it to its end; its stdout.
+  std::string output(const SpawnRequest& one, int* status = nullptr) {
+    auto result = spawner_->spawn(one, nullptr);
+    auto* spawned = std::get_if<Spawned>(&result);
+    if (spawned == nullptr) {
+      ADD_FAILURE() << std::get<RankStartFailed>(result).message;
+      return {};
+    }
+    std::string text;
+    char buffer[4096];
+    pollfd wanted{spawned->stdout_fd.get(), POLLIN, 0};
+    while (::poll(&wanted, 1, 10'000) > 0) {
+      const ssize_t n = ::read(wanted.fd, buffer, sizeof buffer);
+      if (n <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(n));
+    }
+    int ended = 0;
+    EXPECT_EQ(::waitpid(spawned->child.pid, &ended, 0), spawned->child.pid);
+    if (status != nullptr) *status = ended;
+    return text;
+  }
+
+  const std::string path_ = "/tmp/muster-test-" + base::random_hex(6);
+  std::optional<Spawner> spawner_;
+};
+
+TEST_F(SpawnerTest, EveryFailureHasItsStepCodeAndSentence) {
+  write("plain", "x", 0644);
+  write("badscript", "#!/nowhere/sh\n", 0755);
+  write("binary", std::string("\1\0\2", 3), 0755);
+  struct Row {
+    std::vector<std::string> argv;
+    std::string step;
+    int exit_code;
+    std::string message;
+  };
+  const std::vector<Row> table{
+      {{"./missing"}, "exec", 127, "cannot run './missing': no such file in " + path_},
+      {{"nosuchprogram"}, "exec", 127, "cannot run 'nosuchprogram': not found in PATH (" + path_ + ":/usr/bin:/bin)"},
+      {{""}, "exec", 127, "cannot run '': the command is empty"},
+      {{"./plain"}, "exec", 126, "cannot run './plain': it is not executable (mode 0644; chmod +x makes it so)"},
+      {{"plain"},
+       "exec",
+       126,
+       "cannot run '" + path_ + "/plain': it is not executable (mode 0644; chmod +x makes it so)"},
+      {{"./folder"}, "exec", 126, "cannot run './folder': it is a directory"},
+      {{"./badscript"},
+       "exec",
+       126,
+       "cannot run './badscript': its interpreter '/nowhere/sh' (first line of the file) does not exist"},
+      {{"./binary"}, "exec", 126, "cannot run './binary': it is neither a program nor a script"},
+      {{}, "exec", 125, "no command was given"},
+      {{"true", std::string("a\0b", 3)}, "exec", 125, "an argument or environment value holds a NUL byte"}};
+  for (const Row& row : table) {
+    const RankStartFailed failed = failure(request(row.argv));
+    EXPECT_EQ(failed.message, row.message);
+    EXPECT_EQ(failed.exit_code, row.exit_code) << row.message;
+    EXPECT_EQ(failed.step, row.step) << row.message;
+    std::cout << "  " << failed.exit_code << "  " << failed.message << "\n";
+  }
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);  // nothing is left to reap
+}
+
+TEST_F(SpawnerTest, TheOtherStepsFailWithTheirSentence) {
+  SpawnRequest one = request({"true"});
+  one.workdir = path_ + "/gone";
+  EXPECT_EQ(failure(one).message, "the working directory " + path_ + "/gone does not exist (--wdir names another)");
+  EXPECT_EQ(failure(one).exit_code, 125);
+
+  one = request({"true"});
+  one.cpus = {4000};
+  EXPECT_EQ(failure(one).step, "affinity");
+  one.cpus = {-3};
+  EXPECT_EQ(failure(one).message, "CPU -3 is not a CPU number");
+
+  one = request({"true"});
+  one.limits = {{RLIMIT_NOFILE, 10, 5}};
+  EXPECT_EQ(failure(one).step, "limits");
+  EXPECT_EQ(failure(one).message.rfind("cannot set the limit nofile to 10: Invalid argument (this host's hard", 0), 0U);
+
+  one = request({"true", std::string(300u << 10, 'x')});
+  EXPECT_EQ(failure(one).exit_code, 126);
+  EXPECT_NE(failure(one).message.find("arguments and environment are too long"), std::string::npos);
+}
+
+TEST_F(SpawnerTest, LaterCandidatesOfThePathAreTried) {
+  write("true", "not executable", 0644);
+  int status = -1;
+  EXPECT_EQ(output(request({"true"}), &status), "");
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(SpawnerTest, TextWithoutAnInterpreterLineGoesToTheShell) {
+  write("script", "echo \"$0 $1\"\n", 0755);
+  EXPECT_EQ(output(request({"./script", "a b"})), "./script a b\n");
+  EXPECT_EQ(output(request({"script", "c"})), path_ + "/script c\n");
+}
+
+TEST_F(SpawnerTest, TheRankFindsWhatWasDecided) {
+  SpawnRequest one = request({"sh", "-c", "pwd; umask; ulimit -n; echo $MUSTER_JOB_ID $X; taskset -pc $$; echo end"});
+  one.umask = 027;
+  one.limits = {{RLIMIT_NOFILE, 123, 200}};
+  one.cpus = {0};
+  const std::string text = output(one);
+  EXPECT_EQ(text.rfind(path_ + "\n0027\n123\nabcdefg2 1\n", 0), 0U) << text;
+  EXPECT_NE(text.find("affinity list: 0\n"), std::string::npos) << text;
+}
+
+TEST_F(SpawnerTest, TheRankLeadsItsSessionWithCleanSignals) {
+  ::signal(SIGUSR1, SIG_IGN);
+  sigset_t blocked;
+  sigset_t before;
+  ::sigfillset(&blocked);
+  ::sigprocmask(SIG_SETMASK, &blocked, &before);
+  const std::string text = output(request({"sh", "-c",
+                                           "grep -E '^Sig(Blk|Ign)' /proc/self/status; readlink /proc/$$/fd/0; "
+                                           "read pid comm state parent group session rest </proc/$$/stat; "
+                                           "[ $group = $$ ] && [ $session = $$ ] && echo leads"}));
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::signal(SIGUSR1, SIG_DFL);
+  EXPECT_EQ(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n/dev/null\nleads\n");
+}
+
+TEST_F(SpawnerTest, AThousandSpawnsOfTrue) {
+  constexpr int kSpawns = 1000;
+  const SpawnRequest one = request({"/bin/true"});
+  const auto descriptors = open_descriptors();
+  const auto before = std::chrono::steady_clock::now();
+  for (int i = 0; i < kSpawns; ++i) {
+    auto result = spawner_->spawn(one, nullptr);
+    auto* spawned = std::get_if<Spawned>(&result);
+    ASSERT_NE(spawned, nullptr);
+    int status = -1;
+    ASSERT_EQ(::waitpid(spawned->child.pid, &status, 0), spawned->child.pid);
+    ASSERT_EQ(status, 0);
+  }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
+  std::cout << "  " << took.count() / kSpawns << " ms for each spawn and end of true\n";
+  EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+}  // namespace
+}  // namespace muster::agent

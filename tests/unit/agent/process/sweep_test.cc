@@ -1,0 +1,183 @@
+// The sweep and the audit: exactly the processes of one job, of one user, and only when nobody lives who owns them.
+#include "agent/process/sweep.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "agent/process/environ_scan.h"
+#include "agent/process/session_dir.h"
+#include "base/ids.h"
+#include "tests/unit/agent/process/agent_harness.h"
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::as_agent;
+using testing::kOrdinaryUid;
+using testing::Playground;
+using testing::processes_with;
+
+class SweepTest : public ::testing::Test {
+ protected:
+  // A process with just this environment, of this user; ended at the end of the test.
+  pid_t stray(const std::vector<std::string>& env, const std::string& token, uid_t uid = ::getuid()) {
+    const std::string victim = ground_.victim("sleeper");
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      std::vector<char*> environment;
+      for (const std::string& entry : env) environment.push_back(const_cast<char*>(entry.c_str()));
+      environment.push_back(nullptr);
+      char* const arguments[] = {const_cast<char*>(victim.c_str()), const_cast<char*>(token.c_str()), nullptr};
+      if (uid != ::getuid() && (::setgid(uid) != 0 || ::setuid(uid) != 0)) ::_exit(9);
+      ::execve(victim.c_str(), arguments, environment.data());
+      ::_exit(9);
+    }
+    EXPECT_TRUE(testing::eventually(5s, [&] { return !processes_with(token).empty(); }));
+    strays_.push_back(pid);
+    return pid;
+  }
+  void TearDown() override {
+    for (const pid_t pid : strays_) {
+      if (lives(pid)) ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  static bool lives(pid_t pid) {
+    return ::waitid(P_PID, static_cast<id_t>(pid), &info_, WEXITED | WNOHANG | WNOWAIT) == 0 && info_.si_pid == 0;
+  }
+
+  SweepReport sweep_now(bool owner_says_dead) const {
+    SweepOptions options{.session_root = ground_.session_root(), .owner_says_dead = owner_says_dead};
+    options.wait_for_lock = 50ms;
+    auto report = sweep(job_, options);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? *report : SweepReport{};
+  }
+
+  static inline siginfo_t info_{};
+  Playground ground_;
+  std::string job_ = base::JobId::random().str();
+  std::string marker_ = "MUSTER_JOB_ID=" + job_;
+  std::vector<pid_t> strays_;
+};
+
+TEST_F(SweepTest, TakesExactlyTheMarkedProcesses) {
+  const pid_t marked = stray({"A=1", marker_}, job_ + "-marked");
+  const pid_t longer = stray({marker_ + "x"}, job_ + "-longer");
+  const pid_t inside = stray({"X=" + marker_}, job_ + "-inside");
+  const pid_t nested = stray({"MUSTER_JOB_ID=zzzzzzz2", "OUTER=" + marker_}, job_ + "-nested");
+  const pid_t argument = stray({}, job_ + " " + marker_);
+  const SweepReport report = sweep_now(true);
+  ASSERT_EQ(report.killed.size(), 1U);
+  EXPECT_EQ(report.killed[0].pid, marked);
+  EXPECT_EQ(report.killed[0].command, "sleeper");
+  EXPECT_FALSE(lives(marked));
+  for (const pid_t other : {longer, inside, nested, argument}) EXPECT_TRUE(lives(other));
+}
+
+TEST_F(SweepTest, AnotherUsersProcessIsNotTouched) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root can start another user's process";
+  const pid_t alice = stray({marker_}, job_ + "-alice", kOrdinaryUid);
+  EXPECT_TRUE(sweep_now(true).killed.empty());
+  as_agent(kOrdinaryUid + 1, [this] { EXPECT_TRUE(sweep_now(true).killed.empty()); });
+  EXPECT_TRUE(lives(alice));
+  as_agent(kOrdinaryUid, [this] { EXPECT_EQ(sweep_now(true).killed.size(), 1U); });
+  EXPECT_FALSE(lives(alice));
+}
+
+TEST_F(SweepTest, ALivingSessionKeepsItsProcesses) {
+  auto session = SessionDir::create(ground_.session_root(), job_, "0");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=" + session->path()}, job_ + "-rank");
+  const SweepReport report = sweep_now(true);
+  EXPECT_EQ(report.alive, std::vector<std::string>{session->path()});
+  EXPECT_TRUE(report.killed.empty());
+  EXPECT_TRUE(lives(rank));
+  session->close_lock();
+  EXPECT_EQ(sweep_now(true).removed, std::vector<std::string>{session->path()});
+  EXPECT_FALSE(lives(rank));
+  EXPECT_FALSE(ground_.has_sessions());
+}
+
+TEST_F(SweepTest, WithoutItsOwnerTheLeaseMustPassAndTwoLooksAgree) {
+  auto session = SessionDir::create(ground_.session_root(), job_, "0");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=" + session->path()}, job_ + "-rank");
+  session->write_lease(std::chrono::steady_clock::now() + 1h);
+  session->close_lock();
+  EXPECT_EQ(sweep_now(false).alive.size(), 1U);
+  EXPECT_TRUE(lives(rank));
+  const auto again = SessionDir::create(ground_.session_root(), job_, "0");
+  ASSERT_TRUE(again.ok()) << again.status();
+  again->write_lease(std::chrono::steady_clock::now() - 1s);
+  const_cast<SessionDir&>(*again).close_lock();
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(sweep_now(false).killed.size(), 1U);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 2s);
+  EXPECT_FALSE(lives(rank));
+}
+
+TEST_F(SweepTest, TheCallersAncestorsAreNeverCandidates) {
+  const std::string victim = ground_.victim("sleeper");
+  // A shell of the job that sweeps the job: it and the sweeping process stay.
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::setenv("MUSTER_JOB_ID", job_.c_str(), 1);
+    char* const arguments[] = {const_cast<char*>("/proc/self/exe"), const_cast<char*>("--gtest_filter=SweepInside.*"),
+                               nullptr};
+    ::execv("/proc/self/exe", arguments);
+    ::_exit(9);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+}
+
+// The part of the test above that runs inside of the job.
+TEST(SweepInside, Runs) {
+  const char* job = ::getenv("MUSTER_JOB_ID");
+  if (job == nullptr) GTEST_SKIP() << "only within TheCallersAncestorsAreNeverCandidates";
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const auto report = sweep(job, {.session_root = "/tmp", .owner_says_dead = true});
+    ::_exit(report.ok() && report->killed.empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(SweepTest, TheScanNamesSessionsAndIsComplete) {
+  const pid_t marked = stray({marker_, "MUSTER_SESSION_DIR=/x/y"}, job_ + "-marked");
+  const auto scan = scan_environments(job_);
+  ASSERT_TRUE(scan.ok()) << scan.status();
+  EXPECT_TRUE(scan->is_complete);
+  ASSERT_EQ(scan->found.size(), 1U);
+  EXPECT_EQ(scan->found[0].info.pid, marked);
+  EXPECT_EQ(scan->found[0].session_dir, "/x/y");
+}
+
+TEST_F(SweepTest, TheAuditSparesOtherLivingSessionsOfTheJob) {
+  auto session = SessionDir::create(ground_.session_root(), job_, "1");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t other = stray({marker_, "MUSTER_SESSION_DIR=" + session->path()}, job_ + "-other");
+  const pid_t escaped = stray({marker_, "MUSTER_SESSION_DIR=/gone/" + job_ + "-0"}, job_ + "-escaped");
+  const auto report = kill_marked(job_, "/gone/" + job_ + "-0", {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->killed.size(), 1U);
+  EXPECT_EQ(report->killed[0].pid, escaped);
+  EXPECT_TRUE(lives(other));
+}
+
+TEST_F(SweepTest, OnlyJobIdsAreAccepted) {
+  EXPECT_EQ(sweep("../etc").status().code(), base::Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster::agent

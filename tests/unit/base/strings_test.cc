@@ -1,0 +1,76 @@
+#include "base/strings.h"
+
+#include <array>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::base {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Split, KeepsEmptyParts) {
+  EXPECT_THAT(split("", ','), ElementsAre(""));
+  EXPECT_THAT(split("a", ','), ElementsAre("a"));
+  EXPECT_THAT(split("a,,b,", ','), ElementsAre("a", "", "b", ""));
+}
+
+TEST(Join, IsTheOtherWayRound) {
+  const std::vector<std::string> parts = {"a", "", "b"};
+  EXPECT_EQ(join(parts, ", "), "a, , b");
+  EXPECT_EQ(join({}, ","), "");
+}
+
+TEST(Trim, TakesBlanksAtBothEnds) {
+  EXPECT_EQ(trim(" \t a b\r\n"), "a b");
+  EXPECT_EQ(trim(" \n"), "");
+  EXPECT_EQ(trim(""), "");
+}
+
+TEST(StartsWithAny, Looks) {
+  constexpr std::array<std::string_view, 2> kPrefixes = {"SSH_", "XDG_"};
+  EXPECT_TRUE(starts_with_any("XDG_DATA", kPrefixes));
+  EXPECT_FALSE(starts_with_any("XDG", kPrefixes));
+}
+
+TEST(ParseDecimal, TakesWholeNumbersOnly) {
+  EXPECT_EQ(parse_decimal("0", 0), 0);
+  EXPECT_EQ(parse_decimal("007", 10), 7);
+  EXPECT_EQ(parse_decimal("65535", 65535), 65535);
+  EXPECT_EQ(parse_decimal("9223372036854775807", std::numeric_limits<long>::max()), std::numeric_limits<long>::max());
+  for (const char* text : {"", "-1", "+1", " 1", "1 ", "1a", "0x1", "1.0"}) {
+    EXPECT_EQ(parse_decimal(text, 100), std::nullopt) << text;
+  }
+  EXPECT_EQ(parse_decimal("65536", 65535), std::nullopt);
+  EXPECT_EQ(parse_decimal("9", 5), std::nullopt);
+  EXPECT_EQ(parse_decimal("9223372036854775808", std::numeric_limits<long>::max()), std::nullopt);
+  EXPECT_EQ(parse_decimal("99999999999999999999999", std::numeric_limits<long>::max()), std::nullopt);
+}
+
+TEST(ShellQuote, LeavesPlainWordsAndQuotesTheRest) {
+  EXPECT_EQ(shell_quote("a-b_c./:=,@%+9"), "a-b_c./:=,@%+9");
+  EXPECT_EQ(shell_quote(""), "''");
+  EXPECT_EQ(shell_quote("a b"), "'a b'");
+  EXPECT_EQ(shell_quote("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quote("$(x)\n~*"), "'$(x)\n~*'");
+}
+
+TEST(NearestWord, FindsTyposOnly) {
+  const std::vector<std::string> words = {"--hosts", "--hostfile", "--timeout"};
+  EXPECT_EQ(nearest_word("--host", words), "--hosts");
+  EXPECT_EQ(nearest_word("--tiemout", words), "--timeout");
+  EXPECT_EQ(nearest_word("--hosts", words), "--hosts");
+  EXPECT_EQ(nearest_word("--banana", words), std::nullopt);
+  EXPECT_EQ(nearest_word("", words), std::nullopt);
+  EXPECT_EQ(nearest_word("x", {}), std::nullopt);
+}
+
+TEST(Printable, EscapesControlBytes) {
+  EXPECT_EQ(printable("a\x1b[0m\n\x7f"), "a\\x1b[0m\\x0a\\x7f");
+  EXPECT_EQ(printable("ü"), "ü");
+}
+
+}  // namespace
+}  // namespace muster::base

@@ -1,0 +1,54 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+#include "cli/flags.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::size_t columns(std::string_view line) {
+  std::size_t count = 0;
+  for (const char c : line) count += (static_cast<unsigned char>(c) & 0xc0) == 0x80 ? 0 : 1;  // UTF-8 tails
+  return count;
+}
+
+TEST(HvdrunHelp, FitsATerminal) {
+  const std::string help = hvdrun_help();
+  for (const std::string_view line : base::split(help, '\n')) {
+    EXPECT_LE(columns(line), 98u) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
+  }
+}
+
+TEST(HvdrunHelp, ListsEveryActiveSpellingAndNoOther) {
+  const std::string help = hvdrun_help();
+  for (const Flag& flag : all_flags()) {
+    if (flag.is_active) {
+      for (const auto spelling : flag.spellings) EXPECT_THAT(help, HasSubstr(spelling));
+      EXPECT_FALSE(flag.help.empty()) << flag.name;
+      EXPECT_EQ(flag.values == 1, !flag.value_name.empty()) << flag.name;
+    } else {
+      EXPECT_THAT(help, Not(HasSubstr(fmt::format("--{}\n", flag.name))));
+      EXPECT_THAT(help, Not(HasSubstr(fmt::format("--{} ", flag.name))));
+    }
+  }
+}
+
+TEST(HvdrunHelp, IsGroupedAndHasExamples) {
+  const std::string help = hvdrun_help();
+  for (const char* title : {"Ranks:", "Hosts:", "Reaching the hosts:", "The program:", "Output:",
+                            "Start, end and failure:", "General:", "Examples:", "Exit code:"}) {
+    EXPECT_THAT(help, HasSubstr(fmt::format("\n{}", title)));
+  }
+  EXPECT_THAT(help, HasSubstr("\n  hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py\n"));
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,74 @@
+#include "launcherd/bootstrap/known_hosts.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace muster::launcherd {
+namespace {
+
+class KnownHostsTest : public ::testing::Test {
+ protected:
+  KnownHostsTest() {
+    char name[] = "/tmp/muster-known-XXXXXX";
+    directory_ = ::mkdtemp(name);
+  }
+  ~KnownHostsTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  std::string path() const { return directory_ + "/ssh/known_hosts"; }
+  std::string content() const {
+    std::ifstream file(path());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string directory_;
+};
+
+TEST_F(KnownHostsTest, AppendsAndMakesThePrivateDirectory) {
+  ASSERT_TRUE(add_known_host(path(), "n1 ssh-ed25519 AAAA\n", false).ok());
+  ASSERT_TRUE(add_known_host(path(), "[n2]:22 ssh-ed25519 BBBB", false).ok());
+  EXPECT_EQ(content(), "n1 ssh-ed25519 AAAA\n[n2]:22 ssh-ed25519 BBBB\n");
+  struct stat info {};
+  ASSERT_EQ(::stat((directory_ + "/ssh").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+TEST_F(KnownHostsTest, CompletesALastLineWithoutNewline) {
+  std::filesystem::create_directory(directory_ + "/ssh");
+  std::ofstream(path()) << "n0 ssh-ed25519 ZZZZ";
+  ASSERT_TRUE(add_known_host(path(), "n1 ssh-ed25519 AAAA\n", false).ok());
+  EXPECT_EQ(content(), "n0 ssh-ed25519 ZZZZ\nn1 ssh-ed25519 AAAA\n");
+}
+
+TEST_F(KnownHostsTest, HashesTheName) {
+  ASSERT_TRUE(add_known_host(path(), "n1 ssh-ed25519 AAAA\n", true).ok());
+  EXPECT_TRUE(content().starts_with("|1|")) << content();
+  EXPECT_EQ(content().find("n1"), std::string::npos);
+  EXPECT_TRUE(content().ends_with(" ssh-ed25519 AAAA\n"));
+}
+
+TEST_F(KnownHostsTest, SaysWhyItCannot) {
+  const base::Status status = add_known_host("/proc/nowhere/known_hosts", "n1 t k", false);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("/proc/nowhere"), std::string::npos);
+}
+
+// HMAC-SHA1 with key of 20 times 0x0b and data "Hi There": RFC 2202, test case 1.
+TEST(KnownHostsHashTest, IsHmacSha1) {
+  EXPECT_EQ(hashed_host_name("Hi There", std::string(20, '\x0b')),
+            "|1|CwsLCwsLCwsLCwsLCwsLCwsLCws=|thcxhlUFcmTii8C2+zeMjvFGvgA=");
+}
+
+TEST(KnownHostsMarkerTest, FindsMarkers) {
+  EXPECT_FALSE(has_marker_lines(""));
+  EXPECT_FALSE(has_marker_lines("# @revoked\nn1 ssh-rsa @\n"));
+  EXPECT_TRUE(has_marker_lines("n1 k v\n  @cert-authority *.x ssh-rsa A\n"));
+}
+
+}  // namespace
+}  // namespace muster::launcherd

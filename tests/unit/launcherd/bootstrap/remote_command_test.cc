@@ -1,0 +1,56 @@
+#include "launcherd/bootstrap/remote_command.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::launcherd {
+namespace {
+
+TEST(RemoteCommandTest, TheDefaultCommandIsPlain) {
+  const auto paths = remote_paths("", "0123abcd", "x86_64", "r4nd");
+  ASSERT_TRUE(paths.ok());
+  EXPECT_EQ(cached_command(*paths, {"--stdio"}), "exec ~/.cache/muster/agent-0123abcd-x86_64 --stdio");
+  EXPECT_EQ(install_command(*paths, "5ha", {"--sweep", "abcd2345"}),
+            "exec ~/.cache/muster/.agent-0123abcd-x86_64.r4nd --install 5ha ~/.cache/muster/agent-0123abcd-x86_64 "
+            "--sweep abcd2345");
+  EXPECT_EQ(remove_command(*paths), "exec rm -f ~/.cache/muster/.agent-0123abcd-x86_64.r4nd");
+  EXPECT_EQ(sftp_path(paths->agent), ".cache/muster/agent-0123abcd-x86_64");
+}
+
+TEST(RemoteCommandTest, InADirectoryOfTheUsersChoiceOnlyAFileOfOursIsRun) {
+  const auto paths = remote_paths("/scratch/alice/", "id", "x86_64", "r");
+  ASSERT_TRUE(paths.ok());
+  EXPECT_EQ(paths->directory, "/scratch/alice");
+  EXPECT_EQ(cached_command(*paths, {"--stdio"}),
+            "exec /bin/sh -c 'test -O /scratch/alice/agent-id-x86_64 && exec /scratch/alice/agent-id-x86_64 --stdio; "
+            "echo /scratch/alice/agent-id-x86_64: not found >&2; exit 127'");
+  EXPECT_EQ(sftp_path(paths->agent), "/scratch/alice/agent-id-x86_64");
+}
+
+TEST(RemoteCommandTest, RefusesWhatAShellWouldTouch) {
+  for (const char* directory : {"relative", "~bob/x", "/a b", "/a;b", "/$HOME", "/a'b", "~/", "/a\nb", "/a!b"}) {
+    EXPECT_FALSE(remote_paths(directory, "id", "x86_64", "r").ok()) << directory;
+  }
+  for (const char* id : {"", "a b", "a/b", "a;b", "$(x)"}) EXPECT_FALSE(remote_paths("", id, "x86_64", "r").ok()) << id;
+  for (const char* name : {"", "-n1", ".n1", "n 1", "n1;x", "n1:2", "a@b", "[::1]"}) {
+    EXPECT_FALSE(check_target_names(name, "").ok()) << name;
+  }
+  for (const char* name : {"n1", "_x", "a.b-c_d", "10.0.0.1", "fe80::1%eth0", "::1"}) {
+    EXPECT_TRUE(check_target_names(name, "alice").ok()) << name;
+  }
+  EXPECT_FALSE(check_target_names("n1", "-lroot").ok());
+  EXPECT_FALSE(check_target_names("n1", "a b").ok());
+  EXPECT_FALSE(check_agent_args({"a;b"}).ok());
+  EXPECT_FALSE(check_agent_args({""}).ok());
+  EXPECT_TRUE(check_agent_args({"--sweep", "abcd2345", "x=1,2"}).ok());
+}
+
+TEST(RemoteCommandTest, ReadsUname) {
+  EXPECT_EQ(parse_uname("Linux x86_64\n").arch, "x86_64");
+  EXPECT_EQ(parse_uname("Hello World\nWelcome to n1 today\nLinux aarch64\n").arch, "aarch64");
+  EXPECT_EQ(parse_uname("FreeBSD amd64\r\n").os, "FreeBSD");
+  EXPECT_EQ(parse_uname("").os, "");
+  EXPECT_EQ(parse_uname("This account is not available\n").os, "");
+}
+
+}  // namespace
+}  // namespace muster::launcherd

@@ -1,0 +1,79 @@
+// A real sshd on 127.0.0.1, run as the current user with keys, home and configuration of its own in a temporary
+// directory, and a client side (SshSurroundings) that knows nothing of the machine's own ssh files.
+//
+//   TestSshd sshd({.extra_config = "MaxSessions 1"});
+//   if (!sshd.why_not().empty()) GTEST_SKIP() << sshd.why_not();
+//   SshBootstrap bootstrap(sshd.options(), sshd.image(), sshd.surroundings());
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "launcherd/bootstrap/ssh_bootstrap.h"
+
+namespace muster::launcherd {
+
+struct TestSshdOptions {
+  std::string extra_config = {};  // goes first: sshd takes the first value
+  std::string subsystem = {};     // instead of a sftp-server that starts in home()
+  std::string bashrc = {};        // of home()
+};
+
+class TestSshd {
+ public:
+  explicit TestSshd(const TestSshdOptions& options = {});
+  ~TestSshd();
+  TestSshd(const TestSshd&) = delete;
+  TestSshd& operator=(const TestSshd&) = delete;
+
+  const std::string& why_not() const { return why_not_; }  // empty: it runs
+  int port() const { return port_; }
+  std::string directory() const { return directory_; }
+  std::string home() const { return directory_ + "/home"; }  // $HOME of what it starts
+  std::string cached_agent() const { return home() + "/.cache/muster/agent-fake-build-x86_64"; }
+  std::string known_hosts() const { return directory_ + "/client/known_hosts"; }
+  std::string client_config() const { return directory_ + "/client/config"; }
+  std::string key() const { return directory_ + "/client/key"; }
+
+  BootstrapTarget target() const { return {.name = "127.0.0.1", .user = {}, .port = port_}; }
+  BootstrapOptions options(SshBackend backend = SshBackend::kLibssh) const;
+  SshSurroundings surroundings() const;
+  AgentImage image() const;
+
+ private:
+  bool make_files(const TestSshdOptions& options);
+  bool listen();
+  void fail(const std::string& why) { why_not_ = why_not_.empty() ? why : why_not_; }
+
+  std::string why_not_;
+  std::string directory_;
+  int port_ = 0;
+  int pid_ = 0;
+};
+
+std::string fake_agent_path();
+
+// start() and run(), waited for.
+base::Result<StartedAgent> start_agent(Bootstrap& bootstrap, const BootstrapTarget& target, std::string join = {});
+base::Result<CommandResult> run_agent(Bootstrap& bootstrap, const BootstrapTarget& target,
+                                      std::vector<std::string> args);
+
+// What the fake agent says first, and that it echoes `text`.
+void expect_echo(const StartedAgent& agent, const std::string& text);
+std::string read_up_to(int fd, std::size_t size);
+
+void write_file(const std::string& path, const std::string& content);
+std::string read_text(const std::string& path);
+
+// Open descriptors and children of this process: what a test must leave as it found it.
+struct OwnResources {
+  std::size_t fds = 0;
+  std::size_t children = 0;
+  bool operator==(const OwnResources&) const = default;
+};
+OwnResources own_resources();
+
+}  // namespace muster::launcherd

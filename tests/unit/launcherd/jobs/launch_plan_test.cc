@@ -1,0 +1,113 @@
+#include "launcherd/jobs/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace muster::launcherd {
+namespace {
+
+HostFacts host(const std::string& name, const std::vector<std::string>& addresses) {
+  HostFacts facts;
+  facts.hello.set_hostname(name);
+  facts.hello.set_netns_inode(1);
+  for (const std::string& address : addresses) {
+    v1::NetworkInterface* entry = facts.hello.add_interfaces();
+    entry->set_name("eth0");
+    entry->set_address(address);
+  }
+  for (int i = 0; i < 4; ++i) facts.hello.add_cores()->add_cpus(i);
+  return facts;
+}
+
+std::map<std::string, std::string> environment(const v1::LaunchRank& rank) {
+  std::map<std::string, std::string> result;
+  for (const v1::EnvVar& entry : rank.environment()) result[entry.name()] = entry.value();
+  return result;
+}
+
+TEST(MasterAddress, OneHostIsLoopback) {
+  EXPECT_EQ(*choose_master_address({host("n1", {"10.0.0.1"})}), "127.0.0.1");
+}
+
+TEST(MasterAddress, WhereSshdWasReached) {
+  auto first = host("n1", {"192.168.9.1", "10.0.0.1", "127.0.0.1"});
+  first.hello.set_ssh_server_address("10.0.0.1");
+  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}), "10.0.0.1");
+}
+
+TEST(MasterAddress, TranslatedAddressIsNotUsed) {
+  // Reached as 203.0.113.5 through a port forward: not an address of the host, so its own one counts.
+  auto first = host("n1", {"10.0.0.1"});
+  first.hello.set_ssh_server_address("172.17.0.2");
+  first.host_address = *base::IpAddress::parse("203.0.113.5");
+  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}), "10.0.0.1");
+}
+
+TEST(MasterAddress, LocalRankZeroIsReachedAsTheLauncherIs) {
+  auto first = host("head", {"192.168.9.1", "10.0.0.9", "127.0.0.1"});
+  first.local = true;
+  auto second = host("n2", {"10.0.0.2"});
+  second.launcher_addresses = {*base::IpAddress::parse("10.0.0.9")};
+  EXPECT_EQ(*choose_master_address({first, second}), "10.0.0.9");
+}
+
+TEST(MasterAddress, LoopbackOnlyHostIsAnError) {
+  const auto address = choose_master_address({host("n1", {"127.0.0.1"}), host("n2", {"10.0.0.2"})});
+  ASSERT_FALSE(address.ok());
+  EXPECT_NE(address.status().message().find("n1"), std::string::npos);
+}
+
+TEST(SameHosts, NameNamespaceAndUidTogether) {
+  auto a = host("n1", {});
+  auto b = host("n1", {});
+  auto c = host("n1", {});
+  c.hello.set_netns_inode(2);
+  auto d = host("n2", {});
+  EXPECT_EQ(find_same_hosts({a, b, c, d}), (std::vector<int>{0, 0, 2, 3}));
+}
+
+TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
+  model::JobSpec job;
+  job.command = {"./a", "b c"};
+  job.workdir = "/w";
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  facts[0].prepared.set_master_port(4242);
+  facts[0].prepared.set_interface("eth7");
+  facts[1].prepared.set_interface("bond3");
+  facts[1].hello.set_session_dir("/tmp/muster-1/s");
+  base::Environment launcher;
+  launcher.set("MY_SETTING", "x y");
+  launcher.set("HOME", "/home/me");
+  const auto plans = plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", launcher);
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].command(1), "b c");
+  EXPECT_EQ(plans[1].workdir(), "/w");
+  ASSERT_EQ(plans[0].ranks_size(), 2);
+  const auto third = environment(plans[1].ranks(0));
+  EXPECT_EQ(third.at("MUSTER_RANK"), "2");
+  EXPECT_EQ(third.at("RANK"), "2");
+  EXPECT_EQ(third.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(third.at("GROUP_RANK"), "1");
+  EXPECT_EQ(third.at("HOROVOD_CROSS_RANK"), "1");
+  EXPECT_EQ(third.at("WORLD_SIZE"), "3");
+  EXPECT_EQ(third.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(third.at("MASTER_PORT"), "4242");
+  EXPECT_EQ(third.at("GLOO_SOCKET_IFNAME"), "bond3");
+  EXPECT_EQ(third.at("MUSTER_SESSION_DIR"), "/tmp/muster-1/s");
+  EXPECT_EQ(third.at("OMP_NUM_THREADS"), "4");
+  EXPECT_EQ(plans[1].ranks(0).cpus_size(), 4);
+  EXPECT_EQ(plans[0].ranks(0).cpus_size(), 2);
+  bool has_setting = false;
+  for (const v1::EnvVar& entry : plans[0].environment()) {
+    has_setting = has_setting || (entry.name() == "MY_SETTING" && entry.value() == "x y");
+    EXPECT_NE(entry.name(), "HOME");
+  }
+  EXPECT_TRUE(has_setting);
+}
+
+}  // namespace
+}  // namespace muster::launcherd

@@ -1,0 +1,570 @@
+// Sender, TLS, hub and sinks together, over real pipes and TCP on 127.0.0.1.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "proto/channel_mux.h"
+#include "tests/unit/launcherd/output/output_rig.h"
+
+namespace muster::testing_output {
+namespace {
+
+using launcherd::ConsoleSink;
+using launcherd::FileSink;
+using launcherd::TeeSink;
+using launcherd::Terminals;
+using proto::OutputStream;
+
+constexpr int kLines = kSanitized ? 4000 : 100'000;
+
+// A folder that is removed with all it holds.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = ::testing::TempDir() + "output_path.XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~TempDir() {
+    const int removed = std::system(("rm -rf '" + path_ + "'").c_str());
+    EXPECT_EQ(removed, 0);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// `agents` senders with `ranks` writer threads each; returns what the writers wrote, by rank.
+struct Fleet {
+  Fleet(Rig* rig, int agents, int ranks, std::uint16_t port = 0) {
+    for (int a = 0; a < agents; ++a) {
+      std::vector<int> numbers;
+      agent::OutputSenderConfig config = rig->sender_config(a, port);
+      config.partial_line_after = std::chrono::minutes(10);  // a stalled machine is no reason to cut lines here
+      senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
+      for (int r = 0; r < ranks; ++r) numbers.push_back(a * ranks + r);
+      rig->hub().expect_agent(a, Rig::token(a), numbers);
+      for (const int rank : numbers) {
+        auto out = std::make_shared<base::FdPair>(must(base::make_pipe()));
+        senders.back()->add_rank(rank, std::move(out->first), base::UniqueFd());
+        agent::OutputSender* const sender = senders.back().get();
+        writers.emplace_back([this, rank, out, sender] {
+          const Digest digest = write_content(out->second.get(), static_cast<unsigned>(rank), kLines);
+          {
+            const std::lock_guard lock(mutex);
+            written[rank] = digest;
+          }
+          out->second.reset();
+          sender->rank_exited(rank);
+        });
+      }
+    }
+  }
+  ~Fleet() {
+    for (std::thread& writer : writers) writer.join();
+  }
+  void finish() {
+    for (auto& sender : senders) {
+      const base::Status status = sender->flush_and_close_blocking(in_seconds(300));
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+
+  std::vector<std::unique_ptr<agent::OutputSender>> senders;
+  std::vector<std::thread> writers;
+  std::mutex mutex;
+  std::map<int, Digest> written;
+};
+
+// Takes a console apart again: text of each rank without labels. The lines it cannot explain are counted.
+class ConsoleParser {
+ public:
+  void add(std::string_view text) {
+    rest_.append(text);
+    std::size_t at = 0;
+    for (;;) {
+      const std::size_t end = rest_.find_first_of("\r\n", at);
+      if (end == std::string::npos || end + 1 == rest_.size()) break;  // "\r\n" may be cut in two
+      const std::size_t after = rest_[end] == '\r' && rest_[end + 1] == '\n' ? end + 2 : end + 1;
+      line(std::string_view(rest_).substr(at, after - at));
+      at = after;
+    }
+    rest_.erase(0, at);
+  }
+  void end() {
+    if (!rest_.empty()) line(rest_);
+  }
+  std::map<int, Digest> ranks;
+  int unexplained = 0;
+
+ private:
+  void line(std::string_view line) {
+    constexpr std::string_view kMark = "]<stdout>:";
+    const std::size_t mark = line.find(kMark);
+    if (!line.starts_with('[') || mark == std::string_view::npos || mark > 4) {
+      ++unexplained;
+      return;
+    }
+    ranks[std::stoi(std::string(line.substr(1, mark - 1)))].add(line.substr(mark + kMark.size()));
+  }
+  std::string rest_;
+};
+
+// Reads a pipe on a thread of its own, the first `slow_bytes` at about 5 MB/s.
+class ConsoleReader {
+ public:
+  ConsoleReader(base::UniqueFd fd, std::size_t slow_bytes) : fd_(std::move(fd)), slow_bytes_(slow_bytes) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ConsoleParser& join() {
+    thread_.join();
+    return parser_;
+  }
+
+ private:
+  void run() {
+    std::vector<char> buffer(64 * 1024);
+    std::size_t total = 0;
+    base::MonotonicTime due = std::chrono::steady_clock::now();
+    for (;;) {
+      if (total < slow_bytes_) {
+        due += std::chrono::milliseconds(13);
+        std::this_thread::sleep_until(due);  // the pace is what is tested, not an order of events
+      }
+      const ssize_t got = read(fd_.get(), buffer.data(), buffer.size());
+      if (got <= 0) break;
+      total += static_cast<std::size_t>(got);
+      parser_.add({buffer.data(), static_cast<std::size_t>(got)});
+    }
+    parser_.end();
+  }
+  base::UniqueFd fd_;
+  const std::size_t slow_bytes_;
+  ConsoleParser parser_;
+  std::thread thread_;
+};
+
+Digest file_digest(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Digest digest;
+  std::vector<char> buffer(64 * 1024);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+    digest.add({buffer.data(), static_cast<std::size_t>(file.gcount())});
+  }
+  return digest;
+}
+
+long peak_kib() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("VmHWM:")) return std::stol(line.substr(6));
+  }
+  return -1;
+}
+
+// The final line has no newline; the console adds one.
+Digest with_newline(Digest digest) {
+  digest.add("\n");
+  return digest;
+}
+
+TEST(OutputPath, SixteenRanksReachConsoleAndFilesUnharmedWithASlowConsole) {
+  TempDir folder;
+  base::FdPair console = must(base::make_pipe());
+  auto files = must(FileSink::create(folder.path() + "/logs", 16));
+  const base::SystemClock clock;
+  auto terminals = std::make_unique<Terminals>(console.second.get(), STDERR_FILENO);
+  ConsoleSink console_sink(terminals->out(), terminals->err(), &clock, {.size = 16});
+  TeeSink both(&console_sink, files.get());
+  std::unique_ptr<Rig> rig = std::make_unique<Rig>(&both);
+  const std::size_t slow_bytes = kSanitized ? 1 << 20 : 10 << 20;
+  ConsoleReader reader(std::move(console.first), slow_bytes);
+  {
+    Fleet fleet(rig.get(), 4, 4);
+    fleet.finish();
+    EXPECT_TRUE(rig->log.wait([&] { return rig->log.complete.size() == 4; }));
+    rig->hub().stop();
+    console.second.reset();
+    terminals.reset();  // it holds the pipe, too: the reader waits for the last writer
+    for (std::thread& writer : fleet.writers) writer.join();
+    fleet.writers.clear();
+    for (const auto& [rank, digest] : fleet.written) {
+      EXPECT_EQ(rig->log.ended[rank].first, digest.bytes);
+      EXPECT_EQ(file_digest(fmt::format("{}/logs/rank.{:02}/stdout", folder.path(), rank)), digest) << "rank " << rank;
+      EXPECT_EQ(file_digest(fmt::format("{}/logs/rank.{:02}/stderr", folder.path(), rank)).bytes, 0U);
+    }
+    ConsoleParser& parser = reader.join();
+    EXPECT_EQ(parser.unexplained, 0);
+    for (const auto& [rank, digest] : fleet.written) EXPECT_EQ(parser.ranks[rank], with_newline(digest)) << rank;
+  }
+  EXPECT_TRUE(rig->log.errors.empty());
+  if (!kSanitized) {  // launcher and four agents in one process
+    EXPECT_LT(peak_kib(), 64 * 1024);
+  }
+}
+
+// 128 ranks of one host, each with a long unfinished line on both streams.
+TEST(OutputPath, ManyUnfinishedLinesStayWithinMemory) {
+  constexpr int kRanks = 128;
+  const std::string piece(95'000, 'x');
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+  DigestSink sink;
+  Rig rig(&sink);
+  agent::OutputSenderConfig config = rig.sender_config(0);
+  config.partial_line_after = std::chrono::minutes(10);
+  agent::OutputSender sender(config, rig.log.sender_events());
+  std::vector<int> numbers;
+  for (int rank = 0; rank < kRanks; ++rank) numbers.push_back(rank);
+  rig.hub().expect_agent(0, Rig::token(0), numbers);
+  std::vector<base::UniqueFd> ends;
+  for (const int rank : numbers) {
+    base::FdPair out = must(base::make_pipe());
+    base::FdPair err = must(base::make_pipe());
+    sender.add_rank(rank, std::move(out.first), std::move(err.first));
+    ends.push_back(std::move(out.second));
+    ends.push_back(std::move(err.second));
+  }
+  for (const base::UniqueFd& end : ends) {
+    EXPECT_TRUE(base::write_all_blocking(end.get(), piece.data(), piece.size()).ok());
+  }
+  for (base::UniqueFd& end : ends) {
+    EXPECT_TRUE(base::write_all_blocking(end.get(), "\n", 1).ok());
+    end.reset();
+  }
+  for (const int rank : numbers) sender.rank_exited(rank);
+  EXPECT_TRUE(sender.flush_and_close_blocking(in_seconds(60)).ok());
+  for (const int rank : numbers) {
+    EXPECT_EQ(sink.digest(rank, OutputStream::kStdout).bytes, piece.size() + 1);
+    EXPECT_EQ(sink.digest(rank, OutputStream::kStderr).bytes, piece.size() + 1);
+  }
+  EXPECT_EQ(sink.broken(), 0);
+  if (!kSanitized) {
+    EXPECT_LT(peak_kib(), 64 * 1024);
+  }
+}
+
+TEST(OutputPath, TwentyCutsLoseAndDoubleNothing) {
+  DigestSink sink;
+  Rig rig(&sink);
+  std::mt19937 random(20);
+  std::vector<std::size_t> cuts;
+  for (int i = 0; i < 20; ++i) cuts.push_back(1 + random() % (i % 4 == 0 ? 3000 : kSanitized ? 60'000 : 3'000'000));
+  Relay relay(rig.port(), cuts);
+  Fleet fleet(&rig, 1, 4, relay.port());
+  fleet.finish();
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.complete.count(0) == 1; }));
+  rig.hub().stop();
+  EXPECT_EQ(relay.cuts_done(), 20);
+  const std::lock_guard lock(fleet.mutex);
+  for (const auto& [rank, digest] : fleet.written) EXPECT_EQ(sink.digest(rank), digest) << "rank " << rank;
+  EXPECT_EQ(fleet.written.size(), 4U);
+  EXPECT_EQ(sink.broken(), 0);
+}
+
+// One sender with one rank whose pipe ends the test holds.
+struct OneRank {
+  explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
+    out = must(base::make_pipe());
+    err = must(base::make_pipe());
+    rig->hub().expect_agent(0, Rig::token(0), {0});
+    sender.add_rank(0, std::move(out.first), std::move(err.first));
+  }
+  void say(std::string_view text) {
+    EXPECT_TRUE(base::write_all_blocking(out.second.get(), text.data(), text.size()).ok());
+  }
+  void complain(std::string_view text) {
+    EXPECT_TRUE(base::write_all_blocking(err.second.get(), text.data(), text.size()).ok());
+  }
+  void close() {
+    out.second.reset();
+    err.second.reset();
+  }
+  base::FdPair out;
+  base::FdPair err;
+  agent::OutputSender sender;
+};
+
+TEST(OutputPath, UnfinishedLineComesAfterAWhile) {
+  DigestSink sink;
+  Rig rig(&sink);
+  agent::OutputSenderConfig config = rig.sender_config(0);
+  config.partial_line_after = std::chrono::milliseconds(50);
+  OneRank rank(&rig, config);
+  rank.say("name: ");
+  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "name: "));
+  rank.say("bob\nnext");
+  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "next"));
+  rank.close();
+  rank.sender.rank_exited(0);
+  EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }));
+  EXPECT_EQ(rig.log.ended[0].first, std::string("name: bob\nnext").size());
+}
+
+TEST(OutputPath, ADetachedChildThatHoldsThePipesDoesNotHoldUpTheEnd) {
+  DigestSink sink;
+  Rig rig(&sink);
+  OneRank rank(&rig, rig.sender_config(0));
+  rank.say("last words");
+  rank.complain("oh no\n");
+  rank.sender.rank_exited(0);  // but out.second and err.second stay open
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }, 10));
+  EXPECT_EQ(rig.log.ended[0], std::make_pair(std::uint64_t{10}, std::uint64_t{6}));
+  EXPECT_EQ(rig.log.tails[0], "oh no\n");
+  EXPECT_EQ(rig.log.sent.at(0).stderr_tail, "oh no\n");
+  // The stray's next write fails instead of blocking it for ever.
+  EXPECT_EQ(write(rank.out.second.get(), "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+}
+
+TEST(OutputPath, AChildThatFloodsThePipeForEverDoesNotHoldUpTheEnd) {
+  DigestSink sink;
+  Rig rig(&sink);
+  OneRank rank(&rig, rig.sender_config(0));
+  std::thread flood([&] {
+    const std::string block(4096, 'z');
+    while (write(rank.out.second.get(), block.data(), block.size()) > 0) {
+    }
+  });
+  rank.sender.rank_exited(0);
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }, 30));
+  flood.join();  // EPIPE ended it
+}
+
+// A sink that takes nothing until it is told to.
+class StuckSink final : public launcherd::OutputSink {
+ public:
+  base::Status write(int, OutputStream, std::string_view, std::uint8_t) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_open_; });
+    return base::ok_status();
+  }
+  base::Status end_rank(int) override { return base::ok_status(); }
+  base::Status flush() override { return base::ok_status(); }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+};
+
+TEST(OutputPath, LastWordsAreKnownWhileTheConsoleIsBlocked) {
+  StuckSink sink;
+  Rig rig(&sink);
+  OneRank rank(&rig, rig.sender_config(0));
+  ASSERT_TRUE(rig.log.wait([&] { return !rig.log.links.empty(); }));
+  // Fill everything on the way until the pipe itself takes no more.
+  ASSERT_TRUE(base::set_nonblocking(rank.out.second.get(), true).ok());
+  const std::string block(4096, '\n');
+  pollfd writable{rank.out.second.get(), POLLOUT, 0};
+  std::uint64_t written = 0;
+  while (poll(&writable, 1, 500) == 1) {
+    const ssize_t put = write(rank.out.second.get(), block.data(), block.size());
+    if (put > 0) written += static_cast<std::uint64_t>(put);
+  }
+  ASSERT_TRUE(base::set_nonblocking(rank.err.second.get(), true).ok());
+  std::string complaint;
+  while (complaint.size() < 60'000) complaint += "line " + std::to_string(complaint.size()) + "\n";
+  complaint += "fatal: it broke\n";
+  ASSERT_EQ(write(rank.err.second.get(), complaint.data(), complaint.size()), static_cast<ssize_t>(complaint.size()));
+  rank.close();
+  rank.sender.rank_exited(0);
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.tails.count(0) == 1; }, 5));
+  EXPECT_TRUE(rig.log.tails[0].ends_with("fatal: it broke\n")) << rig.log.tails[0];
+  EXPECT_EQ(std::count(rig.log.tails[0].begin(), rig.log.tails[0].end(), '\n'), 20);
+  EXPECT_TRUE(rig.log.sent.empty());  // its output is not all framed: that waits for the console
+  sink.open();
+  EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(60)).ok());
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }));
+  EXPECT_EQ(rig.log.ended[0], std::make_pair(written, std::uint64_t{complaint.size()}));
+}
+
+TEST(OutputPath, WrongTokensCertificatesAndRanksAreRefused) {
+  DigestSink sink;
+  Rig rig(&sink);
+  rig.hub().expect_agent(0, Rig::token(0), {0});
+  rig.hub().expect_agent(1, Rig::token(1), {1});
+  const auto refused = [&](const agent::OutputSenderConfig& config) {
+    EventLog own;
+    agent::OutputSender sender(config, own.sender_events());
+    EXPECT_TRUE(own.wait([&] { return !own.links.empty(); }));
+    return own.links.empty() ? base::ok_status() : own.links.front();
+  };
+  agent::OutputSenderConfig wrong_token = rig.sender_config(0);
+  wrong_token.token = "guess";
+  EXPECT_FALSE(refused(wrong_token).ok());
+
+  agent::OutputSenderConfig other_index = rig.sender_config(1);  // agent 1's certificate and token as agent 0
+  other_index.agent_index = 0;
+  EXPECT_FALSE(refused(other_index).ok());
+
+  const auto foreign = must(base::CertificateAuthority::create());
+  agent::OutputSenderConfig foreign_leaf = rig.sender_config(0);
+  foreign_leaf.tls = must(base::TlsContext::client(
+      Rig::ca().ca_pem(), must(foreign.issue("agent", {"URI:" + proto::agent_uri("abcdefgh", 0)}))));
+  EXPECT_FALSE(refused(foreign_leaf).ok());
+
+  agent::OutputSenderConfig other_job = rig.sender_config(0);
+  other_job.tls = must(base::TlsContext::client(
+      Rig::ca().ca_pem(), must(Rig::ca().issue("agent", {"URI:" + proto::agent_uri("otherjob", 0)}))));
+  EXPECT_FALSE(refused(other_job).ok());
+  EXPECT_TRUE(rig.log.wait([&] {
+    return std::none_of(rig.log.connections.begin(), rig.log.connections.end(),
+                        [](const auto& one) { return one.first >= 0; });
+  }));
+
+  // Its own identity, but another agent's rank: nothing of it reaches the sink.
+  OneRank rank(&rig, rig.sender_config(0));
+  base::FdPair stolen = must(base::make_pipe());
+  rank.sender.add_rank(1, std::move(stolen.first), base::UniqueFd());
+  ASSERT_TRUE(base::write_all_blocking(stolen.second.get(), "mine\n", 5).ok());
+  EXPECT_TRUE(rig.log.wait([&] {
+    return std::any_of(rig.log.connections.begin(), rig.log.connections.end(),
+                       [](const auto& one) { return one.second.code() == base::Code::kPermissionDenied; });
+  }));
+  EXPECT_EQ(sink.digest(1).bytes, 0U);
+}
+
+TEST(OutputPath, AgentsRefuseALauncherThatIsNone) {
+  // Another agent of the same job listens where the launcher should.
+  base::UniqueFd listening = must(base::listen_any(0, 4));
+  const std::uint16_t port = must(base::local_port(listening.get()));
+  ASSERT_TRUE(base::set_nonblocking(listening.get(), false).ok());
+  std::thread impostor([&] {
+    base::TlsStream stream(must(base::TlsContext::server(Rig::ca().ca_pem(), Rig::leaf(1))),
+                           base::UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    EXPECT_TRUE(stream.handshake_blocking(in_seconds(10), -1).ok());
+    char byte = 0;
+    EXPECT_FALSE(stream.read_exactly_blocking(&byte, 1, in_seconds(10), -1).ok());  // no Hello, no token
+  });
+  DigestSink sink;
+  Rig rig(&sink);
+  {
+    agent::OutputSenderConfig config = rig.sender_config(0, port);
+    config.retry_min = config.retry_max = std::chrono::hours(1);
+    agent::OutputSender sender(config, rig.log.sender_events());
+    EXPECT_TRUE(rig.log.wait([&] { return !rig.log.links.empty(); }));
+    EXPECT_EQ(rig.log.links.front().code(), base::Code::kUnauthenticated);
+  }
+  impostor.join();
+}
+
+TEST(OutputPath, JunkAndSilenceOnThePortDelayNobody) {
+  DigestSink sink;
+  launcherd::OutputHubConfig hub_config = Rig::default_config();
+  hub_config.max_pending = 8;
+  hub_config.hello_timeout = std::chrono::milliseconds(300);
+  Rig rig(&sink, hub_config);
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < 20; ++i) {
+    strangers.push_back(connect_to(rig.port()));
+    const std::string junk = "GET / HTTP/1.0\r\n\r\n";
+    if (i % 2 == 0) {
+      EXPECT_GT(send(strangers.back().get(), junk.data(), junk.size(), MSG_NOSIGNAL), 0);
+    }
+  }
+  OneRank rank(&rig, rig.sender_config(0));
+  rank.say("hello\n");
+  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "hello\n", 5));
+  // All strangers are turned away, the silent ones in time.
+  for (const base::UniqueFd& stranger : strangers) {
+    pollfd closed{stranger.get(), POLLIN, 0};
+    char buffer[256];
+    bool is_gone = false;
+    while (!is_gone && poll(&closed, 1, 5000) == 1) is_gone = read(stranger.get(), buffer, sizeof buffer) <= 0;
+    EXPECT_TRUE(is_gone);
+  }
+  rank.say("still here\n");
+  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "still here\n", 5));
+}
+
+TEST(OutputPath, OverTheMuxAsOverTcp) {
+  DigestSink sink;
+  Rig rig(&sink);
+  base::FdPair channel = must(base::make_socketpair(SOCK_STREAM));
+  base::FdPair here = must(base::make_socketpair(SOCK_STREAM));
+  base::FdPair there = must(base::make_socketpair(SOCK_STREAM));
+  const auto one = [](base::UniqueFd fd) {
+    std::vector<base::UniqueFd> locals;
+    locals.push_back(std::move(fd));
+    return locals;
+  };
+  base::UniqueFd launcher_out(dup(channel.first.get()));
+  base::UniqueFd agent_out(dup(channel.second.get()));
+  proto::Mux launcher_mux(std::move(channel.first), std::move(launcher_out), one(std::move(here.first)), nullptr);
+  proto::Mux agent_mux(std::move(channel.second), std::move(agent_out), one(std::move(there.first)), nullptr);
+  rig.hub().add_connection(std::move(here.second));
+  agent::OutputSenderConfig config = rig.sender_config(0);
+  auto end = std::make_shared<base::UniqueFd>(std::move(there.second));
+  config.connect = [end](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
+    if (!end->valid()) return base::error(base::Code::kFailedPrecondition, "the channel is gone");
+    return std::move(*end);
+  };
+  rig.hub().expect_agent(0, Rig::token(0), {0});
+  agent::OutputSender sender(config, rig.log.sender_events());
+  base::FdPair out = must(base::make_pipe());
+  sender.add_rank(0, std::move(out.first), base::UniqueFd());
+  const Digest written = write_content(out.second.get(), 7, kLines / 4);
+  out.second.reset();
+  sender.rank_exited(0);
+  EXPECT_TRUE(sender.flush_and_close_blocking(in_seconds(60)).ok());
+  EXPECT_EQ(sink.digest(0), written);
+}
+
+TEST(OutputPath, AFullDiskIsReportedOnceAndBlocksNobody) {
+  TempDir folder;
+  const std::string disk = folder.path() + "/disk";
+  ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
+  const bool is_mounted = mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=256k") == 0;
+  auto files = must(FileSink::create(disk, 1));
+  if (!is_mounted) {  // an ordinary user: the device that is always full
+    ASSERT_EQ(unlink((disk + "/rank.0/stdout").c_str()), 0);
+    ASSERT_EQ(symlink("/dev/full", (disk + "/rank.0/stdout").c_str()), 0);
+    files = must(FileSink::create(disk, 1));
+  }
+  {
+    Rig rig(files.get());
+    OneRank rank(&rig, rig.sender_config(0));
+    rank.say(std::string(1 << 20, '\n'));
+    rank.close();
+    rank.sender.rank_exited(0);
+    EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
+    EXPECT_TRUE(rig.log.wait([&] { return rig.log.complete.count(0) == 1; }));
+    rig.hub().stop();
+    ASSERT_EQ(rig.log.errors.size(), 1U);
+    EXPECT_EQ(rig.log.errors[0].code(), base::Code::kResourceExhausted);
+    EXPECT_NE(rig.log.errors[0].message().find(disk + "/rank.0/stdout"), std::string::npos) << rig.log.errors[0];
+  }
+  files.reset();
+  if (is_mounted) {
+    EXPECT_EQ(umount(disk.c_str()), 0);
+  }
+}
+
+TEST(OutputPath, StopTellsWhoeverWaits) {
+  DigestSink sink;
+  Rig rig(&sink);
+  agent::OutputSender sender(rig.sender_config(0), {});  // never expected: no connection succeeds
+  base::Status status;
+  std::thread waiter([&] { status = sender.flush_and_close_blocking(in_seconds(3600)); });
+  sender.stop();
+  waiter.join();
+  EXPECT_EQ(status.code(), base::Code::kCancelled);
+  EXPECT_EQ(sender.flush_and_close_blocking(in_seconds(3600)).code(), base::Code::kCancelled);
+}
+
+}  // namespace
+}  // namespace muster::testing_output

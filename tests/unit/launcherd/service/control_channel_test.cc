@@ -1,0 +1,202 @@
+// Both ends of the control channel against each other: over TLS on loopback and over a socket pair, with cuts.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "agent/service/control_client.h"
+#include "base/ids.h"
+#include "base/net.h"
+#include "base/tls.h"
+#include "launcherd/service/control_server.h"
+
+namespace muster {
+namespace {
+
+using std::chrono::seconds;
+
+struct Fixture : ::testing::Test {
+  void SetUp() override {
+    auto created = base::CertificateAuthority::create();
+    ASSERT_TRUE(created.ok()) << created.status();
+    ca = std::make_unique<base::CertificateAuthority>(std::move(*created));
+    auto identity = ca->issue("launcherd", {"DNS:launcherd"});
+    ASSERT_TRUE(identity.ok());
+    launcherd::ControlServerOptions options;
+    options.job_id = "abcdefgh";
+    options.ca_pem = ca->ca_pem();
+    options.certificate_pem = identity->cert_pem;
+    options.key_pem = identity->key_pem;
+    options.tokens = {"token-0", "token-1"};
+    auto started = launcherd::ControlServer::start(loop, options);
+    ASSERT_TRUE(started.ok()) << started.status();
+    server = std::move(*started);
+    deadline = loop.after(seconds(20), [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop.stop();
+    });
+  }
+
+  agent::ControlClientOptions client_options(int agent, const std::string& job = "abcdefgh") {
+    auto identity = ca->issue("agent", {"URI:muster://" + job + "/agent/" + std::to_string(agent)});
+    agent::ControlClientOptions options;
+    options.endpoint = "127.0.0.1:" + std::to_string(server->port());
+    options.ca_pem = ca->ca_pem();
+    options.certificate_pem = identity->cert_pem;
+    options.key_pem = identity->key_pem;
+    options.token = "token-" + std::to_string(agent);
+    return options;
+  }
+
+  static v1::Hello hello(int agent) {
+    v1::Hello hello;
+    hello.set_job_id("abcdefgh");
+    hello.set_agent_index(agent);
+    return hello;
+  }
+
+  static v1::LauncherMessage signal_message(int signo) {
+    v1::LauncherMessage message;
+    message.mutable_signal_ranks()->set_signal(signo);
+    return message;
+  }
+
+  static v1::AgentMessage notice(const std::string& text) {
+    v1::AgentMessage message;
+    message.mutable_notice()->set_text(text);
+    return message;
+  }
+
+  base::Loop loop;
+  base::Timer deadline;
+  std::unique_ptr<base::CertificateAuthority> ca;
+  std::unique_ptr<launcherd::ControlServer> server;
+};
+
+TEST_F(Fixture, MessagesArriveInOrderBothWays) {
+  std::vector<std::string> at_server;
+  std::vector<int> at_client;
+  server->on_hello = [&](int agent, const v1::Hello&, bool resumed) {
+    EXPECT_EQ(agent, 0);
+    EXPECT_FALSE(resumed);
+    for (int i = 1; i <= 50; ++i) server->send(0, signal_message(i));
+  };
+  server->on_message = [&](int, const v1::AgentMessage& message) {
+    at_server.push_back(message.notice().text());
+    if (at_server.size() == 50 && at_client.size() == 50) loop.stop();
+  };
+  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_signal_ranks()) return;
+    at_client.push_back(message.signal_ranks().signal());
+    client->send(notice(std::to_string(message.signal_ranks().signal())));
+  };
+  loop.run();
+  ASSERT_EQ(at_client.size(), 50u);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(at_client[static_cast<std::size_t>(i)], i + 1);
+    EXPECT_EQ(at_server[static_cast<std::size_t>(i)], std::to_string(i + 1));
+  }
+}
+
+TEST_F(Fixture, OverASocketPairTheTokenDecides) {
+  auto pair = base::make_socketpair(SOCK_STREAM);
+  ASSERT_TRUE(pair.ok());
+  ASSERT_TRUE(server->add_connection(std::move(pair->first)).ok());
+  int greeted = -1;
+  server->on_hello = [&](int agent, const v1::Hello&, bool) {
+    greeted = agent;
+    loop.stop();
+  };
+  agent::ControlClientOptions options;
+  options.fd = std::move(pair->second);
+  options.token = "token-1";
+  auto client = agent::ControlClient::start(loop, std::move(options), hello(1));
+  loop.run();
+  EXPECT_EQ(greeted, 1);
+}
+
+TEST_F(Fixture, StrangersAreRefused) {
+  struct Case {
+    const char* what;
+    std::function<agent::ControlClientOptions()> options;
+  };
+  const Case cases[] = {
+      {"another job's certificate", [&] { return client_options(0, "zzzzzzzz"); }},
+      {"another agent's token",
+       [&] {
+         auto options = client_options(0);
+         options.token = "token-1";
+         return options;
+       }},
+      {"no token",
+       [&] {
+         auto options = client_options(0);
+         options.token = "";
+         return options;
+       }},
+  };
+  server->on_hello = [](int, const v1::Hello&, bool) { ADD_FAILURE() << "a stranger was let in"; };
+  for (const Case& one : cases) {
+    auto client = agent::ControlClient::start(loop, one.options(), hello(0));
+    std::string reason;
+    client->on_cut = [&](const std::string& why) {
+      reason = why;
+      loop.stop();
+    };
+    loop.run();
+    EXPECT_EQ(reason, "this is not an agent of this launcher's job") << one.what;
+    client.reset();
+  }
+}
+
+TEST_F(Fixture, ForeignAuthorityIsRefused) {
+  auto other = base::CertificateAuthority::create();
+  auto identity = other->issue("agent", {"URI:muster://abcdefgh/agent/0"});
+  auto options = client_options(0);
+  options.certificate_pem = identity->cert_pem;
+  options.key_pem = identity->key_pem;
+  server->on_hello = [](int, const v1::Hello&, bool) { ADD_FAILURE() << "a foreign certificate was let in"; };
+  auto client = agent::ControlClient::start(loop, std::move(options), hello(0));
+  client->on_message = [](const v1::LauncherMessage&) { ADD_FAILURE() << "a foreign certificate was answered"; };
+  // It is refused in the handshake and tries again until it is given up: nothing may come of two seconds of that.
+  const base::Timer enough = loop.after(seconds(2), [&] { loop.stop(); });
+  loop.run();
+}
+
+// The stream dies again and again in the middle of traffic; each message must still be handled once, in order.
+TEST_F(Fixture, CutsLoseAndDoubleNothing) {
+  constexpr int kMessages = 300;
+  std::vector<int> at_server;
+  std::vector<int> at_client;
+  int cuts = 0;
+  int next = 0;
+  server->on_message = [&](int, const v1::AgentMessage& message) {
+    at_server.push_back(std::stoi(message.notice().text()));
+  };
+  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (message.has_signal_ranks()) at_client.push_back(message.signal_ranks().signal());
+  };
+  server->on_hello = [&](int, const v1::Hello&, bool resumed) { cuts += resumed ? 1 : 0; };
+  const base::Timer traffic = loop.every(std::chrono::milliseconds(2), [&] {
+    if (next < kMessages) {
+      server->send(0, signal_message(next));
+      client->send(notice(std::to_string(next)));
+      ++next;
+      if (next % 60 == 0) server->cut(0);
+    }
+    if (static_cast<int>(at_server.size()) == kMessages && static_cast<int>(at_client.size()) == kMessages) loop.stop();
+  });
+  loop.run();
+  ASSERT_EQ(at_server.size(), static_cast<std::size_t>(kMessages));
+  ASSERT_EQ(at_client.size(), static_cast<std::size_t>(kMessages));
+  for (int i = 0; i < kMessages; ++i) {
+    EXPECT_EQ(at_server[static_cast<std::size_t>(i)], i);
+    EXPECT_EQ(at_client[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_GE(cuts, 1);
+}
+
+}  // namespace
+}  // namespace muster

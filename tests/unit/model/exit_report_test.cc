@@ -1,0 +1,152 @@
+#include "model/exit_report.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace muster::model {
+namespace {
+
+using std::chrono::milliseconds;
+using enum EndKind;
+
+RankEnd end(int rank, EndKind kind, int value, int at_ms) {
+  RankEnd result;
+  result.rank = rank;
+  result.host = "n1";
+  result.pid = 100 + rank;
+  result.kind = kind;
+  if (kind == kSignalled || (kind == kStopped && value > 0)) {
+    result.signal = value;
+  } else {
+    result.exit_code = value;
+  }
+  result.at = base::MonotonicTime(milliseconds(1000 + at_ms));
+  return result;
+}
+
+TEST(RankEnd, StatusIsTheShellsNumber) {
+  EXPECT_EQ(end(0, kExited, 3, 0).status(), 3);
+  EXPECT_EQ(end(0, kSignalled, SIGKILL, 0).status(), 137);
+  EXPECT_EQ(end(0, kStartFailed, 127, 0).status(), 127);
+  EXPECT_EQ(end(0, kStopped, SIGTERM, 0).status(), 143);
+  EXPECT_EQ(end(0, kHostLost, 0, 0).status(), 125);
+  RankEnd stopped = end(0, kStopped, 0, 0);
+  stopped.exit_code = 7;
+  EXPECT_EQ(stopped.status(), 7);
+}
+
+TEST(RankEnd, OnlyAPlainZeroIsNoFailure) {
+  EXPECT_FALSE(end(0, kExited, 0, 0).failed());
+  EXPECT_TRUE(end(0, kExited, 1, 0).failed());
+  EXPECT_TRUE(end(0, kSignalled, SIGSEGV, 0).failed());
+  EXPECT_TRUE(end(0, kStartFailed, 0, 0).failed());
+  EXPECT_TRUE(end(0, kStopped, 0, 0).failed());
+  EXPECT_TRUE(end(0, kHostLost, 0, 0).failed());
+}
+
+struct Case {
+  std::string name;
+  std::vector<RankEnd> ends;
+  int root_rank;  // -1: none
+};
+
+class RootCause : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RootCause, IsRank) {
+  const auto& ends = GetParam().ends;
+  const int root = root_cause(ends);
+  EXPECT_EQ(root < 0 ? -1 : ends[static_cast<std::size_t>(root)].rank, GetParam().root_rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, RootCause,
+    ::testing::Values(
+        Case{"nothing_ended", {}, -1}, Case{"all_well", {end(0, kExited, 0, 0), end(1, kExited, 0, 5)}, -1},
+        Case{"only_stopped", {end(0, kStopped, SIGTERM, 0), end(1, kStopped, SIGKILL, 1)}, -1},
+        Case{"earliest", {end(0, kExited, 1, 90), end(1, kExited, 2, 10), end(2, kExited, 3, 95)}, 1},
+        Case{"zero_exits_do_not_count", {end(0, kExited, 0, 0), end(1, kExited, 2, 10)}, 1},
+        Case{"stopped_does_not_count", {end(0, kStopped, SIGTERM, 0), end(1, kExited, 2, 10)}, 1},
+        Case{"signal_first_anyway", {end(0, kSignalled, SIGSEGV, 0), end(1, kExited, 1, 1)}, 0},
+        Case{"signal_within_50ms_goes_first", {end(0, kExited, 1, 0), end(1, kSignalled, SIGSEGV, 50)}, 1},
+        Case{"signal_after_51ms_does_not", {end(0, kExited, 1, 0), end(1, kSignalled, SIGSEGV, 51)}, 0},
+        Case{"window_counts_from_the_earliest",
+             {end(0, kExited, 1, 0), end(1, kExited, 1, 40), end(2, kSignalled, SIGSEGV, 80)},
+             0},
+        Case{"earliest_of_two_signals",
+             {end(0, kExited, 1, 0), end(1, kSignalled, SIGABRT, 30), end(2, kSignalled, SIGSEGV, 20)},
+             2},
+        Case{"stop_signal_does_not_go_first", {end(0, kExited, 1, 0), end(1, kStopped, SIGKILL, 10)}, 0},
+        Case{"tie_by_rank", {end(5, kExited, 1, 0), end(2, kExited, 1, 0), end(3, kExited, 1, 0)}, 2},
+        Case{"tie_of_signals_by_rank", {end(5, kSignalled, 6, 0), end(2, kSignalled, 6, 0)}, 2},
+        Case{"order_of_reports_does_not_matter", {end(1, kSignalled, SIGSEGV, 20), end(0, kExited, 1, 0)}, 1},
+        Case{"start_failure", {end(0, kStartFailed, 127, 0), end(1, kStartFailed, 127, 0)}, 0},
+        Case{"start_failure_explains_a_signal", {end(0, kStartFailed, 126, 0), end(1, kSignalled, SIGPIPE, 10)}, 0},
+        Case{"host_lost", {end(3, kHostLost, 0, 10), end(0, kExited, 1, 400)}, 3}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(Describe, SaysHowItEnded) {
+  EXPECT_EQ(describe(end(0, kExited, 3, 0)), "exit code 3");
+  EXPECT_EQ(describe(end(0, kSignalled, SIGKILL, 0)), "signal 9 (Killed)");
+  EXPECT_EQ(describe(end(0, kSignalled, 40, 0)), "signal 40");
+  EXPECT_EQ(describe(end(0, kStopped, SIGTERM, 0)), "signal 15 (Terminated) after the stop");
+  EXPECT_EQ(describe(end(0, kStopped, 0, 0)), "exit code 0 after the stop");
+  EXPECT_EQ(describe(end(0, kHostLost, 0, 0)), "host n1 was lost");
+  EXPECT_EQ(describe(end(0, kStartFailed, 127, 0)), "did not start (exit code 127)");
+  RankEnd detailed = end(0, kStartFailed, 127, 0);
+  detailed.detail = "n1: ./prog is not there";
+  EXPECT_EQ(describe(detailed), "did not start: n1: ./prog is not there");
+  detailed = end(0, kHostLost, 0, 0);
+  detailed.detail = "no contact for 15 s";
+  EXPECT_EQ(describe(detailed), "host n1 was lost: no contact for 15 s");
+}
+
+TEST(Describe, NamesOutOfMemory) {
+  RankEnd killed = end(0, kSignalled, SIGKILL, 0);
+  killed.out_of_memory = true;
+  EXPECT_EQ(describe(killed), "out of memory: killed by the kernel, signal 9 (Killed)");
+  RankEnd exited = end(0, kExited, 1, 0);
+  exited.out_of_memory = true;
+  EXPECT_EQ(describe(exited), "out of memory: exit code 1 after the kernel killed a process of it");
+}
+
+TEST(DescribeConsequences, CollapsesEqualEnds) {
+  std::vector<RankEnd> ends;
+  for (const int rank : {7, 0, 1, 3, 2}) ends.push_back(end(rank, kStopped, SIGTERM, 100));
+  ends.push_back(end(9, kExited, 1, 60));
+  ends.push_back(end(4, kExited, 1, 0));  // the root
+  ends.push_back(end(5, kExited, 0, 0));  // ended well
+  EXPECT_EQ(describe_consequences(ends, 6),
+            "ranks 0-3,7 ended with signal 15 (Terminated) after the stop; rank 9 ended with exit code 1");
+}
+
+TEST(DescribeConsequences, NamesLostHostsAndFailedStarts) {
+  std::vector<RankEnd> ends = {end(0, kExited, 1, 0), end(1, kHostLost, 0, 1), end(2, kHostLost, 0, 1),
+                               end(3, kStartFailed, 126, 2)};
+  ends[2].host = "n2";
+  EXPECT_EQ(describe_consequences(ends, 0), "rank 1 lost with host n1; rank 2 lost with host n2; rank 3 did not start");
+}
+
+TEST(DescribeConsequences, StartThatAStopPreventedIsOne) {
+  std::vector<RankEnd> ends = {end(0, kStopped, 0, 0), end(1, kStartFailed, 125, 5)};  // clocks differ by some ms
+  ends[0].exit_code = 125;
+  ends[0].detail = "the job is being stopped";
+  EXPECT_EQ(root_cause(ends), 1);
+  EXPECT_EQ(describe_consequences(ends, 1), "rank 0 did not start: the job is being stopped");
+}
+
+TEST(DescribeConsequences, IsEmptyWithoutAny) {
+  EXPECT_EQ(describe_consequences({end(0, kExited, 1, 0), end(1, kExited, 0, 1)}, 0), "");
+  EXPECT_EQ(describe_consequences({}, -1), "");
+}
+
+TEST(FormatRankList, JoinsRuns) {
+  EXPECT_EQ(format_rank_list({}), "");
+  EXPECT_EQ(format_rank_list({4}), "4");
+  EXPECT_EQ(format_rank_list({4, 5}), "4-5");
+  EXPECT_EQ(format_rank_list({7, 0, 1, 3, 2}), "0-3,7");
+  EXPECT_EQ(format_rank_list({9, 9, 1, 5}), "1,5,9");
+}
+
+}  // namespace
+}  // namespace muster::model

@@ -1,0 +1,82 @@
+#include "proto/convert.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::proto {
+namespace {
+
+TEST(Convert, NodeShapeBothWays) {
+  model::NodeShape shape;
+  shape.memory_mib = 4096;
+  shape.cores = {{0, 0, {0, 4}}, {1, 1, {2, 6}}};
+  v1::Hello hello;
+  set_node_shape(shape, hello);
+  EXPECT_EQ(node_shape_of(hello), shape);
+  hello.add_cores()->set_socket(3);  // a core without a hardware thread is nobody's
+  EXPECT_EQ(node_shape_of(hello), shape);
+}
+
+TEST(Convert, EnvironmentKeepsBytes) {
+  const EnvList list = {{"A", "1"}, {"B", std::string("\xff\n'$x", 5)}, {"C", ""}};
+  v1::Launch launch;
+  set_environment(list, *launch.mutable_environment());
+  EXPECT_EQ(environment_of(launch.environment()), list);
+}
+
+TEST(Convert, RankEndBothWays) {
+  for (const auto kind : {model::EndKind::kExited, model::EndKind::kSignalled, model::EndKind::kStartFailed,
+                          model::EndKind::kStopped, model::EndKind::kHostLost}) {
+    model::RankEnd end;
+    end.rank = 3;
+    end.host = "n2";
+    end.pid = 77;
+    end.pid_inside = 5;
+    end.kind = kind;
+    end.exit_code = 4;
+    end.signal = 9;
+    end.out_of_memory = true;
+    end.detail = "why";
+    const model::RankEnd back = rank_end_of(to_proto(end));
+    EXPECT_EQ(back.rank, 3);
+    EXPECT_EQ(back.host, "n2");
+    EXPECT_EQ(back.pid, 77);
+    EXPECT_EQ(back.pid_inside, 5);
+    EXPECT_EQ(back.kind, kind);
+    EXPECT_EQ(back.exit_code, 4);
+    EXPECT_EQ(back.signal, 9);
+    EXPECT_TRUE(back.out_of_memory);
+    EXPECT_EQ(back.detail, "why");
+  }
+  v1::RankEnd newer;
+  newer.set_kind(static_cast<v1::RankEndKind>(99));
+  EXPECT_EQ(rank_end_of(newer).kind, model::EndKind::kStartFailed);
+}
+
+TEST(Convert, PlacementNamesEveryRank) {
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("a:2,b:1", "-H");
+  const v1::Placement placement = to_proto(*model::place(request));
+  EXPECT_EQ(placement.size(), 3);
+  ASSERT_EQ(placement.hosts_size(), 2);
+  EXPECT_EQ(placement.hosts(0).name(), "a");
+  EXPECT_EQ(placement.hosts(0).ranks(1).rank(), 1);
+  EXPECT_EQ(placement.hosts(0).ranks(0).cross_size(), 2);
+  EXPECT_EQ(placement.hosts(1).ranks(0).host_index(), 1);
+}
+
+TEST(Convert, JoinFrame) {
+  v1::AgentJoin join;
+  join.set_job_id("abcdefgh");
+  join.set_key_pem(std::string(1000, 'k'));
+  const std::string frame = frame_join(join);
+  ASSERT_GT(frame.size(), 4u);
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(frame[i])); };
+  EXPECT_EQ(byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24, frame.size() - 4);
+  const auto parsed = parse_join(frame.substr(4));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->key_pem(), join.key_pem());
+  EXPECT_FALSE(parse_join("\xff\xff\xff\xff").ok());
+}
+
+}  // namespace
+}  // namespace muster::proto
