@@ -1,0 +1,155 @@
+"""Fixtures of the end-to-end tests: test hosts, hvdrun on one of them, and what must be true after every test.
+
+    def test_four_ranks(hvdrun, no_leftovers):
+        result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "hostname"])
+        assert result.rc == 0, result
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import cluster as cluster_module  # noqa: E402
+from cluster import testing  # noqa: E402
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BIN_DIR = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", REPOSITORY / "build/release/bin")).resolve()
+
+
+@dataclass
+class Result:
+    """How one hvdrun ended.  rc as Popen has it: -9 is "killed by SIGKILL", 137 is hvdrun's own exit code."""
+    rc: int
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    elapsed: float
+
+    @property
+    def stdout(self):
+        return self.stdout_bytes.decode(errors="replace")
+
+    @property
+    def stderr(self):
+        return self.stderr_bytes.decode(errors="replace")
+
+    def __str__(self):
+        return f"rc {self.rc} after {self.elapsed:.2f} s\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+class Hvdrun:
+    """Calls hvdrun on a host; ends with the test, and so does every hvdrun that it has started."""
+
+    def __init__(self, default_cluster):
+        self._default_cluster = default_cluster
+        self._started = []
+
+    def start(self, args, user="alice", host="head", *, on=None, argv=None, **options):
+        """cluster.Command, with pipes for stdout and stderr and an empty stdin unless told otherwise.  argv: another
+        program, which calls hvdrun; its PATH begins with the folder of hvdrun."""
+        binary = BIN_DIR / "hvdrun"
+        if not binary.exists():
+            pytest.fail(f"{binary} is not built; set MUSTER_BIN_DIR to the folder of the binaries", pytrace=False)
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        if argv is None:
+            argv = [str(binary), *map(str, args)]
+        else:
+            options["env"] = {"PATH": f"{BIN_DIR}:/usr/local/bin:/usr/bin:/bin"} | options.get("env", {})
+        command = (on or self._default_cluster()).start(host, user, argv, **options)
+        self._started.append(command)
+        return command
+
+    def __call__(self, args, user="alice", host="head", *, on=None, timeout=60.0, input=None, **options):
+        """Runs to the end; a test whose hvdrun needs longer than timeout fails with its output."""
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        begin = time.monotonic()
+        command = self.start(args, user, host, on=on, **options)
+        return self.finish(command, timeout=timeout, input=input, begin=begin)
+
+    def finish(self, command, *, timeout=60.0, input=None, begin=None):
+        """Waits for a started hvdrun."""
+        begin = time.monotonic() if begin is None else begin
+        try:
+            out, err = command.communicate(input, timeout)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            out, err = command.communicate()
+            result = Result(command.returncode, out or b"", err or b"", time.monotonic() - begin)
+            pytest.fail(f"hvdrun did not end within {timeout:g} s; killed\n{result}", pytrace=False)
+        return Result(command.returncode, out or b"", err or b"", time.monotonic() - begin)
+
+    def close(self):
+        for command in self._started:
+            command.kill()
+            command.wait()
+            for pipe in (command.stdin, command.stdout, command.stderr):
+                if pipe:
+                    pipe.close()
+
+
+@pytest.fixture(scope="session")
+def clusters():
+    """All clusters of this session; clusters.get(hosts, **shape) makes or finds one."""
+    if cluster_module.unavailable() is None:
+        cluster_module.sweep()  # of runs that were killed
+    made = testing.Clusters(expose=[str(BIN_DIR.parent if BIN_DIR.name == "bin" else BIN_DIR)])
+    yield made
+    made.down()
+
+
+@pytest.fixture(autouse=True)
+def _restored(clusters):
+    """After each test: links healed, dead hosts booted."""
+    yield
+    clusters.restore()
+
+
+@pytest.fixture
+def cluster(clusters):
+    """n1..n4 and head; the same for all tests, so leave it as it was."""
+    return clusters.get(4)
+
+
+@pytest.fixture
+def make_cluster(clusters):
+    """make_cluster(16), make_cluster(home="shared"), make_cluster(homes={"n2": "noexec"}),
+    make_cluster(delegate=True): the same shape is made once."""
+    return clusters.get
+
+
+@pytest.fixture
+def hvdrun(request, clusters):
+    """hvdrun(args, user="alice", host="head", on=cluster) -> Result; hvdrun.start(...) -> a running Command."""
+    runner = Hvdrun(lambda: clusters.get(4))
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def strays(clusters):
+    """strays(marker, on=cluster) -> [(host, Process)] that have marker (a job id) as a value in their environment
+    or in an argument."""
+    return lambda marker, on=None, hosts=None: testing.strays(on or clusters.get(4), marker, hosts)
+
+
+@pytest.fixture
+def bystander(clusters, cluster):
+    """bob's job of the same shape, running on all hosts of `cluster`."""
+    return clusters.bystander(cluster)
+
+
+@pytest.fixture
+def no_leftovers(clusters, cluster, bystander):
+    """After the test: no process of a job, no session folder on any host, and bob's job as it was."""
+    taken = {each.name: testing.Leftovers(each) for each in clusters.all()}
+    yield
+    for each in clusters.all():
+        if each.name in taken:
+            taken[each.name].check()
+    bystander.check()
