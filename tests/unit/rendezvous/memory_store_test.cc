@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 namespace muster::rendezvous {
 namespace {
 
@@ -71,6 +74,95 @@ TEST(MemoryStore, ReadyMayUseTheStore) {
   store.wait({"a", "b"}, [&] { both = true; });
   ASSERT_TRUE(store.set("a", "1").ok());
   EXPECT_TRUE(both);
+}
+
+TEST(MemoryStore, AppendAddsToTheEndAndEndsWaits) {
+  MemoryStore store({.max_value_bytes = 4, .max_total_bytes = 5});
+  bool is_ready = false;
+  store.wait({"k"}, [&] { is_ready = true; });
+  ASSERT_TRUE(store.append("k", "ab").ok());
+  EXPECT_TRUE(is_ready);
+  ASSERT_TRUE(store.append("k", "cd").ok());
+  EXPECT_EQ(store.get("k"), "abcd");
+  EXPECT_EQ(store.append("k", "e").code(), base::Code::kInvalidArgument);
+  ASSERT_TRUE(store.set("k", "").ok());
+  EXPECT_EQ(store.set("x", "1234").code(), base::Code::kResourceExhausted);
+  EXPECT_TRUE(store.append("k", "1234").ok());
+}
+
+TEST(MemoryStore, FindSeesTheValueAndForEachKeyEveryKey) {
+  MemoryStore store;
+  ASSERT_TRUE(store.set("a", "1").ok());
+  ASSERT_TRUE(store.set("b", "2").ok());
+  ASSERT_TRUE(store.queue_push("q", "3").ok());
+  ASSERT_NE(store.find("a"), nullptr);
+  EXPECT_EQ(*store.find("a"), "1");
+  EXPECT_EQ(store.find("q"), nullptr);
+  std::set<std::string> keys;
+  store.for_each_key([&](std::string_view key) { keys.emplace(key); });
+  EXPECT_EQ(keys, (std::set<std::string>{"a", "b"}));
+}
+
+TEST(MemoryStore, QueuesAreFirstInFirstOut) {
+  MemoryStore store;
+  EXPECT_EQ(store.queue_pop("q"), std::nullopt);
+  ASSERT_TRUE(store.queue_push("q", "one").ok());
+  ASSERT_TRUE(store.queue_push("q", "").ok());
+  EXPECT_EQ(store.queue_size("q"), 2u);
+  EXPECT_EQ(store.size(), 0u);
+  EXPECT_EQ(store.queue_pop("q"), "one");
+  EXPECT_EQ(store.queue_pop("q"), "");
+  EXPECT_EQ(store.queue_pop("q"), std::nullopt);
+  EXPECT_EQ(store.queue_size("q"), 0u);
+}
+
+TEST(MemoryStore, APushEndsOneWaitTheLongest) {
+  MemoryStore store;
+  std::string order;
+  store.wait({"q"}, [&] { order += 'a'; });
+  store.wait({"q", "k"}, [&] { order += 'b'; });
+  store.wait({"q"}, [&] { order += 'c'; });
+  ASSERT_TRUE(store.queue_push("q", "1").ok());
+  EXPECT_EQ(order, "a");
+  ASSERT_TRUE(store.queue_push("q", "2").ok());
+  EXPECT_EQ(order, "ac");
+  ASSERT_TRUE(store.set("k", "").ok());
+  EXPECT_EQ(order, "acb");
+  store.wait({"q"}, [&] { order += 'd'; });  // it still holds something
+  EXPECT_EQ(order, "acbd");
+}
+
+TEST(MemoryStore, AKeyOfAQueuesNameEndsAllWaits) {
+  MemoryStore store;
+  int ended = 0;
+  store.wait({"q"}, [&] { ++ended; });
+  store.wait({"q"}, [&] { ++ended; });
+  ASSERT_TRUE(store.set("q", "").ok());
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(MemoryStore, QueuesCountAgainstTheLimits) {
+  MemoryStore store({.max_key_bytes = 4, .max_value_bytes = 8, .max_keys = 2, .max_total_bytes = 10});
+  EXPECT_EQ(store.queue_push("12345", "").code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(store.queue_push("q", "123456789").code(), base::Code::kInvalidArgument);
+  ASSERT_TRUE(store.queue_push("q", "1234").ok());
+  EXPECT_EQ(store.queue_push("q", "12345").code(), base::Code::kResourceExhausted);
+  ASSERT_TRUE(store.queue_push("q", "1234").ok());
+  EXPECT_EQ(store.queue_push("r", "").code(), base::Code::kResourceExhausted);
+  EXPECT_EQ(store.set("k", "").code(), base::Code::kResourceExhausted);
+  ASSERT_TRUE(store.queue_pop("q").has_value());
+  EXPECT_TRUE(store.set("k", "123").ok());
+}
+
+TEST(MemoryStore, CancelAfterSomeKeysHaveCome) {
+  MemoryStore store;
+  int ended = 0;
+  const auto first = store.wait({"a", "b"}, [&] { ended += 1; });
+  store.wait({"a", "b"}, [&] { ended += 10; });
+  ASSERT_TRUE(store.set("a", "").ok());
+  EXPECT_TRUE(store.cancel_wait(first));
+  ASSERT_TRUE(store.set("b", "").ok());
+  EXPECT_EQ(ended, 10);
 }
 
 TEST(MemoryStore, LimitsLeaveTheStoreUnchanged) {
