@@ -12,6 +12,7 @@
 #include "base/build_id.h"
 #include "base/ids.h"
 #include "base/loop.h"
+#include "base/thread.h"
 #include "cli/job_view.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -196,5 +197,9 @@ int hvdrun_main(int argc, char** argv) {
 }  // namespace muster::cli
 
 int main(int argc, char** argv) {
-  return muster::cli::hvdrun_main(argc, argv);
+  try {
+    return muster::cli::hvdrun_main(argc, argv);
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return muster::cli::fail(muster::cli::kMusterFailed, muster::base::thread_failure(failure));
+  }
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "base/thread.h"
 #include "proto/output_frame.h"
 #include "proto/peer_names.h"
 
@@ -57,10 +58,12 @@ Connector::~Connector() {
 
 void Connector::attempt() {
   if (thread_.joinable()) thread_.join();
-  thread_ = std::thread([this] {
+  auto thread = base::start_thread([this] {
     block_sigpipe();
     on_result_(open_launcher_link_blocking(*config_, cancel_fd_.get()));
   });
+  if (!thread.ok()) return on_result_(thread.status());
+  thread_ = std::move(*thread);
 }
 
 void Connector::cancel() {

@@ -24,7 +24,7 @@ struct LauncherLink {
 base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig& config, int cancel_fd);
 
 // One attempt at a time on a thread of its own. Owned by the sender, which outlives it; `on_result` comes from that
-// thread.
+// thread, or from inside attempt() when there is no thread to be had.
 class Connector {
  public:
   Connector(const OutputSenderConfig* config, std::function<void(base::Result<LauncherLink>)> on_result);

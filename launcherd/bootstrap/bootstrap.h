@@ -5,7 +5,8 @@
 // no ssh); make_bootstrap() gives the one that sends "localhost" to the second and everything else to the first.
 //
 // Threads: start, run and cancel may be called from any thread and never block on the network; `done` is called exactly
-// once per call, on a thread of the bootstrap (never from inside start): post to your loop and return. Callbacks must
+// once per call, on a thread of the bootstrap, or from inside the call when no thread can be had: post to your loop and
+// return. Callbacks must
 // not call back into the destructor. The owner keeps the object for as long as it uses the streams: the destructor
 // cancels what is in flight, ends every agent it started (its stream reads EOF), reaps its processes and joins its
 // threads.
@@ -29,6 +30,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +71,11 @@ struct BootstrapOptions {
   std::function<void(const std::string& host, const std::string& line)> on_stderr;
 };
 
+// What an agent reads from its stdin first. It may become ready while the log-in is under way; whoever made the promise
+// keeps it soon, with an error if need be (the host then fails with it), and never abandons it.
+using JoinSource = std::shared_future<base::Result<std::string>>;
+JoinSource ready_join(std::string join);
+
 struct StartedAgent {
   // SOCK_STREAM, close-on-exec, blocking: reads are the agent's stdout after its marker line, writes its stdin;
   // shutdown or close gives the agent EOF; EOF here: the agent has ended or its connection is lost.
@@ -93,7 +100,7 @@ class Bootstrap {
 
   // Starts the agent and writes `join`, verbatim, to its stdin after its marker. The error is one sentence that names
   // the host and the next step.
-  virtual void start(const BootstrapTarget& target, std::string join,
+  virtual void start(const BootstrapTarget& target, JoinSource join,
                      std::function<void(base::Result<StartedAgent>)> done) = 0;
 
   // Runs the agent (sending it if the host lacks it) with `args`, each of [A-Za-z0-9/._=:,@+-], until it ends. A status

@@ -257,7 +257,9 @@ Failure ChildProgram::release(std::string_view input, std::function<void(const s
     const pollfd writable{child_.stdio.get(), POLLOUT, 0};
     if (Failure failure = wait_failure(waiter.wait({&writable, 1})); !failure.ok()) return failure;
   }
-  pump_.add(std::make_unique<ChildWatch>(std::move(child_.process), std::move(child_.errors), std::move(on_stderr)));
+  const base::Status added = pump_.add(
+      std::make_unique<ChildWatch>(std::move(child_.process), std::move(child_.errors), std::move(on_stderr)));
+  if (!added.ok()) return {.kind = FailureKind::kSshFailed, .detail = added.message()};
   stream = std::move(child_.stdio);
   return {};
 }

@@ -12,6 +12,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/thread.h"
+
 namespace muster::launcherd {
 namespace {
 
@@ -99,7 +101,9 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
   }
   const auto look_up = std::make_shared<LookUp>();
   look_up->name = name;
-  std::thread([look_up] { look_up->run(); }).detach();
+  auto thread = base::start_thread([look_up] { look_up->run(); });
+  if (!thread.ok()) return {.kind = FailureKind::kSshFailed, .detail = thread.status().message()};
+  thread->detach();  // getaddrinfo cannot be ended
   const pollfd done{look_up->done.fd(), POLLIN, 0};
   if (Failure failure = wait_failure(waiter.wait({&done, 1})); !failure.ok()) {
     if (failure.kind == FailureKind::kTimeout) failure.detail = "while its name was looked up";

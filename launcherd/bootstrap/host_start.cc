@@ -95,7 +95,7 @@ class Starter {
     if (Failure failure = link_.exec(command, waiter_, program); !failure.ok()) return failure;
     if (task_.is_run) return collect(*program);
     Failure failure = await_marker(*program, task_, waiter_);
-    if (failure.ok()) failure = program->release(task_.join, task_.on_stderr, waiter_, result_.stream);
+    if (failure.ok()) failure = hand_over(*program, task_, waiter_, result_.stream);
     if (failure.kind == FailureKind::kWrongArch && failure.detail.empty()) {
       const Failure why = check_system();
       failure.detail = why.kind == FailureKind::kWrongArch ? why.detail : quote_for_message(failure.errors);
@@ -231,6 +231,12 @@ Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter&
   if (!scanner.noise().empty())
     note(task, fmt::format("the login shell printed \"{}\"", quote_for_message(scanner.noise())));
   return {};
+}
+
+Failure hand_over(RemoteProgram& program, const HostTask& task, const Waiter& waiter, base::UniqueFd& stream) {
+  const base::Result<std::string>& join = task.join.get();
+  if (!join.ok()) return {.kind = FailureKind::kSshFailed, .detail = join.status().message()};
+  return program.release(*join, task.on_stderr, waiter, stream);
 }
 
 std::string output_after_marker(std::string_view output) {

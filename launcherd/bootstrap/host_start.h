@@ -36,7 +36,7 @@ struct HostTask {
   RemotePaths paths;
   std::vector<std::string> args;  // {"--stdio"} for an agent that stays
   bool is_run = false;            // collect its output instead
-  std::string join;
+  JoinSource join;                // of an agent that stays
   std::function<void(const std::string& line)> on_note;
   std::function<void(const std::string& line)> on_stderr;
 };
@@ -52,6 +52,9 @@ Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& im
 
 // Reads until the marker of `agent_id` or the reason why there is none. Lines that came on stderr before it: on_note.
 Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter& waiter);
+
+// After the marker: waits for the join and writes it; the program's stdin and stdout are then `stream`.
+Failure hand_over(RemoteProgram& program, const HostTask& task, const Waiter& waiter, base::UniqueFd& stream);
 
 // What follows the marker line in the output of a program that was run; all of it if there is no such line.
 std::string output_after_marker(std::string_view output);

@@ -14,12 +14,21 @@
 
 namespace muster::launcherd {
 
-// Any call into libssh may take in packets, also of the kind that the caller just looked for. What arrived and is now
-// buffered there makes no fd readable, so whoever is about to wait must have seen these be false.
-struct ChannelEvents {
+// A channel, and what libssh's callbacks noted about it. Any call into libssh may take in packets, also of the kind
+// that the caller just looked for. What arrived and is now buffered there makes no fd readable, so whoever is about to
+// wait must have seen has_news be false.
+struct WatchedChannel {
+  explicit WatchedChannel(ssh_channel channel);
+  ~WatchedChannel();
+  WatchedChannel(const WatchedChannel&) = delete;
+  WatchedChannel& operator=(const WatchedChannel&) = delete;
+
+  const ssh_channel handle;
   bool has_news = false;  // data, EOF or close
   int exit_signal = 0;
-  ssh_channel_callbacks_struct callbacks{};
+
+ private:
+  ssh_channel_callbacks_struct callbacks_{};
 };
 
 namespace {
@@ -41,26 +50,6 @@ int number_of_signal(std::string_view name) {
     if (name == known) return number;
   }
   return 0;
-}
-
-std::unique_ptr<ChannelEvents> watch_channel(ssh_channel channel) {
-  auto events = std::make_unique<ChannelEvents>();
-  ssh_callbacks_init(&events->callbacks);
-  events->callbacks.userdata = events.get();
-  events->callbacks.channel_data_function = [](ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
-    static_cast<ChannelEvents*>(self)->has_news = true;
-    return 0;  // nothing consumed: it stays buffered
-  };
-  events->callbacks.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
-    static_cast<ChannelEvents*>(self)->has_news = true;
-  };
-  events->callbacks.channel_close_function = events->callbacks.channel_eof_function;
-  events->callbacks.channel_exit_signal_function = [](ssh_session, ssh_channel, const char* name, int, const char*,
-                                                      const char*, void* self) {
-    static_cast<ChannelEvents*>(self)->exit_signal = number_of_signal(name);
-  };
-  MUSTER_CHECK(::ssh_set_channel_callbacks(channel, &events->callbacks) == SSH_OK);
-  return events;
 }
 
 constexpr std::size_t kQueueLimit = 512 * 1024;  // per direction
@@ -102,25 +91,48 @@ bool may_write(const LibsshSession& session, ssh_channel channel, bool has_bytes
          ::ssh_channel_window_size(channel) > 0;
 }
 
+}  // namespace
+
+WatchedChannel::WatchedChannel(ssh_channel channel) : handle(channel) {
+  ssh_callbacks_init(&callbacks_);
+  callbacks_.userdata = this;
+  callbacks_.channel_data_function = [](ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
+    static_cast<WatchedChannel*>(self)->has_news = true;
+    return 0;  // nothing consumed: it stays buffered
+  };
+  callbacks_.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
+    static_cast<WatchedChannel*>(self)->has_news = true;
+  };
+  callbacks_.channel_close_function = callbacks_.channel_eof_function;
+  callbacks_.channel_exit_signal_function = [](ssh_session, ssh_channel, const char* name, int, const char*,
+                                               const char*, void* self) {
+    static_cast<WatchedChannel*>(self)->exit_signal = number_of_signal(name);
+  };
+  MUSTER_CHECK(::ssh_set_channel_callbacks(handle, &callbacks_) == SSH_OK);
+}
+
+WatchedChannel::~WatchedChannel() {
+  // libssh keeps a freed channel, callbacks included, until the host has closed it too.
+  ::ssh_remove_channel_callbacks(handle, &callbacks_);
+  ::ssh_channel_free(handle);
+}
+
+namespace {
+
 // Carries bytes between a session's channel and a socket until the agent has ended or the socket is closed.
 class LibsshStream final : public PumpItem {
  public:
-  LibsshStream(std::shared_ptr<LibsshSession> session, std::unique_ptr<ChannelEvents> events, ssh_channel channel,
-               base::UniqueFd socket, std::string_view to_host, std::string_view from_host,
-               std::function<void(const std::string&)> on_stderr)
+  LibsshStream(std::shared_ptr<LibsshSession> session, std::unique_ptr<WatchedChannel> channel, base::UniqueFd socket,
+               std::string_view to_host, std::string_view from_host, std::function<void(const std::string&)> on_stderr)
       : session_(std::move(session)),
-        events_(std::move(events)),
-        channel_(channel),
+        channel_(std::move(channel)),
         socket_(std::move(socket)),
         errors_(std::move(on_stderr)) {
     to_host_.add(to_host);
     from_host_.add(from_host);
   }
 
-  ~LibsshStream() override {
-    ::ssh_channel_free(channel_);
-    errors_.finish();
-  }
+  ~LibsshStream() override { errors_.finish(); }
 
   void prepare(std::span<pollfd, kFds> fds) override {
     // After the channel's EOF nothing of interest comes, and libssh would leave it in the socket: do not wait for it.
@@ -143,11 +155,11 @@ class LibsshStream final : public PumpItem {
     session_->rearm_quickack();
     if (fds[1].revents != 0) read_socket(fds[1].revents);
     do {
-      events_->has_news = false;
+      channel_->has_news = false;
       write_host();
       read_host();
-    } while ((events_->has_news && !is_host_done_ && !is_output_held_) ||
-             may_write(*session_, channel_, !is_host_done_ && !to_host_.empty()));
+    } while ((channel_->has_news && !is_host_done_ && !is_output_held_) ||
+             may_write(*session_, channel_->handle, !is_host_done_ && !to_host_.empty()));
     write_socket();
     if (is_host_done_ && (from_host_.empty() || is_socket_gone_)) return false;
     return !close_at_ || std::chrono::steady_clock::now() < *close_at_;
@@ -180,14 +192,14 @@ class LibsshStream final : public PumpItem {
   void read_host() {
     if (is_host_done_) return;
     // stderr first: with nothing buffered there libssh takes in whatever arrived, even while stdout has no room.
-    const ReadEnd errors = read_channel(channel_, 1, [this](std::string_view bytes) {
+    const ReadEnd errors = read_channel(channel_->handle, 1, [this](std::string_view bytes) {
       errors_.add(bytes);
       return true;
     });
     if (errors != ReadEnd::kMore) is_host_silent_ = true;
     is_output_held_ = true;
     if (from_host_.size() >= kQueueLimit) return;
-    const ReadEnd output = read_channel(channel_, 0, [this](std::string_view bytes) {
+    const ReadEnd output = read_channel(channel_->handle, 0, [this](std::string_view bytes) {
       if (!is_socket_gone_) from_host_.add(bytes);
       return from_host_.size() < kQueueLimit;
     });
@@ -203,12 +215,12 @@ class LibsshStream final : public PumpItem {
 
   void write_host() {
     if (is_host_done_) return;
-    const int written = write_channel(*session_, channel_, to_host_.front());
+    const int written = write_channel(*session_, channel_->handle, to_host_.front());
     if (written < 0) return;  // closed or lost: the next read says so, after what was still sent
     to_host_.remove(static_cast<std::size_t>(written));
     if (has_socket_eof_ && to_host_.empty() && !is_eof_sent_) {
       is_eof_sent_ = true;
-      (void)::ssh_channel_send_eof(channel_);  // likewise
+      (void)::ssh_channel_send_eof(channel_->handle);  // likewise
     }
   }
 
@@ -223,8 +235,7 @@ class LibsshStream final : public PumpItem {
   }
 
   std::shared_ptr<LibsshSession> session_;
-  std::unique_ptr<ChannelEvents> events_;
-  ssh_channel channel_;
+  std::unique_ptr<WatchedChannel> channel_;
   base::UniqueFd socket_;
   LineSplitter errors_;
   ByteQueue to_host_;
@@ -243,23 +254,21 @@ class LibsshStream final : public PumpItem {
 LibsshProgram::LibsshProgram(std::shared_ptr<LibsshSession> session, Pump& pump)
     : session_(std::move(session)), pump_(pump) {}
 
-LibsshProgram::~LibsshProgram() {
-  if (channel_ != nullptr) ::ssh_channel_free(channel_);
-}
+LibsshProgram::~LibsshProgram() = default;
 
 Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& waiter) {
-  channel_ = ::ssh_channel_new(session_->get());
-  if (channel_ == nullptr) return session_->connection_failure();
-  events_ = watch_channel(channel_);
+  const ssh_channel channel = ::ssh_channel_new(session_->get());
+  if (channel == nullptr) return session_->connection_failure();
+  channel_ = std::make_unique<WatchedChannel>(channel);
   int rc = SSH_ERROR;
   Failure failure = session_->drive(
-      waiter, SSH_AGAIN, [this] { return ::ssh_channel_open_session(channel_); }, rc);
+      waiter, SSH_AGAIN, [channel] { return ::ssh_channel_open_session(channel); }, rc);
   if (failure.ok() && rc == SSH_OK) {
     failure = session_->drive(
         waiter, SSH_AGAIN,
         [&] {
-          return kind == Kind::kCommand ? ::ssh_channel_request_exec(channel_, what.c_str())
-                                        : ::ssh_channel_request_subsystem(channel_, what.c_str());
+          return kind == Kind::kCommand ? ::ssh_channel_request_exec(channel, what.c_str())
+                                        : ::ssh_channel_request_subsystem(channel, what.c_str());
         },
         rc);
   }
@@ -273,15 +282,15 @@ Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& w
 // Both directions, until there is nothing more to do without waiting.
 Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) {
   do {
-    events_->has_news = false;
-    const int written = input.empty() ? 0 : write_channel(*session_, channel_, input);
+    channel_->has_news = false;
+    const int written = input.empty() ? 0 : write_channel(*session_, channel_->handle, input);
     if (written > 0) input.remove_prefix(static_cast<std::size_t>(written));
-    const ReadEnd errors_end = read_channel(channel_, 1, [&](std::string_view bytes) {
+    const ReadEnd errors_end = read_channel(channel_->handle, 1, [&](std::string_view bytes) {
       errors.append(bytes);
       return true;
     });
     if (!is_output_open_ || pending_.size() >= kQueueLimit) return {};
-    const ReadEnd end = read_channel(channel_, 0, [&](std::string_view bytes) {
+    const ReadEnd end = read_channel(channel_->handle, 0, [&](std::string_view bytes) {
       pending_.append(bytes);
       return pending_.size() < kQueueLimit;
     });
@@ -290,7 +299,7 @@ Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) 
     } else if (end == ReadEnd::kLost || errors_end == ReadEnd::kLost || written < 0) {
       return session_->connection_failure();
     }
-  } while (events_->has_news || may_write(*session_, channel_, !input.empty()));
+  } while (channel_->has_news || may_write(*session_, channel_->handle, !input.empty()));
   return {};
 }
 
@@ -315,9 +324,9 @@ Failure LibsshProgram::exchange(std::string_view& input, std::string& output, st
     if (input.size() + errors.size() != before) return {};
     if (!is_output_open_) {
       input = {};
-      exit_status_ = ::ssh_channel_get_exit_status(channel_);
-      if (exit_status_ < 0 && events_->exit_signal != 0) exit_status_ = 128 + events_->exit_signal;
-      has_ended_ = exit_status_ >= 0 || ::ssh_channel_is_closed(channel_) != 0;
+      exit_status_ = ::ssh_channel_get_exit_status(channel_->handle);
+      if (exit_status_ < 0 && channel_->exit_signal != 0) exit_status_ = 128 + channel_->exit_signal;
+      has_ended_ = exit_status_ >= 0 || ::ssh_channel_is_closed(channel_->handle) != 0;
       if (has_ended_) return {};
     }
     if (::ssh_is_connected(session_->get()) == 0) return session_->connection_failure();
@@ -331,7 +340,7 @@ Failure LibsshProgram::exchange(std::string_view& input, std::string& output, st
 Failure LibsshProgram::close_input(const Waiter& waiter) {
   int rc = SSH_ERROR;
   Failure failure = session_->drive(
-      waiter, SSH_AGAIN, [this] { return ::ssh_channel_send_eof(channel_); }, rc);
+      waiter, SSH_AGAIN, [this] { return ::ssh_channel_send_eof(channel_->handle); }, rc);
   if (!failure.ok()) return failure;
   // A channel that the host closed first takes no EOF; exchange() tells how it ended.
   return rc == SSH_OK || ::ssh_is_connected(session_->get()) != 0 ? Failure{} : session_->connection_failure();
@@ -341,13 +350,13 @@ Failure LibsshProgram::release(std::string_view input, std::function<void(const 
                                const Waiter& /*waiter*/, base::UniqueFd& stream) {
   auto pair = base::make_socketpair(SOCK_STREAM);
   if (!pair.ok()) return {.kind = FailureKind::kSshFailed, .detail = pair.status().message()};
-  const int written = write_channel(*session_, channel_, input);
+  const int written = write_channel(*session_, channel_->handle, input);
   if (written < 0) return session_->connection_failure();
   input.remove_prefix(static_cast<std::size_t>(written));
-  auto item = std::make_unique<LibsshStream>(std::move(session_), std::move(events_), channel_, std::move(pair->second),
-                                             input, pending_, std::move(on_stderr));
-  channel_ = nullptr;
-  pump_.add(std::move(item));
+  auto item = std::make_unique<LibsshStream>(std::move(session_), std::move(channel_), std::move(pair->second), input,
+                                             pending_, std::move(on_stderr));
+  const base::Status added = pump_.add(std::move(item));
+  if (!added.ok()) return {.kind = FailureKind::kSshFailed, .detail = added.message()};
   stream = std::move(pair->first);
   return {};
 }

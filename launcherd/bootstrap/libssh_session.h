@@ -15,7 +15,6 @@
 #include "launcherd/bootstrap/remote_program.h"
 
 struct ssh_session_struct;
-struct ssh_channel_struct;
 
 namespace muster::launcherd {
 
@@ -67,7 +66,7 @@ class LibsshSession {
   bool has_unusable_keys_ = false;
 };
 
-struct ChannelEvents;  // what libssh's callbacks note about a channel
+struct WatchedChannel;  // a channel, and what libssh's callbacks noted about it
 
 // A program on a session.
 class LibsshProgram final : public RemoteProgram {
@@ -91,9 +90,8 @@ class LibsshProgram final : public RemoteProgram {
 
   std::shared_ptr<LibsshSession> session_;
   Pump& pump_;
-  std::unique_ptr<ChannelEvents> events_;  // outlives channel_
-  ssh_channel_struct* channel_ = nullptr;
-  std::string pending_;  // read from the channel, not yet handed out
+  std::unique_ptr<WatchedChannel> channel_;  // null before start() and after release()
+  std::string pending_;                      // read from the channel, not yet handed out
   bool is_output_open_ = true;
   bool has_ended_ = false;
   int exit_status_ = -1;

@@ -24,13 +24,14 @@ base::Status LocalBootstrap::failed(const BootstrapTarget& target, Failure failu
   return to_status(failure);
 }
 
-base::Result<StartedAgent> LocalBootstrap::start_here(const BootstrapTarget& target, const std::string& join) {
+base::Result<StartedAgent> LocalBootstrap::start_here(const BootstrapTarget& target, const JoinSource& join) {
   const Waiter waiter{cancel_.fd(), std::chrono::steady_clock::now() + options_.start_timeout};
   if (Failure failure = wait_failure(waiter.check()); !failure.ok()) return failed(target, failure);
   auto child = spawn_child(options_.agent_path, command_line(options_.agent_path, {"--stdio"}), {});
   if (!child.ok()) return child.status().with_context("host " + target.name);
   HostTask task;
   task.agent_id = options_.agent_id;
+  task.join = join;
   if (options_.on_note) {
     task.on_note = [this, name = target.name](const std::string& line) { options_.on_note(name, line); };
   }
@@ -41,7 +42,7 @@ base::Result<StartedAgent> LocalBootstrap::start_here(const BootstrapTarget& tar
   StartedAgent agent;
   agent.backend = "local";
   Failure failure = await_marker(program, task, waiter);
-  if (failure.ok()) failure = program.release(join, task.on_stderr, waiter, agent.stream);
+  if (failure.ok()) failure = hand_over(program, task, waiter, agent.stream);
   if (!failure.ok()) return failed(target, std::move(failure));
   return agent;
 }
@@ -61,14 +62,18 @@ base::Result<CommandResult> LocalBootstrap::run_here(const BootstrapTarget& targ
                        .errors = std::move(result.errors)};
 }
 
-void LocalBootstrap::start(const BootstrapTarget& target, std::string join,
+void LocalBootstrap::start(const BootstrapTarget& target, JoinSource join,
                            std::function<void(base::Result<StartedAgent>)> done) {
-  workers_.post([this, target, join = std::move(join), done = std::move(done)] { done(start_here(target, join)); });
+  const base::Status posted =
+      workers_.post([this, target, join = std::move(join), done] { done(start_here(target, join)); });
+  if (!posted.ok()) done(posted);
 }
 
 void LocalBootstrap::run(const BootstrapTarget& target, std::vector<std::string> args,
                          std::function<void(base::Result<CommandResult>)> done) {
-  workers_.post([this, target, args = std::move(args), done = std::move(done)] { done(run_here(target, args)); });
+  const base::Status posted =
+      workers_.post([this, target, args = std::move(args), done] { done(run_here(target, args)); });
+  if (!posted.ok()) done(posted);
 }
 
 }  // namespace muster::launcherd

@@ -17,7 +17,7 @@ class LocalBootstrap final : public Bootstrap {
   explicit LocalBootstrap(BootstrapOptions options) : options_(std::move(options)), workers_(kMaxThreads) {}
   ~LocalBootstrap() override { cancel(); }
 
-  void start(const BootstrapTarget& target, std::string join,
+  void start(const BootstrapTarget& target, JoinSource join,
              std::function<void(base::Result<StartedAgent>)> done) override;
   void run(const BootstrapTarget& target, std::vector<std::string> args,
            std::function<void(base::Result<CommandResult>)> done) override;
@@ -26,7 +26,7 @@ class LocalBootstrap final : public Bootstrap {
  private:
   static constexpr int kMaxThreads = 4;
 
-  base::Result<StartedAgent> start_here(const BootstrapTarget& target, const std::string& join);
+  base::Result<StartedAgent> start_here(const BootstrapTarget& target, const JoinSource& join);
   base::Result<CommandResult> run_here(const BootstrapTarget& target, const std::vector<std::string>& args);
   base::Status failed(const BootstrapTarget& target, Failure failure) const;
 

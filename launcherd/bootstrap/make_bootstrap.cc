@@ -20,7 +20,7 @@ class RoutingBootstrap final : public Bootstrap {
   RoutingBootstrap(const BootstrapOptions& options, AgentImage image)
       : local_(options), ssh_(options, std::move(image), SshSurroundings::of_this_user()) {}
 
-  void start(const BootstrapTarget& target, std::string join,
+  void start(const BootstrapTarget& target, JoinSource join,
              std::function<void(base::Result<StartedAgent>)> done) override {
     route(target).start(target, std::move(join), std::move(done));
   }
@@ -44,6 +44,12 @@ class RoutingBootstrap final : public Bootstrap {
 };
 
 }  // namespace
+
+JoinSource ready_join(std::string join) {
+  std::promise<base::Result<std::string>> promise;
+  promise.set_value(std::move(join));
+  return promise.get_future().share();
+}
 
 base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options) {
   MUSTER_ASSIGN_OR_RETURN(AgentImage image, AgentImage::open(options.agent_path));

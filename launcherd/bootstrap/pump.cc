@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "base/thread.h"
+
 namespace muster::launcherd {
 
 Pump::~Pump() {
@@ -20,13 +22,16 @@ Pump::~Pump() {
   for (const auto& item : items_) item->ask_to_end();
 }
 
-void Pump::add(std::unique_ptr<PumpItem> item) {
+base::Status Pump::add(std::unique_ptr<PumpItem> item) {
   {
     const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) {
+      MUSTER_ASSIGN_OR_RETURN(thread_, base::start_thread([this] { run(); }));
+    }
     new_items_.push_back(std::move(item));
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   wake_.cancel();
+  return base::ok_status();
 }
 
 void Pump::take_new_items() {

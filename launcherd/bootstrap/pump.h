@@ -32,8 +32,9 @@ class PumpItem {
 class Pump {
  public:
   Pump() = default;
-  ~Pump();                                   // joins the thread, then destroys the items
-  void add(std::unique_ptr<PumpItem> item);  // any thread
+  ~Pump();  // joins the thread, then destroys the items
+  // Any thread. RESOURCE_EXHAUSTED: no thread can be had, the item is destroyed.
+  base::Status add(std::unique_ptr<PumpItem> item);
 
  private:
   void run();

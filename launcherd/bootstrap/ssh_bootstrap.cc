@@ -254,9 +254,9 @@ base::Result<HostTask> SshBootstrap::make_task(const BootstrapTarget& target, st
   return task;
 }
 
-void SshBootstrap::start(const BootstrapTarget& target, std::string join,
+void SshBootstrap::start(const BootstrapTarget& target, JoinSource join,
                          std::function<void(base::Result<StartedAgent>)> done) {
-  workers_.post([this, target, join = std::move(join), done = std::move(done)]() mutable {
+  const base::Status posted = workers_.post([this, target, join = std::move(join), done]() mutable {
     auto task = make_task(target, {"--stdio"});
     if (!task.ok()) return done(task.status());
     task->join = std::move(join);
@@ -267,11 +267,12 @@ void SshBootstrap::start(const BootstrapTarget& target, std::string join,
     outcome.agent.agent_sent = outcome.result.agent_sent;
     done(std::move(outcome.agent));
   });
+  if (!posted.ok()) done(posted);
 }
 
 void SshBootstrap::run(const BootstrapTarget& target, std::vector<std::string> args,
                        std::function<void(base::Result<CommandResult>)> done) {
-  workers_.post([this, target, args = std::move(args), done = std::move(done)]() mutable {
+  const base::Status posted = workers_.post([this, target, args = std::move(args), done]() mutable {
     auto task = make_task(target, std::move(args));
     if (!task.ok()) return done(task.status());
     task->is_run = true;
@@ -282,6 +283,7 @@ void SshBootstrap::run(const BootstrapTarget& target, std::vector<std::string> a
     done(CommandResult{
         .exit_status = result.exit_status, .output = std::move(result.output), .errors = std::move(result.errors)});
   });
+  if (!posted.ok()) done(posted);
 }
 
 }  // namespace muster::launcherd

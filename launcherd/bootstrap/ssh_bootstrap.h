@@ -35,7 +35,7 @@ class SshBootstrap final : public Bootstrap {
   SshBootstrap(BootstrapOptions options, AgentImage image, SshSurroundings surroundings);
   ~SshBootstrap() override;
 
-  void start(const BootstrapTarget& target, std::string join,
+  void start(const BootstrapTarget& target, JoinSource join,
              std::function<void(base::Result<StartedAgent>)> done) override;
   void run(const BootstrapTarget& target, std::vector<std::string> args,
            std::function<void(base::Result<CommandResult>)> done) override;

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/thread.h"
+
 namespace muster::launcherd {
 
 WorkerPool::~WorkerPool() {
@@ -18,24 +20,29 @@ WorkerPool::~WorkerPool() {
   }
 }
 
-void WorkerPool::post(std::function<void()> task) {
+base::Status WorkerPool::post(std::function<void()> task) {
   std::thread to_join;
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
-    if (running_ >= max_threads_) return;
-    ++running_;
-    std::size_t slot = threads_.size();
-    if (finished_.empty()) {
-      threads_.emplace_back();
-    } else {
-      slot = finished_.back();
-      finished_.pop_back();
-      to_join = std::exchange(threads_[slot], std::thread());
+    if (running_ >= max_threads_) return base::ok_status();
+    const std::size_t slot = finished_.empty() ? threads_.size() : finished_.back();
+    auto thread = base::start_thread([this, slot] { run(slot); });
+    if (!thread.ok()) {
+      if (running_ > 0) return base::ok_status();  // one of those takes it
+      tasks_.pop_back();
+      return thread.status();
     }
-    threads_[slot] = std::thread([this, slot] { run(slot); });
+    ++running_;
+    if (finished_.empty()) {
+      threads_.push_back(std::move(*thread));
+    } else {
+      finished_.pop_back();
+      to_join = std::exchange(threads_[slot], std::move(*thread));
+    }
   }
   if (to_join.joinable()) to_join.join();  // it holds no lock and is on its last instructions
+  return base::ok_status();
 }
 
 void WorkerPool::run(std::size_t slot) {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/status.h"
+
 namespace muster::launcherd {
 
 class WorkerPool {
@@ -17,7 +19,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void post(std::function<void()> task);  // any thread; tasks begin in order
+  // Any thread; tasks begin in order. RESOURCE_EXHAUSTED: no thread can be had, the task will not run.
+  base::Status post(std::function<void()> task);
 
  private:
   void run(std::size_t slot);

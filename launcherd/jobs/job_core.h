@@ -75,8 +75,9 @@ class JobRunner::Core {
 
  private:
   // job_start.cc
-  base::Status open_services();
-  base::Status start_host(JobHost& host, const base::CertificateAuthority& ca);
+  base::Result<std::vector<std::string>> open_services();  // and what each host's agent is told first
+  base::Result<std::string> make_join(const JobHost& host, const base::CertificateAuthority& ca) const;
+  void start_agent(const JobHost& host, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
   void said_hello(int agent, const v1::Hello& hello, bool resumed);

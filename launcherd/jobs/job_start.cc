@@ -40,14 +40,21 @@ base::Status JobRunner::Core::start() {
     host.token = base::random_hex(16);
     host.last_heard = started_at_;
   }
-  MUSTER_RETURN_IF_ERROR(open_services());
+  // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
+  std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
+  for (std::size_t i = 0; i < hosts_.size(); ++i) start_agent(hosts_[i], promises[i].get_future().share());
+  auto joins = open_services();
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    promises[i].set_value(joins.ok() ? base::Result<std::string>(std::move((*joins)[i])) : joins.status());
+  }
+  MUSTER_RETURN_IF_ERROR(joins.status());
   start_timer_ = loop_.after(job_.start_timeout + kBootstrapSpeaksFirst, [this] { start_timed_out(); });
   tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
   report_progress();
   return base::ok_status();
 }
 
-base::Status JobRunner::Core::open_services() {
+base::Result<std::vector<std::string>> JobRunner::Core::open_services() {
   MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
   MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {"DNS:launcherd"}));
   ControlServerOptions control;
@@ -72,11 +79,14 @@ base::Status JobRunner::Core::open_services() {
   events.on_error = posted([](Core& core, const base::Status& status) { core.output_failed(status); });
   MUSTER_ASSIGN_OR_RETURN(hub_,
                           OutputHub::start({.job = options_.job_id, .tls = tls}, std::move(listening), sink_, events));
-  for (JobHost& host : hosts_) MUSTER_RETURN_IF_ERROR(start_host(host, ca));
-  return base::ok_status();
+  std::vector<std::string> joins;
+  for (const JobHost& host : hosts_) {
+    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(host, ca));
+  }
+  return joins;
 }
 
-base::Status JobRunner::Core::start_host(JobHost& host, const base::CertificateAuthority& ca) {
+base::Result<std::string> JobRunner::Core::make_join(const JobHost& host, const base::CertificateAuthority& ca) const {
   MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity,
                           ca.issue("agent", {fmt::format("URI:muster://{}/agent/{}", options_.job_id, host.agent)}));
   v1::AgentJoin join;
@@ -106,8 +116,12 @@ base::Status JobRunner::Core::start_host(JobHost& host, const base::CertificateA
   join.set_dial_timeout_ms(1'000);
   join.set_verbose(options_.verbose);
   join.set_host_name(host.name);
+  return proto::frame_join(join);
+}
+
+void JobRunner::Core::start_agent(const JobHost& host, JoinSource join) {
   const model::HostSpec& spec = placement_.hosts[static_cast<std::size_t>(host.placed)].host;
-  bootstrap_->start({.name = spec.name, .user = spec.user, .port = spec.port}, proto::frame_join(join),
+  bootstrap_->start({.name = spec.name, .user = spec.user, .port = spec.port}, std::move(join),
                     [&loop = loop_, weak = self_, agent = host.agent](base::Result<StartedAgent> started) {
                       // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
                       auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
@@ -116,7 +130,6 @@ base::Status JobRunner::Core::start_host(JobHost& host, const base::CertificateA
                         if (core != nullptr && !core->finished_) core->bootstrapped(agent, std::move(*shared));
                       });
                     });
-  return base::ok_status();
 }
 
 void JobRunner::Core::bootstrapped(int agent, base::Result<StartedAgent> started) {

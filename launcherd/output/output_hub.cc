@@ -18,6 +18,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/thread.h"
 #include "launcherd/output/hub_connection.h"
 #include "proto/peer_names.h"
 
@@ -149,7 +150,7 @@ base::Status OutputHub::Worker::start() {
       return base::errno_error(errno, "output hub: listening socket");
     }
   }
-  thread_ = std::thread([this] { run(); });
+  MUSTER_ASSIGN_OR_RETURN(thread_, base::start_thread([this] { run(); }));
   return base::ok_status();
 }
 

@@ -189,7 +189,8 @@ constexpr auto kPatience = std::chrono::seconds(150);
 base::Result<StartedAgent> start_agent(Bootstrap& bootstrap, const BootstrapTarget& target, std::string join) {
   auto promise = std::make_shared<std::promise<base::Result<StartedAgent>>>();
   auto future = promise->get_future();
-  bootstrap.start(target, std::move(join), [promise](auto result) { promise->set_value(std::move(result)); });
+  bootstrap.start(target, ready_join(std::move(join)),
+                  [promise](auto result) { promise->set_value(std::move(result)); });
   if (future.wait_for(kPatience) != std::future_status::ready) return base::error(base::Code::kInternal, "no answer");
   return future.get();
 }

@@ -15,7 +15,7 @@ TEST(WorkerPoolTest, RunsEverythingWithAtMostSoManyThreads) {
   {
     WorkerPool pool(3);
     for (int i = 0; i < 200; ++i) {
-      pool.post([&] {
+      const base::Status posted = pool.post([&] {
         const int now = ++running;
         int seen = most;
         while (seen < now && !most.compare_exchange_weak(seen, now)) {
@@ -23,6 +23,7 @@ TEST(WorkerPoolTest, RunsEverythingWithAtMostSoManyThreads) {
         --running;
         ++done;
       });
+      ASSERT_TRUE(posted.ok());
     }
   }
   EXPECT_EQ(done, 200);
@@ -34,15 +35,16 @@ TEST(WorkerPoolTest, TasksOfDifferentThreadsOverlap) {
   std::promise<void> first;
   std::promise<void> second;
   std::promise<void> ended;
-  pool.post([&] {
+  const base::Status one = pool.post([&] {
     first.set_value();
     second.get_future().wait();
     ended.set_value();
   });
-  pool.post([&] {
+  const base::Status other = pool.post([&] {
     first.get_future().wait();
     second.set_value();
   });
+  ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
@@ -50,7 +52,7 @@ TEST(WorkerPoolTest, ThreadsComeBackAfterIdleness) {
   WorkerPool pool(2);
   for (int i = 0; i < 50; ++i) {
     std::promise<void> done;
-    pool.post([&] { done.set_value(); });
+    ASSERT_TRUE(pool.post([&] { done.set_value(); }).ok());
     done.get_future().wait();
   }
 }

@@ -1,0 +1,19 @@
+// Starting a thread without an exception: at the process limit of a user or a cgroup std::thread throws.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "base/status.h"
+
+namespace muster::base {
+
+// RESOURCE_EXHAUSTED: the system gives no thread; `body` is not called then. Otherwise the caller joins it.
+Result<std::thread> start_thread(std::function<void()> body);
+
+// The same sentence, for the one place in main() that catches what constructors on its thread threw.
+std::string thread_failure(const std::system_error& failure);
+
+}  // namespace muster::base
