@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ip_network.h"
 #include "model/host_spec.h"
 #include "model/node_shape.h"
 #include "model/placement.h"
@@ -31,6 +32,10 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124
   std::chrono::milliseconds kill_grace{5'000};
   std::chrono::milliseconds lease{15'000};
+  // By which the ranks talk, as the user wants it; empty: the way to rank 0's host. Names may differ from host to host:
+  // each host uses those that it has.
+  std::vector<std::string> network_interfaces;
+  std::optional<base::IpNetwork> network;
   std::string output_dir;  // --output-filename; empty: console only
   bool prefix_timestamp = false;
 };
