@@ -1,32 +1,84 @@
-// Every option of hvdrun in one table: its spellings, what follows it, what it does. The parser, the help text and the
-// nearest-name search read the same rows. Constant data; any thread.
+// The options of a command as one table: their spellings, what follows them, where else they can be set, what they do.
+// The parser, the configuration files, the help, the man page, the shell completions and the nearest-name search all
+// read the same rows. Constant data; any thread.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace muster::cli {
 
-enum class FlagGroup { kRanks, kHosts, kSsh, kProgram, kOutput, kLife, kGeneral };
+enum class FlagGroup { kRanks, kHosts, kSsh, kProgram, kOutput, kLife, kTuning, kElastic, kGeneral };
 
-struct Flag {
-  std::string_view name;                    // the canonical long name, without dashes
-  std::vector<std::string_view> spellings;  // as typed, dashes included; single-dash long names too
-  int values = 0;                           // how many words belong to it
-  bool is_active = true;  // false: an option of horovodrun that this version knows of and does not have
-  FlagGroup group = FlagGroup::kGeneral;
-  std::string_view value_name = {};  // for the help
-  std::string_view help = {};
+struct Spelling {
+  std::string_view text;        // as typed, dashes included
+  std::string_view value = {};  // what it says all by itself: --no-autotune says "false"; empty: a value follows
 };
 
-std::span<const Flag> all_flags();
+enum class Repeat {
+  kLastCounts,
+  kAddsUp,         // within one source (a file, the command line); a later source replaces the earlier one's
+  kAddsUpOverAll,  // over all sources
+};
 
-// By any spelling; nullptr when there is none.
-const Flag* find_flag(std::string_view spelling);
+enum class Completes { kNothing, kFile, kDirectory };
 
-// All spellings, for the nearest-name search.
-std::vector<std::string> all_spellings();
+// What an option that this version does not act upon is answered with.
+enum class Answer {
+  kNone,
+  kNote,     // a line; the job runs
+  kRefusal,  // an error; nothing is started
+};
+
+struct Flag {
+  std::string_view name;  // the canonical long name, without dashes
+  std::vector<Spelling> spellings;
+  int values = 0;  // how many words follow a spelling that has no value of its own
+  FlagGroup group = FlagGroup::kGeneral;
+  std::string_view value_name = {};            // for the help: "N", "slot|node"
+  std::vector<std::string_view> choices = {};  // the only values, where `value_name` lists them
+  std::string_view help = {};
+  std::string_view standard = {};  // the value that holds when nobody sets one, as it would be typed
+  Completes completes = Completes::kNothing;
+  std::string config_key = {};  // "params.cycle_time_ms", "muster.timeout"; empty: on the command line only
+  char separator = '\0';        // joins the items of a list in a configuration file; '\0': a list is refused there
+  Repeat repeat = Repeat::kLastCounts;
+  std::string_view exclusive = {};    // options with the same word here exclude each other
+  std::string_view environment = {};  // a variable beside MUSTER_<NAME> that sets it
+  Answer answer = Answer::kNone;
+  std::string_view answer_text = {};  // after "<spelling>: "
+  bool stands_alone = false;          // answered at once, whatever else is on the line (--help)
+
+  // Without a value of its own: on or off.
+  bool is_switch() const { return values == 0; }
+  // May be set outside the command line.
+  bool is_setting() const { return !config_key.empty(); }
+  // MUSTER_NUM_PROC; empty where no variable sets it.
+  std::string variable() const;
+};
+
+class FlagTable {
+ public:
+  explicit FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {}
+
+  struct Match {
+    const Flag* flag;
+    const Spelling* spelling;
+  };
+
+  const std::vector<Flag>& flags() const { return flags_; }
+  std::optional<Match> find(std::string_view spelling) const;
+  const Flag& named(std::string_view name) const;  // a name of the table
+  // The spelling that was probably meant: the nearest one, or the one that `word` abbreviates.
+  std::optional<std::string> nearest(std::string_view word) const;
+
+ private:
+  std::vector<Flag> flags_;
+};
+
+// hvdrun's: all of horovodrun 0.28.1's options, and ours.
+const FlagTable& hvdrun_flags();
 
 }  // namespace muster::cli

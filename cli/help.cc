@@ -38,31 +38,35 @@ struct GroupTitle {
   FlagGroup group;
   std::string_view title;
 };
-constexpr std::array<GroupTitle, 7> kGroups = {{{FlagGroup::kRanks, "Ranks"},
+constexpr std::array<GroupTitle, 9> kGroups = {{{FlagGroup::kRanks, "Ranks"},
                                                 {FlagGroup::kHosts, "Hosts"},
                                                 {FlagGroup::kSsh, "Reaching the hosts"},
                                                 {FlagGroup::kProgram, "The program"},
                                                 {FlagGroup::kOutput, "Output"},
                                                 {FlagGroup::kLife, "Start, end and failure"},
+                                                {FlagGroup::kTuning, "Tuning Horovod"},
+                                                {FlagGroup::kElastic, "Elastic jobs (come later)"},
                                                 {FlagGroup::kGeneral, "General"}}};
 
 std::string spelling_of(const Flag& flag) {
   std::string text;
-  for (const std::string_view spelling : flag.spellings)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", spelling);
-  return flag.values == 0 ? text : fmt::format("{} {}", text, flag.value_name);
+  bool takes_value = false;
+  for (const Spelling& spelling : flag.spellings) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", spelling.text);
+    takes_value = takes_value || spelling.value.empty();
+  }
+  return takes_value ? fmt::format("{} {}", text, flag.value_name) : text;
 }
 
-// `text` by words from kHelpColumn to kColumns; the first line continues what stands before it.
-std::string wrapped(std::string_view text) {
+// `text` by words up to kColumns. It begins at column `begin`, its further lines at `indent`.
+std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent) {
   std::string result;
-  std::size_t column = kHelpColumn;
+  std::size_t column = begin;
   for (const std::string_view word : base::split(text, ' ')) {
-    if (column > kHelpColumn && column + 1 + word.size() > kColumns) {
-      result += fmt::format("\n{:{}}", "", kHelpColumn);
-      column = kHelpColumn;
-    }
-    if (column > kHelpColumn) {
+    if (!result.empty() && column + 1 + word.size() > kColumns) {
+      result += fmt::format("\n{:{}}", "", indent);
+      column = indent;
+    } else if (!result.empty()) {
       result += ' ';
       ++column;
     }
@@ -73,10 +77,13 @@ std::string wrapped(std::string_view text) {
 }
 
 std::string entry(const Flag& flag) {
-  const std::string head = "  " + spelling_of(flag);
+  const std::string head = "  " + wrapped(spelling_of(flag), 2, 6);
+  std::string help(flag.help);
+  if (!flag.standard.empty()) help.insert(help.size() - 1, fmt::format(" (default {})", flag.standard));
+  const std::string text = wrapped(help, kHelpColumn, kHelpColumn);
   const bool fits = head.size() + 2 <= kHelpColumn;
-  return fits ? fmt::format("{:<{}}{}\n", head, kHelpColumn, wrapped(flag.help))
-              : fmt::format("{}\n{:{}}{}\n", head, "", kHelpColumn, wrapped(flag.help));
+  return fits ? fmt::format("{:<{}}{}\n", head, kHelpColumn, text)
+              : fmt::format("{}\n{:{}}{}\n", head, "", kHelpColumn, text);
 }
 
 }  // namespace
@@ -85,8 +92,8 @@ std::string hvdrun_help() {
   std::string text(kHead);
   for (const GroupTitle& group : kGroups) {
     text += fmt::format("\n{}:\n", group.title);
-    for (const Flag& flag : all_flags()) {
-      if (flag.is_active && flag.group == group.group) text += entry(flag);
+    for (const Flag& flag : hvdrun_flags().flags()) {
+      if (flag.group == group.group) text += entry(flag);
     }
   }
   return text.append(kTail);

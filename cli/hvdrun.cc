@@ -167,6 +167,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto starter = launcherd::make_bootstrap(std::move(bootstrap));
   if (!starter.ok()) return fail(kMusterFailed, starter.status().message());
 
+  for (const std::string& note : options.notes) notices.line(note);
   if (options.launch.verbose) notices.line(model::format_placement(*placement));
   options.launch.job_id = base::JobId::random().str();
   options.launch.build_id = base::build_id();
@@ -185,7 +186,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
 
 int hvdrun_main(int argc, char** argv) {
   const base::Environment environment = base::Environment::current();
-  ParsedHvdrun parsed = parse_hvdrun({argv + 1, argv + argc}, environment, base::build_id());
+  ParsedHvdrun parsed = parse_hvdrun({argv + 1, argv + argc}, environment, {.build_id = base::build_id()});
   if (parsed.exit_code) {
     fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
     return *parsed.exit_code;

@@ -1,18 +1,14 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <optional>
 #include <utility>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "base/strings.h"
-#include "cli/flags.h"
+#include "cli/command_line.h"
 #include "cli/help.h"
+#include "cli/horovod_tuning.h"
+#include "cli/setting_reader.h"
 
 namespace muster::cli {
 namespace {
@@ -21,250 +17,145 @@ using base::Code;
 using base::error;
 using base::Result;
 using base::Status;
-
-// The launcher's half of the command line, rewritten for CLI11, which refuses single-dash long names and takes a value
-// with a dash for an option: every word is "--canonical-name" or "--canonical-name=value".
-struct SplitLine {
-  std::vector<std::string> launcher;
-  std::vector<std::string> command;
-  bool wants_help = false;
-  bool wants_version = false;
-};
-
-Status unknown_option(std::string_view word) {
-  const auto nearest = base::nearest_word(word, all_spellings());
-  return error(Code::kInvalidArgument, "unknown option {}{} (hvdrun --help lists all options)", base::printable(word),
-               nearest ? fmt::format(", did you mean {}?", *nearest) : "");
-}
-
-// An option and the value that is attached to its word: --timeout=5m, -np=4, -p2222.
-struct OptionWord {
-  const Flag* flag = nullptr;
-  std::string spelling;
-  std::optional<std::string> attached;
-};
-
-Result<OptionWord> read_option(const std::string& word) {
-  if (const Flag* flag = find_flag(word)) return OptionWord{flag, word, std::nullopt};
-  const auto equals = word.find('=');
-  if (equals != std::string::npos) {
-    const std::string spelling = word.substr(0, equals);
-    if (const Flag* flag = find_flag(spelling)) return OptionWord{flag, spelling, word.substr(equals + 1)};
-    return unknown_option(spelling);
-  }
-  // Numbers may touch their letter (-p2222, -n4); other text that does is rather a long name of another launcher.
-  const std::string letter = word.substr(0, 2);
-  const Flag* flag = word.starts_with("--") ? nullptr : find_flag(letter);
-  const bool is_number = base::parse_decimal(std::string_view(word).substr(2), 999'999'999).has_value();
-  if (flag != nullptr && flag->values == 1 && is_number) return OptionWord{flag, letter, word.substr(2)};
-  return unknown_option(word);
-}
-
-Status not_in_this_version(const OptionWord& option) {
-  return error(Code::kUnimplemented,
-               "horovodrun's option {} is known but does nothing in this version of hvdrun: leave it out",
-               option.spelling);
-}
-
-// Takes the option at `words[at]` and its values; returns the index after them.
-Result<std::size_t> take_option(const std::vector<std::string>& words, std::size_t at, SplitLine& line) {
-  MUSTER_ASSIGN_OR_RETURN(const OptionWord option, read_option(words[at]));
-  if (!option.flag->is_active) return not_in_this_version(option);
-  if (option.flag->values == 0) {
-    if (option.attached) return error(Code::kInvalidArgument, "{} takes no value", option.spelling);
-    line.wants_help = line.wants_help || option.flag->name == "help";
-    line.wants_version = line.wants_version || option.flag->name == "version";
-    line.launcher.push_back(fmt::format("--{}", option.flag->name));
-    return at + 1;
-  }
-  if (!option.attached && at + 1 == words.size()) {
-    return error(Code::kInvalidArgument, "{} needs a value: {} {}", option.spelling, option.spelling,
-                 option.flag->value_name);
-  }
-  const std::string& value = option.attached ? *option.attached : words[at + 1];
-  if (value.empty()) return error(Code::kInvalidArgument, "{} needs a value that is not empty", option.spelling);
-  line.launcher.push_back(fmt::format("--{}={}", option.flag->name, value));
-  return at + (option.attached ? 1 : 2);
-}
-
-Result<SplitLine> split_command(const std::vector<std::string>& words) {
-  SplitLine line;
-  std::size_t at = 0;
-  while (at < words.size() && words[at].size() > 1 && words[at].front() == '-' && words[at] != "--") {
-    MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, line));
-    if (line.wants_help || line.wants_version) return line;
-  }
-  if (at < words.size() && words[at] == "--") ++at;
-  line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
-  return line;
-}
-
-// Values, as CLI11 hands them to a callback; a mistake becomes the exception that CLI11 carries out of parse().
-class ValueReader {
- public:
-  explicit ValueReader(CLI::App& app) : app_(app) {}
-
-  void flag(const char* name, bool& into) {
-    app_.add_flag_callback(fmt::format("--{}", name), [&into] { into = true; });
-  }
-
-  void text(const char* name, std::string& into) {
-    value(name, [&into](const std::string& given) {
-      into = given;
-      return base::ok_status();
-    });
-  }
-
-  void number(const char* name, int min, int max, int& into) {
-    value(name, [=, &into](const std::string& given) -> Status {
-      const auto read = base::parse_decimal(given, max);
-      if (!read || *read < min) {
-        return error(Code::kInvalidArgument, "{} must be a number from {} to {}, not '{}'", shown(name), min, max,
-                     base::printable(given));
-      }
-      into = static_cast<int>(*read);
-      return base::ok_status();
-    });
-  }
-
-  template <typename T>
-  void duration(const char* name, std::chrono::milliseconds min, T& into) {
-    value(name, [=, &into](const std::string& given) -> Status {
-      const auto read = parse_duration(given);
-      if (!read.ok()) return read.status().with_context(shown(name));
-      if (*read < min) {
-        return error(Code::kInvalidArgument, "{} must be more than no time at all, not '{}'", shown(name), given);
-      }
-      into = *read;
-      return base::ok_status();
-    });
-  }
-
-  template <typename T>
-  void choice(const char* name, std::vector<std::pair<std::string, T>> choices, T& into) {
-    value(name, [=, &into, choices = std::move(choices)](const std::string& given) -> Status {
-      const auto found = std::ranges::find(choices, given, &std::pair<std::string, T>::first);
-      if (found == choices.end()) {
-        std::vector<std::string> words;
-        for (const auto& [word, meaning] : choices) words.push_back(word);
-        return error(Code::kInvalidArgument, "{} must be one of {}, not '{}'", shown(name), base::join(words, ", "),
-                     base::printable(given));
-      }
-      into = found->second;
-      return base::ok_status();
-    });
-  }
-
-  void word(const char* name, const std::vector<std::string>& words, std::string& into) {
-    std::vector<std::pair<std::string, std::string>> choices;
-    for (const std::string& text : words) choices.emplace_back(text, text);
-    choice(name, std::move(choices), into);
-  }
-
-  CLI::Option* value(const char* name, std::function<Status(const std::string&)> read) {
-    CLI::Option* option = app_.add_option_function<std::string>(fmt::format("--{}", name),
-                                                                [read = std::move(read)](const std::string& given) {
-                                                                  if (const Status status = read(given); !status.ok())
-                                                                    throw CLI::ValidationError(status.message());
-                                                                });
-    return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-
-  // The spelling by which people know the option.
-  static std::string shown(const char* name) { return std::string(find_flag(fmt::format("--{}", name))->spellings[0]); }
-
- private:
-  CLI::App& app_;
-};
+using std::chrono::milliseconds;
 
 Status check_variable(const std::string& named) {
   const std::string name = named.substr(0, named.find('='));
   const bool is_clean = std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
   if (!name.empty() && is_clean) return base::ok_status();
-  return error(Code::kInvalidArgument,
-               "--env: '{}' is not the name of an environment variable: write NAME or NAME=VALUE",
+  return error(Code::kInvalidArgument, "'{}' is not the name of an environment variable: write NAME or NAME=VALUE",
                base::printable(name));
 }
 
-void add_ranks_and_hosts(CLI::App& app, ValueReader& read, HvdrunOptions& options) {
+Status check_interface(const std::string& name) {
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ without its NUL
+  const bool is_clean = std::ranges::none_of(
+      name, [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '/' || c == '^' || c == '='; });
+  if (!name.empty() && name.size() <= kMost && is_clean) return base::ok_status();
+  return error(Code::kInvalidArgument, "'{}' is not the name of a network interface: write them as eth0,ib0",
+               base::printable(name));
+}
+
+void read_placement(SettingReader& read, HvdrunOptions& options) {
   model::PlacementRequest& placement = options.job.placement;
   read.number("num-proc", 1, model::kMaxRanks, placement.np);
   read.number("ranks-per-node", 1, model::kMaxSlotsPerHost, placement.ranks_per_node);
-  read.flag("oversubscribe", placement.oversubscribe);
-  read.value("hosts", [&placement](const std::string& given) -> Status {
-    MUSTER_ASSIGN_OR_RETURN(placement.hosts, model::parse_host_list(given, "-H"));
+  read.toggle("oversubscribe", placement.oversubscribe);
+  read.choice("map-by", std::vector{model::MapBy::kSlot, model::MapBy::kNode}, placement.map_by);
+  read.text("hostfile", options.hostfile);
+  read.custom("hosts", [&](const Setting& setting) -> Status {
+    auto hosts = model::parse_host_list(setting.value, setting.label);
+    if (!hosts.ok()) return hosts.status();
+    placement.hosts = std::move(*hosts);
     return base::ok_status();
   });
-  read.text("hostfile", options.hostfile);
-  app.get_option("--hosts")->excludes(app.get_option("--hostfile"));
+}
+
+void read_network(SettingReader& read, model::JobSpec& job) {
+  read.custom("network-interfaces", [&](const Setting& setting) -> Status {
+    for (const std::string_view part : base::split(setting.value, ',')) {
+      const std::string name(base::trim(part));
+      MUSTER_RETURN_IF_ERROR(check_interface(name).with_context(setting.label));
+      if (std::ranges::find(job.network_interfaces, name) == job.network_interfaces.end()) {
+        job.network_interfaces.push_back(name);
+      }
+    }
+    return base::ok_status();
+  });
+  read.custom("network", [&](const Setting& setting) -> Status {
+    auto network = base::IpNetwork::parse(setting.value);
+    if (!network.ok()) return network.status().with_context(setting.label);
+    job.network = std::move(*network);
+    return base::ok_status();
+  });
+}
+
+void read_reach(SettingReader& read, HvdrunOptions& options) {
+  using launcherd::SshBackend;
   read.number("ssh-port", 1, 65535, options.bootstrap.default_port);
   read.text("ssh-identity-file", options.bootstrap.identity_file);
-  using launcherd::SshBackend;
-  read.choice<SshBackend>("ssh-backend",
-                          {{"auto", SshBackend::kAuto}, {"libssh", SshBackend::kLibssh}, {"ssh", SshBackend::kSsh}},
-                          options.bootstrap.backend);
-  read.word("agent-link", {"auto", "ssh", "dial"}, options.launch.agent_link);
+  read.choice("ssh-backend", std::vector{SshBackend::kAuto, SshBackend::kLibssh, SshBackend::kSsh},
+              options.bootstrap.backend);
+  read.word("agent-link", options.launch.agent_link);
   read.text("agent-dir", options.bootstrap.agent_dir);
 }
 
-void add_program(CLI::App& app, ValueReader& read, HvdrunOptions& options) {
+void read_program(SettingReader& read, HvdrunOptions& options) {
   model::JobSpec& job = options.job;
-  app.add_option_function<std::string>("--env", [](const std::string&) {})
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  read.flag("env-none", job.environment.only_named);
+  // horovodrun's options first: a variable that the user names himself wins over them.
+  job.environment.named = horovod_tuning(read);
+  if (!job.network_interfaces.empty()) {
+    const std::string& first = job.network_interfaces.front();
+    job.environment.named.push_back("NCCL_SOCKET_IFNAME=" + base::join(job.network_interfaces, ","));
+    for (const char* name : {"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}) {
+      job.environment.named.push_back(fmt::format("{}={}", name, first));
+    }
+  }
+  read.custom("env", [&](const Setting& setting) -> Status {
+    MUSTER_RETURN_IF_ERROR(check_variable(setting.value).with_context(setting.label));
+    job.environment.named.push_back(setting.value);
+    return base::ok_status();
+  });
+  read.toggle("env-none", job.environment.only_named);
   read.text("wdir", job.workdir);
-  read.text("output-filename", job.output_dir);
-  read.flag("prefix-output-with-timestamp", job.prefix_timestamp);
-  read.flag("verbose", options.launch.verbose);
-  using std::chrono::milliseconds;
-  read.duration("start-timeout", milliseconds(1), job.start_timeout);
-  read.duration("timeout", milliseconds(1), job.timeout);
-  read.duration("kill-grace", milliseconds(0), job.kill_grace);
-  read.word("contain", {"auto", "cgroup", "pidns", "subreaper"}, options.launch.contain);
+}
+
+void read_output(SettingReader& read, HvdrunOptions& options) {
+  read.text("output-filename", options.job.output_dir);
+  read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
+  read.toggle("verbose", options.launch.verbose);
+}
+
+void read_life(SettingReader& read, HvdrunOptions& options) {
+  model::JobSpec& job = options.job;
+  read.time("start-timeout", milliseconds(1), job.start_timeout);
+  read.time("timeout", milliseconds(1), job.timeout);
+  read.time("kill-grace", milliseconds(0), job.kill_grace);
+  read.word("contain", options.launch.contain);
   using model::OnExit;
-  read.choice<OnExit>("on-exit",
-                      {{"nonzero-kill", OnExit::kNonzeroKill}, {"any-kill", OnExit::kAnyKill}, {"wait", OnExit::kWait}},
-                      job.on_exit);
+  read.choice("on-exit", std::vector{OnExit::kNonzeroKill, OnExit::kAnyKill, OnExit::kWait}, job.on_exit);
 }
 
-Status read_environment(const base::Environment& environment, HvdrunOptions& options) {
-  const auto given = environment.get("HOROVOD_START_TIMEOUT");
-  if (!given || given->empty()) return base::ok_status();
-  const auto read = parse_duration(*given);
-  if (!read.ok()) return read.status().with_context("HOROVOD_START_TIMEOUT");
-  if (read->count() == 0)
-    return error(Code::kInvalidArgument, "HOROVOD_START_TIMEOUT must be more than no time at all");
-  options.job.start_timeout = *read;
+Status check_cooldown(const Setting& setting) {
+  constexpr long kMost = 3600;
+  const auto words = base::split(setting.value, ' ');
+  const auto low = base::parse_decimal(words.front(), kMost);
+  const auto high = base::parse_decimal(words.back(), kMost);
+  if (words.size() == 2 && low && high && *low >= 1 && *low <= *high) return base::ok_status();
+  return error(Code::kInvalidArgument, "{} takes two numbers, the lower one first, from 1 to {} seconds, not '{}'",
+               setting.label, kMost, base::printable(setting.value));
+}
+
+// Elastic jobs come later: their options are checked, so that a mistake is found today, and answered by their note.
+void check_elastic(SettingReader& read) {
+  std::optional<long> ignored;
+  read.number("min-num-proc", 1, model::kMaxRanks, ignored);
+  read.number("max-num-proc", 1, model::kMaxRanks, ignored);
+  read.number("slots-per-host", 1, model::kMaxSlotsPerHost, ignored);
+  read.number("elastic-timeout", 0, 1'000'000'000, ignored);
+  read.number("reset-limit", 0, 1'000'000'000, ignored);
+  read.custom("blacklist-cooldown-range", check_cooldown);
+}
+
+// hvdrun's ranks find each other over TCP; a program that was told to use MPI would find itself alone.
+void check_controller(SettingReader& read) {
+  std::string controller;
+  read.word("controller", controller);
+  if (controller.empty() || controller == "gloo") return;
+  read.custom("controller", [&](const Setting& setting) {
+    return error(Code::kUnimplemented,
+                 "{}: Horovod's controller {} comes later in hvdrun; the same program runs with --gloo", setting.label,
+                 controller);
+  });
+}
+
+Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
+  for (const Setting& setting : settings.entries()) {
+    const std::string line = fmt::format("{}: {}", setting.label, setting.flag->answer_text);
+    if (setting.flag->answer == Answer::kRefusal) return {Code::kUnimplemented, line};
+    if (setting.flag->answer == Answer::kNote) notes.push_back(line);
+  }
   return base::ok_status();
-}
-
-Result<HvdrunOptions> read_options(SplitLine line, const base::Environment& environment) {
-  HvdrunOptions options;
-  MUSTER_RETURN_IF_ERROR(read_environment(environment, options));
-  CLI::App app;
-  app.set_help_flag();
-  ValueReader read(app);
-  add_ranks_and_hosts(app, read, options);
-  add_program(app, read, options);
-  std::ranges::reverse(line.launcher);  // as CLI11's vector form wants it
-  try {
-    app.parse(std::move(line.launcher));
-    options.job.environment.named = app.get_option("--env")->results();
-  } catch (const CLI::ExcludesError&) {
-    return error(Code::kInvalidArgument, "-H and --hostfile exclude each other: name the hosts in one place");
-  } catch (const CLI::ValidationError& problem) {
-    return Status(Code::kInvalidArgument, std::string(problem.what()));
-  } catch (const CLI::Error& problem) {
-    return error(Code::kInvalidArgument, "the command line cannot be read: {}", problem.what());
-  }
-  for (const std::string& named : options.job.environment.named) MUSTER_RETURN_IF_ERROR(check_variable(named));
-  if (line.command.empty()) {
-    return error(Code::kInvalidArgument,
-                 "no command is given: say what to run, as in hvdrun -np 4 python3 train.py; hvdrun --help tells more");
-  }
-  if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
-  options.job.command = std::move(line.command);
-  return options;
 }
 
 ParsedHvdrun answer(int exit_code, std::string text) {
@@ -278,48 +169,52 @@ ParsedHvdrun mistake(const Status& status) {
   return answer(2, fmt::format("hvdrun: {}\n", status.message()));
 }
 
+ParsedHvdrun answer_alone(const Flag& flag, const ParseContext& context) {
+  return answer(0, flag.name == "version" ? hvdrun_version(context.build_id) : hvdrun_help());
+}
+
+Result<HvdrunOptions> read_job(CommandLine line, const base::Environment& environment) {
+  Settings settings;
+  MUSTER_RETURN_IF_ERROR(settings.add_layer(settings_of(environment, hvdrun_flags())));
+  MUSTER_RETURN_IF_ERROR(settings.add_layer(settings_of(line)));
+  MUSTER_ASSIGN_OR_RETURN(HvdrunOptions options, read_options(settings));
+  if (line.command.empty()) {
+    return error(Code::kInvalidArgument,
+                 "no command is given: say what to run, as in hvdrun -np 4 python3 train.py; hvdrun --help tells more");
+  }
+  if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
+  options.job.command = std::move(line.command);
+  return options;
+}
+
 }  // namespace
 
+Result<HvdrunOptions> read_options(const Settings& settings) {
+  HvdrunOptions options;
+  SettingReader read(settings);
+  read_placement(read, options);
+  read_network(read, options.job);
+  read_reach(read, options);
+  read_program(read, options);
+  read_output(read, options);
+  read_life(read, options);
+  check_elastic(read);
+  check_controller(read);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
+  return options;
+}
+
 ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
-                          std::string_view build_id) {
-  Result<SplitLine> line = split_command(arguments);
+                          const ParseContext& context) {
+  Result<CommandLine> line = split_command_line(arguments, hvdrun_flags());
   if (!line.ok()) return mistake(line.status());
-  if (line->wants_help) return answer(0, hvdrun_help());
-  if (line->wants_version) return answer(0, hvdrun_version(build_id));
-  Result<HvdrunOptions> options = read_options(std::move(line).value(), environment);
+  if (line->answered_by != nullptr) return answer_alone(*line->answered_by, context);
+  Result<HvdrunOptions> options = read_job(std::move(line).value(), environment);
   if (!options.ok()) return mistake(options.status());
   ParsedHvdrun parsed;
   parsed.options = std::move(options).value();
   return parsed;
-}
-
-Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, long>, 4> kUnits = {
-      {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
-  constexpr long kMost = 10L * 366 * 24 * 3'600'000;
-  const auto fail = [&] {
-    return error(Code::kInvalidArgument, "'{}' is not a time: write it as 30, 30s, 5m, 1.5h or 500ms",
-                 base::printable(text));
-  };
-  const auto end = std::min(text.find_first_not_of("0123456789."), text.size());
-  const std::string_view number = text.substr(0, end);
-  const std::string_view unit = end == text.size() ? "s" : text.substr(end);
-  const auto* found = std::ranges::find(kUnits, unit, [](const auto& known) { return known.first; });
-  if (found == kUnits.end()) return fail();
-  const auto dot = number.find('.');
-  const auto whole = base::parse_decimal(number.substr(0, dot), kMost);
-  if (!whole) return fail();
-  long total = *whole;
-  if (total > kMost / found->second) return fail();
-  total *= found->second;
-  if (dot != std::string_view::npos) {
-    const std::string_view digits = number.substr(dot + 1, 12);
-    const auto fraction = base::parse_decimal(digits, 999'999'999'999);
-    if (!fraction || number.find('.', dot + 1) != std::string_view::npos) return fail();
-    const double part = static_cast<double>(*fraction) / std::pow(10.0, static_cast<double>(digits.size()));
-    total += static_cast<long>(std::ceil(part * static_cast<double>(found->second) - 1e-6));
-  }
-  return std::chrono::milliseconds(total);
 }
 
 }  // namespace muster::cli

@@ -1,14 +1,12 @@
-// hvdrun's command line: words in, a job and how to reach its hosts out. Parses only: no file is read, no host looked
-// up.
+// hvdrun's command line, environment and configuration: words in, a job and how to reach its hosts out. Hosts are not
+// looked up, and no file but the configuration is read.
 //
-// Options end at the first word that is neither an option nor an option's value, or at "--"; from there everything is
-// the command, byte for byte. An option given twice: the last one counts, as with horovodrun; --env adds up.
+// An option given twice: the last one counts, as with horovodrun; --env adds up.
 //
-//   ParsedHvdrun parsed = parse_hvdrun({argv + 1, argv + argc}, environment, base::build_id());
+//   ParsedHvdrun parsed = parse_hvdrun({argv + 1, argv + argc}, environment, {.build_id = base::build_id()});
 //   if (parsed.exit_code) …print parsed.text to stdout (0) or stderr, return *parsed.exit_code
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "cli/settings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/job_runner.h"
 #include "model/job_spec.h"
@@ -29,6 +28,7 @@ struct HvdrunOptions {
   std::string hostfile;                   // path to be read; empty: none
   launcherd::BootstrapOptions bootstrap;  // backend, identity_file, default_port, agent_dir
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
+  std::vector<std::string> notes;         // one line each, to be said before the job starts
 };
 
 struct ParsedHvdrun {
@@ -38,13 +38,15 @@ struct ParsedHvdrun {
   HvdrunOptions options;
 };
 
-// `arguments` without the program's name. Of `environment` only HOROVOD_START_TIMEOUT is read, as the default of
-// --start-timeout.
-ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
-                          std::string_view build_id);
+struct ParseContext {
+  std::string_view build_id;
+};
 
-// "30", "30s", "5m", "1.5h", "500ms"; without a unit seconds. Not negative, at most ten years, whole milliseconds (the
-// rest is rounded up).
-base::Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+// `arguments` without the program's name.
+ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
+                          const ParseContext& context);
+
+// What the settings say of the job; everything but its command.
+base::Result<HvdrunOptions> read_options(const Settings& settings);
 
 }  // namespace muster::cli

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """house.env: docs/environment.md lists every environment variable, and nothing else.
 
-Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name), its second what
-ranks get (the names in model/rank_env.cc's put_ functions). Prints what is missing and what is stale; exits with 1 if
-anything is.
+Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name, the variables that
+the table of options names), its second what ranks get (the names in model/rank_env.cc's put_ functions), its third what
+options set for ranks (cli/horovod_tuning.cc). MUSTER_<OPTION> variables follow from the table of options and are not
+listed one by one. Prints what is missing and what is stale; exits with 1 if anything is.
 
     environment.py ROOT
 """
@@ -12,7 +13,7 @@ import re
 import sys
 
 ROOMS = ("base", "model", "proto", "rendezvous", "collectives", "job_templates", "agent", "launcherd", "cli")
-READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)get)\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
+READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)(?:get|environment))\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
 NAME = re.compile(r'"([A-Z_][A-Z0-9_]{2,})"')
 ROW = re.compile(r"^\|\s*((?:`[A-Z_][A-Z0-9_]*`(?:,\s*)?)+)\s*\|")
 
@@ -45,13 +46,24 @@ def rank_names(root):
     return names
 
 
+def option_names(root):
+    """Name -> cli/horovod_tuning.cc:line where an option sets it."""
+    names = {}
+    file = root / "cli/horovod_tuning.cc"
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines() if file.exists() else [], 1):
+        for name in NAME.findall(line):
+            names.setdefault(name, f"cli/horovod_tuning.cc:{number}")
+    return names
+
+
 def documented(root):
-    """The names of the two tables, by the headings above them."""
-    tables = {"read": set(), "ranks": set()}
+    """The names of the tables, by the headings above them."""
+    tables = {"read": set(), "ranks": set(), "options": set()}
+    headings = {"## Read by Muster": "read", "## Set for ranks": "ranks", "## Set by options": "options"}
     current = None
     for line in (root / "docs/environment.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            current = {"## Read by Muster": "read", "## Set for ranks": "ranks"}.get(line.strip())
+            current = headings.get(line.strip())
         row = ROW.match(line)
         if row is not None and current is not None:
             tables[current].update(re.findall(r"`([A-Z0-9_]+)`", row.group(1)))
@@ -61,7 +73,7 @@ def documented(root):
 def differences(root):
     tables = documented(root)
     problems = []
-    for kind, used in (("read", read_names(root)), ("ranks", rank_names(root))):
+    for kind, used in (("read", read_names(root)), ("ranks", rank_names(root)), ("options", option_names(root))):
         for name in sorted(set(used) - tables[kind]):
             problems.append(f"{used[name]}: {name} is missing in docs/environment.md ({kind})")
         for name in sorted(tables[kind] - set(used)):

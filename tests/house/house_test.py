@@ -80,25 +80,31 @@ def test_layers_cover_every_room_of_the_tree():
     assert rooms <= set(layers.ROOMS) | set(layers.FREE)
 
 
-def plant_environment(root, documented_read, documented_ranks):
+def plant_environment(root, documented_read, documented_ranks, documented_options):
     plant(root, "base/a.cc", 'auto a = env_var("MUSTER_A");\nauto b = std::getenv("B");\n')
     plant(root, "cli/b.cc", 'environment.get("HOROVOD_C"); map.get("lower"); get(key);\n')
+    plant(root, "cli/flags.cc", 'option("x").environment("HOROVOD_D")\n')
+    plant(root, "cli/horovod_tuning.cc", '{"cycle", "HOROVOD_CYCLE", Kind::kReal},\n')
     plant(root, "model/rank_env.cc", '"NOT_THIS",\nvoid put_x() {\n  put("MUSTER_RANK", 1);\n}\n"NOR_THIS"\n')
     text = "## Read by Muster\n" + "".join(f"| `{name}` | x |\n" for name in documented_read)
     text += "## Set for ranks\n| " + ", ".join(f"`{name}`" for name in documented_ranks) + " | x |\n"
+    text += "## Set by options\n" + "".join(f"| `{name}` | x |\n" for name in documented_options)
     plant(root, "docs/environment.md", text)
 
 
 def test_environment_agrees(tmp_path):
-    plant_environment(tmp_path, ["MUSTER_A", "B", "HOROVOD_C"], ["MUSTER_RANK"])
+    plant_environment(tmp_path, ["MUSTER_A", "B", "HOROVOD_C", "HOROVOD_D"], ["MUSTER_RANK"], ["HOROVOD_CYCLE"])
     assert environment.differences(tmp_path) == []
 
 
 def test_environment_finds_missing_and_stale(tmp_path):
-    plant_environment(tmp_path, ["MUSTER_A", "B", "GONE"], ["MUSTER_OLD"])
+    plant_environment(tmp_path, ["MUSTER_A", "B", "GONE"], ["MUSTER_OLD"], ["HOROVOD_GONE"])
     assert environment.differences(tmp_path) == [
         "cli/b.cc:1: HOROVOD_C is missing in docs/environment.md (read)",
+        "cli/flags.cc:1: HOROVOD_D is missing in docs/environment.md (read)",
         "docs/environment.md: GONE is listed (read), but no code uses it",
         "model/rank_env.cc:3: MUSTER_RANK is missing in docs/environment.md (ranks)",
         "docs/environment.md: MUSTER_OLD is listed (ranks), but no code uses it",
+        "cli/horovod_tuning.cc:1: HOROVOD_CYCLE is missing in docs/environment.md (options)",
+        "docs/environment.md: HOROVOD_GONE is listed (options), but no code uses it",
     ]

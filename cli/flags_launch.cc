@@ -1,0 +1,113 @@
+// The options that say what to start, where, and how it ends.
+#include "cli/flag_row.h"
+
+namespace muster::cli {
+namespace {
+
+using enum FlagGroup;
+
+std::vector<FlagRow> rank_rows() {
+  return {
+      option("num-proc", {"-np", "-n", "--num-proc"}, "N",
+             "Number of ranks. Without it: -N on every host, or all slots of the hosts."),
+      option("ranks-per-node", {"-N", "--ranks-per-node", "--ppn", "--npernode", "-ppn", "-npernode"}, "N",
+             "Slots of hosts that are listed without a number of slots; without -np, ranks on every host."),
+      toggle("oversubscribe", {{"--oversubscribe", "true"}, {"--no-oversubscribe", "false"}},
+             "Allow more ranks than slots."),
+      option("map-by", {"--map-by"}, "slot|node",
+             "How ranks are numbered: slot fills one host after the other, node goes round the hosts.")
+          .standard("slot"),
+  };
+}
+
+std::vector<FlagRow> host_rows() {
+  return {
+      option("hosts", {"-H", "--hosts", "--host", "-host"}, "LIST",
+             "Hosts and slots: [user@]name[:slots],…; ranges n[01-16,20]; IPv6 in brackets, [fe80::1]:4.")
+          .list(',')
+          .exclusive("hosts"),
+      option("hostfile", {"-hostfile", "--hostfile"}, "FILE",
+             "Hosts from a file, one a line: name slots=4, or name:4; also max_slots= port= user=; # comments.")
+          .completes(Completes::kFile)
+          .exclusive("hosts"),
+      option("network-interfaces", {"--network-interfaces", "--network-interface"}, "A,B",
+             "Network interfaces for the ranks, the preferred one first. Repeatable.")
+          .list(',')
+          .repeats(Repeat::kAddsUp),
+      option("network", {"--network"}, "CIDR",
+             "The network in which the ranks talk, as 10.1.0.0/16: each host uses its interface there."),
+  };
+}
+
+std::vector<FlagRow> ssh_rows() {
+  return {
+      option("ssh-port", {"-p", "--ssh-port"}, "PORT", "Port of sshd on the hosts."),
+      option("ssh-identity-file", {"-i", "--ssh-identity-file"}, "FILE", "Private key for the hosts.")
+          .completes(Completes::kFile),
+      option("ssh-backend", {"--ssh-backend"}, "auto|libssh|ssh",
+             "Built-in ssh client or the ssh program. auto: built-in, and ssh for hosts whose configuration needs it.")
+          .standard("auto"),
+      option("agent-link", {"--agent-link"}, "auto|ssh|dial",
+             "How the hosts' agents talk to hvdrun: through ssh, or by an own connection. auto: own, else ssh.")
+          .standard("auto"),
+      option("agent-dir", {"--agent-dir"}, "DIR", "Where the agent program is kept on the hosts.")
+          .standard("~/.cache/muster"),
+  };
+}
+
+std::vector<FlagRow> program_rows() {
+  return {
+      option("env", {"--env", "-x"}, "NAME[=VAL]",
+             "Send this variable to the ranks, even one that is not sent by default. Repeatable.")
+          .repeats(Repeat::kAddsUpOverAll),
+      toggle("env-none", {{"--env-none", "true"}, {"--no-env-none", "false"}},
+             "Send only the variables that --env names."),
+      option("wdir", {"--wdir"}, "DIR", "Working directory of the ranks (default: the current one).")
+          .completes(Completes::kDirectory),
+  };
+}
+
+std::vector<FlagRow> output_rows() {
+  return {
+      option("output-filename", {"--output-filename"}, "DIR",
+             "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr, on this machine.")
+          .completes(Completes::kDirectory),
+      toggle("prefix-output-with-timestamp",
+             {{"-prefix-timestamp", "true"},
+              {"--prefix-output-with-timestamp", "true"},
+              {"--no-prefix-output-with-timestamp", "false"}},
+             "Put the time before each line of the ranks."),
+      toggle("verbose", {{"--verbose", "true"}, {"--no-verbose", "false"}},
+             "Say what happens on each host, and show the table of ranks."),
+  };
+}
+
+std::vector<FlagRow> life_rows() {
+  return {
+      option("start-timeout", {"--start-timeout"}, "TIME", "Give up if the hosts are not all up within this time.")
+          .standard("30s")
+          .environment("HOROVOD_START_TIMEOUT"),
+      option("timeout", {"--timeout"}, "TIME", "Stop the job after this time; the exit code is then 124."),
+      option("kill-grace", {"--kill-grace"}, "TIME", "Time between SIGTERM and SIGKILL when the job is stopped.")
+          .standard("5s"),
+      option("on-exit", {"--on-exit"}, "nonzero-kill|any-kill|wait",
+             "What ends the job: a rank that fails, any rank that ends, or only the end of all ranks.")
+          .standard("nonzero-kill"),
+      option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
+             "How ranks and all that they start are held together; pidns needs root.")
+          .standard("auto"),
+  };
+}
+
+}  // namespace
+
+void add_launch_flags(std::vector<Flag>& flags) {
+  add_group(kRanks, rank_rows(), flags);
+  add_group(kHosts, host_rows(), flags);
+  add_group(kSsh, ssh_rows(), flags);
+  add_group(kProgram, program_rows(), flags);
+  add_group(kOutput, output_rows(), flags);
+  add_group(kLife, life_rows(), flags);
+}
+
+}  // namespace muster::cli

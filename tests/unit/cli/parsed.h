@@ -1,0 +1,54 @@
+// What a command line was read as, on one line, for the tables of several tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+
+namespace muster::cli {
+
+using Words = std::vector<std::string>;
+
+inline ParsedHvdrun parse(const Words& words, const base::Environment& environment = {}) {
+  return parse_hvdrun(words, environment, {.build_id = "0123456789abcdef"});
+}
+
+// The values of an accepted command line that are not the defaults, in the order of the help.
+inline std::string show(const ParsedHvdrun& parsed) {
+  const model::JobSpec& job = parsed.options.job;
+  const auto& bootstrap = parsed.options.bootstrap;
+  const HvdrunOptions plain;
+  std::string text;
+  const auto add = [&](const std::string& piece) { text += (text.empty() ? "" : " ") + piece; };
+  if (job.placement.np != 0) add(fmt::format("np={}", job.placement.np));
+  if (job.placement.ranks_per_node != 0) add(fmt::format("per_node={}", job.placement.ranks_per_node));
+  if (job.placement.oversubscribe) add("oversubscribe");
+  if (job.placement.map_by == model::MapBy::kNode) add("by_node");
+  for (const auto& host : job.placement.hosts) add(fmt::format("host={}:{}", host.name, host.slots.value_or(-1)));
+  if (!parsed.options.hostfile.empty()) add("hostfile=" + parsed.options.hostfile);
+  for (const auto& interface : job.network_interfaces) add("nic=" + interface);
+  if (job.network) add("network=" + job.network->str());
+  if (bootstrap.default_port != 0) add(fmt::format("port={}", bootstrap.default_port));
+  if (!bootstrap.identity_file.empty()) add("identity=" + bootstrap.identity_file);
+  if (bootstrap.backend == launcherd::SshBackend::kLibssh) add("backend=libssh");
+  if (bootstrap.backend == launcherd::SshBackend::kSsh) add("backend=ssh");
+  if (parsed.options.launch.agent_link != "auto") add("link=" + parsed.options.launch.agent_link);
+  if (!bootstrap.agent_dir.empty()) add("agent_dir=" + bootstrap.agent_dir);
+  for (const auto& named : job.environment.named) add("env=" + named);
+  if (job.environment.only_named) add("only_named");
+  if (!job.workdir.empty()) add("wdir=" + job.workdir);
+  if (!job.output_dir.empty()) add("output=" + job.output_dir);
+  if (job.prefix_timestamp) add("timestamp");
+  if (parsed.options.launch.verbose) add("verbose");
+  if (job.start_timeout != plain.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
+  if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
+  if (job.kill_grace != plain.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));
+  if (job.on_exit == model::OnExit::kAnyKill) add("any-kill");
+  if (job.on_exit == model::OnExit::kWait) add("wait");
+  if (parsed.options.launch.contain != "auto") add("contain=" + parsed.options.launch.contain);
+  for (const auto& note : parsed.options.notes) add("note=" + note.substr(0, note.find(':')));
+  return text;
+}
+
+}  // namespace muster::cli
