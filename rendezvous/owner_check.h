@@ -20,6 +20,9 @@ struct ConnectionEnds {
   std::uint16_t local_port = 0;
 };
 
+// Of a connected IPv4 or IPv6 socket; an error if it is not connected any more.
+base::Result<ConnectionEnds> connection_ends(int socket_fd);
+
 // Called on the loop thread for each new connection. `done` is called exactly once, on the loop thread, at once or
 // later; it may outlive the server, which then ignores it. false: the connection is closed unread.
 using OwnerCheck = std::function<void(const ConnectionEnds& ends, std::function<void(bool allowed)> done)>;
