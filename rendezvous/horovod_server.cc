@@ -1,0 +1,272 @@
+#include "rendezvous/horovod_server.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/write.hpp>
+#include <list>
+#include <utility>
+
+namespace muster::rendezvous {
+namespace {
+
+namespace asio = boost::asio;
+// With its executor's own type: the type-erased default costs on every operation.
+using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::io_context::executor_type>;
+using Failure = boost::system::error_code;
+
+constexpr std::size_t kReadBytes = 16 << 10;
+
+int status_of(const base::Status& refused) {
+  switch (refused.code()) {
+    case base::Code::kInvalidArgument:
+      return 413;
+    case base::Code::kResourceExhausted:
+      return 507;
+    case base::Code::kUnavailable:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+HorovodValue empty_value() {
+  static const HorovodValue kEmpty = make_horovod_value("");
+  return kEmpty;
+}
+
+int address_family(int fd) {
+  int family = AF_INET;
+  socklen_t size = sizeof family;
+  ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family;
+}
+
+class Session;
+using Sessions = std::list<std::shared_ptr<Session>>;
+
+// What the sessions share: who is there, in the order in which they last did something, and how much they hold.
+struct Shared {
+  base::Loop& loop;
+  HorovodKeys& keys;
+  const HorovodServerLimits limits;
+  Sessions waiting{};  // for the client to send or to take bytes; who waits longest first
+  Sessions serving{};  // the keys have their request
+  std::size_t body_bytes = 0;
+  HorovodServerCounts counts{};
+};
+
+// One connection. The lists of Shared own it; handlers under way keep it alive a little longer, but after close() it
+// touches nothing of Shared.
+class Session final : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Shared& shared, base::UniqueFd fd)
+      : shared_(shared), socket_(shared.loop.context()), reader_(shared.limits.request) {
+    Failure failed;
+    socket_.assign(asio::generic::stream_protocol(address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
+    if (!failed) fd.release();  // else reading fails, and that closes the session
+  }
+
+  void begin() {
+    where_ = shared_.waiting.insert(shared_.waiting.end(), shared_from_this());
+    is_serving_ = false;
+    since_ = std::chrono::steady_clock::now();
+    read();
+  }
+
+  void close() {
+    if (std::exchange(is_closed_, true)) return;
+    const auto self = shared_from_this();
+    Failure ignored;  // it is closed either way
+    socket_.close(ignored);
+    uncharge();
+    (is_serving_ ? shared_.serving : shared_.waiting).erase(where_);
+  }
+
+  base::MonotonicTime since() const { return since_; }
+
+ private:
+  // To the end of the list that fits: with `is_serving` no time limit runs.
+  void enter(bool is_serving) {
+    Sessions& from = is_serving_ ? shared_.serving : shared_.waiting;
+    Sessions& to = is_serving ? shared_.serving : shared_.waiting;
+    to.splice(to.end(), from, where_);
+    is_serving_ = is_serving;
+    since_ = std::chrono::steady_clock::now();
+  }
+
+  void read() {
+    socket_.async_read_some(asio::buffer(bytes_), [self = shared_from_this()](Failure failed, std::size_t size) {
+      if (self->is_closed_) return;
+      if (failed) return self->close();
+      self->left_ = {self->bytes_.data(), size};
+      self->advance();
+    });
+  }
+
+  void advance() {
+    if (is_refused_) return read();  // only to see the client close
+    const auto state = reader_.feed(&left_);
+    if (state == HorovodRequestReader::State::kRefused) return refuse(reader_.refusal());
+    if (!charge(reader_.body_size())) return refuse(503);
+    if (state == HorovodRequestReader::State::kComplete) return serve();
+    read();
+  }
+
+  bool charge(std::size_t bytes) {
+    if (bytes <= charged_) return true;
+    if (shared_.body_bytes + bytes - charged_ > shared_.limits.max_body_bytes) return false;
+    shared_.body_bytes += bytes - charged_;
+    charged_ = bytes;
+    return true;
+  }
+
+  void uncharge() { shared_.body_bytes -= std::exchange(charged_, 0); }
+
+  void serve() {
+    HorovodRequest request = reader_.take();
+    ++shared_.counts.requests;
+    enter(true);
+    const auto done = [self = shared_from_this()](const base::Status& status) {
+      self->on_value(status.ok() ? base::Result<HorovodValue>(empty_value()) : status);
+    };
+    switch (request.verb) {
+      case HorovodRequest::Verb::kGet:
+        return shared_.keys.get(
+            request.scope, request.key,
+            [self = shared_from_this()](const base::Result<HorovodValue>& value) { self->on_value(value); });
+      case HorovodRequest::Verb::kPut:
+        return shared_.keys.put(request.scope, request.key, make_horovod_value(std::move(request.body)), done);
+      case HorovodRequest::Verb::kDelete:
+        return shared_.keys.finish(request.scope, request.key, done);
+    }
+  }
+
+  void on_value(const base::Result<HorovodValue>& value) {
+    if (is_closed_) return;
+    if (!value.ok()) return refuse(status_of(value.status()));
+    reply(*value == nullptr ? 404 : 200, *value == nullptr ? empty_value() : *value);
+  }
+
+  void refuse(int status) {
+    ++shared_.counts.refused;
+    is_refused_ = true;
+    reply(status, empty_value());
+  }
+
+  void reply(int status, HorovodValue body) {
+    enter(false);
+    head_ = horovod_reply_head(status, body->size());
+    body_ = std::move(body);
+    const std::array<asio::const_buffer, 2> buffers{asio::buffer(head_), asio::buffer(*body_)};
+    asio::async_write(socket_, buffers, [self = shared_from_this()](Failure failed, std::size_t size) {
+      if (self->is_closed_) return;
+      self->shared_.counts.sent_bytes += size;
+      if (failed) return self->close();
+      self->on_replied();
+    });
+  }
+
+  void on_replied() {
+    body_.reset();
+    uncharge();
+    enter(false);
+    if (is_refused_) {
+      Failure ignored;  // the client is gone: reading will tell
+      socket_.shutdown(Socket::shutdown_send, ignored);
+    }
+    left_.empty() ? read() : advance();
+  }
+
+  Shared& shared_;
+  Socket socket_;
+  HorovodRequestReader reader_;
+  Sessions::iterator where_;
+  bool is_serving_ = false;
+  bool is_closed_ = false;
+  bool is_refused_ = false;  // has been answered so; what still comes is thrown away
+  base::MonotonicTime since_;
+  std::size_t charged_ = 0;  // of Shared::body_bytes
+  std::string head_;
+  HorovodValue body_;
+  std::string_view left_;  // of bytes_: received, not yet read by reader_
+  std::array<char, kReadBytes> bytes_;
+};
+
+}  // namespace
+
+class HorovodServer::Core {
+ public:
+  Core(base::Loop& loop, base::UniqueFd listening, HorovodKeys& keys, OwnerCheck check, HorovodServerLimits limits)
+      : shared_{loop, keys, limits},
+        listener_(
+            loop, std::move(listening), std::move(check), [this](base::UniqueFd fd) { accepted(std::move(fd)); },
+            limits.listener) {}
+
+  ~Core() {
+    close_all(shared_.waiting);
+    close_all(shared_.serving);
+  }
+
+  HorovodServerCounts counts() const {
+    HorovodServerCounts counts = shared_.counts;
+    counts.connections = shared_.waiting.size() + shared_.serving.size();
+    return counts;
+  }
+
+ private:
+  static void close_all(Sessions& sessions) {
+    while (!sessions.empty()) close(sessions.front());
+  }
+
+  // By value: closing takes it out of its list.
+  static void close(std::shared_ptr<Session> session) {
+    session->close();
+  }  // NOLINT(performance-unnecessary-value-param)
+
+  void accepted(base::UniqueFd fd) {
+    if (shared_.waiting.size() + shared_.serving.size() >= shared_.limits.max_connections) {
+      ++shared_.counts.made_room;
+      if (shared_.waiting.empty()) return;  // all are being served: the new one goes
+      close(shared_.waiting.front());
+    }
+    std::make_shared<Session>(shared_, std::move(fd))->begin();
+    if (!expiry_.armed()) arm_expiry();
+  }
+
+  void arm_expiry() {
+    const auto begin = shared_.waiting.empty() ? std::chrono::steady_clock::now() : shared_.waiting.front()->since();
+    const auto left = begin + shared_.limits.time_limit - std::chrono::steady_clock::now();
+    expiry_ = shared_.loop.after(left, [this] { expire(); });
+  }
+
+  void expire() {
+    const auto oldest = std::chrono::steady_clock::now() - shared_.limits.time_limit;
+    while (!shared_.waiting.empty() && shared_.waiting.front()->since() <= oldest) {
+      ++shared_.counts.expired;
+      close(shared_.waiting.front());
+    }
+    expiry_.cancel();
+    if (!shared_.waiting.empty() || !shared_.serving.empty()) arm_expiry();
+  }
+
+  Shared shared_;
+  base::Timer expiry_;
+  CheckedListener listener_;
+};
+
+HorovodServer::HorovodServer(base::Loop& loop, base::UniqueFd listening, HorovodKeys& keys, OwnerCheck check,
+                             HorovodServerLimits limits)
+    : core_(std::make_unique<Core>(loop, std::move(listening), keys, std::move(check), limits)) {}
+
+HorovodServer::~HorovodServer() = default;
+
+HorovodServerCounts HorovodServer::counts() const {
+  return core_->counts();
+}
+
+}  // namespace muster::rendezvous
