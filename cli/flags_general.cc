@@ -6,6 +6,15 @@ namespace muster::cli {
 void add_general_flags(std::vector<Flag>& flags) {
   add_group(FlagGroup::kGeneral,
             {
+                option("config-file", {"--config-file"}, "FILE",
+                       "Settings from a YAML file: horovodrun's keys, and ours under muster:. Before it are read "
+                       "/etc/muster/config.yaml and ~/.config/muster/config.yaml.")
+                    .completes(Completes::kFile)
+                    .command_line_only()
+                    .environment("MUSTER_CONFIG_FILE"),
+                toggle("print-config", {{"--print-config", "true"}},
+                       "Print every setting with its value and where that comes from.")
+                    .command_line_only(),
                 toggle("version", {{"-v", "true"}, {"--version", "true"}}, "Print the version.").stands_alone(),
                 toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone(),
             },

@@ -6,8 +6,10 @@
 
 #include "base/strings.h"
 #include "cli/command_line.h"
+#include "cli/config_file.h"
 #include "cli/help.h"
 #include "cli/horovod_tuning.h"
+#include "cli/print_config.h"
 #include "cli/setting_reader.h"
 
 namespace muster::cli {
@@ -173,18 +175,29 @@ ParsedHvdrun answer_alone(const Flag& flag, const ParseContext& context) {
   return answer(0, flag.name == "version" ? hvdrun_version(context.build_id) : hvdrun_help());
 }
 
-Result<HvdrunOptions> read_job(CommandLine line, const base::Environment& environment) {
-  Settings settings;
-  MUSTER_RETURN_IF_ERROR(settings.add_layer(settings_of(environment, hvdrun_flags())));
-  MUSTER_RETURN_IF_ERROR(settings.add_layer(settings_of(line)));
-  MUSTER_ASSIGN_OR_RETURN(HvdrunOptions options, read_options(settings));
+Status take_command(CommandLine& line, model::JobSpec& job) {
   if (line.command.empty()) {
     return error(Code::kInvalidArgument,
                  "no command is given: say what to run, as in hvdrun -np 4 python3 train.py; hvdrun --help tells more");
   }
   if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
-  options.job.command = std::move(line.command);
-  return options;
+  job.command = std::move(line.command);
+  return base::ok_status();
+}
+
+bool is_on(const Settings& settings, std::string_view name) {
+  const Setting* setting = settings.find(name);
+  return setting != nullptr && setting->value == "true";
+}
+
+Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
+                          gather_settings(line, environment, context.system_config, hvdrun_flags()));
+  ParsedHvdrun parsed;
+  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
+  if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
+  MUSTER_RETURN_IF_ERROR(take_command(line, parsed.options.job));
+  return parsed;
 }
 
 }  // namespace
@@ -210,11 +223,8 @@ ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base:
   Result<CommandLine> line = split_command_line(arguments, hvdrun_flags());
   if (!line.ok()) return mistake(line.status());
   if (line->answered_by != nullptr) return answer_alone(*line->answered_by, context);
-  Result<HvdrunOptions> options = read_job(std::move(line).value(), environment);
-  if (!options.ok()) return mistake(options.status());
-  ParsedHvdrun parsed;
-  parsed.options = std::move(options).value();
-  return parsed;
+  Result<ParsedHvdrun> parsed = read_job(std::move(line).value(), environment, context);
+  return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }
 
 }  // namespace muster::cli

@@ -1,5 +1,5 @@
 // hvdrun's command line, environment and configuration: words in, a job and how to reach its hosts out. Hosts are not
-// looked up, and no file but the configuration is read.
+// looked up, and no file but the configuration (cli/config_file.h) is read.
 //
 // An option given twice: the last one counts, as with horovodrun; --env adds up.
 //
@@ -40,6 +40,7 @@ struct ParsedHvdrun {
 
 struct ParseContext {
   std::string_view build_id;
+  std::string system_config = "/etc/muster/config.yaml";  // need not exist
 };
 
 // `arguments` without the program's name.

@@ -11,7 +11,7 @@ namespace muster::cli {
 using Words = std::vector<std::string>;
 
 inline ParsedHvdrun parse(const Words& words, const base::Environment& environment = {}) {
-  return parse_hvdrun(words, environment, {.build_id = "0123456789abcdef"});
+  return parse_hvdrun(words, environment, {.build_id = "0123456789abcdef", .system_config = "/nowhere/config.yaml"});
 }
 
 // The values of an accepted command line that are not the defaults, in the order of the help.
@@ -34,7 +34,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (bootstrap.backend == launcherd::SshBackend::kLibssh) add("backend=libssh");
   if (bootstrap.backend == launcherd::SshBackend::kSsh) add("backend=ssh");
   if (parsed.options.launch.agent_link != "auto") add("link=" + parsed.options.launch.agent_link);
-  if (!bootstrap.agent_dir.empty()) add("agent_dir=" + bootstrap.agent_dir);
+  if (!bootstrap.agent_dir.empty() && bootstrap.agent_dir != "~/.cache/muster") add("agent_dir=" + bootstrap.agent_dir);
   for (const auto& named : job.environment.named) add("env=" + named);
   if (job.environment.only_named) add("only_named");
   if (!job.workdir.empty()) add("wdir=" + job.workdir);

@@ -1,0 +1,36 @@
+// Configuration files: YAML with horovodrun's keys at the top level and ours under `muster:`, named after the options
+// with '_' for '-'. A null value leaves the option unset. Unknown keys are errors with file, line and column, and name
+// the key that was probably meant.
+//
+//   params:
+//     fusion_threshold_mb: 32
+//   muster:
+//     hosts: [n1:4, n2:4]
+//     timeout: 2h
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/env.h"
+#include "base/status.h"
+#include "cli/settings.h"
+
+namespace muster::cli {
+
+inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
+
+// Pure.
+base::Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
+                                                const FlagTable& table);
+
+// NOT_FOUND: there is no such file.
+base::Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table);
+
+// All sources in their order: `system_file`, ~/.config/muster/config.yaml, --config-file (which must exist), MUSTER_*
+// variables, command line.
+base::Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
+                                       const std::string& system_file, const FlagTable& table);
+
+}  // namespace muster::cli

@@ -1,0 +1,48 @@
+// Configuration files: reading ends, mistakes are one sentence with their place, and what --print-config makes of an
+// accepted file is an accepted file with the same effect.
+#include <cstdint>
+#include <string_view>
+
+#include "cli/config_file.h"
+#include "cli/options.h"
+#include "cli/print_config.h"
+
+namespace {
+
+using muster::cli::hvdrun_flags;
+
+// Every setting but the variables of ranks, which are not printed.
+std::string show(const muster::cli::Settings& settings) {
+  std::string text;
+  for (const muster::cli::Flag& flag : hvdrun_flags().flags()) {
+    if (flag.name == "env") continue;
+    for (const auto* setting : settings.all(flag.name)) text += fmt::format("{}={}\n", flag.name, setting->value);
+    if (settings.all(flag.name).empty() && !flag.standard.empty())
+      text += fmt::format("{}={}\n", flag.name, flag.standard);
+  }
+  return text;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view content(reinterpret_cast<const char*>(data), size);
+  const auto layer = muster::cli::parse_config(content, "config", hvdrun_flags());
+  if (!layer.ok()) {
+    MUSTER_CHECK(layer.status().message().starts_with("config:"));
+    MUSTER_CHECK(layer.status().message().find('\n') == std::string::npos);
+    return 0;
+  }
+  muster::cli::Settings settings;
+  if (!settings.add_layer(*layer).ok()) return 0;
+  const auto options = muster::cli::read_options(settings);
+  if (!options.ok()) MUSTER_CHECK(!options.status().message().empty());
+
+  const auto printed =
+      muster::cli::parse_config(muster::cli::format_settings(settings, hvdrun_flags()), "printed", hvdrun_flags());
+  MUSTER_CHECK(printed.ok());
+  muster::cli::Settings again;
+  MUSTER_CHECK(again.add_layer(*printed).ok());
+  MUSTER_CHECK(show(again) == show(settings));
+  return 0;
+}
