@@ -59,6 +59,8 @@ class LoopPeer {
     return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
   void finish_sending() { ::shutdown(fd_.get(), SHUT_WR); }
+  // Called after each read and at the end; may destroy the peer's owner only from a posted task.
+  void on_received(std::function<void()> task) { on_received_ = std::move(task); }
   void stop_reading() { readable_.cancel(); }
   std::uint16_t port() const { return base::local_port(fd_.get()).value(); }
   bool is_connected() const { return is_connected_; }
@@ -75,14 +77,16 @@ class LoopPeer {
     if (count <= 0) {
       is_closed_ = true;
       readable_.cancel();
-      return;
+    } else {
+      reads_.push_back(static_cast<std::size_t>(count));
+      received_.append(bytes, static_cast<std::size_t>(count));
     }
-    reads_.push_back(static_cast<std::size_t>(count));
-    received_.append(bytes, static_cast<std::size_t>(count));
+    if (on_received_) on_received_();
   }
 
   base::UniqueFd fd_;
   base::Timer readable_;
+  std::function<void()> on_received_;
   bool is_connected_ = false;
   std::string received_;
   std::vector<std::size_t> reads_;

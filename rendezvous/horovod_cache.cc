@@ -1,0 +1,160 @@
+#include "rendezvous/horovod_cache.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "rendezvous/horovod_store.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Only the name of a thread depends on it, so nobody waits for one.
+bool is_hint(std::string_view key) {
+  return key.starts_with("rank_");
+}
+
+}  // namespace
+
+HorovodCache::HorovodCache(HorovodUpstream& upstream, StoreLimits limits) : upstream_(upstream), limits_(limits) {
+  upstream_.set_listener(this);
+}
+
+HorovodCache::~HorovodCache() {
+  upstream_.set_listener(nullptr);
+}
+
+void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
+  if (auto bad = check_horovod_lengths(limits_, scope, key, value->size()); !bad.ok()) return done(std::move(bad));
+  // Before the put, so that its answer comes after all that the scope held then.
+  if (const auto begun = followed(scope); !begun.ok()) return done(begun.status());
+  ++counts_.forwarded;
+  upstream_.put(
+      scope, key, value,
+      [this, name = std::string(scope), key = std::string(key), value, done = std::move(done)](base::Status status) {
+        if (status.ok()) on_set(name, key, value);
+        done(std::move(status));
+      });
+}
+
+void HorovodCache::get(std::string_view scope, std::string_view key, GetDone done) {
+  ++counts_.gets;
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(HorovodValue());  // cannot be there
+  const auto at = followed(scope);
+  if (!at.ok()) return done(at.status());
+  if (!(*at)->is_synced && upstream_.is_connected() && !is_hint(key)) {
+    (*at)->waiting.push_back({std::string(key), std::move(done)});
+    return;
+  }
+  done(look_up(**at, key));
+}
+
+void HorovodCache::finish(std::string_view scope, std::string_view key, Done done) {
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // cannot be there
+  ++counts_.forwarded;
+  upstream_.finish(scope, key, std::move(done));
+}
+
+base::Result<HorovodCache::Scope*> HorovodCache::followed(std::string_view scope) {
+  if (Scope* const known = find(scope); known != nullptr) return known;
+  if (scopes_.size() >= kMaxFollowedScopes) {
+    return base::error(base::Code::kResourceExhausted, "Horovod cache: more than {} scopes, at {}", kMaxFollowedScopes,
+                       base::printable(scope));
+  }
+  Scope& begun = scopes_.emplace(scope, Scope{}).first->second;
+  ++counts_.forwarded;
+  upstream_.follow(scope);
+  return &begun;
+}
+
+HorovodCache::Scope* HorovodCache::find(std::string_view scope) {
+  const auto at = scopes_.find(scope);
+  return at == scopes_.end() ? nullptr : &at->second;
+}
+
+base::Result<HorovodValue> HorovodCache::look_up(const Scope& scope, std::string_view key) const {
+  if (!scope.refused.ok()) return scope.refused;
+  const auto found = scope.values.find(key);
+  return found == scope.values.end() ? HorovodValue() : found->second;
+}
+
+void HorovodCache::on_begin(std::string_view scope) {
+  Scope* const at = find(scope);
+  if (at == nullptr) return;
+  drop(at->incoming);
+  at->is_incoming = true;
+  at->refused = base::ok_status();
+}
+
+void HorovodCache::on_synced(std::string_view scope) {
+  Scope* const at = find(scope);
+  if (at == nullptr || !at->is_incoming) return;
+  at->is_incoming = false;
+  drop(at->values);
+  at->values.swap(at->incoming);
+  at->is_synced = true;
+  answer_waiting(*at);
+}
+
+void HorovodCache::on_set(std::string_view scope, std::string_view key, HorovodValue value) {
+  if (Scope* const at = find(scope); at != nullptr) store(*at, key, std::move(value));
+}
+
+void HorovodCache::store(Scope& scope, std::string_view key, HorovodValue value) {
+  if (!scope.refused.ok()) return;
+  Values& values = scope.is_incoming ? scope.incoming : scope.values;
+  const auto found = values.find(key);
+  const std::size_t old = found == values.end() ? 0 : found->second->size();
+  const std::size_t added = value->size() + (found == values.end() ? key.size() : 0);
+  // Twice the store's own limits, as a scope is there twice while it is fetched anew. The store holds no more than it
+  // promised, so beyond that is something else that answers at its address.
+  if (total_bytes_ - old + added > 2 * limits_.max_total_bytes || keys_ >= 2 * limits_.max_keys) {
+    scope.refused =
+        base::error(base::Code::kResourceExhausted,
+                    "Horovod cache: rank 0's host sent more than the limits of its store ({} bytes)", total_bytes_);
+    drop(scope.values);
+    drop(scope.incoming);
+    return;
+  }
+  total_bytes_ = total_bytes_ - old + added;
+  if (found != values.end()) {
+    found->second = std::move(value);
+    return;
+  }
+  ++keys_;
+  values.emplace(key, std::move(value));
+}
+
+void HorovodCache::on_erased(std::string_view scope, std::string_view key) {
+  Scope* const at = find(scope);
+  if (at == nullptr) return;
+  Values& values = at->is_incoming ? at->incoming : at->values;
+  const auto found = values.find(key);
+  if (found == values.end()) return;
+  total_bytes_ -= found->first.size() + found->second->size();
+  --keys_;
+  values.erase(found);
+}
+
+void HorovodCache::on_cleared(std::string_view scope) {
+  if (Scope* const at = find(scope); at != nullptr) drop(at->is_incoming ? at->incoming : at->values);
+}
+
+void HorovodCache::on_lost() {
+  for (auto& [name, scope] : scopes_) {
+    drop(scope.incoming);
+    scope.is_incoming = false;
+    answer_waiting(scope);
+  }
+}
+
+void HorovodCache::drop(Values& values) {
+  for (const auto& [key, value] : values) total_bytes_ -= key.size() + value->size();
+  keys_ -= values.size();
+  values.clear();
+}
+
+void HorovodCache::answer_waiting(Scope& scope) {
+  for (WaitingGet& get : std::exchange(scope.waiting, {})) get.done(look_up(scope, get.key));
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,44 @@
+// One connected TCP socket that carries Horovod frames both ways: what the store's end (horovod_origin.h) and the
+// cache's end (horovod_tcp_upstream.h) have in common.
+//
+// On the loop. A peer that is gone without a word is noticed within seconds (TCP keepalive and user timeout); one that
+// does not read is cut off when `max_queued_bytes` wait for it. After on_closed, and after destruction, nothing more
+// is called.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/loop.h"
+#include "base/unique_fd.h"
+#include "rendezvous/horovod_frame.h"
+#include "rendezvous/horovod_keys.h"
+
+namespace muster::rendezvous {
+
+class HorovodLink {
+ public:
+  struct Events {
+    // An error closes the link. Must not destroy it.
+    std::function<base::Status(const HorovodFrame&)> on_frame;
+    // Once, from the loop, never from within send(). May destroy the link.
+    std::function<void(const base::Status& why)> on_closed;
+  };
+
+  // Owns `fd`, which must be connected and non-blocking. `limits` bound what the peer may send.
+  HorovodLink(base::Loop& loop, base::UniqueFd fd, const StoreLimits& limits, std::size_t max_queued_bytes,
+              Events events);
+  ~HorovodLink();
+  HorovodLink(const HorovodLink&) = delete;
+  HorovodLink& operator=(const HorovodLink&) = delete;
+
+  // `value` (may be null) is what the frame carries instead of frame.value; it is shared until it is sent.
+  void send(HorovodFrame frame, HorovodValue value);
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,72 @@
+// The store's end of the links from other hosts' Horovod caches: on rank 0's host, beside the HTTP server there.
+//
+// Protocol: horovod_frame.h. Each link is checked by its owner before a byte is read. A link that breaks the protocol,
+// or does not take what it is sent, is closed; its cache comes again and begins anew. Owner: the agent; on its loop;
+// the store must outlive it. Destroying it closes all links.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/unique_fd.h"
+#include "rendezvous/checked_listener.h"
+#include "rendezvous/horovod_link.h"
+#include "rendezvous/horovod_store.h"
+#include "rendezvous/owner_check.h"
+
+namespace muster::rendezvous {
+
+struct HorovodOriginLimits {
+  StoreLimits store;             // as the store has them: lengths of what is received
+  std::size_t max_links = 4096;  // one for each host
+  // Waiting to be sent to one cache; values are shared with the store, so this is seldom memory of its own.
+  std::size_t max_queued_bytes = std::size_t{1} << 30;
+  CheckedListenerLimits listener;
+};
+
+struct HorovodOriginCounts {
+  std::uint64_t requests = 0;    // puts, finishes and follows of other hosts
+  std::uint64_t changes = 0;     // told to them
+  std::uint64_t sent_bytes = 0;  // of values
+  std::uint64_t lost_links = 0;
+  std::size_t links = 0;  // now
+};
+
+class HorovodOrigin {
+ public:
+  // `listening` is bound, non-blocking; the origin sets its backlog.
+  HorovodOrigin(base::Loop& loop, base::UniqueFd listening, HorovodStore& store, OwnerCheck check,
+                HorovodOriginLimits limits = {});
+  ~HorovodOrigin();
+  HorovodOrigin(const HorovodOrigin&) = delete;
+  HorovodOrigin& operator=(const HorovodOrigin&) = delete;
+
+  HorovodOriginCounts counts() const;
+
+ private:
+  struct Peer {
+    std::unique_ptr<HorovodLink> link;
+    std::map<std::string, HorovodStore::WatchId, std::less<>> follows;
+    bool is_putting = false;  // its own put is not told back
+  };
+
+  void accepted(base::UniqueFd fd);
+  void closed(std::uint64_t id);
+  base::Status on_frame(Peer& peer, const HorovodFrame& frame);
+  base::Status follow(Peer& peer, std::string_view scope);
+  void tell(Peer& peer, std::string_view scope, const HorovodStore::Change& change);
+
+  base::Loop& loop_;
+  HorovodStore& store_;
+  const HorovodOriginLimits limits_;
+  std::map<std::uint64_t, Peer> peers_;
+  std::uint64_t next_peer_ = 0;
+  HorovodOriginCounts counts_;
+  CheckedListener listener_;
+};
+
+}  // namespace muster::rendezvous
