@@ -1,0 +1,140 @@
+// The wire format of torch's TCPStore (c10d): op codes of its three generations, requests cut out of a byte stream,
+// replies. Pure: no I/O, no store.
+//
+// A request is one byte of op code and its arguments: integers in host byte order (the peers of a job have the same;
+// little endian in practice), keys and values as u64 length and bytes. No version is exchanged; the generations are
+//   A  torch <= 2.0   7 is WATCH_KEY, 8 DELETE_KEY, no more
+//   B  torch 2.1      7 is DELETE_KEY, 8 APPEND, 9 MULTI_GET, 10 MULTI_SET, 11 CANCEL_WAIT; 0 to 6 as in A
+//   C  torch >= 2.2   0 is VALIDATE, the first request of every connection; the codes of B moved up by one, then more
+// Sources: QueryType in torch's TCPStore.cpp (1.13) and TCPStoreBackend.hpp (2.1, 2.2, 2.9), and conversations recorded
+// with torch 1.13; the limits are those of torch's libuv server.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::rendezvous {
+
+enum class TorchGeneration : std::uint8_t { kA, kB, kC };
+
+enum class TorchOp : std::uint8_t {  // arguments -> reply
+  kValidate,                         // u32 magic -> none
+  kSet,                              // key, bytes -> none
+  kCompareSet,                       // key, bytes expected, bytes desired -> bytes
+  kGet,                              // key -> bytes
+  kAdd,                              // key, i64 delta -> i64 sum
+  kCheck,                            // u64 n, n keys -> u8 kTorchReady or kTorchNotReady
+  kWait,                             // u64 n, n keys -> u8 kTorchStopWaiting, when all are there
+  kCountKeys,                        // none -> i64
+  kWatchKey,                         // key -> u8 kTorchWatching, and an event at each change
+  kDeleteKey,                        // key -> i64 0 or 1
+  kAppend,                           // key, bytes -> none
+  kMultiGet,                         // u64 n, n keys -> n bytes
+  kMultiSet,                         // i64 n, n times key and bytes -> none
+  kCancelWait,                       // none -> u8 kTorchWaitCancelled
+  kPing,                             // u32 nonce -> u32 nonce
+  kQueuePush,                        // key, bytes -> none
+  kQueuePop,                         // key -> i64 length before; bytes if that is not 0
+  kQueueLength,                      // key -> i64
+  kListKeys,                         // none -> i64 n, n keys
+  kBarrier,                          // key, i64 world -> u8 kTorchStopWaiting, when as many have come
+};
+
+inline constexpr std::uint32_t kTorchMagic = 0x3C85F7CE;  // of kValidate
+inline constexpr std::uint8_t kTorchReady = 0;
+inline constexpr std::uint8_t kTorchNotReady = 1;
+inline constexpr std::uint8_t kTorchStopWaiting = 0;
+inline constexpr std::uint8_t kTorchWaitCancelled = 1;
+// Replies to kWatchKey; an event is one of the first three, the key, the old and the new value (empty if there is
+// none).
+inline constexpr std::uint8_t kTorchKeyUpdated = 0;
+inline constexpr std::uint8_t kTorchKeyCreated = 1;
+inline constexpr std::uint8_t kTorchKeyDeleted = 2;
+inline constexpr std::uint8_t kTorchWatching = 3;
+
+// nullopt: no request of that generation. kValidate is not among them: it is the greeting, see below.
+std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code);
+
+// What the first bytes of a connection say. kOther is generation A or B, or none of torch's clients.
+enum class TorchGreeting { kNeedsMore, kValidated, kOther };
+inline constexpr std::size_t kTorchGreetingBytes = 5;  // of kValidated
+TorchGreeting read_torch_greeting(std::string_view first_bytes);
+
+struct TorchRequestLimits {
+  std::uint64_t max_key_bytes = 8 << 10;
+  std::uint64_t max_value_bytes = 8 << 20;
+  std::uint64_t max_keys = 128 << 10;          // of one request
+  std::uint64_t max_request_bytes = 32 << 20;  // at most 2 GiB
+};
+
+// Finds the end of one request after the other in bytes that come in pieces. It keeps positions, no bytes: the caller
+// shows it the request from its first byte on, each time with more of it.
+//
+//   parser.begin(op);
+//   MUSTER_ASSIGN_OR_RETURN(const bool is_whole, parser.parse(bytes));
+//   if (is_whole) use(parser.text(bytes, 0)), bytes.remove_prefix(parser.size());
+class TorchRequestParser {
+ public:
+  explicit TorchRequestParser(const TorchRequestLimits& limits) : limits_(limits) {}
+
+  // The request's op code is the first of the bytes that parse() will see.
+  void begin(TorchOp op);
+  // False: more bytes are needed. INVALID_ARGUMENT: a length beyond the limits, found before its bytes have come; the
+  // connection is of no more use.
+  base::Result<bool> parse(std::string_view bytes);
+
+  // Of a whole request, in the bytes that parse() saw:
+  TorchOp op() const { return op_; }
+  std::size_t size() const { return position_; }            // with the op code
+  std::size_t text_count() const { return texts_.size(); }  // keys and values, in order
+  std::string_view text(std::string_view bytes, std::size_t index) const {
+    return bytes.substr(texts_[index].begin, texts_[index].size);
+  }
+  std::int64_t number() const { return number_; }  // delta, world or nonce
+
+ private:
+  enum class Field : std::uint8_t { kEnd, kKey, kValue, kInt64, kUint32, kKeys, kPairs };
+  struct Text {
+    std::uint32_t begin;
+    std::uint32_t size;
+  };
+
+  static Field field_of(TorchOp op, std::size_t index);
+  Field next_field() const;
+  base::Result<bool> take_field(Field field, std::string_view bytes);
+  base::Result<bool> take_text(std::uint64_t limit, std::string_view what, std::string_view bytes);
+  base::Result<bool> take_count(Field field, std::string_view bytes);
+  template <typename T>
+  bool take_number(std::string_view bytes);
+  base::Status check_size(std::uint64_t more) const;
+
+  TorchRequestLimits limits_;
+  TorchOp op_ = TorchOp::kPing;
+  std::size_t position_ = 1;    // of the next field
+  std::size_t fields_ = 0;      // taken, of those that every such request has
+  std::uint64_t repeated_ = 0;  // keys and values still to come, of a counted list
+  bool is_pairs_ = false;
+  std::vector<Text> texts_;
+  std::int64_t number_ = 0;
+};
+
+template <typename T>
+void append_torch_number(T value, std::string* out) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out->append(bytes, sizeof value);
+}
+
+inline void append_torch_bytes(std::string_view bytes, std::string* out) {
+  append_torch_number<std::uint64_t>(bytes.size(), out);
+  out->append(bytes);
+}
+
+}  // namespace muster::rendezvous
