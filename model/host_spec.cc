@@ -138,40 +138,50 @@ class HostListParser {
     return add(name, std::move(spec), hosts);
   }
 
-  // A name, or the names of a range: prefix[01-16,20]suffix, with any number of brackets.
+  // A name, or the names of its ranges: n[01-16,20], rack[1-2]n[01-16]-ib (the last one counts fastest).
   Status add_names(const Piece& name, const Piece& whole, const HostSpec& spec, std::vector<HostSpec>& hosts) const {
-    const auto open = name.text.find('[');
-    if (open == std::string_view::npos) {
-      if (!is_name(name.text)) {
+    std::vector<std::string> names = {""};
+    Piece rest = name;
+    for (auto open = rest.text.find('['); open != std::string_view::npos; open = rest.text.find('[')) {
+      const auto close = rest.text.find(']', open);
+      if (close == std::string_view::npos) {
+        return fail(name, fmt::format("{} opens a range with '[' and does not close it", quoted(whole.text)));
+      }
+      std::vector<std::string> numbers;
+      const Piece ranges = rest.sub(open + 1, close - open - 1);
+      for (const std::string_view part : base::split(ranges.text, ',')) {
+        const Piece at = ranges.sub(static_cast<std::size_t>(part.data() - ranges.text.data()), part.size());
+        MUSTER_RETURN_IF_ERROR(add_range(at, numbers));
+      }
+      if (names.size() * numbers.size() > static_cast<std::size_t>(kMaxHosts)) return too_many(ranges);
+      names = combine(names, rest.text.substr(0, open), numbers);
+      rest = rest.sub(close + 1);
+    }
+    for (const std::string& begin : names) {
+      HostSpec host = spec;
+      host.name = begin + std::string(rest.text);
+      if (!is_name(host.name)) {
         return fail(name, fmt::format("{} is not a host name: letters, digits, '_', '.', '-' are allowed, not '-' or "
                                       "'.' first",
-                                      quoted(name.text)));
+                                      quoted(host.name)));
       }
-      HostSpec host = spec;
-      host.name = name.text;
-      return add(name, std::move(host), hosts);
-    }
-    const auto close = name.text.find(']', open);
-    if (close == std::string_view::npos) {
-      return fail(name, fmt::format("{} opens a range with '[' and does not close it", quoted(whole.text)));
-    }
-    if (name.text.find('[', close) != std::string_view::npos) {
-      return fail(name,
-                  fmt::format("{} has two ranges: one pair of brackets a name is understood", quoted(whole.text)));
-    }
-    const std::string_view prefix = name.text.substr(0, open);
-    const std::string_view suffix = name.text.substr(close + 1);
-    Piece ranges = name.sub(open + 1, close - open - 1);
-    for (const std::string_view part : base::split(ranges.text, ',')) {
-      const Piece at{part, name.column + static_cast<std::size_t>(part.data() - name.text.data())};
-      MUSTER_RETURN_IF_ERROR(add_range(at, prefix, suffix, spec, hosts));
+      MUSTER_RETURN_IF_ERROR(add(name, std::move(host), hosts));
     }
     return base::ok_status();
   }
 
+  static std::vector<std::string> combine(const std::vector<std::string>& names, std::string_view between,
+                                          const std::vector<std::string>& numbers) {
+    std::vector<std::string> combined;
+    combined.reserve(names.size() * numbers.size());
+    for (const std::string& name : names) {
+      for (const std::string& number : numbers) combined.push_back(fmt::format("{}{}{}", name, between, number));
+    }
+    return combined;
+  }
+
   // "01-16" or "20"; the width of the first number is kept.
-  Status add_range(const Piece& at, std::string_view prefix, std::string_view suffix, const HostSpec& spec,
-                   std::vector<HostSpec>& hosts) const {
+  Status add_range(const Piece& at, std::vector<std::string>& numbers) const {
     constexpr long kMaxNumber = 999'999'999;
     const auto dash = at.text.find('-');
     const std::string_view first_text = at.text.substr(0, dash);
@@ -182,12 +192,9 @@ class HostListParser {
       return fail(at, fmt::format("{} is not a range of numbers such as 01-16", quoted(at.text)));
     }
     if (*last < *first) return fail(at, fmt::format("the range {} runs backwards", quoted(at.text)));
-    if (*last - *first >= kMaxHosts) return too_many(at);
+    if (*last - *first + 1 > kMaxHosts - static_cast<long>(numbers.size())) return too_many(at);
     for (long number = *first; number <= *last; ++number) {
-      HostSpec host = spec;
-      host.name = fmt::format("{}{:0{}}{}", prefix, number, first_text.size(), suffix);
-      if (!is_name(host.name)) return fail(at, fmt::format("{} is not a host name", quoted(host.name)));
-      MUSTER_RETURN_IF_ERROR(add(at, std::move(host), hosts));
+      numbers.push_back(fmt::format("{:0{}}", number, first_text.size()));
     }
     return base::ok_status();
   }
@@ -212,28 +219,41 @@ struct LineSettings {
   std::string user;
 };
 
+enum class SettingKey { kSlots, kMaxSlots, kPort, kUser };
+
+// Open MPI's hostfiles have several names for some of them.
+std::optional<SettingKey> setting_key(std::string_view name) {
+  static constexpr std::pair<std::string_view, SettingKey> kKeys[] = {
+      {"slots", SettingKey::kSlots},        {"cpu", SettingKey::kSlots},          {"count", SettingKey::kSlots},
+      {"max_slots", SettingKey::kMaxSlots}, {"max-slots", SettingKey::kMaxSlots}, {"slots_max", SettingKey::kMaxSlots},
+      {"slots-max", SettingKey::kMaxSlots}, {"port", SettingKey::kPort},          {"user", SettingKey::kUser},
+      {"username", SettingKey::kUser},      {"user_name", SettingKey::kUser},     {"user-name", SettingKey::kUser}};
+  const auto* found = std::ranges::find(kKeys, name, [](const auto& known) { return known.first; });
+  return found == std::end(kKeys) ? std::nullopt : std::optional(found->second);
+}
+
+// `word`: "slots=4"; Open MPI also allows blanks around the '='.
 Status parse_setting(const HostListParser& parser, const Piece& word, LineSettings& settings) {
   const auto equals = word.text.find('=');
-  const std::string_view key = word.text.substr(0, equals);
-  if (equals == std::string_view::npos) {
+  const std::string_view name = base::trim(word.text.substr(0, equals));
+  const auto key = equals == std::string_view::npos ? std::nullopt : setting_key(name);
+  if (!key) {
     return parser.fail(word, fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", quoted(word.text)));
   }
-  const Piece value = word.sub(equals + 1);
-  const auto twice = [&] { return parser.fail(word, fmt::format("{} is given twice", key)); };
-  if (key == "slots") {
+  const Piece value = HostListParser::trimmed(word.sub(equals + 1));
+  const auto twice = [&] { return parser.fail(word, fmt::format("{} is given twice", name)); };
+  if (*key == SettingKey::kSlots) {
     if (settings.slots) return twice();
     MUSTER_ASSIGN_OR_RETURN(settings.slots, parser.number(value, "slots", 1, kMaxSlotsPerHost));
-  } else if (key == "max_slots" || key == "max-slots") {
+  } else if (*key == SettingKey::kMaxSlots) {
     if (settings.max_slots) return twice();
     MUSTER_ASSIGN_OR_RETURN(settings.max_slots, parser.number(value, "max_slots", 1, kMaxSlotsPerHost));
-  } else if (key == "port") {
+  } else if (*key == SettingKey::kPort) {
     if (settings.port != 0) return twice();
     MUSTER_ASSIGN_OR_RETURN(settings.port, parser.number(value, "port", 1, kMaxPort));
-  } else if (key == "user") {
+  } else {
     if (!settings.user.empty()) return twice();
     MUSTER_ASSIGN_OR_RETURN(settings.user, parser.user_name(value));
-  } else {
-    return parser.fail(word, fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", quoted(word.text)));
   }
   return base::ok_status();
 }
@@ -258,18 +278,28 @@ Status apply_settings(const HostListParser& parser, const Piece& at, const LineS
   return base::ok_status();
 }
 
-// Words of a line by blanks; blanks around the commas of a host list do not end it.
+std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_blank(text[at])) ++at;
+  return at;
+}
+
+std::size_t skip_word(std::string_view text, std::size_t at) {
+  while (at < text.size() && !is_blank(text[at])) ++at;
+  return at;
+}
+
+// Words of a line by blanks; "slots = 4" is one word.
 std::vector<Piece> split_line(const Piece& line) {
+  const std::string_view text = line.text;
   std::vector<Piece> words;
-  std::size_t i = 0;
-  while (i < line.text.size()) {
-    if (is_blank(line.text[i])) {
-      ++i;
-      continue;
-    }
-    const std::size_t begin = i;
-    while (i < line.text.size() && !is_blank(line.text[i])) ++i;
-    words.push_back(line.sub(begin, i - begin));
+  for (std::size_t begin = skip_blanks(text, 0); begin < text.size();) {
+    std::size_t end = skip_word(text, begin);
+    const std::size_t next = skip_blanks(text, end);
+    const bool equals_follows = next < text.size() && text[next] == '=' && !words.empty();
+    if (equals_follows) end = skip_word(text, next);
+    if (!words.empty() && text[end - 1] == '=') end = skip_word(text, skip_blanks(text, end));
+    words.push_back(line.sub(begin, end - begin));
+    begin = skip_blanks(text, end);
   }
   return words;
 }
@@ -307,7 +337,7 @@ Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::stri
   std::size_t line_number = 0;
   for (std::string_view line : base::split(content, '\n')) {
     ++line_number;
-    line = line.substr(0, line.find('#'));
+    line = line.substr(0, std::min(line.find('#'), line.find("//")));
     MUSTER_RETURN_IF_ERROR(parse_line(fmt::format("{}:{}", file_name, line_number), {line, 1}, hosts));
   }
   if (hosts.empty()) {

@@ -1,8 +1,8 @@
 // A host as a user names it, and the grammar of host lists. Plain values, pure functions.
 //
-// Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]; lists by comma; ranges n[01-16,20]; repeats add their
-// slots. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or is an address literal; anything else is refused, so that a name
-// never reaches a shell or becomes an option.
+// Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]; lists by comma; ranges n[01-16,20], several a name as
+// Slurm has them; repeats add their slots. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or is an address literal;
+// anything else is refused, so that a name never reaches a shell or becomes an option.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,9 @@ inline constexpr int kMaxSlotsPerHost = 100'000;
 // `text` of -H. `where` names the source in errors ("-H", "hosts.txt:3").
 base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::string_view where);
 
-// A hostfile: a host or host list per line, with `slots= max_slots= port= user=` in any order, or `name:slots`;
-// '#' starts a comment; blank lines are fine. Errors name file:line:column.
+// A hostfile of horovodrun, Open MPI, MPICH, DeepSpeed or PBS: a host or host list per line, with `slots= max_slots=
+// port= user=` in any order, or `name:slots`; '#' and '//' start a comment; blank lines are fine. Errors name
+// file:line:column.
 base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
 
 // "localhost", a loopback literal: runs without ssh.

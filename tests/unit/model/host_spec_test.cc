@@ -49,7 +49,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Accepted{"n[08-11]", "n08 | n09 | n10 | n11"},
                       Accepted{"n[01-02,20]:4,m", "n01 slots=4 | n02 slots=4 | n20 slots=4 | m"},
                       Accepted{"al@n[1,3]-ib:2", "al@n1-ib slots=2 | al@n3-ib slots=2"}, Accepted{"n[9-9]", "n9"},
-                      Accepted{"[01-02]", "01 | 02"}, Accepted{"n1:100000", "n1 slots=100000"}));
+                      Accepted{"[01-02]", "01 | 02"},
+                      // several ranges, as Slurm writes them: the last one counts fastest
+                      Accepted{"rack[1-2]n[08,10]:2",
+                               "rack1n08 slots=2 | rack1n10 slots=2 | rack2n08 slots=2 | rack2n10 slots=2"},
+                      Accepted{"a[1][2-3]-ib", "a12-ib | a13-ib"}, Accepted{"n1:100000", "n1 slots=100000"}));
 
 struct Refused {
   std::string text;
@@ -68,26 +72,28 @@ TEST_P(HostListRefused, SaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, HostListRefused,
-    ::testing::Values(Refused{"", "the list of hosts is empty"}, Refused{" ", "the list of hosts is empty"},
-                      Refused{"n1,,n2", "a host name is missing"}, Refused{"n1,", "a host name is missing"},
-                      Refused{",n1", "a host name is missing"}, Refused{"n1:0", "slots must be a number from 1"},
-                      Refused{"n1:", "slots must be a number"}, Refused{"n1:-1", "slots must be a number"},
-                      Refused{"n1:100001", "slots must be a number"},
-                      Refused{"n1:99999999999999999999", "slots must be"},
-                      Refused{"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
-                      Refused{"$(reboot)", "is not a host name"}, Refused{"n1;ls", "is not a host name"},
-                      Refused{"n 1", "is not a host name"}, Refused{".n1", "is not a host name"},
-                      Refused{"n\x1b[1]", "\\x1b"}, Refused{"-x@n1", "is not a user name"},
-                      Refused{"@n1", "is not a user name"}, Refused{"a@b@n1", "is not a user name"},
-                      Refused{"user@", "is not a host name"}, Refused{"::1", "IPv6 addresses in brackets"},
-                      Refused{"fe80::1:4", "IPv6 addresses in brackets"}, Refused{"n1:2:3", "more than one ':'"},
-                      Refused{"[::1", "is not an IPv6 address"}, Refused{"[::g]", "is not an IPv6 address"},
-                      Refused{"[::1]4", "only :slots may follow"}, Refused{"[::1]:x", "slots must be a number"},
-                      Refused{"[fe80::1%a b]", "is not an IPv6 address"}, Refused{"n[1-", "does not close it"},
-                      Refused{"n[3-1]", "runs backwards"}, Refused{"n[a-b]", "is not a range"},
-                      Refused{"n[]", "is not a range"}, Refused{"n[1-2][3-4]", "two ranges"},
-                      Refused{"n[1-1000000000]", "is not a range"}, Refused{"n[1-100001]", "more than 100000 hosts"},
-                      Refused{"n[0000000001-2]", "is not a range"}, Refused{"-n[1-2]", "is not a host name"}),
+    ::testing::Values(
+        Refused{"", "the list of hosts is empty"}, Refused{" ", "the list of hosts is empty"},
+        Refused{"n1,,n2", "a host name is missing"}, Refused{"n1,", "a host name is missing"},
+        Refused{",n1", "a host name is missing"}, Refused{"n1:0", "slots must be a number from 1"},
+        Refused{"n1:", "slots must be a number"}, Refused{"n1:-1", "slots must be a number"},
+        Refused{"n1:100001", "slots must be a number"}, Refused{"n1:99999999999999999999", "slots must be"},
+        Refused{"-oProxyCommand=x", "'-oProxyCommand=x' is not a host name"},
+        Refused{"$(reboot)", "is not a host name"}, Refused{"n1;ls", "is not a host name"},
+        Refused{"n 1", "is not a host name"}, Refused{".n1", "is not a host name"}, Refused{"n\x1b[1]", "\\x1b"},
+        Refused{"-x@n1", "is not a user name"}, Refused{"@n1", "is not a user name"},
+        Refused{"a@b@n1", "is not a user name"}, Refused{"user@", "is not a host name"},
+        Refused{"::1", "IPv6 addresses in brackets"}, Refused{"fe80::1:4", "IPv6 addresses in brackets"},
+        Refused{"n1:2:3", "more than one ':'"}, Refused{"[::1", "is not an IPv6 address"},
+        Refused{"[::g]", "is not an IPv6 address"}, Refused{"[::1]4", "only :slots may follow"},
+        Refused{"[::1]:x", "slots must be a number"}, Refused{"[fe80::1%a b]", "is not an IPv6 address"},
+        Refused{"n[1-", "does not close it"}, Refused{"n[3-1]", "runs backwards"}, Refused{"n[a-b]", "is not a range"},
+        Refused{"n[]", "is not a range"}, Refused{"n[1-2][3-", "does not close it"},
+        Refused{"n[[1]]", "is not a range"}, Refused{"n]1[", "does not close it"},
+        Refused{"n[1]]", "'n1]' is not a host name"}, Refused{"n[1-400][1-400]", "more than 100000 hosts"},
+        Refused{"n[1-60000,1-60000]", "more than 100000 hosts"}, Refused{"n[1-1000000000]", "is not a range"},
+        Refused{"n[1-100001]", "more than 100000 hosts"}, Refused{"n[0000000001-2]", "is not a range"},
+        Refused{"-n[1-2]", "is not a host name"}),
     [](const auto& test) { return fmt::format("case{}", test.index); });
 
 TEST(HostList, NewlineAtTheEndIsABlank) {
@@ -126,6 +132,30 @@ INSTANTIATE_TEST_SUITE_P(Table, HostfileAccepted,
                                            Accepted{"[::1]:2\n[::2] slots=3", "::1 slots=2 | ::2 slots=3"},
                                            Accepted{"\xef\xbb\xbfn1\n", "n1"}, Accepted{"n1\nn1\n", "n1 | n1"}));
 
+// Files as other programs' manuals show them.
+INSTANTIATE_TEST_SUITE_P(
+    Dialects, HostfileAccepted,
+    ::testing::Values(
+        // horovodrun
+        Accepted{"host1 slots=2\nhost2 slots=4\nhost3 slots=1\n", "host1 slots=2 | host2 slots=4 | host3 slots=1"},
+        // Open MPI
+        Accepted{"# This is an example hostfile.\nfoo.example.com\nbar.example.com slots=2\n"
+                 "yow.example.com slots=4 max-slots=4\nal@zip.example.com slots = 4 max_slots= 8 // spare\n",
+                 "foo.example.com | bar.example.com slots=2 | yow.example.com slots=4 max=4 | "
+                 "al@zip.example.com slots=4 max=8"},
+        Accepted{"n1 cpu=2 slots_max=3\nn2 count=4 user_name=bob\n", "n1 slots=2 max=3 | bob@n2 slots=4"},
+        Accepted{"n1 slots =4\nn2\tslots\t=\t4\tport = 22", "n1 slots=4 | n2 port=22 slots=4"},
+        // MPICH, Intel MPI
+        Accepted{"# comment\ndonner.example.edu:2\nfoo.example.edu:3\nshakey.example.edu\n",
+                 "donner.example.edu slots=2 | foo.example.edu slots=3 | shakey.example.edu"},
+        // DeepSpeed
+        Accepted{"worker-1 slots=4\nworker-2 slots=4\n", "worker-1 slots=4 | worker-2 slots=4"},
+        // PBS node files: a line a chunk
+        Accepted{"x3006c0s13b1n0.hsn.cm.polaris.alcf.anl.gov\nx3006c0s13b1n0.hsn.cm.polaris.alcf.anl.gov\n",
+                 "x3006c0s13b1n0.hsn.cm.polaris.alcf.anl.gov | x3006c0s13b1n0.hsn.cm.polaris.alcf.anl.gov"},
+        // Slurm and Flux lists
+        Accepted{"gpu[01-02,10] slots=2\n", "gpu01 slots=2 | gpu02 slots=2 | gpu10 slots=2"}));
+
 class HostfileRefused : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(HostfileRefused, NamesThePlace) {
@@ -140,6 +170,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"n1\nn2 slot=4\n", "hosts:2:4: 'slot=4' is none of"},
                       Refused{"n1 4", "hosts:1:4: '4' is none of"}, Refused{"n1 slots=", "hosts:1:10: slots must be"},
                       Refused{"n1 slots=0", "slots must be a number from 1"},
+                      Refused{"n1 slots = x", "hosts:1:12: slots must be a number"},
+                      Refused{"n1 slots =", "hosts:1:11: slots must be a number"},
+                      Refused{"n1 slots", "hosts:1:4: 'slots' is none of"},
+                      Refused{"n1 = 4", "hosts:1:4: '= 4' is none of"},
+                      Refused{"n1 slots=2 cpu=2", "hosts:1:12: cpu is given twice"},
                       Refused{"n1 slots=2 slots=2", "hosts:1:12: slots is given twice"},
                       Refused{"n1 port=1 port=2", "port is given twice"}, Refused{"n1 user=a user=b", "twice"},
                       Refused{"n1 max_slots=1 max_slots=1", "max_slots is given twice"},

@@ -1,0 +1,146 @@
+#include "launcherd/hosts/allocation.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/placement.h"
+
+namespace muster::launcherd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string names(const std::vector<model::HostSpec>& hosts) {
+  std::string text;
+  for (const model::HostSpec& host : hosts) {
+    text +=
+        fmt::format("{}{}{}", text.empty() ? "" : " ", host.name, host.slots ? fmt::format(":{}", *host.slots) : "");
+  }
+  return text;
+}
+
+TEST(SlurmHosts, CompressedForms) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> table = {
+      {"n1", "", "n1"},
+      {"n[01-03,07],gpu1", "", "n01 n02 n03 n07 gpu1"},
+      {"n[1-3]", "2(x2),1", "n1 n1 n2 n2 n3"},
+      {"n[1-2]", "1(x2)", "n1 n2"},
+      {"n1,n2", "3,1", "n1 n1 n1 n2"},
+      {"rack[0-1]n[8-9]", "1(x4)", "rack0n8 rack0n9 rack1n8 rack1n9"},
+  };
+  for (const auto& [list, tasks, expected] : table) {
+    const auto hosts = slurm_hosts(list, tasks);
+    ASSERT_TRUE(hosts.ok()) << hosts.status();
+    EXPECT_EQ(names(*hosts), expected) << list << " " << tasks;
+  }
+}
+
+TEST(SlurmHosts, MistakesNameTheVariable) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> table = {
+      {"n[1-", "", "SLURM_JOB_NODELIST: "},
+      {"n[1-2]", "1", "SLURM_TASKS_PER_NODE: '1' counts 1 nodes, SLURM_JOB_NODELIST names 2"},
+      {"n[1-2]", "1(x3)", "SLURM_TASKS_PER_NODE: '1(x3)' counts more nodes than the 2"},
+      {"n[1-2]", "1,1,1", "counts more nodes"},
+      {"n1", "0", "is not a list of numbers"},
+      {"n1", "1(x0)", "is not a list of numbers"},
+      {"n1", "1(x", "is not a list of numbers"},
+      {"n1", "1(x1", "is not a list of numbers"},
+      {"n1", "(x1)", "is not a list of numbers"},
+      {"n1", "1(1)", "is not a list of numbers"},
+      {"n1", ",", "is not a list of numbers"},
+      {"n1", "1(x99999999999)", "is not a list of numbers"},
+      {"n[1-2]", "60000(x2)", "more than 100000 tasks"},
+  };
+  for (const auto& [list, tasks, expected] : table) {
+    const auto hosts = slurm_hosts(list, tasks);
+    ASSERT_FALSE(hosts.ok()) << list << " " << tasks;
+    EXPECT_THAT(hosts.status().message(), HasSubstr(expected));
+    EXPECT_THAT(hosts.status().message(), StartsWith("SLURM_"));
+  }
+}
+
+TEST(CobaltHosts, NodeNumbers) {
+  EXPECT_EQ(names(*cobalt_hosts("3835")), "nid03835");
+  EXPECT_EQ(names(*cobalt_hosts("1-3,7")), "nid00001 nid00002 nid00003 nid00007");
+  for (const char* bad : {"", "3-1", "1-", "-1", "1,,2", "100000", "1-2-3", "x"}) {
+    const auto hosts = cobalt_hosts(bad);
+    ASSERT_FALSE(hosts.ok()) << bad;
+    EXPECT_THAT(hosts.status().message(), HasSubstr("COBALT_PARTNAME"));
+  }
+}
+
+class FindAllocation : public ::testing::Test {
+ protected:
+  FindAllocation() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "allocation_test.XXXXXX").string();
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~FindAllocation() override { std::filesystem::remove_all(directory_); }
+
+  std::string write(const std::string& content) const {
+    std::ofstream(directory_ / "nodes", std::ios::binary) << content;
+    return (directory_ / "nodes").string();
+  }
+
+  // "Slurm (SLURM_JOB_NODELIST): n1 n2", "" outside, the message of an error.
+  std::string find() const {
+    const auto found = find_allocation(environment_);
+    if (!found.ok()) return found.status().message();
+    return *found ? fmt::format("{} ({}): {}", (*found)->scheduler, (*found)->source, names((*found)->hosts)) : "";
+  }
+
+  std::filesystem::path directory_;
+  base::Environment environment_;
+};
+
+TEST_F(FindAllocation, NoneIsNoError) {
+  EXPECT_EQ(find(), "");
+  environment_.set("PBS_NODEFILE", "");
+  environment_.set("SLURM_JOB_NODELIST", "");
+  environment_.set("SLURM_TASKS_PER_NODE", "2");
+  environment_.set("COBALT_PARTNAME", "MIR-00000-73FF7-16384");  // a Blue Gene's block: no hosts
+  EXPECT_EQ(find(), "");
+}
+
+TEST_F(FindAllocation, SlurmByItsLists) {
+  environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
+  environment_.set("SLURM_TASKS_PER_NODE", "2,1");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n2");
+}
+
+TEST_F(FindAllocation, PbsByItsFile) {
+  const std::string path = write("n1.site\nn1.site\nn2.site\nn2.site\n");
+  environment_.set("PBS_NODEFILE", path);
+  EXPECT_EQ(find(), fmt::format("PBS (PBS_NODEFILE {}): n1.site n1.site n2.site n2.site", path));
+  const auto found = find_allocation(environment_);
+  ASSERT_TRUE(found.ok() && *found);
+  // A name's repetitions are its slots, and -N counts instead of them.
+  EXPECT_EQ(model::place({.hosts = (*found)->hosts})->size, 4);
+  const auto placed = model::place({.hosts = (*found)->hosts, .ranks_per_node = 3});
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->size, 6);
+}
+
+TEST_F(FindAllocation, CobaltByItsFileOrItsNumbers) {
+  environment_.set("COBALT_PARTNAME", "4-5");
+  EXPECT_EQ(find(), "Cobalt (COBALT_PARTNAME): nid00004 nid00005");
+  const std::string path = write("thetagpu01\nthetagpu02\n");
+  environment_.set("COBALT_NODEFILE", path);
+  EXPECT_EQ(find(), fmt::format("Cobalt (COBALT_NODEFILE {}): thetagpu01 thetagpu02", path));
+}
+
+TEST_F(FindAllocation, ANodeFileMustBeThereAndRight) {
+  environment_.set("PBS_NODEFILE", (directory_ / "none").string());
+  EXPECT_THAT(find(), StartsWith("PBS_NODEFILE (-H names other hosts): the hostfile cannot be read: open "));
+  const std::string path = write("n1\n-n2\n");
+  environment_.set("PBS_NODEFILE", path);
+  EXPECT_THAT(find(), HasSubstr(path + ":2:1: '-n2' is not a host name"));
+}
+
+}  // namespace
+}  // namespace muster::launcherd
