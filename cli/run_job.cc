@@ -1,0 +1,197 @@
+#include "cli/run_job.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+#include <system_error>
+
+#include "base/build_id.h"
+#include "base/ids.h"
+#include "base/loop.h"
+#include "base/thread.h"
+#include "cli/job_hosts.h"
+#include "cli/job_view.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "cli/surroundings.h"
+#include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/jobs/job_runner.h"
+#include "launcherd/output/sinks.h"
+
+namespace muster::cli {
+namespace {
+
+using launcherd::StopCause;
+
+constexpr int kUsageError = 2;
+constexpr int kMusterFailed = 125;
+// For a terminal that does not take our last lines.
+constexpr std::chrono::seconds kLastWords{2};
+
+int fail(int code, std::string_view message) {
+  fmt::print(stderr, "hvdrun: {}\n", message);
+  return code;
+}
+
+// Where the ranks' output and our own lines go.
+class Outlets {
+ public:
+  // `directory`: of --output-filename, absolute; empty: none.
+  static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job, int size,
+                                                     const std::string& directory) {
+    std::unique_ptr<Outlets> outlets(new Outlets(clock, job, size));
+    if (directory.empty()) return outlets;
+    MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, size));
+    outlets->tee_ = std::make_unique<launcherd::TeeSink>(&outlets->console_, outlets->files_.get());
+    return outlets;
+  }
+
+  launcherd::OutputSink* sink() {
+    return tee_ != nullptr ? static_cast<launcherd::OutputSink*>(tee_.get()) : &console_;
+  }
+  launcherd::NoticeWriter& notices() { return notices_; }
+  bool is_terminal() { return terminals_.err()->is_tty(); }
+
+  // The job is over.
+  void close(base::MonotonicTime deadline) {
+    if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
+    terminals_.out()->cancel();  // a console that nobody reads must not hold up the hub's thread
+  }
+
+ private:
+  Outlets(const base::Clock& clock, const model::JobSpec& job, int size)
+      : terminals_(STDOUT_FILENO, STDERR_FILENO),
+        notices_(terminals_.err()),
+        console_(terminals_.out(), terminals_.err(), &clock, {.size = size, .timestamps = job.prefix_timestamp}) {}
+
+  launcherd::Terminals terminals_;
+  launcherd::NoticeWriter notices_;
+  launcherd::ConsoleSink console_;
+  std::unique_ptr<launcherd::FileSink> files_;
+  std::unique_ptr<launcherd::TeeSink> tee_;
+};
+
+StopCause cause_of(int signo) {
+  switch (signo) {
+    case SIGHUP:
+      return StopCause::kHangup;
+    case SIGTERM:
+      return StopCause::kTerminate;
+    default:
+      return StopCause::kInterrupt;
+  }
+}
+
+// Ctrl-Z, SIGUSR1, Ctrl-C … on the loop thread.
+void on_signal(int signo, launcherd::JobRunner& runner, launcherd::NoticeWriter& notices, int* interrupts) {
+  switch (signo) {
+    case SIGUSR1:
+    case SIGUSR2:
+      runner.signal_ranks(signo);
+      break;
+    case SIGTSTP:
+      runner.suspend(true, [] { ::raise(SIGSTOP); });
+      break;
+    case SIGCONT:
+      runner.suspend(false, nullptr);
+      break;
+    default:
+      if (++*interrupts == 1) notices.line("stopping all ranks; once more ends them at once");
+      runner.stop(cause_of(signo));
+      break;
+  }
+}
+
+struct PlacedJob {
+  model::Placement placement;
+  std::string hosts_note;
+};
+
+// What the options leave to their surroundings: directory, umask, hosts.
+base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
+                                  const std::string& directory) {
+  model::JobSpec& job = options.job;
+  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  job.umask = current_umask();
+  PlacedJob placed;
+  MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job.placement));
+  return placed;
+}
+
+base::Result<std::unique_ptr<launcherd::Bootstrap>> open_bootstrap(const HvdrunOptions& options,
+                                                                   const std::string& agent_path,
+                                                                   launcherd::NoticeWriter& notices) {
+  launcherd::BootstrapOptions bootstrap = options.bootstrap;
+  bootstrap.agent_path = agent_path;
+  bootstrap.agent_id = base::build_id();
+  bootstrap.start_timeout = options.job.start_timeout;
+  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
+    if (verbose) notices.line(host + ": " + line);
+  };
+  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
+    notices.line(host + ": " + line);
+  };
+  return launcherd::make_bootstrap(std::move(bootstrap));
+}
+
+void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, launcherd::NoticeWriter& notices) {
+  for (const std::string& note : options.notes) notices.line(note);
+  if (!options.launch.verbose) return;
+  if (!placed.hosts_note.empty()) notices.line(placed.hosts_note);
+  notices.line(model::format_placement(placed.placement));
+}
+
+}  // namespace
+
+int run_job(HvdrunOptions options, const base::Environment& environment) {
+  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT});
+  if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+
+  const std::string directory = logical_working_directory(environment);
+  auto placed = place_job(options, environment, directory);
+  if (!placed.ok()) return fail(kUsageError, placed.status().message());
+  const auto agent_path = find_agent(environment);
+  if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
+
+  const base::SystemClock clock;
+  auto outlets =
+      Outlets::open(clock, options.job, placed->placement.size, absolute_path(options.job.output_dir, directory));
+  if (!outlets.ok()) return fail(kUsageError, outlets.status().message());
+  launcherd::NoticeWriter& notices = (*outlets)->notices();
+  auto bootstrap = open_bootstrap(options, *agent_path, notices);
+  if (!bootstrap.ok()) return fail(kMusterFailed, bootstrap.status().message());
+
+  say_what_starts(options, *placed, notices);
+  options.launch.job_id = base::JobId::random().str();
+  options.launch.build_id = base::build_id();
+  JobView view(&notices, (*outlets)->is_terminal(), options.launch.verbose, [&] { loop.stop(); });
+  auto runner =
+      std::make_unique<launcherd::JobRunner>(loop, clock, std::move(options.job), std::move(placed->placement),
+                                             options.launch, environment, bootstrap->get(), (*outlets)->sink(), &view);
+  int interrupts = 0;
+  signals->watch(loop, [&](int signo) { on_signal(signo, *runner, notices, &interrupts); });
+  if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
+  loop.run();
+  (*outlets)->close(clock.now() + kLastWords);
+  runner.reset();
+  return view.outcome()->exit_code;
+}
+
+int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse) {
+  try {
+    const base::Environment environment = base::Environment::current();
+    ParsedHvdrun parsed = parse(environment);
+    if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);
+    fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
+    return *parsed.exit_code;
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return fail(kMusterFailed, base::thread_failure(failure));
+  }
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,60 @@
+#include "cli/surroundings.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+
+namespace muster::cli {
+
+std::string logical_working_directory(const base::Environment& environment) {
+  if (const auto pwd = environment.get("PWD"); pwd && pwd->starts_with('/')) {
+    struct stat named {};
+    struct stat actual {};
+    if (::stat(std::string(*pwd).c_str(), &named) == 0 && ::stat(".", &actual) == 0 && named.st_dev == actual.st_dev &&
+        named.st_ino == actual.st_ino) {
+      return std::string(*pwd);
+    }
+  }
+  std::error_code failed;
+  const auto path = std::filesystem::current_path(failed);
+  return failed ? "/" : path.string();
+}
+
+std::string absolute_path(const std::string& path, const std::string& directory) {
+  if (path.empty() || path.front() == '/') return path;
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+unsigned current_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+base::Result<std::string> find_agent(const base::Environment& environment) {
+  if (const auto given = environment.get("MUSTER_AGENT_PATH")) return std::string(*given);
+  char own[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", own, sizeof own);
+  if (length <= 0) return base::errno_error(errno, "find the path of this program");
+  const std::filesystem::path program(std::string(own, static_cast<std::size_t>(length)));
+  const auto path = program.parent_path() / "muster-agent";
+  if (::access(path.c_str(), X_OK) != 0) {
+    return base::error(base::Code::kNotFound,
+                       "{} is missing: it belongs beside {}; build or install it, or name another by MUSTER_AGENT_PATH",
+                       path.string(), program.filename().string());
+  }
+  return path.string();
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // where this fails, running out of descriptors is reported where it happens
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,26 @@
+// What the launcher finds around its own process: directory, umask, its agent, its limits. Call from the main thread,
+// before others start.
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+#include "base/status.h"
+
+namespace muster::cli {
+
+// $PWD if it is this directory (so that a path through a link stays one), else the kernel's answer.
+std::string logical_working_directory(const base::Environment& environment);
+
+// `path` from `directory`; an empty path stays empty.
+std::string absolute_path(const std::string& path, const std::string& directory);
+
+unsigned current_umask();
+
+// The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
+base::Result<std::string> find_agent(const base::Environment& environment);
+
+// One descriptor or more a host: the soft limit is often 1024 where the hard one is far higher.
+void raise_descriptor_limit();
+
+}  // namespace muster::cli
