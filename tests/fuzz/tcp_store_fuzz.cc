@@ -13,6 +13,7 @@
 namespace {
 
 using namespace muster::rendezvous;
+namespace base = muster::base;
 
 // Small, so that a short input reaches them.
 constexpr TcpStoreLimits kLimits{
@@ -35,10 +36,12 @@ std::string replies(std::string_view bytes, std::size_t piece, TorchGeneration h
   TcpStoreSession session(&hub, "10.0.0.1", [] { std::abort(); });
   std::string all;
   const auto read_all = [&] {
+    // After a failure too: the replies to what was in order before it are still sent.
     while (!session.output().empty()) {
       const std::string output(session.output());
       all += output;
-      if (!session.consume_output(output.size()).ok()) break;
+      const base::Status status = session.consume_output(output.size());
+      MUSTER_CHECK(status.ok() == session.failure().ok());
     }
   };
   while (!bytes.empty() && session.wants_input()) {
