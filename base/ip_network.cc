@@ -26,7 +26,7 @@ std::array<std::uint8_t, 16> bytes_of(const IpAddress& address) {
 std::uint8_t mask_at(int index, int length) {
   const int bits = length - index * 8;
   if (bits >= 8) return 0xff;
-  return bits <= 0 ? 0 : static_cast<std::uint8_t>(0xff << (8 - bits));
+  return static_cast<std::uint8_t>(bits <= 0 ? 0 : 0xff << (8 - bits));
 }
 
 }  // namespace
