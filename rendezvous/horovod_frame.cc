@@ -30,6 +30,7 @@ bool is_known(HorovodFrameKind kind) {
     case HorovodFrameKind::kErased:
     case HorovodFrameKind::kCleared:
     case HorovodFrameKind::kSynced:
+    case HorovodFrameKind::kSetPacked:
       return true;
   }
   return false;

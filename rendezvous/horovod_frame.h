@@ -3,8 +3,9 @@
 // Protocol (ours; both ends are one build): a header of 20 bytes, little endian, then scope, key and value.
 //     u32 bytes of value | u64 id | u16 bytes of scope | u16 bytes of key | u8 kind | u8 code | u16 zero
 // From the cache: kPut, kFinish (an id each, answered by one kDone with the same id), kFollow (a scope; no answer).
-// From the store: kDone (code, and as value what is wrong), kBegin, kSet, kErased, kCleared, kSynced as the calls of
-// HorovodUpstream::Listener. All that the store sends is in the order in which things happened there.
+// From the store: kDone (code, and as value what is wrong), kBegin, kSet or kSetPacked (horovod_pack.h), kErased,
+// kCleared, kSynced as the calls of HorovodUpstream::Listener. All that the store sends is in the order in which things
+// happened there.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +30,7 @@ enum class HorovodFrameKind : std::uint8_t {
   kErased = 19,
   kCleared = 20,
   kSynced = 21,
+  kSetPacked = 22,
 };
 
 struct HorovodFrame {

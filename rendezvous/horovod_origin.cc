@@ -90,11 +90,16 @@ base::Status HorovodOrigin::follow(Peer& peer, std::string_view scope) {
 
 void HorovodOrigin::tell(Peer& peer, std::string_view scope, const HorovodStore::Change& change) {
   HorovodFrame frame{.scope = scope, .key = change.key};
+  HorovodValue value = change.value;
   switch (change.kind) {
     case HorovodStore::Change::Kind::kSet:
       if (peer.is_putting) return;
       frame.kind = HorovodFrameKind::kSet;
-      counts_.sent_bytes += change.value->size();
+      if (HorovodValue packed = packer_.packed(value); packed != nullptr) {
+        frame.kind = HorovodFrameKind::kSetPacked;
+        value = std::move(packed);
+      }
+      counts_.sent_bytes += value->size();
       break;
     case HorovodStore::Change::Kind::kErased:
       frame.kind = HorovodFrameKind::kErased;
@@ -104,7 +109,7 @@ void HorovodOrigin::tell(Peer& peer, std::string_view scope, const HorovodStore:
       break;
   }
   ++counts_.changes;
-  peer.link->send(frame, change.value);
+  peer.link->send(frame, std::move(value));
 }
 
 }  // namespace muster::rendezvous

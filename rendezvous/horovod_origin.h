@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "rendezvous/checked_listener.h"
 #include "rendezvous/horovod_link.h"
+#include "rendezvous/horovod_pack.h"
 #include "rendezvous/horovod_store.h"
 #include "rendezvous/owner_check.h"
 
@@ -31,7 +32,7 @@ struct HorovodOriginLimits {
 struct HorovodOriginCounts {
   std::uint64_t requests = 0;    // puts, finishes and follows of other hosts
   std::uint64_t changes = 0;     // told to them
-  std::uint64_t sent_bytes = 0;  // of values
+  std::uint64_t sent_bytes = 0;  // of values, as sent
   std::uint64_t lost_links = 0;
   std::size_t links = 0;  // now
 };
@@ -65,6 +66,7 @@ class HorovodOrigin {
   const HorovodOriginLimits limits_;
   std::map<std::uint64_t, Peer> peers_;
   std::uint64_t next_peer_ = 0;
+  HorovodPacker packer_;
   HorovodOriginCounts counts_;
   CheckedListener listener_;
 };

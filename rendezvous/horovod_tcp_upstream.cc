@@ -10,6 +10,8 @@
 #include <functional>
 #include <utility>
 
+#include "rendezvous/horovod_pack.h"
+
 namespace muster::rendezvous {
 namespace {
 
@@ -164,6 +166,11 @@ base::Status HorovodTcpUpstream::on_frame(const HorovodFrame& frame) {
     case HorovodFrameKind::kSet:
       listener_->on_set(frame.scope, frame.key, make_horovod_value(std::string(frame.value)));
       break;
+    case HorovodFrameKind::kSetPacked: {
+      MUSTER_ASSIGN_OR_RETURN(std::string value, unpack_horovod_value(frame.value, limits_.store.max_value_bytes));
+      listener_->on_set(frame.scope, frame.key, make_horovod_value(std::move(value)));
+      break;
+    }
     case HorovodFrameKind::kErased:
       listener_->on_erased(frame.scope, frame.key);
       break;

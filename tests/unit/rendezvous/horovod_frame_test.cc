@@ -15,9 +15,10 @@ TEST(HorovodFrame, HasItsBytes) {
 }
 
 TEST(HorovodFrame, EveryKindComesBackAsItWas) {
-  for (const auto kind : {HorovodFrameKind::kPut, HorovodFrameKind::kFinish, HorovodFrameKind::kFollow,
-                          HorovodFrameKind::kDone, HorovodFrameKind::kBegin, HorovodFrameKind::kSet,
-                          HorovodFrameKind::kErased, HorovodFrameKind::kCleared, HorovodFrameKind::kSynced}) {
+  for (const auto kind :
+       {HorovodFrameKind::kPut, HorovodFrameKind::kFinish, HorovodFrameKind::kFollow, HorovodFrameKind::kDone,
+        HorovodFrameKind::kBegin, HorovodFrameKind::kSet, HorovodFrameKind::kErased, HorovodFrameKind::kCleared,
+        HorovodFrameKind::kSynced, HorovodFrameKind::kSetPacked}) {
     const HorovodFrame frame{.kind = kind,
                              .id = ~std::uint64_t{0},
                              .code = base::Code::kUnavailable,
