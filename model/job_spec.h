@@ -11,6 +11,7 @@
 #include "model/node_shape.h"
 #include "model/placement.h"
 #include "model/rank_env.h"
+#include "model/ulimit.h"
 
 namespace muster::model {
 
@@ -22,11 +23,13 @@ enum class OnExit {
 
 struct JobSpec {
   std::vector<std::string> command;  // argv, byte for byte
+  std::vector<std::size_t> expand;   // the words of `command` in which {rank} … are replaced (model/expand.h)
   PlacementRequest placement;
   BindTo bind_to = BindTo::kShare;
   ExportPolicy environment;
   std::string workdir;  // --wdir, else the launcher's logical $PWD
   unsigned umask = 022;
+  std::vector<Ulimit> limits;  // --ulimit; over the default (soft NOFILE and MEMLOCK raised)
   OnExit on_exit = OnExit::kNonzeroKill;
   std::chrono::milliseconds start_timeout{30'000};
   std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124

@@ -41,6 +41,23 @@ EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& fro
   return result;
 }
 
+void set_limits(const std::vector<model::Ulimit>& limits, v1::Launch& launch) {
+  for (const model::Ulimit& limit : limits) {
+    v1::ResourceLimit& to = *launch.add_limits();
+    to.set_resource(limit.resource);
+    to.set_soft(limit.soft);
+    to.set_hard(limit.hard);
+  }
+}
+
+std::vector<model::Ulimit> limits_of(const v1::Launch& launch) {
+  std::vector<model::Ulimit> limits;
+  for (const v1::ResourceLimit& limit : launch.limits()) {
+    limits.push_back({limit.resource(), limit.soft(), limit.hard()});
+  }
+  return limits;
+}
+
 v1::Placement to_proto(const model::Placement& placement) {
   v1::Placement result;
   result.set_size(placement.size);

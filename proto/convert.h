@@ -12,6 +12,7 @@
 #include "model/exit_report.h"
 #include "model/node_shape.h"
 #include "model/placement.h"
+#include "model/ulimit.h"
 #include "proto/muster/v1/agent.pb.h"
 #include "proto/muster/v1/job.pb.h"
 
@@ -24,6 +25,9 @@ void set_node_shape(const model::NodeShape& shape, v1::Hello& hello);
 
 void set_environment(const EnvList& from, google::protobuf::RepeatedPtrField<v1::EnvVar>& to);
 EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& from);
+
+void set_limits(const std::vector<model::Ulimit>& limits, v1::Launch& launch);
+std::vector<model::Ulimit> limits_of(const v1::Launch& launch);  // what is wrong in them, the kernel refuses
 
 v1::Placement to_proto(const model::Placement& placement);
 v1::RankEnd to_proto(const model::RankEnd& end);

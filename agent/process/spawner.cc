@@ -8,10 +8,10 @@
 #include <cstring>
 
 #include "agent/launch/affinity.h"
-#include "agent/launch/limits.h"
 #include "agent/launch/program.h"
 #include "agent/launch/workdir.h"
 #include "agent/process/proc_table.h"
+#include "model/ulimit.h"
 
 namespace muster::agent {
 namespace {
@@ -53,9 +53,9 @@ std::string explain_limit(const RlimitSetting& setting, int errno_value) {
   struct rlimit now {};
   ::getrlimit(static_cast<__rlimit_resource_t>(setting.resource), &now);
   const std::string hard = now.rlim_max == RLIM_INFINITY ? "unlimited" : fmt::format("{}", now.rlim_max);
-  return fmt::format("cannot set the limit {} to {}: {} (this host's hard limit is {})", limit_name(setting.resource),
-                     setting.soft == RLIM_INFINITY ? "unlimited" : fmt::format("{}", setting.soft),
-                     std::strerror(errno_value), hard);
+  return fmt::format(
+      "cannot set the limit {} to {}: {} (this host's hard limit is {})", model::ulimit_name(setting.resource),
+      setting.soft == RLIM_INFINITY ? "unlimited" : fmt::format("{}", setting.soft), std::strerror(errno_value), hard);
 }
 
 RankStartFailed explain(const SpawnRequest& request, const std::vector<std::string>& candidates,

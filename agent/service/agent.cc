@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "agent/io/output_sender.h"
+#include "agent/launch/limits.h"
 #include "agent/service/control_client.h"
 #include "agent/service/host_facts.h"
 #include "base/loop.h"
@@ -270,14 +271,17 @@ void Agent::Core::launch(const v1::Launch& launch) {
   // All of them first: a rank that fails at once must not look like the last one.
   spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
+  const std::vector<RlimitSetting> limits = merge_limits(default_limits(), proto::limits_of(launch));
   for (const v1::LaunchRank& rank : launch.ranks()) {
     SpawnRequest request;
     request.rank = rank.rank();
-    request.argv.assign(launch.command().begin(), launch.command().end());
+    const auto& command = rank.command().empty() ? launch.command() : rank.command();
+    request.argv.assign(command.begin(), command.end());
     request.env = rank_environment(launch, rank);
     request.workdir = launch.workdir();
     request.umask = launch.umask();
     request.cpus.assign(rank.cpus().begin(), rank.cpus().end());
+    request.limits = limits;
     const base::Status spawned = made.ok() ? warden_.spawn(request) : made;
     if (!spawned.ok()) {
       RankStartFailed failed;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/expand.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd {
@@ -17,6 +18,24 @@ std::optional<std::string> first_routable(const v1::Hello& hello) {
     if (address.ok() && !address->is_loopback()) return entry.address();
   }
   return std::nullopt;
+}
+
+// The rank's own command, where some of the job's words are to be expanded.
+void set_command(const model::JobSpec& job, const model::RankEnvInput& input, v1::LaunchRank& rank) {
+  if (job.expand.empty()) return;
+  const model::ExpandValues values{.rank = input.rank.rank,
+                                   .local_rank = input.rank.local_rank,
+                                   .node_rank = input.rank.host_index,
+                                   .nnodes = input.nnodes,
+                                   .size = input.size,
+                                   .host = input.hostname,
+                                   .master_addr = input.master_addr,
+                                   .master_port = input.master_port};
+  rank.mutable_command()->Add(job.command.begin(), job.command.end());
+  for (const std::size_t index : job.expand) {
+    std::string& word = *rank.mutable_command(static_cast<int>(index));
+    word = model::expand(word, values);
+  }
 }
 
 }  // namespace
@@ -78,6 +97,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
     launch.mutable_command()->Add(job.command.begin(), job.command.end());
     launch.set_workdir(job.workdir);
     launch.set_umask(job.umask);
+    proto::set_limits(job.limits, launch);
     proto::set_environment(model::exported_variables(launcher_environment, job.environment, fact.local),
                            *launch.mutable_environment());
     const auto bindings =
@@ -96,6 +116,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.omp_num_threads = bindings[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();
       rank.set_rank(host.ranks[k].rank);
+      set_command(job, input, rank);
       proto::set_environment(model::rank_variables(input, user_set), *rank.mutable_environment());
       rank.mutable_cpus()->Add(bindings[k].cpus.begin(), bindings[k].cpus.end());
     }

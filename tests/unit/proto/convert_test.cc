@@ -78,5 +78,12 @@ TEST(Convert, JoinFrame) {
   EXPECT_FALSE(parse_join("\xff\xff\xff\xff").ok());
 }
 
+TEST(Convert, LimitsKeepInfinity) {
+  v1::Launch launch;
+  const std::vector<model::Ulimit> limits = {{7, 4096, model::Ulimit::kUnlimited}, {3, 0, 0}};
+  set_limits(limits, launch);
+  EXPECT_EQ(limits_of(launch), limits);
+}
+
 }  // namespace
 }  // namespace muster::proto

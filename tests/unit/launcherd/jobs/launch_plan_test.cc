@@ -109,5 +109,24 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   EXPECT_TRUE(has_setting);
 }
 
+TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
+  model::JobSpec job;
+  job.command = {"./a", "{rank}", "tcp://{master_addr}:{master_port}/{host}", "{rank}"};
+  job.expand = {1, 2};
+  job.limits = {{7, 1, 2}};
+  job.placement.hosts = *model::parse_host_list("n1:1,n2:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  facts[0].prepared.set_master_port(4242);
+  const auto plans = plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", {});
+  const auto& command = plans.at(1).ranks(0).command();
+  EXPECT_EQ(std::vector<std::string>(command.begin(), command.end()),
+            (std::vector<std::string>{"./a", "1", "tcp://10.0.0.1:4242/n2", "{rank}"}));
+  EXPECT_EQ(plans[1].limits(0).hard(), 2U);
+  job.expand.clear();
+  EXPECT_EQ(plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", {}).at(1).ranks(0).command_size(), 0);
+}
+
 }  // namespace
 }  // namespace muster::launcherd
