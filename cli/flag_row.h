@@ -28,6 +28,8 @@ class FlagRow {
   FlagRow& repeats(Repeat repeat) { return set(&Flag::repeat, repeat); }
   FlagRow& exclusive(std::string_view group) { return set(&Flag::exclusive, group); }
   FlagRow& environment(std::string_view variable) { return set(&Flag::environment, variable); }
+  // The value's name lists examples, not all there is.
+  FlagRow& any_value() { return set(&Flag::choices, std::vector<std::string_view>()); }
   FlagRow& words(int count) { return set(&Flag::values, count); }
   FlagRow& says(Spelling spelling) {
     flag_.spellings.push_back(spelling);
@@ -35,6 +37,7 @@ class FlagRow {
   }
   FlagRow& note(std::string_view text) { return set(&Flag::answer, Answer::kNote).set(&Flag::answer_text, text); }
   FlagRow& refusal(std::string_view text) { return set(&Flag::answer, Answer::kRefusal).set(&Flag::answer_text, text); }
+  FlagRow& except(std::string_view harmless) { return set(&Flag::harmless, harmless); }
   FlagRow& stands_alone() { return set(&Flag::stands_alone, true).command_line_only(); }
   FlagRow& group(FlagGroup group) { return set(&Flag::group, group); }
 

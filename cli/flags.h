@@ -49,6 +49,7 @@ struct Flag {
   std::string_view environment = {};  // a variable beside MUSTER_<NAME> that sets it
   Answer answer = Answer::kNone;
   std::string_view answer_text = {};  // after "<spelling>: "
+  std::string_view harmless = {};     // the value that asks for nothing, and so is not answered
   bool stands_alone = false;          // answered at once, whatever else is on the line (--help)
 
   // Without a value of its own: on or off.

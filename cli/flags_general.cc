@@ -15,6 +15,9 @@ void add_general_flags(std::vector<Flag>& flags) {
                 toggle("print-config", {{"--print-config", "true"}},
                        "Print every setting with its value and where that comes from.")
                     .command_line_only(),
+                toggle("check-build", {{"-cb", "true"}, {"--check-build", "true"}},
+                       "Print which controllers and libraries this build has.")
+                    .command_line_only(),
                 toggle("version", {{"-v", "true"}, {"--version", "true"}}, "Print the version.").stands_alone(),
                 toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone(),
             },

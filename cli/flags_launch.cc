@@ -64,6 +64,27 @@ std::vector<FlagRow> program_rows() {
              "Send only the variables that --env names."),
       option("wdir", {"--wdir"}, "DIR", "Working directory of the ranks (default: the current one).")
           .completes(Completes::kDirectory),
+      toggle("expand", {{"--expand", "true"}, {"--no-expand", "false"}},
+             "Replace {rank} {local_rank} {node_rank} {nnodes} {size} {host} {master_addr} {master_port} in the "
+             "command; {{rank}} stands for {rank} itself."),
+      option(
+          "bind-to", {"--bind-to"}, "share|none|core|numa|socket",
+          "The cores that a rank may use: its equal share of the host's, all, or the core, NUMA node or socket where "
+          "its share begins.")
+          .standard("share"),
+      option("gpu-bind", {"--gpu-bind"}, "order|one|none", "Which GPUs a rank sees.")
+          .refusal("binding to GPUs comes later: every rank sees all of them, as with --gpu-bind none")
+          .except("none"),
+      option("ulimit", {"--ulimit"}, "NAME=V[:HARD]",
+             "A resource limit of the ranks, as nofile=4096 or core=unlimited. Repeatable.")
+          .repeats(Repeat::kAddsUpOverAll),
+      option("stdin", {"--stdin"}, "RANK|all|none", "Who gets hvdrun's input.")
+          .any_value()
+          .refusal("input for ranks comes later: they read from /dev/null, as with --stdin none")
+          .except("none"),
+      toggle("pty", {{"--pty", "true"}}, "A terminal for rank 0.")
+          .command_line_only()
+          .refusal("a terminal for rank 0 comes later"),
   };
 }
 
@@ -77,8 +98,15 @@ std::vector<FlagRow> output_rows() {
               {"--prefix-output-with-timestamp", "true"},
               {"--no-prefix-output-with-timestamp", "false"}},
              "Put the time before each line of the ranks."),
+      option("json-events", {"--json-events"}, "FILE", "What happens, one JSON object a line.")
+          .completes(Completes::kFile)
+          .refusal("events in a file come later"),
       toggle("verbose", {{"--verbose", "true"}, {"--no-verbose", "false"}},
-             "Say what happens on each host, and show the table of ranks."),
+             "Say what happens on each host, and show the table of ranks.")
+          .exclusive("verbosity"),
+      toggle("quiet", {{"--quiet", "true"}, {"--no-quiet", "false"}},
+             "No progress, no remarks, no last line of a job that ended well; failures are told.")
+          .exclusive("verbosity"),
   };
 }
 
@@ -91,7 +119,9 @@ std::vector<FlagRow> life_rows() {
       option("kill-grace", {"--kill-grace"}, "TIME", "Time between SIGTERM and SIGKILL when the job is stopped.")
           .standard("5s"),
       option("on-exit", {"--on-exit"}, "nonzero-kill|any-kill|wait",
-             "What ends the job: a rank that fails, any rank that ends, or only the end of all ranks.")
+             "What ends the job: a rank that fails, any rank that ends, or only the end of all ranks "
+             "(--keep-going).")
+          .says({"--keep-going", "wait"})
           .standard("nonzero-kill"),
       option("contain", {"--contain"}, "auto|cgroup|pidns|subreaper",
              "How ranks and all that they start are held together; pidns needs root.")

@@ -19,12 +19,13 @@ std::string format_progress(int up, int total, const std::vector<std::string>& w
 }
 
 void JobView::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  if (options_.quiet) return;
   // With all of them up the first output is a moment away, and the status line must not be drawn again below it.
   notices_->status(up == total ? "" : format_progress(up, total, waiting));
 }
 
 void JobView::on_note(const std::string& line) {
-  if (verbose_) notices_->line(line);
+  if (options_.verbose) notices_->line(line);
 }
 
 void JobView::on_root_cause(const model::RankEnd& root) {
@@ -34,7 +35,7 @@ void JobView::on_root_cause(const model::RankEnd& root) {
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {
   notices_->status("");
-  for (const std::string& line : format_outcome(outcome, is_terminal_)) notices_->line(line);
+  for (const std::string& line : format_outcome(outcome, options_.is_terminal && !options_.quiet)) notices_->line(line);
   outcome_ = outcome;
   finished_();
 }

@@ -10,11 +10,17 @@
 
 namespace muster::cli {
 
+struct JobViewOptions {
+  bool is_terminal = false;  // stderr is one
+  bool verbose = false;
+  bool quiet = false;  // no progress, no remarks, no last line of a job that ended well
+};
+
 class JobView final : public launcherd::JobObserver {
  public:
-  // Both are borrowed; `is_terminal`: stderr is one.
-  JobView(launcherd::NoticeWriter* notices, bool is_terminal, bool verbose, std::function<void()> finished)
-      : notices_(notices), is_terminal_(is_terminal), verbose_(verbose), finished_(std::move(finished)) {}
+  // `notices` is borrowed.
+  JobView(launcherd::NoticeWriter* notices, JobViewOptions options, std::function<void()> finished)
+      : notices_(notices), options_(options), finished_(std::move(finished)) {}
 
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override { notices_->status(""); }
@@ -27,8 +33,7 @@ class JobView final : public launcherd::JobObserver {
 
  private:
   launcherd::NoticeWriter* const notices_;
-  const bool is_terminal_;
-  const bool verbose_;
+  const JobViewOptions options_;
   const std::function<void()> finished_;
   std::optional<launcherd::JobOutcome> outcome_;
 };

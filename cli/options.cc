@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/check_build.h"
 #include "cli/command_line.h"
 #include "cli/config_file.h"
 #include "cli/help.h"
@@ -100,12 +101,35 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
   });
   read.toggle("env-none", job.environment.only_named);
   read.text("wdir", job.workdir);
+  using model::BindTo;
+  read.choice("bind-to", std::vector{BindTo::kShare, BindTo::kNone, BindTo::kCore, BindTo::kNuma, BindTo::kSocket},
+              job.bind_to);
+  read.custom("ulimit", [&](const Setting& setting) -> Status {
+    const auto limit = model::parse_ulimit(setting.value);
+    if (!limit.ok()) return limit.status().with_context(setting.label);
+    job.limits.push_back(*limit);
+    return base::ok_status();
+  });
+}
+
+// Options whose machinery comes later: a wrong word is a mistake today.
+void check_later(SettingReader& read) {
+  std::string ignored;
+  read.word("gpu-bind", ignored);
+  read.custom("stdin", [](const Setting& setting) {
+    const bool is_known = setting.value == "all" || setting.value == "none" ||
+                          base::parse_decimal(setting.value, model::kMaxRanks - 1).has_value();
+    return is_known ? base::ok_status()
+                    : error(Code::kInvalidArgument, "{} must be a rank, all or none, not '{}'", setting.label,
+                            base::printable(setting.value));
+  });
 }
 
 void read_output(SettingReader& read, HvdrunOptions& options) {
   read.text("output-filename", options.job.output_dir);
   read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
   read.toggle("verbose", options.launch.verbose);
+  read.toggle("quiet", options.quiet);
 }
 
 void read_life(SettingReader& read, HvdrunOptions& options) {
@@ -153,6 +177,7 @@ void check_controller(SettingReader& read) {
 
 Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
   for (const Setting& setting : settings.entries()) {
+    if (!setting.flag->harmless.empty() && setting.value == setting.flag->harmless) continue;
     const std::string line = fmt::format("{}: {}", setting.label, setting.flag->answer_text);
     if (setting.flag->answer == Answer::kRefusal) return {Code::kUnimplemented, line};
     if (setting.flag->answer == Answer::kNote) notes.push_back(line);
@@ -185,9 +210,14 @@ Status take_command(CommandLine& line, model::JobSpec& job) {
   return base::ok_status();
 }
 
+// --expand: in every word of the command.
+void expand_all(model::JobSpec& job) {
+  for (std::size_t i = 0; i < job.command.size(); ++i) job.expand.push_back(i);
+}
+
 bool is_on(const Settings& settings, std::string_view name) {
   const Setting* setting = settings.find(name);
-  return setting != nullptr && setting->value == "true";
+  return setting != nullptr && parse_toggle(setting->value).value_or(false);
 }
 
 Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
@@ -196,7 +226,9 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   ParsedHvdrun parsed;
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
+  if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
   MUSTER_RETURN_IF_ERROR(take_command(line, parsed.options.job));
+  if (is_on(settings, "expand")) expand_all(parsed.options.job);
   return parsed;
 }
 
@@ -213,6 +245,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_life(read, options);
   check_elastic(read);
   check_controller(read);
+  check_later(read);
   MUSTER_RETURN_IF_ERROR(read.status());
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
   return options;

@@ -29,6 +29,7 @@ struct HvdrunOptions {
   launcherd::BootstrapOptions bootstrap;  // backend, identity_file, default_port, agent_dir
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
   std::vector<std::string> notes;         // one line each, to be said before the job starts
+  bool quiet = false;                     // nothing of our own unless somebody must act
 };
 
 struct ParsedHvdrun {

@@ -137,6 +137,7 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> open_bootstrap(const HvdrunO
 }
 
 void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, launcherd::NoticeWriter& notices) {
+  if (options.quiet) return;
   for (const std::string& note : options.notes) notices.line(note);
   if (!options.launch.verbose) return;
   if (!placed.hosts_note.empty()) notices.line(placed.hosts_note);
@@ -169,7 +170,9 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   say_what_starts(options, *placed, notices);
   options.launch.job_id = base::JobId::random().str();
   options.launch.build_id = base::build_id();
-  JobView view(&notices, (*outlets)->is_terminal(), options.launch.verbose, [&] { loop.stop(); });
+  const JobViewOptions view_options{
+      .is_terminal = (*outlets)->is_terminal(), .verbose = options.launch.verbose, .quiet = options.quiet};
+  JobView view(&notices, view_options, [&] { loop.stop(); });
   auto runner =
       std::make_unique<launcherd::JobRunner>(loop, clock, std::move(options.job), std::move(placed->placement),
                                              options.launch, environment, bootstrap->get(), (*outlets)->sink(), &view);

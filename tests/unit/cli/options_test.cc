@@ -66,6 +66,16 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--jsrun", "p"}, "--jsrun: Horovod's controller jsrun comes later"},
       {{"--host-discovery-script", "s", "p"}, "--host-discovery-script: elastic jobs come later in hvdrun: name the"},
       {{"--host-discovery-script", "s", "-H", "a", "p"}, "exclude each other"},
+      {{"--verbose", "--quiet", "p"}, "--verbose and --quiet exclude each other"},
+      {{"--bind-to", "gpu", "p"}, "--bind-to must be one of share, none, core, numa, socket, not 'gpu'"},
+      {{"--ulimit", "nofiles=1", "p"}, "--ulimit: no limit is called 'nofiles'; did you mean 'nofile'?"},
+      {{"--ulimit", "nofile", "p"}, "--ulimit: 'nofile' is not NAME=VALUE"},
+      {{"--gpu-bind", "order", "p"}, "--gpu-bind: binding to GPUs comes later"},
+      {{"--gpu-bind", "two", "p"}, "--gpu-bind must be one of order, one, none, not 'two'"},
+      {{"--stdin", "0", "p"}, "--stdin: input for ranks comes later"},
+      {{"--stdin", "first", "p"}, "--stdin must be a rank, all or none, not 'first'"},
+      {{"--pty", "p"}, "--pty: a terminal for rank 0 comes later"},
+      {{"--json-events", "f", "p"}, "--json-events: events in a file come later"},
   };
   for (const Refused& given : table) {
     const ParsedHvdrun parsed = parse(given.words);
@@ -103,6 +113,20 @@ TEST(ParseHvdrun, StartTimeoutComesFromTheEnvironmentUnlessGiven) {
     EXPECT_EQ(parsed.exit_code, 2) << bad;
     EXPECT_THAT(parsed.text, StartsWith("hvdrun: HOROVOD_START_TIMEOUT"));
   }
+}
+
+TEST(ParseHvdrun, CheckBuildNeedsNoCommand) {
+  for (const Words& words : {Words{"-cb"}, Words{"--check-build", "p"}}) {
+    const ParsedHvdrun parsed = parse(words);
+    EXPECT_EQ(parsed.exit_code, 0);
+    EXPECT_THAT(parsed.text, StartsWith("Muster v"));
+  }
+  EXPECT_THAT(parse({"-cb", "--verbose"}).text, StartsWith("\nMuster v"));
+}
+
+TEST(ParseHvdrun, ExpandIsForEveryWordOfTheCommand) {
+  EXPECT_THAT(parse({"--expand", "a", "b"}).options.job.expand, ElementsAre(0, 1));
+  EXPECT_THAT(parse({"a", "{rank}"}).options.job.expand, ElementsAre());
 }
 
 TEST(ParseHvdrun, ElasticOptionsAreAnsweredByALineEach) {

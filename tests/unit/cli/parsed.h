@@ -38,9 +38,18 @@ inline std::string show(const ParsedHvdrun& parsed) {
   for (const auto& named : job.environment.named) add("env=" + named);
   if (job.environment.only_named) add("only_named");
   if (!job.workdir.empty()) add("wdir=" + job.workdir);
+  if (!job.expand.empty()) add("expand");
+  if (job.bind_to != model::BindTo::kShare) add(fmt::format("bind={}", static_cast<int>(job.bind_to)));
+  for (const auto& limit : job.limits) {
+    const auto value = [](std::uint64_t number) {
+      return number == model::Ulimit::kUnlimited ? "unlimited" : fmt::format("{}", number);
+    };
+    add(fmt::format("limit={}:{}:{}", model::ulimit_name(limit.resource), value(limit.soft), value(limit.hard)));
+  }
   if (!job.output_dir.empty()) add("output=" + job.output_dir);
   if (job.prefix_timestamp) add("timestamp");
   if (parsed.options.launch.verbose) add("verbose");
+  if (parsed.options.quiet) add("quiet");
   if (job.start_timeout != plain.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
   if (job.kill_grace != plain.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));

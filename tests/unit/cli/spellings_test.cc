@@ -119,6 +119,20 @@ const std::vector<Accepted>& launch_table() {
       {{"--no-env-none"}, ""},
       {{"--no-prefix-output-with-timestamp"}, ""},
       {{"--no-verbose"}, ""},
+      {{"--quiet"}, "quiet"},
+      {{"--no-quiet"}, ""},
+      {{"--keep-going"}, "wait"},
+      {{"--on-exit", "any-kill", "--keep-going"}, "wait"},
+      {{"--expand"}, "expand"},
+      {{"--no-expand"}, ""},
+      {{"--bind-to", "share"}, ""},
+      {{"--bind-to", "none"}, "bind=1"},
+      {{"--bind-to=core"}, "bind=2"},
+      {{"--bind-to", "numa"}, "bind=3"},
+      {{"--bind-to", "socket"}, "bind=4"},
+      {{"--gpu-bind", "none"}, ""},
+      {{"--ulimit", "nofile=4096", "--ulimit=core=0:unlimited"}, "limit=nofile:4096:4096 limit=core:0:unlimited"},
+      {{"--stdin", "none"}, ""},
   };
   return kTable;
 }
@@ -208,9 +222,9 @@ TEST(Spellings, EachIsReadAsWhatItSays) {
 
 TEST(Spellings, NoneIsMissingFromTheTables) {
   // These answer or refuse, or need a file: options_test.cc, config_file_test.cc.
-  std::set<std::string> tried = {"-v",     "--version",     "-h",
-                                 "--help", "--config-file", "--print-config",
-                                 "--mpi",  "--jsrun",       "--host-discovery-script"};
+  std::set<std::string> tried = {
+      "-v",    "--version",     "-h",    "--help",  "--config-file",          "--print-config", "-cb", "--check-build",
+      "--pty", "--json-events", "--mpi", "--jsrun", "--host-discovery-script"};
   for (const auto* table : {&launch_table(), &horovod_table()}) {
     for (const Accepted& given : *table) {
       for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));

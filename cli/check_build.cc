@@ -1,0 +1,26 @@
+#include "cli/check_build.h"
+
+#include <fmt/format.h>
+
+namespace muster::cli {
+
+BuildFeatures this_build() {
+  BuildFeatures features;
+  features.pytorch = true;  // env://: model/rank_env.h
+  return features;
+}
+
+std::string format_build(const BuildFeatures& features, bool verbose) {
+  const auto box = [](bool has, const char* name) { return fmt::format("    [{}] {}\n", has ? 'X' : ' ', name); };
+  std::string text = verbose ? "\n" : "";
+  text += fmt::format("Muster v{}:\n\nAvailable Frameworks:\n", MUSTER_VERSION);
+  text += box(features.tensorflow, "TensorFlow") + box(features.pytorch, "PyTorch") + box(features.mxnet, "MXNet");
+  text += "\nAvailable Controllers:\n";
+  text += box(features.mpi, "MPI") + box(features.gloo, "Gloo");
+  text += "\nAvailable Tensor Operations:\n";
+  text += box(features.nccl_operations, "NCCL") + box(false, "DDL") + box(false, "CCL");
+  text += box(features.mpi_operations, "MPI") + box(features.gloo_operations, "Gloo");
+  return text;
+}
+
+}  // namespace muster::cli
