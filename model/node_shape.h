@@ -33,4 +33,7 @@ struct RankBinding {
 // socket while local_size >= sockets); more ranks than cores -> nobody is bound and physical_cores is 1.
 std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to);
 
+// "0-3,8".
+std::string format_cpu_list(std::vector<int> cpus);
+
 }  // namespace muster::model

@@ -15,7 +15,4 @@ base::Result<std::vector<unsigned long>> cpu_mask(const std::vector<int>& cpus);
 // One sentence for the user after the kernel has refused the mask.
 std::string explain_affinity_failure(const std::vector<int>& cpus, int errno_value);
 
-// "0-3,8".
-std::string format_cpu_list(std::vector<int> cpus);
-
 }  // namespace muster::agent

@@ -119,5 +119,10 @@ TEST(BindShare, HoldsItsPromisesExhaustively) {
   }
 }
 
+TEST(CpuList, RangesAndNumbers) {
+  EXPECT_EQ(format_cpu_list({8, 2, 0, 1, 2}), "0-2,8");
+  EXPECT_EQ(format_cpu_list({}), "");
+}
+
 }  // namespace
 }  // namespace muster::model

@@ -19,11 +19,6 @@ TEST(AffinityTest, RefusesWhatIsNoCpu) {
   EXPECT_EQ(cpu_mask({65536}).status().code(), base::Code::kInvalidArgument);
 }
 
-TEST(AffinityTest, ListsAreCollapsed) {
-  EXPECT_EQ(format_cpu_list({8, 2, 0, 1, 2}), "0-2,8");
-  EXPECT_EQ(format_cpu_list({}), "");
-}
-
 TEST(AffinityTest, ExplanationNamesWhatIsAllowed) {
   const std::string text = explain_affinity_failure({4000}, EINVAL);
   EXPECT_EQ(text.rfind("cannot bind to CPUs 4000: Invalid argument; this host allows 0", 0), 0U) << text;
