@@ -15,6 +15,17 @@ void add_general_flags(std::vector<Flag>& flags) {
                 toggle("print-config", {{"--print-config", "true"}},
                        "Print every setting with its value and where that comes from.")
                     .command_line_only(),
+                toggle("dry-run", {{"--dry-run", "true"}},
+                       "Print who would run where, with which cores, and start nothing; no host is contacted.")
+                    .command_line_only(),
+                toggle("json", {{"--json", "true"}}, "With --dry-run: as JSON.").command_line_only(),
+                option("assume-node", {"--assume-node"}, "SHAPE",
+                       "With --dry-run: what the hosts look like, as 2x32x2+4 for two sockets of 32 cores of two "
+                       "threads, and four GPUs.")
+                    .command_line_only(),
+                toggle("probe", {{"--probe", "true"}}, "With --dry-run: ask the hosts.")
+                    .command_line_only()
+                    .refusal("asking the hosts comes later: --assume-node says what they look like"),
                 toggle("check-build", {{"-cb", "true"}, {"--check-build", "true"}},
                        "Print which controllers and libraries this build has.")
                     .command_line_only(),

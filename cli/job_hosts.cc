@@ -20,4 +20,15 @@ base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Envir
   return fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source);
 }
 
+base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
+                                  const std::string& directory) {
+  model::JobSpec& job = options.job;
+  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  job.umask = current_umask();
+  PlacedJob placed;
+  MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job.placement));
+  return placed;
+}
+
 }  // namespace muster::cli

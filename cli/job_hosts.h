@@ -14,4 +14,13 @@ namespace muster::cli {
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory);
 
+struct PlacedJob {
+  model::Placement placement;
+  std::string hosts_note;  // of choose_hosts()
+};
+
+// What the options leave to their surroundings: directory, umask, hosts; and who runs where.
+base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
+                                  const std::string& directory);
+
 }  // namespace muster::cli

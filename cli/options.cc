@@ -175,6 +175,23 @@ void check_controller(SettingReader& read) {
   });
 }
 
+void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
+  read.toggle("dry-run", dry_run.is_on);
+  read.toggle("json", dry_run.json);
+  read.custom("assume-node", [&](const Setting& setting) -> Status {
+    auto node = parse_assumed_node(setting.value);
+    if (!node.ok()) return node.status().with_context(setting.label);
+    dry_run.assumed_node = std::move(*node);
+    return base::ok_status();
+  });
+  for (const char* name : {"json", "assume-node", "probe"}) {
+    if (dry_run.is_on) break;
+    read.custom(name, [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{} belongs to --dry-run", setting.label);
+    });
+  }
+}
+
 Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
   for (const Setting& setting : settings.entries()) {
     if (!setting.flag->harmless.empty() && setting.value == setting.flag->harmless) continue;
@@ -227,6 +244,8 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
+  // Who runs where does not depend on what runs.
+  if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   MUSTER_RETURN_IF_ERROR(take_command(line, parsed.options.job));
   if (is_on(settings, "expand")) expand_all(parsed.options.job);
   return parsed;
@@ -246,6 +265,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   check_elastic(read);
   check_controller(read);
   check_later(read);
+  read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
   return options;

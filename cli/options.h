@@ -14,12 +14,20 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "cli/node_shapes.h"
 #include "cli/settings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/job_runner.h"
 #include "model/job_spec.h"
 
 namespace muster::cli {
+
+// --dry-run: say who would run where, and start nothing.
+struct DryRunOptions {
+  bool is_on = false;
+  bool json = false;
+  std::optional<AssumedNode> assumed_node;  // what every host looks like; nullopt: known of this host only
+};
 
 struct HvdrunOptions {
   // placement.hosts is filled from -H. Left to the caller: hosts of `hostfile`; umask; workdir: empty without --wdir,
@@ -30,6 +38,7 @@ struct HvdrunOptions {
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
   std::vector<std::string> notes;         // one line each, to be said before the job starts
   bool quiet = false;                     // nothing of our own unless somebody must act
+  DryRunOptions dry_run;
 };
 
 struct ParsedHvdrun {

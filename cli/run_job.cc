@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/thread.h"
+#include "cli/dry_run.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
 #include "cli/report.h"
@@ -103,23 +104,6 @@ void on_signal(int signo, launcherd::JobRunner& runner, launcherd::NoticeWriter&
   }
 }
 
-struct PlacedJob {
-  model::Placement placement;
-  std::string hosts_note;
-};
-
-// What the options leave to their surroundings: directory, umask, hosts.
-base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory) {
-  model::JobSpec& job = options.job;
-  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
-  job.umask = current_umask();
-  PlacedJob placed;
-  MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
-  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job.placement));
-  return placed;
-}
-
 base::Result<std::unique_ptr<launcherd::Bootstrap>> open_bootstrap(const HvdrunOptions& options,
                                                                    const std::string& agent_path,
                                                                    launcherd::NoticeWriter& notices) {
@@ -189,6 +173,7 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
   try {
     const base::Environment environment = base::Environment::current();
     ParsedHvdrun parsed = parse(environment);
+    if (!parsed.exit_code && parsed.options.dry_run.is_on) return run_dry(std::move(parsed.options), environment);
     if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);
     fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
     return *parsed.exit_code;

@@ -1,0 +1,125 @@
+#include "cli/dry_run.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/cpu_set.h"
+#include "cli/job_hosts.h"
+#include "cli/surroundings.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kUsageError = 2;
+
+// A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += fmt::format("\\{}", c);
+    } else if (byte < 0x20) {
+      result += fmt::format("\\u{:04x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string joined(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += fmt::format("{}{}", text.empty() ? "" : ",", number);
+  return text;
+}
+
+// The user's word for all hosts, else what the kernel says of this one.
+std::vector<std::optional<AssumedNode>> shapes_of(const model::Placement& placement,
+                                                  const std::optional<AssumedNode>& assumed) {
+  std::vector<std::optional<AssumedNode>> shapes;
+  for (const model::PlacedHost& host : placement.hosts) {
+    std::optional<AssumedNode> shape = assumed;
+    if (!shape && model::is_localhost(host.host)) {
+      shape = AssumedNode{read_node_shape("/sys/devices/system/cpu", base::allowed_cpus()), 0};
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<DryHost> plan_dry_run(const model::Placement& placement,
+                                  const std::vector<std::optional<AssumedNode>>& shapes, model::BindTo bind_to) {
+  std::vector<DryHost> hosts;
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const model::PlacedHost& placed = placement.hosts[i];
+    DryHost& host = hosts.emplace_back();
+    host.host = &placed;
+    host.is_known = shapes[i].has_value();
+    std::vector<model::RankBinding> bindings(placed.ranks.size());
+    if (shapes[i]) bindings = model::bind_ranks(shapes[i]->shape, static_cast<int>(placed.ranks.size()), bind_to);
+    for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
+      DryRank& rank = host.ranks.emplace_back();
+      rank.place = &placed.ranks[k];
+      rank.cpus = bindings[k].cpus;
+      if (shapes[i] && rank.place->local_rank < shapes[i]->gpus) rank.gpu = rank.place->local_rank;
+    }
+  }
+  return hosts;
+}
+
+std::string format_dry_run(const std::vector<DryHost>& hosts) {
+  std::size_t width = 4;
+  std::vector<std::pair<const DryHost*, const DryRank*>> by_rank;
+  for (const DryHost& host : hosts) {
+    width = std::max(width, model::display_name(host.host->host).size());
+    for (const DryRank& rank : host.ranks) by_rank.emplace_back(&host, &rank);
+  }
+  std::ranges::sort(by_rank, {}, [](const auto& entry) { return entry.second->place->rank; });
+  std::string table =
+      fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}\n", "rank", "host", width, "local", "cross", "gpu", "cpus");
+  for (const auto& [host, rank] : by_rank) {
+    const model::PlacedRank& place = *rank->place;
+    const std::string cpus = !host->is_known ? "-" : rank->cpus.empty() ? "all" : model::format_cpu_list(rank->cpus);
+    table += fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}\n", place.rank, model::display_name(host->host->host),
+                         width, fmt::format("{}/{}", place.local_rank, place.local_size),
+                         fmt::format("{}/{}", place.cross_rank, place.cross_size),
+                         rank->gpu ? fmt::format("{}", *rank->gpu) : "-", cpus);
+  }
+  return table;
+}
+
+std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts) {
+  std::string text = fmt::format("{{\"size\":{},\"hosts\":[", placement.size);
+  for (const DryHost& host : hosts) {
+    text += fmt::format("{}{{\"name\":{},\"slots\":{},\"ranks\":[", text.back() == '[' ? "" : ",",
+                        quoted(host.host->host.name), host.host->slots);
+    for (const DryRank& rank : host.ranks) {
+      const model::PlacedRank& place = *rank.place;
+      text += fmt::format(
+          "{}{{\"rank\":{},\"local_rank\":{},\"local_size\":{},\"cross_rank\":{},\"cross_size\":{},\"host_index\":{},"
+          "\"cpus\":[{}],\"gpus\":[{}]}}",
+          text.back() == '[' ? "" : ",", place.rank, place.local_rank, place.local_size, place.cross_rank,
+          place.cross_size, place.host_index, joined(rank.cpus), rank.gpu ? fmt::format("{}", *rank.gpu) : "");
+    }
+    text += "]}";
+  }
+  return text + "]}\n";
+}
+
+int run_dry(HvdrunOptions options, const base::Environment& environment) {
+  const auto placed = place_job(options, environment, logical_working_directory(environment));
+  if (!placed.ok()) {
+    fmt::print(stderr, "hvdrun: {}\n", placed.status().message());
+    return kUsageError;
+  }
+  for (const std::string& note : options.notes) fmt::print(stderr, "hvdrun: {}\n", note);
+  const auto hosts =
+      plan_dry_run(placed->placement, shapes_of(placed->placement, options.dry_run.assumed_node), options.job.bind_to);
+  fmt::print("{}", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
+  return 0;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,41 @@
+// --dry-run: who would run where, with which cores. Contacts nobody.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "cli/node_shapes.h"
+#include "cli/options.h"
+#include "model/placement.h"
+
+namespace muster::cli {
+
+struct DryRank {
+  const model::PlacedRank* place = nullptr;
+  std::vector<int> cpus;   // empty: not bound, or not known
+  std::optional<int> gpu;  // the one that set_device(local_rank) takes; none: there is none, or it is not known
+};
+
+struct DryHost {
+  const model::PlacedHost* host = nullptr;
+  bool is_known = false;  // its shape is
+  std::vector<DryRank> ranks;
+};
+
+// `shapes`: one for each host of `placement`; nullopt: not known. Borrows from `placement`. Pure.
+std::vector<DryHost> plan_dry_run(const model::Placement& placement,
+                                  const std::vector<std::optional<AssumedNode>>& shapes, model::BindTo bind_to);
+
+// One line a rank: rank, host, local and cross rank, cores, GPU; '-' where something is not known, "all" where nothing
+// is bound.
+std::string format_dry_run(const std::vector<DryHost>& hosts);
+
+// A muster.v1.Placement on one line.
+std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);
+
+// Prints the plan of these options to stdout. Returns the exit code.
+int run_dry(HvdrunOptions options, const base::Environment& environment);
+
+}  // namespace muster::cli

@@ -1,0 +1,76 @@
+#include "cli/dry_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/cli/parsed.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+model::Placement placed(const std::string& hosts, int np) {
+  const auto placement = model::place({.hosts = *model::parse_host_list(hosts, "-H"), .np = np});
+  EXPECT_TRUE(placement.ok()) << placement.status();
+  return *placement;
+}
+
+TEST(DryRun, TableShowsPlaceCoresAndGpu) {
+  const model::Placement placement = placed("n1:4,al@n2:2", 6);
+  const auto node = parse_assumed_node("2x4x2+4");
+  ASSERT_TRUE(node.ok());
+  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {*node, *node}, model::BindTo::kShare)), R"(
+  rank  host       local      cross  gpu  cpus
+     0  n1           0/4        0/2    0  0-1,8-9
+     1  n1           1/4        0/2    1  2-3,10-11
+     2  n1           2/4        0/1    2  4-5,12-13
+     3  n1           3/4        0/1    3  6-7,14-15
+     4  al@n2        0/2        1/2    0  0-3,8-11
+     5  al@n2        1/2        1/2    1  4-7,12-15
+)");
+}
+
+TEST(DryRun, WhatIsNotKnownOrNotBoundIsNotMadeUp) {
+  const model::Placement placement = placed("n1:1,n2:3", 4);
+  const auto node = parse_assumed_node("1x2+1");
+  ASSERT_TRUE(node.ok());
+  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {std::nullopt, *node}, model::BindTo::kShare)), R"(
+  rank  host      local      cross  gpu  cpus
+     0  n1          0/1        0/2    -  -
+     1  n2          0/3        1/2    0  all
+     2  n2          1/3        0/1    -  all
+     3  n2          2/3        0/1    -  all
+)");
+  EXPECT_THAT(format_dry_run(plan_dry_run(placement, {*node, *node}, model::BindTo::kNone)),
+              HasSubstr("0/2    0  all"));
+}
+
+TEST(DryRun, Json) {
+  const model::Placement placement = placed("n1:1,n2:1", 2);
+  const auto node = parse_assumed_node("1x2+1");
+  ASSERT_TRUE(node.ok());
+  EXPECT_EQ(dry_run_json(placement, plan_dry_run(placement, {*node, std::nullopt}, model::BindTo::kShare)),
+            R"({"size":2,"hosts":[{"name":"n1","slots":1,"ranks":[)"
+            R"({"rank":0,"local_rank":0,"local_size":1,"cross_rank":0,"cross_size":2,"host_index":0,)"
+            R"("cpus":[0,1],"gpus":[0]}]},{"name":"n2","slots":1,"ranks":[)"
+            R"({"rank":1,"local_rank":0,"local_size":1,"cross_rank":1,"cross_size":2,"host_index":1,)"
+            R"("cpus":[],"gpus":[]}]}]})"
+            "\n");
+}
+
+TEST(DryRun, OptionsBelongTogether) {
+  const ParsedHvdrun parsed = parse({"--dry-run", "--json", "--assume-node", "2x4+2", "-np", "4"});
+  ASSERT_FALSE(parsed.exit_code) << parsed.text;
+  EXPECT_TRUE(parsed.options.dry_run.is_on && parsed.options.dry_run.json);
+  EXPECT_EQ(parsed.options.dry_run.assumed_node->gpus, 2);
+  EXPECT_FALSE(parse({"--dry-run", "prog", "--json"}).options.dry_run.json);
+  EXPECT_THAT(parse({"--json", "p"}).text, HasSubstr("--json belongs to --dry-run"));
+  EXPECT_THAT(parse({"--assume-node", "1x1", "p"}).text, HasSubstr("--assume-node belongs to --dry-run"));
+  EXPECT_THAT(parse({"--probe", "p"}).text, HasSubstr("--probe belongs to --dry-run"));
+  EXPECT_THAT(parse({"--dry-run", "--probe", "p"}).text, HasSubstr("--probe: asking the hosts comes later"));
+  EXPECT_THAT(parse({"--dry-run", "--assume-node", "big", "p"}).text, HasSubstr("--assume-node: 'big' is not a shape"));
+}
+
+}  // namespace
+}  // namespace muster::cli
