@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <map>
 #include <string_view>
 
 #include <openssl/bio.h>
@@ -25,6 +26,9 @@ namespace {
 
 constexpr long kBackdateSeconds = 2L * 24 * 3600;
 constexpr long kValiditySeconds = 30L * 24 * 3600;
+constexpr std::size_t kMaxIdentity = 128;
+constexpr std::size_t kMinSecret = 16;
+constexpr std::size_t kMaxSecret = 256;
 constexpr std::size_t kReadBuffer = 64 * 1024;
 // A new key well before AES-GCM's limit of 2^24.5 records.
 constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
@@ -78,16 +82,6 @@ Result<std::string> key_pem(EVP_PKEY* key) {
     return openssl_error("write private key");
   }
   return bio_text(bio.get());
-}
-
-X509Ptr parse_certificate(const std::string& pem) {
-  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  return X509Ptr(bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr) : nullptr);
-}
-
-KeyPtr parse_key(const std::string& pem) {
-  const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  return KeyPtr(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
 }
 
 Status add_extension(X509* certificate, X509* issuer, int nid, const char* value) {
@@ -154,20 +148,70 @@ Status add_names(X509* certificate, const std::vector<std::string>& entries) {
   return ok_status();
 }
 
-Status configure(SSL_CTX* context, const std::string& ca_pem, const TlsIdentity& identity) {
-  const X509Ptr authority = parse_certificate(ca_pem);
-  const X509Ptr certificate = parse_certificate(identity.cert_pem);
-  const KeyPtr key = parse_key(identity.key_pem);
-  if (!authority || !certificate || !key) return openssl_error("read certificate or key for TLS");
+// The keys of a context, for OpenSSL's callbacks.
+struct Keys {
+  ~Keys() {
+    for (auto& [identity, secret] : secrets) OPENSSL_cleanse(secret.data(), secret.size());
+  }
+  std::map<std::string, std::string, std::less<>> secrets;  // by identity
+};
+
+// The pre-shared key as a "session"; its cipher suite fixes the hash of the key schedule.
+SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
+  constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
+  std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>> session(SSL_SESSION_new());
+  const bool done = session &&
+                    SSL_SESSION_set1_master_key(session.get(), reinterpret_cast<const unsigned char*>(secret.data()),
+                                                secret.size()) == 1 &&
+                    SSL_SESSION_set_cipher(session.get(), SSL_CIPHER_find(ssl, kAes128GcmSha256)) == 1 &&
+                    SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1;
+  return done ? session.release() : nullptr;
+}
+
+// They live as long as the SSL_CTX, which every stream holds on to.
+int keys_index() {
+  static const int index = SSL_CTX_get_ex_new_index(
+      0, nullptr, nullptr, nullptr,
+      [](void*, void* keys, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Keys*>(keys); });
+  return index;
+}
+
+const Keys& keys_of(SSL* ssl) {
+  return *static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
+}
+
+int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* size,
+                SSL_SESSION** session) {
+  *session = nullptr;
+  if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256) return 1;  // the server wants another hash: no key for it
+  const auto& [name, secret] = *keys_of(ssl).secrets.begin();
+  *session = make_session(ssl, secret);
+  *identity = reinterpret_cast<const unsigned char*>(name.data());
+  *size = name.size();
+  return *session != nullptr ? 1 : 0;
+}
+
+int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
+  *session = nullptr;
+  const Keys& keys = keys_of(ssl);
+  const auto found = keys.secrets.find(std::string_view(reinterpret_cast<const char*>(identity), size));
+  if (found == keys.secrets.end()) return 1;  // unknown: the handshake then fails for want of a certificate
+  SSL_set_app_data(ssl, const_cast<std::string*>(&found->first));
+  *session = make_session(ssl, found->second);
+  return *session != nullptr ? 1 : 0;
+}
+
+Status configure(SSL_CTX* context, bool is_server) {
   const bool done = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
-                    SSL_CTX_set_ciphersuites(
-                        context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") == 1 &&
-                    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) == 1 &&
-                    SSL_CTX_use_certificate(context, certificate.get()) == 1 &&
-                    SSL_CTX_use_PrivateKey(context, key.get()) == 1 && SSL_CTX_check_private_key(context) == 1 &&
+                    SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
                     SSL_CTX_set_num_tickets(context, 0) == 1;
   if (!done) return openssl_error("set up TLS");
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (is_server) {  // it has no certificate, so a client without a key cannot come to an end with it
+    SSL_CTX_set_psk_find_session_callback(context, find_session);
+  } else {  // it knows no authority, so a server that shows a certificate is refused
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_psk_use_session_callback(context, use_session);
+  }
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
@@ -221,20 +265,32 @@ Result<TlsIdentity> CertificateAuthority::issue(const std::string& common_name,
 TlsContext::TlsContext(std::shared_ptr<SSL_CTX> context, bool is_server)
     : context_(std::move(context)), is_server_(is_server) {}
 
-Result<TlsContext> TlsContext::make(const std::string& ca_pem, const TlsIdentity& identity, bool is_server) {
+Result<TlsContext> TlsContext::make(std::vector<TlsKey> keys, bool is_server) {
   initialise();
+  auto known = std::make_unique<Keys>();
+  for (TlsKey& key : keys) {
+    if (key.identity.empty() || key.identity.size() > kMaxIdentity || key.secret.size() < kMinSecret ||
+        key.secret.size() > kMaxSecret) {
+      return error(Code::kInvalidArgument, "TLS key '{}': its name or its secret is too short or too long",
+                   key.identity);
+    }
+    known->secrets[std::move(key.identity)] = std::move(key.secret);
+  }
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method()), SSL_CTX_free);
-  if (!context) return openssl_error("set up TLS");
-  MUSTER_RETURN_IF_ERROR(configure(context.get(), ca_pem, identity));
+  if (!context || SSL_CTX_set_ex_data(context.get(), keys_index(), known.get()) != 1) {
+    return openssl_error("set up TLS");
+  }
+  (void)known.release();  // freed with the SSL_CTX
+  MUSTER_RETURN_IF_ERROR(configure(context.get(), is_server));
   return TlsContext(std::move(context), is_server);
 }
 
-Result<TlsContext> TlsContext::server(const std::string& ca_pem, const TlsIdentity& identity) {
-  return make(ca_pem, identity, true);
+Result<TlsContext> TlsContext::server(std::vector<TlsKey> peers) {
+  return make(std::move(peers), true);
 }
 
-Result<TlsContext> TlsContext::client(const std::string& ca_pem, const TlsIdentity& identity) {
-  return make(ca_pem, identity, false);
+Result<TlsContext> TlsContext::client(TlsKey own) {
+  return make({std::move(own)}, false);
 }
 
 // No TCP_USER_TIMEOUT: it also ends connections whose peer is alive but does not read, as when a console is blocked.
@@ -297,11 +353,6 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
   const bool was_cut = ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
   const std::string reason = take_reason();
   if (was_cut) return error(Code::kUnavailable, "TLS {}: the connection was cut", what);
-  const long verified = SSL_get_verify_result(ssl_.get());
-  if (verified != X509_V_OK) {
-    return error(Code::kUnauthenticated, "TLS {}: the peer's certificate is refused: {}", what,
-                 X509_verify_cert_error_string(verified));
-  }
   return error(Code::kUnauthenticated, "TLS {}: {}", what, reason);
 }
 
@@ -312,6 +363,10 @@ Result<TlsProgress> TlsStream::handshake_step() {
   errno = 0;
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
+    if (SSL_session_reused(ssl_.get()) != 1) {  // as OpenSSL calls it; nothing else could have come this far
+      is_dead_ = true;
+      return error(Code::kUnauthenticated, "TLS handshake: the peer did not use the key");
+    }
     is_established_ = true;
     return TlsProgress::kDone;
   }
@@ -399,31 +454,9 @@ void TlsStream::close_notify() {
   ERR_clear_error();
 }
 
-std::vector<std::string> TlsStream::peer_names() const {
-  std::vector<std::string> found;
-  if (!is_established_ || SSL_get_verify_result(ssl_.get()) != X509_V_OK) return found;
-  const X509Ptr certificate(SSL_get1_peer_certificate(ssl_.get()));
-  if (!certificate) return found;
-  const NamesPtr names(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
-  const int count = names ? sk_GENERAL_NAME_num(names.get()) : 0;
-  for (int i = 0; i < count; ++i) {
-    int type = 0;
-    const void* value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names.get(), i), &type);
-    if (type != GEN_URI && type != GEN_DNS) continue;
-    const auto* text = static_cast<const ASN1_IA5STRING*>(value);
-    found.push_back((type == GEN_URI ? "URI:" : "DNS:") +
-                    std::string(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                                static_cast<std::size_t>(ASN1_STRING_length(text))));
-  }
-  return found;
-}
-
-std::string TlsStream::peer_uri() const {
-  for (const std::string& name : peer_names()) {
-    if (name.starts_with("URI:")) return name.substr(4);
-  }
-  return {};
+std::string TlsStream::peer_identity() const {
+  const void* identity = is_established_ && is_server_ ? SSL_get_app_data(ssl_.get()) : nullptr;
+  return identity != nullptr ? *static_cast<const std::string*>(identity) : std::string();
 }
 
 }  // namespace muster::base

@@ -1,15 +1,13 @@
-// TLS 1.3 between our own processes: a certificate authority in memory, contexts that demand and verify the peer's
-// certificate, and a stream that one poll/epoll thread can drive.
+// TLS between our own processes: a certificate authority in memory, for gRPC's mutual TLS; and TLS 1.3 with pre-shared
+// keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll thread can drive.
 //
-// Both ends hold a certificate of the same private authority; names of hosts play no part, the caller compares
-// peer_names() with whom it expects. Certificates run from now - 2 days (clock skew) to now + 30 days. Private keys are
-// in memory only; nothing here writes a file.
-// Threads: CertificateAuthority and TlsContext are read-only after creation and may be shared; a TlsStream belongs to
-// one thread at a time, which must have SIGPIPE blocked or ignored. After an error a stream is dead: destroy it.
+// Both ends of a pre-shared key are authenticated by it: who does not know the key ends the handshake. No certificate
+// is read or checked on that path (docs/adr/0008). Certificates run from now - 2 days (clock skew) to now + 30 days.
+// Keys are in memory only; nothing here writes a file. Threads: CertificateAuthority and TlsContext are read-only after
+// creation and may be shared; a TlsStream belongs to one thread at a time, which must have SIGPIPE blocked or ignored.
+// After an error a stream is dead: destroy it.
 //
-//   MUSTER_ASSIGN_OR_RETURN(auto ca, CertificateAuthority::create());
-//   MUSTER_ASSIGN_OR_RETURN(auto identity, ca.issue("agent", {"URI:muster://abcdefgh/agent/0"}));
-//   MUSTER_ASSIGN_OR_RETURN(auto context, TlsContext::client(ca.ca_pem(), identity));
+//   MUSTER_ASSIGN_OR_RETURN(auto context, TlsContext::client({"muster://abcdefgh/agent/0", key}));
 //   TlsStream stream(context, std::move(connected_fd));
 //   MUSTER_RETURN_IF_ERROR(stream.handshake_blocking(deadline, cancel_fd));
 #pragma once
@@ -54,18 +52,23 @@ class CertificateAuthority {
   std::string pem_;
 };
 
+struct TlsKey {
+  std::string identity;  // public: sent in clear; not empty, at most 128 bytes
+  std::string secret;    // 16 to 256 random bytes
+};
+
 // A cheap handle; copies share one SSL_CTX.
 class TlsContext {
  public:
-  static Result<TlsContext> server(const std::string& ca_pem, const TlsIdentity& identity);
-  static Result<TlsContext> client(const std::string& ca_pem, const TlsIdentity& identity);
+  static Result<TlsContext> server(std::vector<TlsKey> peers);  // accepts who proves one of these
+  static Result<TlsContext> client(TlsKey own);
 
   bool is_server() const { return is_server_; }
 
  private:
   friend class TlsStream;
   TlsContext(std::shared_ptr<ssl_ctx_st> context, bool is_server);
-  static Result<TlsContext> make(const std::string& ca_pem, const TlsIdentity& identity, bool is_server);
+  static Result<TlsContext> make(std::vector<TlsKey> keys, bool is_server);
 
   std::shared_ptr<ssl_ctx_st> context_;
   bool is_server_ = false;
@@ -91,8 +94,7 @@ class TlsStream {
   TlsStream(TlsStream&&) noexcept;
   TlsStream& operator=(TlsStream&&) noexcept;
 
-  // kDone: the peer's certificate is verified. On the client this is NOT yet authentication: under TLS 1.3 a server
-  // that refuses the client's certificate says so only afterwards, as an error of the first read().
+  // kDone: the peer has proved that it knows the key.
   Result<TlsProgress> handshake_step();
 
   // Steps until done, `deadline` (DEADLINE_EXCEEDED), or until `cancel_fd` (-1: none) is readable (CANCELLED).
@@ -111,10 +113,8 @@ class TlsStream {
   // Sends close_notify if the socket takes it now; never blocks.
   void close_notify();
 
-  // Subject alternative names of the verified peer as "URI:…", "DNS:…"; empty before the handshake is done.
-  std::vector<std::string> peer_names() const;
-  // The first URI among them without its "URI:", or empty.
-  std::string peer_uri() const;
+  // On the server: whose key the peer proved; empty before the handshake is done.
+  std::string peer_identity() const;
 
   int fd() const { return fd_.get(); }
 

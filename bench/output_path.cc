@@ -81,7 +81,6 @@ struct Job {
         return fd;
       },
       .tls = std::move(tls),
-      .token = job.token,
       .agent_index = index};
   agent::OutputSender sender(std::move(config), {});
   for (int i = 0; i < options.ranks; ++i) {
@@ -106,7 +105,6 @@ struct Job {
 }
 
 double run_once(const Options& options) {
-  const base::CertificateAuthority ca = must(base::CertificateAuthority::create());
   Job job;
   base::UniqueFd listening = must(base::listen_any(0, 64));
   job.port = must(base::local_port(listening.get()));
@@ -120,9 +118,10 @@ double run_once(const Options& options) {
   console.first.reset();
 
   const auto begin = std::chrono::steady_clock::now();
+  std::vector<base::TlsKey> keys;
   for (int i = 0; i < options.agents; ++i) {
-    const base::TlsIdentity identity = must(ca.issue("agent", {"URI:" + proto::agent_uri(job.id, i)}));
-    base::TlsContext tls = must(base::TlsContext::client(ca.ca_pem(), identity));
+    keys.push_back({proto::output_identity(job.id, i), job.token});
+    base::TlsContext tls = must(base::TlsContext::client(keys.back()));
     children.push_back(fork());
     if (children.back() == 0) {
       console.second.reset();
@@ -142,14 +141,12 @@ double run_once(const Options& options) {
   events.on_error = [](const base::Status& status) {
     std::fprintf(stderr, "output_path: %s\n", status.message().c_str());
   };
-  const base::TlsIdentity identity = must(ca.issue("launcher", {std::string(proto::kLauncherName)}));
-  auto hub =
-      must(launcherd::OutputHub::start({.job = job.id, .tls = must(base::TlsContext::server(ca.ca_pem(), identity))},
-                                       std::move(listening), &sink, events));
+  auto hub = must(launcherd::OutputHub::start({.job = job.id, .tls = must(base::TlsContext::server(std::move(keys)))},
+                                              std::move(listening), &sink, events));
   for (int i = 0; i < options.agents; ++i) {
     std::vector<int> ranks;
     for (int j = 0; j < options.ranks; ++j) ranks.push_back(i * options.ranks + j);
-    hub->expect_agent(i, job.token, ranks);
+    hub->expect_agent(i, ranks);
   }
   all_done.get_future().wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

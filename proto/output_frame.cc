@@ -27,12 +27,11 @@ struct Limits {
 // Sizes of the payload by kind; {1, 0} for a kind that does not exist.
 Limits payload_limits(std::uint8_t kind) {
   switch (static_cast<OutputKind>(kind)) {
-    case OutputKind::kHello:
-      return {1, kMaxTokenSize};
     case OutputKind::kData:
       return {1, kMaxOutputPayload};
     case OutputKind::kEnd:
       return {16, 16};
+    case OutputKind::kHello:
     case OutputKind::kResume:
     case OutputKind::kAck:
     case OutputKind::kFinish:

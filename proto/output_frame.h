@@ -22,10 +22,9 @@ namespace muster::proto {
 
 inline constexpr std::size_t kOutputHeaderSize = 24;
 inline constexpr std::size_t kMaxOutputPayload = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxTokenSize = 256;
 
 enum class OutputKind : std::uint8_t {
-  kHello = 1,   // payload: token
+  kHello = 1,   // rank: index of the agent
   kResume = 2,  // sequence: last one taken
   kData = 3,    // rank, stream, flags; payload: bytes
   kAck = 4,     // sequence: taken up to and including this one

@@ -1,4 +1,4 @@
-// The names that certificates of a job carry in their subject alternative name, and that the two ends compare.
+// The names by which the two ends of a job's connections know each other.
 #pragma once
 
 #include <string>
@@ -8,12 +8,18 @@
 
 namespace muster::proto {
 
-// Of the launcher's certificate; agents accept no other peer. As given to CertificateAuthority::issue.
+// Of the launcher's certificate on the control connection; agents accept no other peer. As given to
+// CertificateAuthority::issue.
 inline constexpr std::string_view kLauncherName = "DNS:launcherd";
 
-// Of an agent: its job and its index. Without the "URI:" that the certificate request has before it.
-inline std::string agent_uri(std::string_view job, int agent_index) {
-  return fmt::format("muster://{}/agent/{}", job, agent_index);
+// Of the certificate that all agents of a job share there: role and job. Which agent it is, its token says.
+inline std::string agent_uri(std::string_view job) {
+  return fmt::format("muster://{}/agent", job);
+}
+
+// Of an agent's key on the output connection.
+inline std::string output_identity(std::string_view job, int agent_index) {
+  return fmt::format("muster://{}/output/{}", job, agent_index);
 }
 
 }  // namespace muster::proto

@@ -32,8 +32,7 @@ struct OutputSenderConfig {
   // `cancel_fd` becomes readable. Returns a connected stream socket (TCP, or the mux's local end).
   // FAILED_PRECONDITION ends all attempts: there will never be another connection (the mux is gone).
   std::function<base::Result<base::UniqueFd>(base::MonotonicTime deadline, int cancel_fd)> connect;
-  base::TlsContext tls;  // client side
-  std::string token;     // as the launcher's hub expects for this agent
+  base::TlsContext tls;  // client side, with this agent's key
   int agent_index = 0;
   std::size_t ring_bytes = std::size_t{4} << 20;              // unacknowledged frames; at least 2.5 MiB
   base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer

@@ -20,6 +20,7 @@
 #include "model/rank_env.h"
 #include "proto/channel_mux.h"
 #include "proto/convert.h"
+#include "proto/peer_names.h"
 
 namespace muster::agent {
 namespace {
@@ -231,8 +232,9 @@ void Agent::Core::prepare(const v1::Prepare& prepare) {
 }
 
 base::Status Agent::Core::make_sender() {
-  MUSTER_ASSIGN_OR_RETURN(const auto tls,
-                          base::TlsContext::client(join_.ca_pem(), {join_.certificate_pem(), join_.key_pem()}));
+  MUSTER_ASSIGN_OR_RETURN(
+      const auto tls,
+      base::TlsContext::client({proto::output_identity(join_.job_id(), join_.agent_index()), join_.token()}));
   // Shared: the connect function runs on the sender's helper thread and outlives this call.
   struct Route {
     std::optional<base::IpAddress> address;
@@ -255,7 +257,6 @@ base::Status Agent::Core::make_sender() {
         return std::move(dialled.fd);
       },
       .tls = tls,
-      .token = join_.token(),
       .agent_index = join_.agent_index()};
   OutputSenderEvents events;
   events.on_stderr_tail = [this](int rank, std::string tail) {

@@ -29,14 +29,14 @@ base::Result<Topology> load_topology() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return base::errno_error(errno, "prepare to read the host's topology");
   Topology topology(raw);
-  // Only what the binder asks for: this is on the way of every start, and each cpuid of the x86 backend leaves a virtual
-  // machine. Sockets, cores and NUMA nodes come from the kernel.
+  // Only what the binder asks for: this is on the way of every start, and each cpuid of the x86 backend leaves a
+  // virtual machine. Sockets, cores and NUMA nodes come from the kernel.
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
-                                    HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+  hwloc_topology_set_flags(
+      raw, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
   if (hwloc_topology_load(raw) != 0) return base::errno_error(errno, "read the host's topology");
   return topology;
 }

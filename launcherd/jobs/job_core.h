@@ -76,7 +76,7 @@ class JobRunner::Core {
  private:
   // job_start.cc
   base::Result<std::vector<std::string>> open_services();  // and what each host's agent is told first
-  base::Result<std::string> make_join(const JobHost& host, const base::CertificateAuthority& ca) const;
+  std::string make_join(const JobHost& host, const std::string& ca_pem, const base::TlsIdentity& identity) const;
   void start_agent(const JobHost& host, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);

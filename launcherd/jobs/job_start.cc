@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
 #include "proto/convert.h"
+#include "proto/peer_names.h"
 
 namespace muster::launcherd {
 namespace {
@@ -37,7 +38,7 @@ base::Status JobRunner::Core::start() {
     host.agent = host.placed = static_cast<int>(i);
     host.name = placement_.hosts[i].host.name;
     host.facts.local = model::is_localhost(placement_.hosts[i].host);
-    host.token = base::random_hex(16);
+    host.token = base::random_hex(32);
     host.last_heard = started_at_;
   }
   // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
@@ -56,7 +57,7 @@ base::Status JobRunner::Core::start() {
 
 base::Result<std::vector<std::string>> JobRunner::Core::open_services() {
   MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {"DNS:launcherd"}));
+  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
   ControlServerOptions control;
   control.job_id = options_.job_id;
   control.ca_pem = ca.ca_pem();
@@ -70,7 +71,11 @@ base::Result<std::vector<std::string>> JobRunner::Core::open_services() {
 
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));
-  MUSTER_ASSIGN_OR_RETURN(const auto tls, base::TlsContext::server(ca.ca_pem(), identity));
+  std::vector<base::TlsKey> keys;
+  for (const JobHost& host : hosts_) {
+    keys.push_back({proto::output_identity(options_.job_id, host.agent), host.token});
+  }
+  MUSTER_ASSIGN_OR_RETURN(const auto tls, base::TlsContext::server(std::move(keys)));
   OutputHubEvents events;
   events.on_agent_complete = posted([](Core& core, int agent) {
     core.host_at(agent).output_complete = true;
@@ -79,16 +84,16 @@ base::Result<std::vector<std::string>> JobRunner::Core::open_services() {
   events.on_error = posted([](Core& core, const base::Status& status) { core.output_failed(status); });
   MUSTER_ASSIGN_OR_RETURN(hub_,
                           OutputHub::start({.job = options_.job_id, .tls = tls}, std::move(listening), sink_, events));
+  // One for all agents of the job: making a key and a certificate takes longer than all else on this path.
+  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
+                          ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
   std::vector<std::string> joins;
-  for (const JobHost& host : hosts_) {
-    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(host, ca));
-  }
+  for (const JobHost& host : hosts_) joins.push_back(make_join(host, ca.ca_pem(), shared));
   return joins;
 }
 
-base::Result<std::string> JobRunner::Core::make_join(const JobHost& host, const base::CertificateAuthority& ca) const {
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity,
-                          ca.issue("agent", {fmt::format("URI:muster://{}/agent/{}", options_.job_id, host.agent)}));
+std::string JobRunner::Core::make_join(const JobHost& host, const std::string& ca_pem,
+                                       const base::TlsIdentity& identity) const {
   v1::AgentJoin join;
   join.set_job_id(options_.job_id);
   join.set_agent_index(host.agent);
@@ -105,7 +110,7 @@ base::Result<std::string> JobRunner::Core::make_join(const JobHost& host, const 
   }
   join.set_control_port(control_->port());
   join.set_output_port(output_port_);
-  join.set_ca_pem(ca.ca_pem());
+  join.set_ca_pem(ca_pem);
   join.set_certificate_pem(identity.cert_pem);
   join.set_key_pem(identity.key_pem);
   join.set_token(host.token);
@@ -355,7 +360,7 @@ void JobRunner::Core::launch() {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     JobHost& host = *by_placed[i];
     for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);
-    hub_->expect_agent(host.agent, host.token, host.ranks);
+    hub_->expect_agent(host.agent, host.ranks);
     if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
     host.phase = HostPhase::kLaunched;
     v1::LauncherMessage message;

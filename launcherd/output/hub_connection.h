@@ -38,7 +38,7 @@ class HubConnection {
   bool wants_write() const { return wants_write_; }
   bool has_unsent() const { return !outgoing_.empty(); }
   int fd() const { return stream_.fd(); }
-  std::string peer_uri() const { return stream_.peer_uri(); }
+  std::string peer_identity() const { return stream_.peer_identity(); }
   base::MonotonicTime hello_deadline() const { return hello_deadline_; }
 
   int agent = -1;                   // after its Hello was accepted

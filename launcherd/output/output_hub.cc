@@ -38,17 +38,7 @@ MonotonicTime now() {
   return std::chrono::steady_clock::now();
 }
 
-// In constant time: how much of a guess was right must not show.
-bool is_equal_secret(std::string_view a, std::string_view b) {
-  unsigned different = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    different |= static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
-  }
-  return different == 0;
-}
-
 struct Agent {
-  std::string token;
   std::set<int> running;         // its ranks whose End has not come
   std::uint64_t last_taken = 0;  // sequence of the last frame in the sink
   std::uint64_t connection = 0;  // id; 0: none
@@ -57,7 +47,6 @@ struct Agent {
 
 struct ExpectAgent {
   int agent;
-  std::string token;
   std::vector<int> ranks;
 };
 struct ForgetAgent {
@@ -232,7 +221,6 @@ void OutputHub::Worker::take_commands() {
 void OutputHub::Worker::on(ExpectAgent command) {
   on(ForgetAgent{command.agent});
   Agent& agent = agents_[command.agent];
-  agent.token = std::move(command.token);
   agent.running.insert(command.ranks.begin(), command.ranks.end());
 }
 
@@ -353,10 +341,9 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   if (frame.header.kind != OutputKind::kHello) return {Code::kUnauthenticated, "the first frame was not Hello"};
   const int index = static_cast<int>(frame.header.rank);
   const auto found = agents_.find(index);
-  const std::string uri = connection->peer_uri();
-  if (found == agents_.end() || uri != proto::agent_uri(config_.job, index) ||
-      !is_equal_secret(found->second.token, frame.payload)) {
-    return base::error(Code::kUnauthenticated, "Hello of agent {} with the certificate of '{}' is refused", index, uri);
+  const std::string identity = connection->peer_identity();
+  if (found == agents_.end() || identity != proto::output_identity(config_.job, index)) {
+    return base::error(Code::kUnauthenticated, "Hello of agent {} with the key of '{}' is refused", index, identity);
   }
   const std::uint64_t older = std::exchange(found->second.connection, id);
   close(older, {Code::kAborted, "replaced by a newer connection"});
@@ -424,8 +411,8 @@ base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config
 OutputHub::OutputHub(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 OutputHub::~OutputHub() = default;
 
-void OutputHub::expect_agent(int agent, std::string token, std::vector<int> ranks) {
-  worker_->post(ExpectAgent{agent, std::move(token), std::move(ranks)});
+void OutputHub::expect_agent(int agent, std::vector<int> ranks) {
+  worker_->post(ExpectAgent{agent, std::move(ranks)});
 }
 
 void OutputHub::forget_agent(int agent) {

@@ -2,14 +2,14 @@
 // exactly once per agent.
 //
 // Runs its own thread; when the sink blocks (a console that nobody reads), only that thread waits and agents are held
-// back by TCP. A connection counts after: TLS handshake with a certificate of this job's authority, URI
-// muster://<job>/agent/<n>, and a Hello with the token that expect_agent(n) gave. Others are closed without an answer;
-// they never delay anyone (handshake 10 s, at most `max_pending` of them). A newer connection of an agent replaces its
-// older one. Owner: the job layer. The sink must outlive the hub. Methods may be called from any thread; callbacks come
-// from the hub's thread (post, do not work there) and never after stop() returned.
+// back by TCP. A connection counts after a TLS handshake with the key of proto::output_identity(job, n), and a Hello of
+// agent n, which is expected. Others are closed without an answer; they never delay anyone (handshake 10 s, at most
+// `max_pending` of them). A newer connection of an agent replaces its older one. Owner: the job layer. The sink must
+// outlive the hub. Methods may be called from any thread; callbacks come from the hub's thread (post, do not work
+// there) and never after stop() returned.
 //
 //   auto hub = OutputHub::start({.job = id, .tls = server_context}, std::move(listening_fd), &sink, events);
-//   hub->expect_agent(0, token, {0, 1, 2, 3});
+//   hub->expect_agent(0, {0, 1, 2, 3});
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ namespace muster::launcherd {
 
 struct OutputHubConfig {
   std::string job;
-  base::TlsContext tls;           // server side
+  base::TlsContext tls;           // server side, with the keys of all agents
   std::size_t max_pending = 256;  // connections that have not said Hello; the oldest gives way
   base::Duration hello_timeout = std::chrono::seconds(10);
 };
@@ -54,9 +54,9 @@ class OutputHub {
   OutputHub(const OutputHub&) = delete;
   OutputHub& operator=(const OutputHub&) = delete;
 
-  // Before the agent may connect. Only `ranks` are accepted from it. Again for the same agent: a new token and new
-  // ranks, sequence numbers start anew.
-  void expect_agent(int agent, std::string token, std::vector<int> ranks);
+  // Before the agent may connect. Only `ranks` are accepted from it. Again for the same agent: new ranks,
+  // sequence numbers start anew.
+  void expect_agent(int agent, std::vector<int> ranks);
   // Its connection is closed and it is not let in again; what it sent so far is kept.
   void forget_agent(int agent);
 

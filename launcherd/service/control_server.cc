@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "proto/muster/v1/agent.grpc.pb.h"
+#include "proto/peer_names.h"
 #include "proto/replay_queue.h"
 
 namespace muster::launcherd {
@@ -109,8 +110,8 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   }
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
-  void arrived(const std::shared_ptr<AgentStream>& stream, int certified_agent, v1::AgentMessage message);
-  void hello(const std::shared_ptr<AgentStream>& stream, int certified_agent, const v1::Hello& hello);
+  void arrived(const std::shared_ptr<AgentStream>& stream, int known_agent, v1::AgentMessage message);
+  void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
   void done(const std::shared_ptr<AgentStream>& stream);
   int agent_of(const std::shared_ptr<AgentStream>& stream) const;
 
@@ -138,17 +139,13 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
 
 namespace {
 
-// The agent index in the client's certificate: URI:muster://<job>/agent/<n>. -1: no certificate (a mux connection).
-// -2: a certificate that is not one of this job's agents.
-int certified_agent_of(const grpc::AuthContext& auth, const std::string& job_id) {
-  if (!auth.IsPeerAuthenticated()) return -1;
-  const std::string prefix = "muster://" + job_id + "/agent/";
-  for (const auto& uri : auth.FindPropertyValues("peer_uri")) {
-    const std::string text(uri.data(), uri.size());
-    if (!text.starts_with(prefix)) continue;
-    return std::atoi(text.c_str() + prefix.size());
-  }
-  return -2;
+// No certificate: a mux connection, which came through the agent's own ssh channel.
+bool may_be_agent(const grpc::AuthContext& auth, const std::string& job_id) {
+  if (!auth.IsPeerAuthenticated()) return true;
+  const std::string expected = proto::agent_uri(job_id);
+  const auto uris = auth.FindPropertyValues("peer_uri");
+  return std::any_of(uris.begin(), uris.end(),
+                     [&](const grpc::string_ref& uri) { return std::string_view(uri.data(), uri.size()) == expected; });
 }
 
 std::string metadata_token(const grpc::CallbackServerContext& context) {
@@ -160,14 +157,13 @@ std::string metadata_token(const grpc::CallbackServerContext& context) {
 
 grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::State::accept(
     grpc::CallbackServerContext* context) {
-  const int certified = certified_agent_of(*context->auth_context(), options.job_id);
-  // The token is asked for in both cases: it pairs the stream with its agent where there is no certificate.
+  // The token says which agent it is; the certificate, that it is one at all.
   const std::string token = metadata_token(*context);
   int allowed = -1;
   for (std::size_t i = 0; i < options.tokens.size(); ++i) {
     if (token == options.tokens[i]) allowed = static_cast<int>(i);
   }
-  const bool refused = allowed < 0 || certified == -2 || (certified >= 0 && certified != allowed);
+  const bool refused = allowed < 0 || !may_be_agent(*context->auth_context(), options.job_id);
   auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
   StreamEvents events;
   events.on_message = [this, holder, allowed, refused](v1::AgentMessage message) {
@@ -195,11 +191,11 @@ int ControlServer::State::agent_of(const std::shared_ptr<AgentStream>& stream) c
   return -1;
 }
 
-void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int certified_agent,
+void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int known_agent,
                                    v1::AgentMessage message) {
   if (owner == nullptr || stream == nullptr) return;
   if (message.has_hello()) {
-    hello(stream, certified_agent, message.hello());
+    hello(stream, known_agent, message.hello());
     return;
   }
   const int agent = agent_of(stream);
@@ -223,13 +219,12 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
   if (message.body_case() != v1::AgentMessage::BODY_NOT_SET && owner->on_message) owner->on_message(agent, message);
 }
 
-void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int certified_agent,
-                                 const v1::Hello& hello) {
-  if (hello.job_id() != options.job_id || hello.agent_index() != certified_agent) {
-    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the certificate"});
+void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello) {
+  if (hello.job_id() != options.job_id || hello.agent_index() != known_agent) {
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the token"});
     return;
   }
-  AgentSlot& slot = agents[static_cast<std::size_t>(certified_agent)];
+  AgentSlot& slot = agents[static_cast<std::size_t>(known_agent)];
   if (slot.forgotten) {
     stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
     return;
@@ -243,7 +238,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   stream->send(std::move(welcome));
   for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);
   const bool resumed = std::exchange(slot.known, true);
-  if (owner->on_hello) owner->on_hello(certified_agent, hello, resumed);
+  if (owner->on_hello) owner->on_hello(known_agent, hello, resumed);
 }
 
 void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream) {

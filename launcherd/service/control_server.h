@@ -3,8 +3,8 @@
 //
 // Owned by the job layer; created, used and destroyed on the loop thread, which must still be alive (not necessarily
 // running) when it is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
-// A stream is accepted only with a certificate of this launcher's CA that names this job and the agent's index, or, on
-// a connection that came through the agent's own ssh channel (add_connection), with the agent's token.
+// A stream is accepted only with the agent's token and a certificate of this launcher's CA that names the role and this
+// job; on a connection that came through the agent's own ssh channel (add_connection), with the token alone.
 #pragma once
 
 #include <cstdint>

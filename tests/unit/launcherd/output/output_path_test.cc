@@ -50,7 +50,7 @@ struct Fleet {
       config.partial_line_after = std::chrono::minutes(10);  // a stalled machine is no reason to cut lines here
       senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
       for (int r = 0; r < ranks; ++r) numbers.push_back(a * ranks + r);
-      rig->hub().expect_agent(a, Rig::token(a), numbers);
+      rig->hub().expect_agent(a, numbers);
       for (const int rank : numbers) {
         auto out = std::make_shared<base::FdPair>(must(base::make_pipe()));
         senders.back()->add_rank(rank, std::move(out->first), base::UniqueFd());
@@ -223,7 +223,7 @@ TEST(OutputPath, ManyUnfinishedLinesStayWithinMemory) {
   agent::OutputSender sender(config, rig.log.sender_events());
   std::vector<int> numbers;
   for (int rank = 0; rank < kRanks; ++rank) numbers.push_back(rank);
-  rig.hub().expect_agent(0, Rig::token(0), numbers);
+  rig.hub().expect_agent(0, numbers);
   std::vector<base::UniqueFd> ends;
   for (const int rank : numbers) {
     base::FdPair out = must(base::make_pipe());
@@ -274,7 +274,7 @@ struct OneRank {
   explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
     out = must(base::make_pipe());
     err = must(base::make_pipe());
-    rig->hub().expect_agent(0, Rig::token(0), {0});
+    rig->hub().expect_agent(0, {0});
     sender.add_rank(0, std::move(out.first), std::move(err.first));
   }
   void say(std::string_view text) {
@@ -392,34 +392,27 @@ TEST(OutputPath, LastWordsAreKnownWhileTheConsoleIsBlocked) {
   EXPECT_EQ(rig.log.ended[0], std::make_pair(written, std::uint64_t{complaint.size()}));
 }
 
-TEST(OutputPath, WrongTokensCertificatesAndRanksAreRefused) {
+TEST(OutputPath, WrongKeysAndRanksAreRefused) {
   DigestSink sink;
   Rig rig(&sink);
-  rig.hub().expect_agent(0, Rig::token(0), {0});
-  rig.hub().expect_agent(1, Rig::token(1), {1});
+  rig.hub().expect_agent(0, {0});
+  rig.hub().expect_agent(1, {1});
   const auto refused = [&](const agent::OutputSenderConfig& config) {
     EventLog own;
     agent::OutputSender sender(config, own.sender_events());
     EXPECT_TRUE(own.wait([&] { return !own.links.empty(); }));
     return own.links.empty() ? base::ok_status() : own.links.front();
   };
-  agent::OutputSenderConfig wrong_token = rig.sender_config(0);
-  wrong_token.token = "guess";
-  EXPECT_FALSE(refused(wrong_token).ok());
+  agent::OutputSenderConfig wrong_key = rig.sender_config(0);
+  wrong_key.tls = must(base::TlsContext::client({Rig::key(0).identity, Rig::key(1).secret}));
+  EXPECT_FALSE(refused(wrong_key).ok());
 
-  agent::OutputSenderConfig other_index = rig.sender_config(1);  // agent 1's certificate and token as agent 0
+  agent::OutputSenderConfig other_index = rig.sender_config(1);  // agent 1's key as agent 0
   other_index.agent_index = 0;
   EXPECT_FALSE(refused(other_index).ok());
 
-  const auto foreign = must(base::CertificateAuthority::create());
-  agent::OutputSenderConfig foreign_leaf = rig.sender_config(0);
-  foreign_leaf.tls = must(base::TlsContext::client(
-      Rig::ca().ca_pem(), must(foreign.issue("agent", {"URI:" + proto::agent_uri("abcdefgh", 0)}))));
-  EXPECT_FALSE(refused(foreign_leaf).ok());
-
   agent::OutputSenderConfig other_job = rig.sender_config(0);
-  other_job.tls = must(base::TlsContext::client(
-      Rig::ca().ca_pem(), must(Rig::ca().issue("agent", {"URI:" + proto::agent_uri("otherjob", 0)}))));
+  other_job.tls = must(base::TlsContext::client({proto::output_identity("otherjob", 0), Rig::key(0).secret}));
   EXPECT_FALSE(refused(other_job).ok());
   EXPECT_TRUE(rig.log.wait([&] {
     return std::none_of(rig.log.connections.begin(), rig.log.connections.end(),
@@ -444,11 +437,9 @@ TEST(OutputPath, AgentsRefuseALauncherThatIsNone) {
   const std::uint16_t port = must(base::local_port(listening.get()));
   ASSERT_TRUE(base::set_nonblocking(listening.get(), false).ok());
   std::thread impostor([&] {
-    base::TlsStream stream(must(base::TlsContext::server(Rig::ca().ca_pem(), Rig::leaf(1))),
+    base::TlsStream stream(must(base::TlsContext::server({Rig::key(1)})),
                            base::UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-    EXPECT_TRUE(stream.handshake_blocking(in_seconds(10), -1).ok());
-    char byte = 0;
-    EXPECT_FALSE(stream.read_exactly_blocking(&byte, 1, in_seconds(10), -1).ok());  // no Hello, no token
+    EXPECT_FALSE(stream.handshake_blocking(in_seconds(10), -1).ok());  // and so no Hello
   });
   DigestSink sink;
   Rig rig(&sink);
@@ -513,7 +504,7 @@ TEST(OutputPath, OverTheMuxAsOverTcp) {
     if (!end->valid()) return base::error(base::Code::kFailedPrecondition, "the channel is gone");
     return std::move(*end);
   };
-  rig.hub().expect_agent(0, Rig::token(0), {0});
+  rig.hub().expect_agent(0, {0});
   agent::OutputSender sender(config, rig.log.sender_events());
   base::FdPair out = must(base::make_pipe());
   sender.add_rank(0, std::move(out.first), base::UniqueFd());

@@ -273,20 +273,19 @@ class Rig {
     signal(SIGPIPE, SIG_IGN);
     base::UniqueFd listening = must(base::listen_any(0, 64));
     port_ = must(base::local_port(listening.get()));
-    config.tls = must(base::TlsContext::server(ca().ca_pem(), must(ca().issue("launcher", {"DNS:launcherd"}))));
+    std::vector<base::TlsKey> keys;
+    for (int agent = 0; agent < kMaxAgents; ++agent) keys.push_back(key(agent));
+    config.tls = must(base::TlsContext::server(std::move(keys)));
     hub_ = must(launcherd::OutputHub::start(std::move(config), std::move(listening), sink, log.hub_events()));
   }
 
-  static const base::CertificateAuthority& ca() {
-    static const base::CertificateAuthority authority = must(base::CertificateAuthority::create());
-    return authority;
-  }
   static launcherd::OutputHubConfig default_config() {
-    launcherd::OutputHubConfig config{.job = "abcdefgh", .tls = must(base::TlsContext::client(ca().ca_pem(), leaf(0)))};
+    launcherd::OutputHubConfig config{.job = "abcdefgh", .tls = must(base::TlsContext::client(key(0)))};
     return config;
   }
-  static base::TlsIdentity leaf(int agent) {
-    return must(ca().issue("agent", {"URI:" + proto::agent_uri("abcdefgh", agent)}));
+  static constexpr int kMaxAgents = 64;
+  static base::TlsKey key(int agent) {
+    return {proto::output_identity("abcdefgh", agent), "secret-of-the-agent-" + std::to_string(agent)};
   }
   agent::OutputSenderConfig sender_config(int agent, std::uint16_t port = 0) {
     const auto dial = [to = port == 0 ? port_ : port](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
@@ -294,12 +293,8 @@ class Rig {
       if (!fd.valid()) return base::error(base::Code::kUnavailable, "connect to port {}", to);
       return fd;
     };
-    return {.connect = dial,
-            .tls = must(base::TlsContext::client(ca().ca_pem(), leaf(agent))),
-            .token = token(agent),
-            .agent_index = agent};
+    return {.connect = dial, .tls = must(base::TlsContext::client(key(agent))), .agent_index = agent};
   }
-  static std::string token(int agent) { return "token-of-" + std::to_string(agent); }
 
   EventLog log;
   launcherd::OutputHub& hub() { return *hub_; }

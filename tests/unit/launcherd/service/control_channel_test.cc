@@ -9,6 +9,7 @@
 #include "base/net.h"
 #include "base/tls.h"
 #include "launcherd/service/control_server.h"
+#include "proto/peer_names.h"
 
 namespace muster {
 namespace {
@@ -38,7 +39,7 @@ struct Fixture : ::testing::Test {
   }
 
   agent::ControlClientOptions client_options(int agent, const std::string& job = "abcdefgh") {
-    auto identity = ca->issue("agent", {"URI:muster://" + job + "/agent/" + std::to_string(agent)});
+    auto identity = ca->issue("agent", {"URI:" + proto::agent_uri(job)});
     agent::ControlClientOptions options;
     options.endpoint = "127.0.0.1:" + std::to_string(server->port());
     options.ca_pem = ca->ca_pem();
@@ -120,6 +121,7 @@ TEST_F(Fixture, StrangersAreRefused) {
   struct Case {
     const char* what;
     std::function<agent::ControlClientOptions()> options;
+    std::string reason = "this is not an agent of this launcher's job";
   };
   const Case cases[] = {
       {"another job's certificate", [&] { return client_options(0, "zzzzzzzz"); }},
@@ -128,7 +130,8 @@ TEST_F(Fixture, StrangersAreRefused) {
          auto options = client_options(0);
          options.token = "token-1";
          return options;
-       }},
+       },
+       "the Hello names another job or agent than the token"},
       {"no token",
        [&] {
          auto options = client_options(0);
@@ -145,14 +148,14 @@ TEST_F(Fixture, StrangersAreRefused) {
       loop.stop();
     };
     loop.run();
-    EXPECT_EQ(reason, "this is not an agent of this launcher's job") << one.what;
+    EXPECT_EQ(reason, one.reason) << one.what;
     client.reset();
   }
 }
 
 TEST_F(Fixture, ForeignAuthorityIsRefused) {
   auto other = base::CertificateAuthority::create();
-  auto identity = other->issue("agent", {"URI:muster://abcdefgh/agent/0"});
+  auto identity = other->issue("agent", {"URI:" + proto::agent_uri("abcdefgh")});
   auto options = client_options(0);
   options.certificate_pem = identity->cert_pem;
   options.key_pem = identity->key_pem;
