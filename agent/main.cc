@@ -28,6 +28,9 @@
 namespace muster::agent {
 namespace {
 
+// gRPC's, the output sender's and some to spare.
+constexpr int kThreads = 12;
+
 int fail(const base::Status& status) {
   fmt::print(stderr, "muster-agent: {}\n", status.message());
   return 1;
@@ -109,6 +112,9 @@ int serve() {
                                .session_root = join->session_root(),
                                .contain = *contain});
   if (!warden.ok()) return fail(warden.status());
+
+  // Not before: the warden is forked from a process that has had one thread only.
+  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) return fail(room);
 
   v1::Hello hello;
   hello.set_job_id(join->job_id());

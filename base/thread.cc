@@ -1,7 +1,9 @@
 #include "base/thread.h"
 
+#include <future>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace muster::base {
 
@@ -11,6 +13,21 @@ Result<std::thread> start_thread(std::function<void()> body) {
   } catch (const std::system_error& failure) {
     return error(Code::kResourceExhausted, "{}", thread_failure(failure));
   }
+}
+
+Status check_thread_room(int count) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::vector<std::thread> threads;
+  Status status;
+  while (status.ok() && static_cast<int>(threads.size()) < count) {
+    auto thread = start_thread([ended] { ended.wait(); });
+    status = thread.status();
+    if (thread.ok()) threads.push_back(std::move(*thread));
+  }
+  end.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return status;
 }
 
 std::string thread_failure(const std::system_error& failure) {

@@ -27,6 +27,8 @@ using launcherd::StopCause;
 
 constexpr int kUsageError = 2;
 constexpr int kMusterFailed = 125;
+// gRPC's, those of output and bootstrap, and some to spare.
+constexpr int kThreads = 20;
 // For a terminal that does not take our last lines.
 constexpr std::chrono::seconds kLastWords{2};
 
@@ -136,6 +138,9 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
+  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) {
+    return fail(kMusterFailed, room.message());
+  }
 
   const std::string directory = logical_working_directory(environment);
   auto placed = place_job(options, environment, directory);

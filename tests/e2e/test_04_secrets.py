@@ -17,7 +17,7 @@ RANK = ["sh", "-c", f"echo ready; while [ ! -e {GO} ]; do sleep 0.1; done"]
 FOLDERS = ("tmp", "home", "root", "run", "var/log", "var/tmp", "dev/shm")
 LARGEST = 1 << 20  # the agent program is larger, and has its checksum for a name
 PEM = re.compile(rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s+([A-Za-z0-9+/=\s]{40,4000}?)-----END")
-TOKEN = re.compile(rb"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
+TOKEN = re.compile(rb"(?<![0-9a-zA-Z])[0-9a-f]{64}(?![0-9a-zA-Z])")
 
 
 def is_agent(process):

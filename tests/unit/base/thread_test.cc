@@ -14,6 +14,7 @@ TEST(Thread, RunsItsBody) {
   ASSERT_TRUE(thread.ok());
   thread->join();
   EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(check_thread_room(8).ok());
 }
 
 // In a child as an ordinary user at its process limit (root has none).
@@ -29,6 +30,7 @@ TEST(Thread, IsAnErrorAtTheProcessLimit) {
       thread->join();
       ::_exit(3);
     }
+    if (check_thread_room(1).ok()) ::_exit(5);
     const bool is_said = thread.status().message().find("cannot start a thread") == 0;
     ::_exit(thread.status().code() == Code::kResourceExhausted && is_said ? 0 : 4);
   }
