@@ -36,8 +36,8 @@ std::string_view name_at(std::string_view text) {
 std::string expand(std::string_view word, const ExpandValues& values) {
   std::string result;
   while (!word.empty()) {
-    if (const std::string_view quoted = name_at(word.substr(1)); word.front() == '{' && value_of(quoted, values) &&
-                                                                 word.substr(quoted.size() + 3).starts_with('}')) {
+    if (const std::string_view quoted = name_at(word.substr(1));
+        word.front() == '{' && value_of(quoted, values) && word.substr(quoted.size() + 3).starts_with('}')) {
       result += fmt::format("{{{}}}", quoted);
       word.remove_prefix(quoted.size() + 4);
     } else if (const std::string_view name = name_at(word); const auto value = value_of(name, values)) {

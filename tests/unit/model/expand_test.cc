@@ -37,7 +37,9 @@ TEST(Expand, ReplacesWhatItKnowsAndNothingElse) {
       {"}{", "}{"},
       {"{", "{"},
       {"{{", "{{"},
-      {"\xff{rank}\x01", "\xff" "5\x01"},
+      {"\xff{rank}\x01",
+       "\xff"
+       "5\x01"},
   };
   for (const auto& [word, expected] : table) EXPECT_EQ(expand(word, values), expected) << word;
 }
