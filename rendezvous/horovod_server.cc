@@ -64,6 +64,7 @@ struct Shared {
 // touches nothing of Shared.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is not filled with zeros for each connection
   Session(Shared& shared, base::UniqueFd fd)
       : shared_(shared), socket_(shared.loop.context()), reader_(shared.limits.request) {
     Failure failed;
@@ -78,9 +79,9 @@ class Session final : public std::enable_shared_from_this<Session> {
     read();
   }
 
+  // The caller holds a reference: this ends the list's.
   void close() {
     if (std::exchange(is_closed_, true)) return;
-    const auto self = shared_from_this();
     Failure ignored;  // it is closed either way
     socket_.close(ignored);
     uncharge();
@@ -208,8 +209,8 @@ class HorovodServer::Core {
             limits.listener) {}
 
   ~Core() {
-    close_all(shared_.waiting);
-    close_all(shared_.serving);
+    while (!shared_.waiting.empty()) close_first(shared_.waiting);
+    while (!shared_.serving.empty()) close_first(shared_.serving);
   }
 
   HorovodServerCounts counts() const {
@@ -219,20 +220,16 @@ class HorovodServer::Core {
   }
 
  private:
-  static void close_all(Sessions& sessions) {
-    while (!sessions.empty()) close(sessions.front());
+  static void close_first(Sessions& sessions) {
+    const std::shared_ptr<Session> first = sessions.front();
+    first->close();  // takes it out of its list
   }
-
-  // By value: closing takes it out of its list.
-  static void close(std::shared_ptr<Session> session) {
-    session->close();
-  }  // NOLINT(performance-unnecessary-value-param)
 
   void accepted(base::UniqueFd fd) {
     if (shared_.waiting.size() + shared_.serving.size() >= shared_.limits.max_connections) {
       ++shared_.counts.made_room;
       if (shared_.waiting.empty()) return;  // all are being served: the new one goes
-      close(shared_.waiting.front());
+      close_first(shared_.waiting);
     }
     std::make_shared<Session>(shared_, std::move(fd))->begin();
     if (!expiry_.armed()) arm_expiry();
@@ -248,7 +245,7 @@ class HorovodServer::Core {
     const auto oldest = std::chrono::steady_clock::now() - shared_.limits.time_limit;
     while (!shared_.waiting.empty() && shared_.waiting.front()->since() <= oldest) {
       ++shared_.counts.expired;
-      close(shared_.waiting.front());
+      close_first(shared_.waiting);
     }
     expiry_.cancel();
     if (!shared_.waiting.empty() || !shared_.serving.empty()) arm_expiry();

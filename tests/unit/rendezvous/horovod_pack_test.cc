@@ -34,7 +34,7 @@ TEST(HorovodPack, AddressesBecomeAFewBytesEach) {
 
 TEST(HorovodPack, AnyBytesComeBack) {
   std::mt19937 random(20260620);
-  for (const std::size_t size : {0, 1, 7, 8, 9, 135, 136, 137, 143, 144, 145, 272, 500, 5000}) {
+  for (const unsigned size : {0u, 1u, 7u, 8u, 9u, 135u, 136u, 137u, 143u, 144u, 145u, 272u, 500u, 5000u}) {
     std::string zeros(size, '\0');
     std::string noise = zeros;
     std::string sparse = zeros;
