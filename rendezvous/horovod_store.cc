@@ -26,6 +26,7 @@ base::Status HorovodStore::put(std::string_view scope, std::string_view key, Hor
   auto at = scopes_.find(scope);
   if (at == scopes_.end()) at = scopes_.emplace(scope, Scope{}).first;
   at->second.values.insert_or_assign(std::string(key), value);
+  withdraw_finish(scope, at->second, key);
   if (old == nullptr) {
     ++keys_;
     total_bytes_ += scope.size() + key.size() + value->size();
@@ -90,6 +91,15 @@ void HorovodStore::finish_planned(std::string_view scope, std::string_view key, 
   keys_ -= at->second.values.size();
   scopes_.erase(at);
   tell(scope, {Change::Kind::kCleared, {}, nullptr});
+}
+
+// A rank that publishes anew has not finished. It may have been noted by a repeated request that came after the scope
+// was cleared.
+void HorovodStore::withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const {
+  if (scope.finished.empty()) return;
+  const auto planned = plan_.finishers.find(name);
+  const auto rank = base::parse_decimal(key, static_cast<long>(planned->second) - 1);
+  if (rank) scope.finished.erase(static_cast<std::size_t>(*rank));
 }
 
 void HorovodStore::erase(Scopes::iterator scope, std::string_view key) {

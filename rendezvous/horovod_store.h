@@ -3,7 +3,8 @@
 // Protocol: what horovodrun's rendezvous server keeps (horovod 0.28.1, runner/http/http_server.py), except that every
 // scope counts its own finishers. In a scope of the plan finish(rank) only notes that this rank needs the scope no
 // more; when all have said so, keys and finishers are cleared and the scope can be used again (shutdown and init in
-// one generation). Any other scope is ad hoc (process sets): finish(key) removes that key.
+// one generation); a rank that puts its key anew has not finished. Any other scope is ad hoc (process sets):
+// finish(key) removes that key.
 //
 // Bounded by StoreLimits. One store for each generation; owned by the agent on rank 0's host, on its loop thread.
 #pragma once
@@ -73,6 +74,7 @@ class HorovodStore {
   base::Status check_room(std::string_view scope, std::string_view key, std::size_t value,
                           const HorovodValue& old) const;
   void finish_planned(std::string_view scope, std::string_view key, std::size_t finishers);
+  void withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const;
   void erase(Scopes::iterator scope, std::string_view key);
   void tell(std::string_view scope, const Change& change) const;
 

@@ -77,6 +77,19 @@ TEST(HorovodStore, ClearedScopeCanBeUsedAgain) {
   EXPECT_EQ(store.size(), 0u);
 }
 
+TEST(HorovodStore, FinishRepeatedAfterTheClearingDoesNotCountForTheNextRound) {
+  HorovodStore store({{{"global", 2}}});
+  ASSERT_TRUE(store.put("global", "0", value("a")).ok());
+  store.finish("global", "0");
+  store.finish("global", "1");
+  store.finish("global", "1");  // its first answer was lost
+  for (const char* key : {"rank_1", "0", "1"}) ASSERT_TRUE(store.put("global", key, value("b")).ok());
+  store.finish("global", "0");
+  EXPECT_EQ(read(store, "global", "1"), "b");
+  store.finish("global", "1");
+  EXPECT_EQ(store.size(), 0u);
+}
+
 TEST(HorovodStore, AdHocScopeLosesKeyByKey) {
   HorovodStore store({{{"global", 1}}});
   const std::string scope = "global_process_set_hash_1f";
