@@ -10,7 +10,19 @@
 
 namespace muster::cli {
 
-enum class FlagGroup { kRanks, kHosts, kSsh, kProgram, kOutput, kLife, kTuning, kElastic, kGeneral };
+enum class FlagGroup {
+  kRanks,
+  kHosts,
+  kSsh,
+  kProgram,
+  kOutput,
+  kLife,
+  kTuning,
+  kElastic,
+  kGeneral,
+  kTorch,
+  kTorchUnneeded,
+};
 
 struct Spelling {
   std::string_view text;        // as typed, dashes included
@@ -81,5 +93,7 @@ class FlagTable {
 
 // hvdrun's: all of horovodrun 0.28.1's options, and ours.
 const FlagTable& hvdrun_flags();
+// Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
+const FlagTable& torchrun_flags();
 
 }  // namespace muster::cli

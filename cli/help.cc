@@ -1,52 +1,16 @@
 #include "cli/help.h"
 
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "cli/flags.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr std::size_t kColumns = 96;
 constexpr std::size_t kHelpColumn = 34;
-
-constexpr std::string_view kHead = R"(Usage: hvdrun [options] command [arguments of the command]
-
-Runs a distributed program: one process (rank) for each slot, on this machine or on many hosts
-over ssh. Nothing has to be installed on the hosts, and nothing is left running there afterwards.
-)";
-
-constexpr std::string_view kTail = R"(
-TIME is a number and a unit: 30, 30s, 5m, 1.5h, 500ms. Options end at the first word that is not
-one of them, or at --; from there on everything is the command, unchanged.
-
-Examples:
-  hvdrun -np 4 ./my_program
-  hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py
-  hvdrun -N 4 -H 'gpu[01-16]' python3 train.py --epochs 3
-  hvdrun -np 8 --hostfile hosts -p 2222 -i key --output-filename logs python3 train.py
-  hvdrun -np 8 -H n1:4,n2:4 -x NCCL_DEBUG=INFO --timeout 2h -- python3 train.py
-
-Exit code: 0 when all ranks ended with 0; the code, or 128 + the signal, of the rank that failed
-first; 2 for a wrong command line; 124 for --timeout; 125 when a host did not start or was lost.
-)";
-
-struct GroupTitle {
-  FlagGroup group;
-  std::string_view title;
-};
-constexpr std::array<GroupTitle, 9> kGroups = {{{FlagGroup::kRanks, "Ranks"},
-                                                {FlagGroup::kHosts, "Hosts"},
-                                                {FlagGroup::kSsh, "Reaching the hosts"},
-                                                {FlagGroup::kProgram, "The program"},
-                                                {FlagGroup::kOutput, "Output"},
-                                                {FlagGroup::kLife, "Start, end and failure"},
-                                                {FlagGroup::kTuning, "Tuning Horovod"},
-                                                {FlagGroup::kElastic, "Elastic jobs (come later)"},
-                                                {FlagGroup::kGeneral, "General"}}};
 
 std::string spelling_of(const Flag& flag) {
   std::string text;
@@ -58,49 +22,66 @@ std::string spelling_of(const Flag& flag) {
   return takes_value ? fmt::format("{} {}", text, flag.value_name) : text;
 }
 
-// `text` by words up to kColumns. It begins at column `begin`, its further lines at `indent`.
+// `text` by words up to kColumns. It begins at column `begin`, its further lines at `indent`; an empty line divides
+// paragraphs.
 std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent) {
   std::string result;
   std::size_t column = begin;
-  for (const std::string_view word : base::split(text, ' ')) {
-    if (!result.empty() && column + 1 + word.size() > kColumns) {
-      result += fmt::format("\n{:{}}", "", indent);
+  for (const std::string_view paragraph : base::split(text, '\n')) {
+    if (!result.empty()) {
+      result += fmt::format("\n{:{}}", "", paragraph.empty() ? 0 : indent);
       column = indent;
-    } else if (!result.empty()) {
-      result += ' ';
-      ++column;
     }
-    result += word;
-    column += word.size();
+    bool is_first = true;
+    for (const std::string_view word : base::split(paragraph, ' ')) {
+      if (!is_first && column + 1 + word.size() > kColumns) {
+        result += fmt::format("\n{:{}}", "", indent);
+        column = indent;
+      } else if (!is_first) {
+        result += ' ';
+        ++column;
+      }
+      is_first = false;
+      result += word;
+      column += word.size();
+    }
   }
   return result;
 }
 
-std::string entry(const Flag& flag) {
-  const std::string head = "  " + wrapped(spelling_of(flag), 2, 6);
-  std::string help(flag.help);
-  if (!flag.standard.empty()) help.insert(help.size() - 1, fmt::format(" (default {})", flag.standard));
-  const std::string text = wrapped(help, kHelpColumn, kHelpColumn);
+std::string entry(const std::string& left, std::string_view right) {
+  const std::string head = "  " + wrapped(left, 2, 6);
+  const std::string text = wrapped(right, kHelpColumn, kHelpColumn);
   const bool fits = head.size() + 2 <= kHelpColumn;
   return fits ? fmt::format("{:<{}}{}\n", head, kHelpColumn, text)
               : fmt::format("{}\n{:{}}{}\n", head, "", kHelpColumn, text);
 }
 
-}  // namespace
-
-std::string hvdrun_help() {
-  std::string text(kHead);
-  for (const GroupTitle& group : kGroups) {
-    text += fmt::format("\n{}:\n", group.title);
-    for (const Flag& flag : hvdrun_flags().flags()) {
-      if (flag.group == group.group) text += entry(flag);
-    }
-  }
-  return text.append(kTail);
+std::string option_entry(const Flag& flag) {
+  std::string help(flag.help);
+  if (!flag.standard.empty()) help.insert(help.size() - 1, fmt::format(" (default {})", flag.standard));
+  return entry(spelling_of(flag), help);
 }
 
-std::string hvdrun_version(std::string_view build_id) {
-  return fmt::format("hvdrun {} ({}), horovodrun 0.28.1 flags\n", MUSTER_VERSION, build_id);
+}  // namespace
+
+std::string help_text(const CommandDoc& doc) {
+  std::string text = fmt::format("Usage: {} {}\n\n{}\n", doc.name, doc.usage, wrapped(doc.description, 0, 0));
+  for (const GroupTitle& group : doc.groups) {
+    text += fmt::format("\n{}:\n", group.title);
+    for (const Flag& flag : doc.table->flags()) {
+      if (flag.group == group.group) text += option_entry(flag);
+    }
+  }
+  text += fmt::format("\n{}\n\nExamples:\n", wrapped(doc.notes, 0, 0));
+  for (const Example& example : doc.examples) text += fmt::format("  {}\n", example.command);
+  text += "\nExit code:\n";
+  for (const ExitCode& code : doc.exit_codes) text += entry(std::string(code.codes), code.meaning);
+  return text;
+}
+
+std::string version_text(std::string_view program, std::string_view build_id) {
+  return fmt::format("{} {} ({}), horovodrun 0.28.1 flags\n", program, MUSTER_VERSION, build_id);
 }
 
 }  // namespace muster::cli

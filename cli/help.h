@@ -4,12 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "cli/command_doc.h"
+
 namespace muster::cli {
 
-// Grouped options from the flag table and examples; at most 100 columns.
-std::string hvdrun_help();
+// Usage, grouped options, examples and exit codes; at most 98 columns.
+std::string help_text(const CommandDoc& doc);
 
 // "hvdrun 0.1.0 (<build id>), horovodrun 0.28.1 flags" and a newline.
-std::string hvdrun_version(std::string_view build_id);
+std::string version_text(std::string_view program, std::string_view build_id);
 
 }  // namespace muster::cli

@@ -214,7 +214,7 @@ ParsedHvdrun mistake(const Status& status) {
 }
 
 ParsedHvdrun answer_alone(const Flag& flag, const ParseContext& context) {
-  return answer(0, flag.name == "version" ? hvdrun_version(context.build_id) : hvdrun_help());
+  return answer(0, flag.name == "version" ? version_text("hvdrun", context.build_id) : help_text(hvdrun_doc()));
 }
 
 Status take_command(CommandLine& line, model::JobSpec& job) {

@@ -29,6 +29,13 @@ struct DryRunOptions {
   std::optional<AssumedNode> assumed_node;  // what every host looks like; nullopt: known of this host only
 };
 
+// How many hosts a user of torchrun expects.
+struct NodeCount {
+  int min = 1;
+  int max = 1;
+  std::string label;  // how errors begin
+};
+
 struct HvdrunOptions {
   // placement.hosts is filled from -H. Left to the caller: hosts of `hostfile`; umask; workdir: empty without --wdir,
   // and a relative one is relative to the launcher's directory.
@@ -39,6 +46,7 @@ struct HvdrunOptions {
   std::vector<std::string> notes;         // one line each, to be said before the job starts
   bool quiet = false;                     // nothing of our own unless somebody must act
   DryRunOptions dry_run;
+  std::optional<NodeCount> nodes;  // more hosts are left out, fewer are an error
 };
 
 struct ParsedHvdrun {

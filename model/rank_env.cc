@@ -101,7 +101,7 @@ void put_torch(const RankEnvInput& input, Variables& variables) {
                           {"GROUP_WORLD_SIZE", input.nnodes},
                           {"ROLE_RANK", rank.rank},
                           {"ROLE_WORLD_SIZE", input.size}});
-  variables.emplace_back("ROLE_NAME", "default");
+  variables.emplace_back("ROLE_NAME", input.role);
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }

@@ -40,8 +40,9 @@ struct RankEnvInput {
   std::string session_dir;  // on that host
   std::string master_addr;
   int master_port = 0;
-  std::string interface;    // NIC by which this host and rank 0's host reach each other; empty: not known
-  int omp_num_threads = 0;  // 0: do not set
+  std::string role = "default";  // torch's name for the group of ranks
+  std::string interface;         // NIC by which this host and rank 0's host reach each other; empty: not known
+  int omp_num_threads = 0;       // 0: do not set
 };
 
 // Only variables that the rank must have; NIC names, OMP_NUM_THREADS and PYTHONUNBUFFERED are left out where `user_set`

@@ -112,6 +112,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.session_dir = fact.hello.session_dir();
       input.master_addr = master_address;
       input.master_port = master_port;
+      input.role = job.role;
       input.interface = fact.prepared.interface();
       input.omp_num_threads = bindings[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();

@@ -19,7 +19,7 @@ std::size_t columns(std::string_view line) {
 }
 
 TEST(HvdrunHelp, FitsATerminal) {
-  const std::string help = hvdrun_help();
+  const std::string help = help_text(hvdrun_doc());
   for (const std::string_view line : base::split(help, '\n')) {
     EXPECT_LE(columns(line), 98u) << line;
     EXPECT_FALSE(line.ends_with(' ')) << "'" << line << "'";
@@ -27,7 +27,7 @@ TEST(HvdrunHelp, FitsATerminal) {
 }
 
 TEST(HvdrunHelp, ListsEverySpellingAndDefault) {
-  const std::string help = hvdrun_help();
+  const std::string help = help_text(hvdrun_doc());
   for (const Flag& flag : hvdrun_flags().flags()) {
     for (const Spelling& spelling : flag.spellings) EXPECT_THAT(help, HasSubstr(spelling.text));
   }
@@ -35,7 +35,7 @@ TEST(HvdrunHelp, ListsEverySpellingAndDefault) {
 }
 
 TEST(HvdrunHelp, IsGroupedAndHasExamples) {
-  const std::string help = hvdrun_help();
+  const std::string help = help_text(hvdrun_doc());
   for (const char* title :
        {"Ranks:", "Hosts:", "Reaching the hosts:", "The program:", "Output:", "Start, end and failure:",
         "Tuning Horovod:", "Elastic jobs (come later):", "General:", "Examples:", "Exit code:"}) {

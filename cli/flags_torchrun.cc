@@ -1,0 +1,82 @@
+// The options of torchrun (torch/distributed/run.py, up to 2.9) and of torch.distributed.launch, in both spellings that
+// they have: with '-' and, as torch 1.x had it, with '_'.
+#include <algorithm>
+#include <array>
+
+#include "cli/flag_row.h"
+
+namespace muster::cli {
+namespace {
+
+using enum FlagGroup;
+
+// Not hvdrun's: torchrun counts ranks in its own way, and answers about itself.
+constexpr auto kNotTaken = std::to_array<std::string_view>(
+    {"num-proc", "ranks-per-node", "help", "version", "man", "completion", "check-build"});
+
+std::vector<FlagRow> torch_rows() {
+  return {
+      option("nproc-per-node", {"--nproc-per-node", "--nproc_per_node"}, "N", "Ranks on every host.").standard("1"),
+      option("nnodes", {"--nnodes"}, "N|MIN:MAX", "Hosts; they are named by -H, --hostfile or the scheduler's job.")
+          .any_value(),
+      toggle("module", {{"-m", "true"}, {"--module", "true"}}, "The script is the name of a module, as for python -m."),
+      toggle("no-python", {{"--no-python", "true"}, {"--no_python", "true"}},
+             "The script is a program that needs no python in front."),
+      toggle("use-env", {{"--use-env", "true"}, {"--use_env", "true"}},
+             "For torch.distributed.launch: no --local_rank=N among the script's arguments."),
+      toggle("standalone", {{"--standalone", "true"}}, "All ranks on this host."),
+      option("max-restarts", {"--max-restarts", "--max_restarts"}, "N", "Restarts come later: a failure ends the job.")
+          .standard("0"),
+      option("role", {"--role"}, "NAME", "The name of the ranks' role, as ROLE_NAME.").standard("default"),
+      option("log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
+             "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr."),
+      option("redirects", {"-r", "--redirects"}, "STREAMS", "Write to the log directory; the console gets it as well.")
+          .standard("0"),
+      option("tee", {"-t", "--tee"}, "STREAMS", "Write to the log directory and to the console.").standard("0"),
+      option("numa-binding", {"--numa-binding", "--numa_binding"}, "node|socket|exclusive|core-complex",
+             "As --bind-to numa, socket or share."),
+      toggle("run-path", {{"--run-path", "true"}, {"--run_path", "true"}}, "Run the script by runpy.")
+          .refusal("a script that torchrun runs inside itself comes later: leave it out, the script runs as a program"),
+      option("local-ranks-filter", {"--local-ranks-filter", "--local_ranks_filter"}, "LIST",
+             "Ranks of each host whose output is shown.")
+          .refusal("choosing what the console shows comes later: --log-dir with --tee 3 writes all of it to files"),
+  };
+}
+
+std::vector<FlagRow> unneeded_rows() {
+  constexpr std::string_view kNone = "Accepted, and not needed.";
+  return {
+      option("node-rank", {"--node-rank", "--node_rank"}, "N", kNone),
+      option("master-addr", {"--master-addr", "--master_addr"}, "ADDR", kNone),
+      option("master-port", {"--master-port", "--master_port"}, "PORT", kNone),
+      option("local-addr", {"--local-addr", "--local_addr"}, "ADDR", kNone),
+      option("rdzv-backend", {"--rdzv-backend", "--rdzv_backend"}, "NAME", kNone),
+      option("rdzv-endpoint", {"--rdzv-endpoint", "--rdzv_endpoint"}, "ADDR", kNone),
+      option("rdzv-id", {"--rdzv-id", "--rdzv_id"}, "ID", kNone),
+      option("rdzv-conf", {"--rdzv-conf", "--rdzv_conf"}, "K=V,…", kNone),
+      option("monitor-interval", {"--monitor-interval", "--monitor_interval"}, "SECONDS", kNone),
+      option("start-method", {"--start-method", "--start_method"}, "spawn|fork|forkserver", kNone),
+      option("event-log-handler", {"--event-log-handler", "--event_log_handler"}, "NAME", kNone),
+      option("logs-specs", {"--logs-specs", "--logs_specs"}, "NAME", kNone),
+      option("signals-to-handle", {"--signals-to-handle", "--signals_to_handle"}, "LIST", kNone),
+  };
+}
+
+}  // namespace
+
+const FlagTable& torchrun_flags() {
+  static const FlagTable kTable = [] {
+    std::vector<Flag> flags;
+    add_group(kTorch, torch_rows(), flags);
+    add_group(kTorchUnneeded, unneeded_rows(), flags);
+    add_group(kGeneral, {toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
+              flags);
+    for (const Flag& flag : hvdrun_flags().flags()) {
+      if (std::ranges::find(kNotTaken, flag.name) == kNotTaken.end()) flags.push_back(flag);
+    }
+    return FlagTable(std::move(flags));
+  }();
+  return kTable;
+}
+
+}  // namespace muster::cli

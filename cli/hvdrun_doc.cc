@@ -1,0 +1,48 @@
+// What there is to say about hvdrun.
+#include "cli/command_doc.h"
+
+namespace muster::cli {
+
+const CommandDoc& hvdrun_doc() {
+  static const CommandDoc kDoc = {
+      .name = "hvdrun",
+      .summary = "run a distributed program on this host or on many",
+      .usage = "[options] command [arguments of the command]",
+      .description =
+          "Runs a distributed program: one process (rank) for each slot, on this machine or on many hosts over ssh. "
+          "Nothing has to be installed on the hosts, and nothing is left running there afterwards.\n\n"
+          "All options of horovodrun 0.28.1 are understood.",
+      .groups = {{FlagGroup::kRanks, "Ranks"},
+                 {FlagGroup::kHosts, "Hosts"},
+                 {FlagGroup::kSsh, "Reaching the hosts"},
+                 {FlagGroup::kProgram, "The program"},
+                 {FlagGroup::kOutput, "Output"},
+                 {FlagGroup::kLife, "Start, end and failure"},
+                 {FlagGroup::kTuning, "Tuning Horovod"},
+                 {FlagGroup::kElastic, "Elastic jobs (come later)"},
+                 {FlagGroup::kGeneral, "General"}},
+      .table = &hvdrun_flags(),
+      .notes =
+          "TIME is a number and a unit: 30, 30s, 5m, 1.5h, 500ms. Options end at the first word that is not one of "
+          "them, or at --; from there on everything is the command, unchanged.\n\n"
+          "Inside a Slurm, PBS or Cobalt job the hosts are those of the job, unless -H or --hostfile names others.",
+      .examples = {{"hvdrun -np 4 ./my_program", "four ranks on this host"},
+                   {"hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py", ""},
+                   {"hvdrun -N 4 -H 'gpu[01-16]' python3 train.py --epochs 3", "four ranks on each of 16 hosts"},
+                   {"hvdrun -np 8 --hostfile hosts -p 2222 -i key --output-filename logs python3 train.py", ""},
+                   {"hvdrun -np 8 -H n1:4,n2:4 -x NCCL_DEBUG=INFO --timeout 2h -- python3 train.py", ""},
+                   {"hvdrun -np 8 -H n1:4,n2:4 --dry-run", "who would run where"},
+                   {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
+      .exit_codes = {{"0", "all ranks ended with 0"},
+                     {"N, 128+signal", "that of the rank that failed first"},
+                     {"2", "wrong command line or configuration; nothing was started"},
+                     {"124", "--timeout"},
+                     {"125", "Muster failed: a host did not start or was lost, output could not be written"},
+                     {"126, 127", "the command cannot be executed, was not found"},
+                     {"129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM"},
+                     {"141", "nobody reads stdout any more"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli
