@@ -66,6 +66,7 @@ base::Status TcpStoreSession::serve() {
     status = found.status();
     if (!found.ok() || !*found) break;
     status = execute();
+    if (status.ok()) status = failure_;  // of an event that it caused to itself
     if (!status.ok()) break;
     is_held_back_ = output_.size() - sent_ >= hub_->limits_.unread_bytes;
   }

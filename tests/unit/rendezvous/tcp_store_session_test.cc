@@ -411,6 +411,17 @@ TEST(TcpStoreSession, RepliesAndEventsAreBounded) {
   EXPECT_TRUE(setter.session.failure().ok());
 }
 
+TEST(TcpStoreSession, ItsOwnEventsAreBounded) {
+  TcpStoreLimits limits;
+  limits.max_reply_bytes = 250;
+  Rig rig(TorchGeneration::kA, limits);
+  Client client(&rig);
+  const std::string set = u8(0) + text("w") + text(std::string(100, 'v'));
+  EXPECT_EQ(client.ask(u8(7) + text("w")), u8(3));
+  EXPECT_EQ(client.send(set + set).code(), base::Code::kResourceExhausted);
+  EXPECT_FALSE(client.session.wants_input());
+}
+
 TEST(TcpStoreSession, ListKeysIsBounded) {
   TcpStoreLimits limits;
   limits.max_reply_bytes = 40;
