@@ -180,4 +180,15 @@ Result<UniqueFd> listen_any(std::uint16_t port, int backlog) {
   return fd;
 }
 
+Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog) {
+  const SockAddr at = make_sockaddr(address, port);
+  UniqueFd fd(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (!fd.valid() || ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+      ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), backlog) != 0) {
+    return errno_error(errno, fmt::format("listen on {}", format_endpoint(address, port)));
+  }
+  return fd;
+}
+
 }  // namespace muster::base

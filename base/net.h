@@ -65,5 +65,7 @@ Result<std::uint16_t> local_port(int socket_fd);
 // Non-blocking, close-on-exec, TCP_NODELAY; dual-stack on [::] or IPv4 only where the host has no IPv6. Port 0 picks
 // one.
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
+// The same on one address of this host.
+Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
 
 }  // namespace muster::base

@@ -41,6 +41,8 @@ struct JobSpec {
   // each host uses those that it has.
   std::vector<std::string> network_interfaces;
   std::optional<base::IpNetwork> network;
+  // torch's TCPStore is served by the agent on rank 0's host, as torchrun's agent does, instead of by rank 0.
+  bool torch_agent_store = false;
   std::string output_dir;  // --output-filename; empty: console only
   bool prefix_timestamp = false;
 };

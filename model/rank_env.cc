@@ -77,10 +77,7 @@ void put_muster(const RankEnvInput& input, Variables& variables) {
 
 void put_horovod(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
-  std::string hostname = input.hostname;  // part of keys in Horovod's store, whose paths hold '/' and ':'
-  std::ranges::replace_if(
-      hostname, [](char c) { return c == '/' || c == ':'; }, '-');
-  variables.emplace_back("HOROVOD_HOSTNAME", hostname);
+  variables.emplace_back("HOROVOD_HOSTNAME", horovod_hostname(input.hostname));
   put_numbers(variables, {{"HOROVOD_RANK", rank.rank},
                           {"HOROVOD_SIZE", input.size},
                           {"HOROVOD_LOCAL_RANK", rank.local_rank},
@@ -102,6 +99,12 @@ void put_torch(const RankEnvInput& input, Variables& variables) {
                           {"ROLE_RANK", rank.rank},
                           {"ROLE_WORLD_SIZE", input.size}});
   variables.emplace_back("ROLE_NAME", input.role);
+  if (input.torch_agent_store) {
+    // What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
+    variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+    variables.emplace_back("TORCHELASTIC_RUN_ID", input.job_id);
+    put_numbers(variables, {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", 0}});
+  }
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }
@@ -132,10 +135,20 @@ void put_defaults(const RankEnvInput& input, const Environment& user_set, Variab
       put(name, input.interface);
     }
   }
+  if (input.torch_agent_store) {
+    put("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    put("NCCL_ASYNC_ERROR_HANDLING", "1");  // its name before torch 2.2
+  }
   if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
 }
 
 }  // namespace
+
+std::string horovod_hostname(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c == '/' || c == ':'; }, '-');
+  return name;
+}
 
 bool is_rank_variable(std::string_view name) {
   return contains(kRankNames, name) || base::starts_with_any(name, kRankPrefixes);

@@ -30,19 +30,23 @@ bool is_rank_variable(std::string_view name);
 // True if the default policy never exports `name`.
 bool is_never_exported(std::string_view name, bool local);
 
+// A host's name in the keys of Horovod's store, whose paths hold '/' and ':': those become '-'.
+std::string horovod_hostname(std::string name);
+
 struct RankEnvInput {
   std::string job_id;
   int attempt = 0;
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;
-  std::string hostname;  // of the rank's host, as in the host list (no '/' or ':' in it for Horovod: replaced by '-')
+  std::string hostname;     // of the rank's host, as in the host list
   std::string session_dir;  // on that host
   std::string master_addr;
   int master_port = 0;
   std::string role = "default";  // torch's name for the group of ranks
   std::string interface;         // NIC by which this host and rank 0's host reach each other; empty: not known
   int omp_num_threads = 0;       // 0: do not set
+  bool torch_agent_store = false;
 };
 
 // Only variables that the rank must have; NIC names, OMP_NUM_THREADS and PYTHONUNBUFFERED are left out where `user_set`

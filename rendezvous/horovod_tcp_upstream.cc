@@ -87,9 +87,7 @@ HorovodTcpUpstream::HorovodTcpUpstream(base::Loop& loop, base::IpAddress address
       port_(port),
       check_(std::move(check)),
       limits_(limits),
-      pause_(limits.first_pause) {
-  connect();
-}
+      pause_(limits.first_pause) {}
 
 HorovodTcpUpstream::~HorovodTcpUpstream() = default;
 
@@ -97,6 +95,10 @@ void HorovodTcpUpstream::set_listener(Listener* listener) {
   listener_ = listener;
   if (listener_ != nullptr) return;
   for (auto& [id, request] : unanswered_) request.done = nullptr;
+}
+
+void HorovodTcpUpstream::connect_first() {
+  if (link_ == nullptr && connecting_ == nullptr && !retry_.armed()) connect();
 }
 
 void HorovodTcpUpstream::connect() {
@@ -137,12 +139,14 @@ void HorovodTcpUpstream::finish(std::string_view scope, std::string_view key, Do
 
 void HorovodTcpUpstream::follow(std::string_view scope) {
   if (!follows_.emplace(scope).second) return;
+  connect_first();
   if (link_ != nullptr) link_->send({.kind = HorovodFrameKind::kFollow, .scope = scope}, nullptr);
 }
 
 void HorovodTcpUpstream::ask(Request request) {
   const std::uint64_t id = next_id_++;
   const Request& asked = unanswered_.emplace(id, std::move(request)).first->second;
+  connect_first();
   if (link_ != nullptr) send(id, asked);
 }
 

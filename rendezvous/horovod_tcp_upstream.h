@@ -1,5 +1,5 @@
-// A Horovod cache's way to the store on rank 0's host over plain TCP: one connection to its HorovodOrigin, connected
-// anew for as long as this lives.
+// A Horovod cache's way to the store on rank 0's host over plain TCP: one connection to its HorovodOrigin, made at the
+// first request (a job that is no Horovod job makes none), then made anew for as long as this lives.
 //
 // The other end is checked by its owner before anything is sent: on a host that has lost its agent another user could
 // listen at that port. What was sent and not answered before a loss is sent again; the store takes a put or a finish
@@ -58,6 +58,7 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   class Connecting;
 
   void connect();
+  void connect_first();
   void connected(base::Result<base::UniqueFd> fd);
   void lost(const base::Status& why);
   void ask(Request request);

@@ -15,6 +15,8 @@
 #include "agent/launch/limits.h"
 #include "agent/service/control_client.h"
 #include "agent/service/host_facts.h"
+#include "agent/service/job_stores.h"
+#include "agent/service/peer_owners.h"
 #include "base/loop.h"
 #include "base/tls.h"
 #include "model/rank_env.h"
@@ -29,6 +31,15 @@ constexpr std::chrono::milliseconds kLeaseCheck{250};
 // Output that the launcher has not taken when the job is over for everyone: it is not coming for it any more.
 constexpr std::chrono::hours kOutputPatience{24};
 
+std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
+  std::set<base::IpAddress> addresses;
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    const auto address = base::IpAddress::parse(entry.address());
+    if (address.ok()) addresses.insert(*address);
+  }
+  return addresses;
+}
+
 std::int64_t to_ns(base::MonotonicTime time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
@@ -42,7 +53,9 @@ class Agent::Core {
         hello_(std::move(hello)),
         login_environment_(std::move(login_environment)),
         warden_(std::move(warden)),
-        link_(std::move(link)) {}
+        link_(std::move(link)),
+        owners_(addresses_of(hello_), [this](v1::OwnerQuestion question) { ask_owner(std::move(question)); }),
+        stores_(loop_, owners_.check(), [this](const base::Status& problem) { log(problem); }) {}
 
   int run();
 
@@ -52,6 +65,9 @@ class Agent::Core {
   base::Status make_sender();
   void handle(const v1::LauncherMessage& message);
   void prepare(const v1::Prepare& prepare);
+  base::Status prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
+  void ask_owner(v1::OwnerQuestion question);
+  void log(const base::Status& problem);
   void launch(const v1::Launch& launch);
   std::vector<std::string> rank_environment(const v1::Launch& launch, const v1::LaunchRank& rank) const;
   void stop(std::chrono::milliseconds grace);
@@ -85,6 +101,8 @@ class Agent::Core {
   base::Timer warden_watch_;
   base::Timer lease_timer_;
   base::UniqueFd held_port_;
+  PeerOwners owners_;
+  JobStores stores_;
   base::UniqueFd output_over_mux_;
   std::set<int> running_;               // told to start and not over
   std::set<int> tails_due_;             // exited, stderr tail not sent yet
@@ -203,6 +221,15 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kLeave:
       leave();
       break;
+    case v1::LauncherMessage::kOwnerQuestion: {
+      v1::AgentMessage answer;
+      *answer.mutable_owner_answer() = PeerOwners::answer(message.owner_question());
+      send(std::move(answer));
+      break;
+    }
+    case v1::LauncherMessage::kOwnerAnswer:
+      owners_.answered(message.owner_answer());
+      break;
     default:
       break;  // Welcome, or a body from a newer launcher
   }
@@ -210,25 +237,37 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
 
 void Agent::Core::prepare(const v1::Prepare& prepare) {
   v1::AgentMessage message;
+  v1::Prepared& answer = *message.mutable_prepared();
   auto route = find_route(prepare.master_address());
   if (!route.ok()) {
-    message.mutable_prepared()->set_error(
-        fmt::format("cannot reach rank 0's host at {} ({}): check the network between the hosts",
-                    prepare.master_address(), route.status().message()));
+    answer.set_error(fmt::format("cannot reach rank 0's host at {} ({}): check the network between the hosts",
+                                 prepare.master_address(), route.status().message()));
   } else {
-    *message.mutable_prepared() = *route;
-  }
-  if (prepare.hold_master_port()) {
-    auto held = hold_port();
-    const auto port = held.ok() ? base::local_port(held->get()) : base::Result<std::uint16_t>(held.status());
-    if (!port.ok()) {
-      message.mutable_prepared()->set_error(port.status().message());
-    } else {
-      held_port_ = std::move(*held);
-      message.mutable_prepared()->set_master_port(*port);
-    }
+    answer = *route;
+    base::Status prepared = stores_.open(prepare, answer);
+    if (prepared.ok()) prepared = prepare_master_port(prepare, answer);
+    if (!prepared.ok()) answer.set_error(prepared.message());
   }
   send(std::move(message));
+}
+
+base::Status Agent::Core::prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer) {
+  if (!prepare.hold_master_port() || prepare.serve_torch()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(held_port_, hold_port());
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(held_port_.get()));
+  answer.set_master_port(port);
+  return base::ok_status();
+}
+
+void Agent::Core::ask_owner(v1::OwnerQuestion question) {
+  v1::AgentMessage message;
+  *message.mutable_owner_question() = std::move(question);
+  send(std::move(message));
+}
+
+// To the launcher's --verbose, over stderr and the bootstrap.
+void Agent::Core::log(const base::Status& problem) {
+  if (join_.verbose()) fmt::print(stderr, "muster-agent: {}\n", problem.message());
 }
 
 base::Status Agent::Core::make_sender() {
@@ -268,7 +307,8 @@ base::Status Agent::Core::make_sender() {
 
 void Agent::Core::launch(const v1::Launch& launch) {
   if (std::exchange(launched_, true)) return;
-  const base::Status made = make_sender();
+  base::Status made = make_sender();
+  if (made.ok()) made = stores_.serve_ranks(launch);
   // All of them first: a rank that fails at once must not look like the last one.
   spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
@@ -301,6 +341,7 @@ std::vector<std::string> Agent::Core::rank_environment(const v1::Launch& launch,
   }
   for (const auto& [name, value] : proto::environment_of(launch.environment())) environment.set(name, value);
   for (const auto& [name, value] : proto::environment_of(rank.environment())) environment.set(name, value);
+  for (const auto& [name, value] : stores_.variables()) environment.set(name, value);
   environment.set("PWD", launch.workdir());  // the launcher's own one may be another directory (--wdir)
   environment.unset("OLDPWD");
   return environment.to_strings();

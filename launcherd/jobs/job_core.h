@@ -13,6 +13,7 @@
 #include "launcherd/jobs/host_link.h"
 #include "launcherd/jobs/job_runner.h"
 #include "launcherd/jobs/launch_plan.h"
+#include "launcherd/jobs/owner_questions.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/service/control_server.h"
 
@@ -92,6 +93,7 @@ class JobRunner::Core {
 
   // job_events.cc
   void said(int agent, const v1::AgentMessage& message);
+  std::vector<int> owners_of(const std::string& address) const;
   void pong(JobHost& host, const v1::Pong& pong);
   void rank_exited(JobHost& host, const v1::RankExited& exited);
   void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
@@ -145,6 +147,8 @@ class JobRunner::Core {
   std::vector<JobHost> hosts_;
   std::string master_address_;
   EndCollector ends_;
+  OwnerQuestions owner_questions_{
+      [this](int agent, v1::LauncherMessage message) { control_->send(agent, std::move(message)); }};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
   std::vector<HostFailure> unclean_;

@@ -79,9 +79,25 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
         std::exchange(suspend_done_, nullptr)();
       }
       break;
+    case v1::AgentMessage::kOwnerQuestion:
+      owner_questions_.ask(host.agent, message.owner_question(), owners_of(message.owner_question().peer()));
+      break;
+    case v1::AgentMessage::kOwnerAnswer:
+      owner_questions_.answered(message.owner_answer());
+      break;
     default:
       break;  // a body from a newer agent, or none
   }
+}
+
+// The agents of the hosts that have this address; private networks repeat from host to host.
+std::vector<int> JobRunner::Core::owners_of(const std::string& address) const {
+  std::vector<int> agents;
+  for (const JobHost& host : hosts_) {
+    const bool is_up = host.phase == HostPhase::kPrepared || host.phase == HostPhase::kLaunched;
+    if (is_up && has_address(host.facts.hello, address)) agents.push_back(host.agent);
+  }
+  return agents;
 }
 
 void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {

@@ -327,7 +327,17 @@ void JobRunner::Core::prepare_hosts() {
     if (host.placed < 0) continue;
     v1::LauncherMessage message;
     message.mutable_prepare()->set_master_address(master_address_);
-    message.mutable_prepare()->set_hold_master_port(host.placed == 0);
+    if (host.placed == 0) {
+      v1::Prepare& prepare = *message.mutable_prepare();
+      prepare.set_hold_master_port(true);
+      prepare.set_serve_torch(job_.torch_agent_store);
+      prepare.set_serve_horovod(true);
+      for (const model::PlacedHost& placed : placement_.hosts) {
+        v1::HorovodHost& entry = *prepare.add_horovod_hosts();
+        entry.set_name(model::horovod_hostname(placed.host.name));
+        entry.set_local_size(static_cast<int>(placed.ranks.size()));
+      }
+    }
     control_->send(host.agent, std::move(message));
   }
 }

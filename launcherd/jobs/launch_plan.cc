@@ -8,10 +8,6 @@
 namespace muster::launcherd {
 namespace {
 
-bool has_address(const v1::Hello& hello, const std::string& address) {
-  return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
-}
-
 std::optional<std::string> first_routable(const v1::Hello& hello) {
   for (const v1::NetworkInterface& entry : hello.interfaces()) {
     const auto address = base::IpAddress::parse(entry.address());
@@ -39,6 +35,10 @@ void set_command(const model::JobSpec& job, const model::RankEnvInput& input, v1
 }
 
 }  // namespace
+
+bool has_address(const v1::Hello& hello, const std::string& address) {
+  return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
+}
 
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts) {
   const HostFacts& master = facts.at(0);
@@ -97,6 +97,10 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
     launch.mutable_command()->Add(job.command.begin(), job.command.end());
     launch.set_workdir(job.workdir);
     launch.set_umask(job.umask);
+    if (i > 0) {
+      launch.set_horovod_address(master_address);
+      launch.set_horovod_port(facts.at(0).prepared.horovod_port());
+    }
     proto::set_limits(job.limits, launch);
     proto::set_environment(model::exported_variables(launcher_environment, job.environment, fact.local),
                            *launch.mutable_environment());
@@ -113,6 +117,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.master_addr = master_address;
       input.master_port = master_port;
       input.role = job.role;
+      input.torch_agent_store = job.torch_agent_store;
       input.interface = fact.prepared.interface();
       input.omp_num_threads = bindings[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();

@@ -23,6 +23,8 @@ struct HostFacts {
   v1::Prepared prepared;                            // filled after Prepare
 };
 
+bool has_address(const v1::Hello& hello, const std::string& address);
+
 // The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts);
 

@@ -1,0 +1,48 @@
+// The stores in which a job's ranks meet, as far as they are on this host: on rank 0's host Horovod's keys and, if it
+// is asked for, torch's TCPStore; on every host the HTTP server that its own ranks ask for Horovod's keys, which are
+// those of rank 0's host, cached.
+//
+// They live as long as the agent: longer than any rank. Loop thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "proto/muster/v1/agent.pb.h"
+#include "rendezvous/owner_check.h"
+
+namespace muster::agent {
+
+class JobStores {
+ public:
+  // `check` and `loop` outlive it. `on_problem`: a connection was refused or closed, one sentence.
+  JobStores(base::Loop& loop, rendezvous::OwnerCheck check, std::function<void(const base::Status&)> on_problem);
+  ~JobStores();
+  JobStores(const JobStores&) = delete;
+  JobStores& operator=(const JobStores&) = delete;
+
+  // Opens what this host serves and puts its ports into `answer`; before any rank runs.
+  base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
+  // The other hosts' ports are known: this host's ranks may come.
+  base::Status serve_ranks(const v1::Launch& launch);
+  // For every rank of this host.
+  std::vector<std::pair<std::string, std::string>> variables() const;
+
+ private:
+  class Horovod;
+  class Torch;
+
+  base::Status open_torch(v1::Prepared& answer);
+
+  base::Loop& loop_;
+  const rendezvous::OwnerCheck check_;
+  const std::function<void(const base::Status&)> on_problem_;
+  std::unique_ptr<Horovod> horovod_;
+  std::unique_ptr<Torch> torch_;
+};
+
+}  // namespace muster::agent

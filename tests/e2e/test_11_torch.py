@@ -1,0 +1,148 @@
+"""torch's programs: torchrun's and torch.distributed.launch's command lines over many hosts, the store that the agent on
+rank 0's host serves, and tutorials that pass addresses as arguments."""
+
+import re
+
+import pytest
+from conftest import REPOSITORY
+from console import Watched
+
+PYTHON = "/usr/bin/python3"
+DIGITS = str(REPOSITORY / "examples/ddp_digits.py")
+TRAINING = 240.0  # importing torch takes long on a busy machine
+ENV = {"PYTHON_EXEC": PYTHON}
+
+SUM = r"""
+import os, sys
+import torch, torch.distributed as dist
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int)
+parser.add_argument("--dist-url", default="env://")
+parser.add_argument("--rank", type=int, default=-1)
+parser.add_argument("--world-size", type=int, default=-1)
+given = parser.parse_args()
+dist.init_process_group("gloo", init_method=given.dist_url, rank=given.rank, world_size=given.world_size)
+total = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(total)
+store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "-")
+print(f"sum {int(total)} of {dist.get_world_size()} local {given.local_rank} {os.environ['LOCAL_RANK']} store {store}",
+      flush=True)
+"""
+
+# The store outlives rank 0: the others use it after it has gone.
+OUTLIVES = r"""
+import datetime, os, time
+from torch.distributed import TCPStore
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size, False, datetime.timedelta(seconds=60))
+store.set(f"here {rank}", str(rank))
+store.wait([f"here {other}" for other in range(size)])
+if rank == 0:
+    os._exit(0)
+store.add("left", 1)
+while store.add("left", 0) < size - 1:
+    time.sleep(0.05)
+assert store.get("here 0") == b"0"
+print("still there", flush=True)
+"""
+
+HOLD = r"""
+import os, sys, time, datetime
+from torch.distributed import TCPStore
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), 2, False, datetime.timedelta(seconds=60))
+store.set("secret", "the job's own")
+print("store", os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], flush=True)
+time.sleep(1000)
+"""
+
+# Torch 1.13's GET of a key, by hand: nothing may come back.
+ASK = r"""
+import socket, struct, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 10) as peer:
+    peer.settimeout(10)
+    key = b"/secret"
+    try:
+        peer.sendall(b"\x02" + struct.pack("<Q", len(key)) + key)
+        print("got", peer.recv(1000))
+    except OSError as error:
+        print("got", b"", type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def torch(clusters):
+    probe = clusters.get(4).run("n1", "alice", [PYTHON, "-c", "import torch.distributed, sklearn"], timeout=TRAINING)
+    if probe.returncode != 0:
+        pytest.skip(f"python3-torch and python3-sklearn are needed: {probe.stderr.strip().splitlines()[-1]}")
+
+
+@pytest.fixture
+def script(cluster):
+    """A script in alice's home on all hosts."""
+    def write(text):
+        for host in cluster.hosts:
+            cluster.path(host, "/home/alice/train.py").write_text(text)
+        return "/home/alice/train.py"
+    yield write
+    for host in cluster.hosts:
+        cluster.path(host, "/home/alice/train.py").unlink(missing_ok=True)
+
+
+def muster(hvdrun, *args, **options):
+    return hvdrun([], argv=["muster", *args], env=ENV, timeout=TRAINING, **options)
+
+
+def sums(result):
+    """{rank: (sum, size, local rank as argument, LOCAL_RANK, agent store)}"""
+    assert result.rc == 0, result
+    found = re.findall(r"^\[(\d+)\]<stdout>:sum (\d+) of (\d+) local (\S+) (\S+) store (\S+)$", result.stdout, re.M)
+    return {int(rank): tuple(rest) for rank, *rest in found}
+
+
+def test_torchrun_trains_as_on_one_host(hvdrun, torch, no_leftovers):
+    one = muster(hvdrun, "torchrun", "--nproc_per_node=4", DIGITS)
+    assert one.rc == 0 and "accuracy on 360 test images" in one.stdout, one
+    many = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", "--nnodes=2", DIGITS)
+    assert many.rc == 0, many
+    assert many.stdout.splitlines()[-1] == one.stdout.splitlines()[-1]
+
+
+def test_all_ranks_are_clients_of_the_agents_store(hvdrun, torch, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc-per-node", "2", script(SUM))
+    assert sums(result) == {rank: ("10", "4", "None", str(rank % 2), "True") for rank in range(4)}, result
+
+
+def test_command_line_of_a_tutorial_with_a_terminal_per_node(hvdrun, torch, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "python", "-m", "torch.distributed.launch", "--nproc_per_node=4",
+                    "--nnodes=2", "--node_rank=0", "--master_addr=10.1.1.20", "--master_port=1234", script(SUM))
+    assert sums(result) == {rank: ("36", "8", str(rank % 4), str(rank % 4), "True") for rank in range(8)}, result
+
+
+def test_tutorial_with_addresses_as_arguments(hvdrun, torch, script, no_leftovers):
+    result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--expand", PYTHON, script(SUM), "--dist-url",
+                     "tcp://{master_addr}:{master_port}", "--world-size", "{size}", "--rank", "{rank}"], timeout=TRAINING)
+    assert sums(result) == {rank: ("10", "4", "None", str(rank % 2), "-") for rank in range(4)}, result
+
+
+def test_store_outlives_rank_0(hvdrun, torch, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", script(OUTLIVES))
+    assert result.rc == 0, result
+    assert result.stdout.count("still there") == 3, result
+
+
+def test_nobody_else_gets_anything(hvdrun, cluster, torch, script, no_leftovers):
+    path = script(HOLD)
+    job = Watched(hvdrun, cluster, argv=["muster", "torchrun", "-H", "n1,n2", path], env=ENV)
+    job.out.wait_for(r"store \S+ \d+", 2, timeout=TRAINING)
+    address, port = re.search(r"store (\S+) (\d+)", job.out.text).groups()
+    for host in cluster.nodes:
+        answer = cluster.run(host, "bob", [PYTHON, "-c", ASK, address, port], check=True).stdout
+        assert answer.startswith("got b''"), (host, answer)
+    for host in ("n1", "n2"):  # alice is let in, from the job's hosts
+        answer = cluster.run(host, "alice", [PYTHON, "-c", ASK, address, port], check=True).stdout
+        assert "the job's own" in answer, (host, answer)
+    answer = cluster.run("n4", "alice", [PYTHON, "-c", ASK, address, port], check=True).stdout
+    assert answer.startswith("got b''"), answer  # not a host of the job: nobody there can vouch for her
+    job.signal(2)
+    assert job.end(TRAINING).rc == 130
