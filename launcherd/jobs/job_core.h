@@ -86,6 +86,7 @@ class JobRunner::Core {
   void start_timed_out();
   void maybe_prepare();
   base::Status merge_same_hosts();
+  bool check_networks();
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
   void launch();

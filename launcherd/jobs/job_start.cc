@@ -310,13 +310,28 @@ base::Status JobRunner::Core::merge_same_hosts() {
   return base::ok_status();
 }
 
+// False: a host has no interface as the user wants it, and the job is being stopped.
+bool JobRunner::Core::check_networks() {
+  if (!is_network_chosen(job_)) return true;
+  bool all = true;
+  for (const JobHost& host : hosts_) {
+    const auto chosen = choose_interface(host.facts.hello, job_);
+    if (host.placed < 0 || chosen.ok()) continue;
+    host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, chosen.status().message())});
+    all = false;
+  }
+  if (!all) begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host has no such network");
+  return all;
+}
+
 void JobRunner::Core::prepare_hosts() {
   prepared_sent_ = true;
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) {
     if (host.placed >= 0) facts.push_back(host.facts);
   }
-  const auto master = choose_master_address(facts);
+  if (!check_networks()) return;
+  const auto master = choose_master_address(facts, job_);
   if (!master.ok()) {
     host_failures_.push_back({hosts_[0].name, master.status().message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), master.status().message());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "model/expand.h"
 #include "proto/convert.h"
 
@@ -40,8 +41,37 @@ bool has_address(const v1::Hello& hello, const std::string& address) {
   return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
 }
 
-base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts) {
+bool is_network_chosen(const model::JobSpec& job) {
+  return job.network.has_value() || !job.network_interfaces.empty();
+}
+
+base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job) {
+  const auto is_in_network = [&](const v1::NetworkInterface& entry) {
+    const auto address = base::IpAddress::parse(entry.address());
+    return address.ok() && (!job.network || job.network->contains(*address));
+  };
+  std::vector<std::string> has;
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    if (job.network_interfaces.empty() && is_in_network(entry)) return entry;
+    has.push_back(fmt::format("{} {}", entry.name(), entry.address()));
+  }
+  for (const std::string& name : job.network_interfaces) {
+    for (const v1::NetworkInterface& entry : hello.interfaces()) {
+      if (entry.name() == name && is_in_network(entry)) return entry;
+    }
+  }
+  const std::string wish = job.network ? "--network " + job.network->str()
+                                       : "--network-interfaces " + base::join(job.network_interfaces, ",");
+  return base::error(base::Code::kNotFound, "none of its interfaces is in {}: it has {}", wish,
+                     base::printable(base::join(has, ", ")));
+}
+
+base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job) {
   const HostFacts& master = facts.at(0);
+  if (is_network_chosen(job)) {
+    MUSTER_ASSIGN_OR_RETURN(const v1::NetworkInterface chosen, choose_interface(master.hello, job));
+    return chosen.address();
+  }
   if (facts.size() == 1) return std::string("127.0.0.1");
   if (master.local) {
     // The other hosts reach this machine by the address that it has on the way to them.
@@ -93,6 +123,8 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& host = placement.hosts[i];
     const HostFacts& fact = facts.at(i);
+    const auto chosen = choose_interface(fact.hello, job);
+    const bool is_chosen = is_network_chosen(job) && chosen.ok();
     v1::Launch& launch = plans.emplace_back();
     launch.mutable_command()->Add(job.command.begin(), job.command.end());
     launch.set_workdir(job.workdir);
@@ -118,7 +150,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.master_port = master_port;
       input.role = job.role;
       input.torch_agent_store = job.torch_agent_store;
-      input.interface = fact.prepared.interface();
+      input.interface = is_chosen ? chosen->name() : fact.prepared.interface();
       input.omp_num_threads = bindings[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();
       rank.set_rank(host.ranks[k].rank);

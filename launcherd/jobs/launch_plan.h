@@ -25,8 +25,14 @@ struct HostFacts {
 
 bool has_address(const v1::Hello& hello, const std::string& address);
 
-// The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback.
-base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts);
+// True if the user said by which networks or interfaces the ranks talk.
+bool is_network_chosen(const model::JobSpec& job);
+// Of the host's interfaces the first that the user's choice allows; interfaces that he named count in his order.
+// NOT_FOUND: none; one sentence without the host's name.
+base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job);
+
+// The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
+base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
 // Host entries that are one host (same host name, network namespace, uid): for each entry the index of the first entry
 // that is the same host; its own index if it is alone.

@@ -180,3 +180,22 @@ def test_cores_are_shared(hvdrun):
     crowded = hvdrun(["-np", str(cores + 1), "-H", f"n1:{cores + 1}", PYTHON, "-c", script])
     assert crowded.rc == 0, crowded
     assert all(line.endswith(f"{sorted(os.sched_getaffinity(0))} 1") for line in crowded.stdout.splitlines()), crowded
+
+
+def test_network_that_the_user_names(hvdrun, cluster, no_leftovers):
+    """The NIC names differ from host to host: a network names them all."""
+    show = ["sh", "-c", "echo $RANK $GLOO_SOCKET_IFNAME $HOROVOD_GLOO_IFACE $MASTER_ADDR"]
+    prefix = cluster.address("n1").rsplit(".", 1)[0]
+    usual = hvdrun(["-np", "4", "-H", "n1,n2,n3,n4", *show])
+    named = hvdrun(["-np", "4", "-H", "n1,n2,n3,n4", "--network", f"{prefix}.0/24", *show])
+    assert usual.rc == named.rc == 0, named
+    assert sorted(usual.stdout.splitlines()) == sorted(named.stdout.splitlines())
+    over_v6 = hvdrun(["-np", "2", "-H", "n1,n2", "--network", "fd00::/8", *show])
+    assert over_v6.rc == 0 and over_v6.stdout.count(cluster.address("n1", 6)) == 2, over_v6
+
+
+def test_network_that_a_host_has_not(hvdrun, cluster, no_leftovers):
+    result = hvdrun(["-np", "4", "-H", "n1,n2,n3,n4", "--network", "198.18.0.0/15", "true"])
+    assert result.rc == 125, result
+    for host in cluster.nodes:
+        assert f"{host}: none of its interfaces is in --network 198.18.0.0/15: it has " in result.stderr, result

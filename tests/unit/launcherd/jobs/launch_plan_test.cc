@@ -26,14 +26,35 @@ std::map<std::string, std::string> environment(const v1::LaunchRank& rank) {
   return result;
 }
 
+TEST(ChooseInterface, ByNameByNetworkOrBoth) {
+  HostFacts facts = host("n1", {"10.0.0.1"});
+  v1::NetworkInterface* fast = facts.hello.add_interfaces();
+  fast->set_name("ib0");
+  fast->set_address("10.9.0.1");
+  model::JobSpec job;
+  EXPECT_FALSE(is_network_chosen(job));
+  job.network_interfaces = {"hsn0", "ib0", "eth0"};  // hsn0 is another host's
+  EXPECT_TRUE(is_network_chosen(job));
+  EXPECT_EQ(choose_interface(facts.hello, job)->address(), "10.9.0.1");
+  EXPECT_EQ(*choose_master_address({facts, host("n2", {"10.0.0.2"})}, job), "10.9.0.1");
+  job.network_interfaces.clear();
+  job.network = *base::IpNetwork::parse("10.0.0.0/24");
+  EXPECT_EQ(choose_interface(facts.hello, job)->name(), "eth0");
+  job.network_interfaces = {"ib0"};
+  EXPECT_FALSE(choose_interface(facts.hello, job).ok());
+  job.network = *base::IpNetwork::parse("192.168.0.0/16");
+  EXPECT_EQ(choose_interface(facts.hello, job).status().message(),
+            "none of its interfaces is in --network 192.168.0.0/16: it has eth0 10.0.0.1, ib0 10.9.0.1");
+}
+
 TEST(MasterAddress, OneHostIsLoopback) {
-  EXPECT_EQ(*choose_master_address({host("n1", {"10.0.0.1"})}), "127.0.0.1");
+  EXPECT_EQ(*choose_master_address({host("n1", {"10.0.0.1"})}, {}), "127.0.0.1");
 }
 
 TEST(MasterAddress, WhereSshdWasReached) {
   auto first = host("n1", {"192.168.9.1", "10.0.0.1", "127.0.0.1"});
   first.hello.set_ssh_server_address("10.0.0.1");
-  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}), "10.0.0.1");
+  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}, {}), "10.0.0.1");
 }
 
 TEST(MasterAddress, TranslatedAddressIsNotUsed) {
@@ -41,7 +62,7 @@ TEST(MasterAddress, TranslatedAddressIsNotUsed) {
   auto first = host("n1", {"10.0.0.1"});
   first.hello.set_ssh_server_address("172.17.0.2");
   first.host_address = *base::IpAddress::parse("203.0.113.5");
-  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}), "10.0.0.1");
+  EXPECT_EQ(*choose_master_address({first, host("n2", {"10.0.0.2"})}, {}), "10.0.0.1");
 }
 
 TEST(MasterAddress, LocalRankZeroIsReachedAsTheLauncherIs) {
@@ -49,11 +70,11 @@ TEST(MasterAddress, LocalRankZeroIsReachedAsTheLauncherIs) {
   first.local = true;
   auto second = host("n2", {"10.0.0.2"});
   second.launcher_addresses = {*base::IpAddress::parse("10.0.0.9")};
-  EXPECT_EQ(*choose_master_address({first, second}), "10.0.0.9");
+  EXPECT_EQ(*choose_master_address({first, second}, {}), "10.0.0.9");
 }
 
 TEST(MasterAddress, LoopbackOnlyHostIsAnError) {
-  const auto address = choose_master_address({host("n1", {"127.0.0.1"}), host("n2", {"10.0.0.2"})});
+  const auto address = choose_master_address({host("n1", {"127.0.0.1"}), host("n2", {"10.0.0.2"})}, {});
   ASSERT_FALSE(address.ok());
   EXPECT_NE(address.status().message().find("n1"), std::string::npos);
 }
