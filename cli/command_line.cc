@@ -64,7 +64,7 @@ Result<std::size_t> take_option(const std::vector<std::string>& words, std::size
     if (option.attached) return error(Code::kInvalidArgument, "{} takes no value", text);
     MUSTER_RETURN_IF_ERROR(check_contradiction(line, option.match, table));
     line.options.push_back({&flag, text, std::string(spelling.value)});
-    if (flag.stands_alone) line.answered_by = &flag;
+    line.is_answered = flag.stands_alone;
     return at + 1;
   }
   const auto count = static_cast<std::size_t>(flag.values);
@@ -79,7 +79,7 @@ Result<std::size_t> take_option(const std::vector<std::string>& words, std::size
     return error(Code::kInvalidArgument, "{} needs a value that is not empty", text);
   }
   line.options.push_back({&flag, text, base::join(values, " ")});
-  if (flag.stands_alone) line.answered_by = &flag;
+  line.is_answered = flag.stands_alone;
   return at + 1 + count - (option.attached ? 1 : 0);
 }
 
@@ -90,7 +90,7 @@ Result<CommandLine> split_command_line(const std::vector<std::string>& words, co
   std::size_t at = 0;
   while (at < words.size() && words[at].size() > 1 && words[at].front() == '-' && words[at] != "--") {
     MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, table, line));
-    if (line.answered_by != nullptr) return line;
+    if (line.is_answered) return line;
   }
   if (at < words.size() && words[at] == "--") ++at;
   line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());

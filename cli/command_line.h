@@ -19,9 +19,9 @@ struct GivenOption {
 };
 
 struct CommandLine {
-  std::vector<GivenOption> options;   // in order
-  std::vector<std::string> command;   // empty: none was given
-  const Flag* answered_by = nullptr;  // the first option that stands alone; nothing after it was read
+  std::vector<GivenOption> options;  // in order
+  std::vector<std::string> command;  // empty: none was given
+  bool is_answered = false;          // the last of `options` stands alone; nothing after it was read
 };
 
 // Errors are one sentence and name the option that was probably meant.

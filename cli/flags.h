@@ -35,7 +35,7 @@ enum class Repeat {
   kAddsUpOverAll,  // over all sources
 };
 
-enum class Completes { kNothing, kFile, kDirectory };
+enum class Completes { kNothing, kFile, kDirectory, kHost };
 
 // What an option that this version does not act upon is answered with.
 enum class Answer {

@@ -29,6 +29,10 @@ void add_general_flags(std::vector<Flag>& flags) {
                 toggle("check-build", {{"-cb", "true"}, {"--check-build", "true"}},
                        "Print which controllers and libraries this build has.")
                     .command_line_only(),
+                option("completion", {"--completion"}, "bash|zsh|fish",
+                       "Print the completion of options for a shell: eval \"$(hvdrun --completion bash)\".")
+                    .stands_alone(),
+                toggle("man", {{"--man", "true"}}, "Print the manual page, for man -l -.").stands_alone(),
                 toggle("version", {{"-v", "true"}, {"--version", "true"}}, "Print the version.").stands_alone(),
                 toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone(),
             },

@@ -25,6 +25,7 @@ std::vector<FlagRow> host_rows() {
       option("hosts", {"-H", "--hosts", "--host", "-host"}, "LIST",
              "Hosts and slots: [user@]name[:slots],…; ranges n[01-16,20]; IPv6 in brackets, [fe80::1]:4.")
           .list(',')
+          .completes(Completes::kHost)
           .exclusive("hosts"),
       option("hostfile", {"-hostfile", "--hostfile"}, "FILE",
              "Hosts from a file, one a line: name slots=4, or name:4; also max_slots= port= user=; # comments.")

@@ -29,7 +29,8 @@ std::vector<FlagRow> torch_rows() {
           .standard("0"),
       option("role", {"--role"}, "NAME", "The name of the ranks' role, as ROLE_NAME.").standard("default"),
       option("log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
-             "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr."),
+             "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr.")
+          .completes(Completes::kDirectory),
       option("redirects", {"-r", "--redirects"}, "STREAMS", "Write to the log directory; the console gets it as well.")
           .standard("0"),
       option("tee", {"-t", "--tee"}, "STREAMS", "Write to the log directory and to the console.").standard("0"),

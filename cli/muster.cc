@@ -6,7 +6,9 @@
 
 #include "base/build_id.h"
 #include "base/strings.h"
+#include "cli/completion.h"
 #include "cli/help.h"
+#include "cli/man_page.h"
 #include "cli/run_job.h"
 #include "cli/torchrun.h"
 
@@ -20,6 +22,7 @@ constexpr int kUsageError = 2;
 struct Verb {
   std::string_view name;
   std::string_view summary;
+  const CommandDoc& (*doc)();
   int (*run)(const std::string& name, const Words& arguments);
 };
 
@@ -30,13 +33,16 @@ int run_torchrun(const std::string& name, const Words& arguments) {
 }
 
 constexpr std::array<Verb, 2> kVerbs = {
-    {{"torchrun", "run a torch program on all hosts; takes torchrun's command lines", run_torchrun},
-     {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", run_torchrun}}};
+    {{"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
+     {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
+      run_torchrun}}};
 
 std::string usage() {
   std::string text = "Usage: muster VERB [options]\n\nVerbs (muster VERB --help tells more):\n";
   for (const Verb& verb : kVerbs) text += fmt::format("  {:<26}{}\n", verb.name, verb.summary);
-  return text + "\nJobs of other programs start with hvdrun.\n";
+  return text +
+         "\nmuster --man VERB prints a manual page, muster --completion bash|zsh|fish the completion for a shell.\n"
+         "Jobs of other programs start with hvdrun.\n";
 }
 
 int fail(const std::string& message) {
@@ -44,17 +50,32 @@ int fail(const std::string& message) {
   return kUsageError;
 }
 
+int print(const std::string& text) {
+  fmt::print("{}", text);
+  return 0;
+}
+
+// muster --man VERB, muster --completion SHELL.
+int print_for(const std::string& option, const Words& words) {
+  if (words.size() < 2) return fail(option + " needs a value: a verb for --man, bash, zsh or fish for --completion");
+  const std::string& value = words[1];
+  if (option == "--man") {
+    const auto* verb = std::ranges::find(kVerbs, value, &Verb::name);
+    return verb == kVerbs.end() ? fail("there is no verb " + base::printable(value)) : print(man_page(verb->doc()));
+  }
+  CompletedProgram program{.name = "muster", .verbs = {}};
+  for (const Verb& verb : kVerbs) program.verbs.push_back({verb.name, verb.doc().table});
+  const auto script = completion(value, program);
+  return script ? print(*script)
+                : fail(fmt::format("--completion must be one of bash, zsh, fish, not '{}'", base::printable(value)));
+}
+
 int muster_main(const Words& words) {
   if (words.empty()) return fail("a verb is missing: muster --help lists them");
   const std::string& name = words.front();
-  if (name == "-h" || name == "--help" || name == "help") {
-    fmt::print("{}", usage());
-    return 0;
-  }
-  if (name == "-v" || name == "--version") {
-    fmt::print("{}", version_text("muster", base::build_id()));
-    return 0;
-  }
+  if (name == "-h" || name == "--help" || name == "help") return print(usage());
+  if (name == "-v" || name == "--version") return print(version_text("muster", base::build_id()));
+  if (name == "--man" || name == "--completion") return print_for(name, words);
   const auto* verb = std::ranges::find(kVerbs, name, &Verb::name);
   if (verb != kVerbs.end()) return verb->run(name, {words.begin() + 1, words.end()});
   Words known;

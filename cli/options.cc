@@ -7,9 +7,11 @@
 #include "base/strings.h"
 #include "cli/check_build.h"
 #include "cli/command_line.h"
+#include "cli/completion.h"
 #include "cli/config_file.h"
 #include "cli/help.h"
 #include "cli/horovod_tuning.h"
+#include "cli/man_page.h"
 #include "cli/print_config.h"
 #include "cli/setting_reader.h"
 
@@ -213,8 +215,15 @@ ParsedHvdrun mistake(const Status& status) {
   return answer(2, fmt::format("hvdrun: {}\n", status.message()));
 }
 
-ParsedHvdrun answer_alone(const Flag& flag, const ParseContext& context) {
-  return answer(0, flag.name == "version" ? version_text("hvdrun", context.build_id) : help_text(hvdrun_doc()));
+ParsedHvdrun answer_alone(const GivenOption& option, const ParseContext& context) {
+  const std::string_view name = option.flag->name;
+  if (name == "help") return answer(0, help_text(hvdrun_doc()));
+  if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
+  if (name == "man") return answer(0, man_page(hvdrun_doc()));
+  const auto script = completion(option.value, {.name = "hvdrun", .verbs = {{"", &hvdrun_flags()}}});
+  if (script) return answer(0, *script);
+  return mistake(error(Code::kInvalidArgument, "{} must be one of bash, zsh, fish, not '{}'", option.spelling,
+                       base::printable(option.value)));
 }
 
 Status take_command(CommandLine& line, model::JobSpec& job) {
@@ -275,7 +284,7 @@ ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base:
                           const ParseContext& context) {
   Result<CommandLine> line = split_command_line(arguments, hvdrun_flags());
   if (!line.ok()) return mistake(line.status());
-  if (line->answered_by != nullptr) return answer_alone(*line->answered_by, context);
+  if (line->is_answered) return answer_alone(line->options.back(), context);
   Result<ParsedHvdrun> parsed = read_job(std::move(line).value(), environment, context);
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }

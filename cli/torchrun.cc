@@ -75,12 +75,12 @@ Result<TorchLine> cut_line(const std::string& verb, const Words& words) {
   TorchLine into;
   into.is_launch = verb == kLaunchModule;
   MUSTER_ASSIGN_OR_RETURN(CommandLine line, split_command_line(words, torchrun_flags()));
-  into.asks_help = line.answered_by != nullptr;
+  into.asks_help = line.is_answered;
   if (const std::size_t named = into.asks_help ? 0 : take_launcher_name(line.command, into); named > 0) {
     sort_options(line, into);
     const Words rest(line.command.begin() + static_cast<std::ptrdiff_t>(named), line.command.end());
     MUSTER_ASSIGN_OR_RETURN(line, split_command_line(rest, torchrun_flags()));
-    into.asks_help = line.answered_by != nullptr;
+    into.asks_help = line.is_answered;
   }
   sort_options(line, into);
   into.script = std::move(line.command);
@@ -201,6 +201,7 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(read_binding(read, options));
   read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
   read.text("role", options.job.role);
+  options.job.torch_agent_store = true;  // as torchrun's agent does
   MUSTER_RETURN_IF_ERROR(read.status());
   if (options.job.max_restarts > 0) {
     options.notes.push_back(settings.find("max-restarts")->label + ": restarts come later: a failure ends the job");

@@ -233,6 +233,8 @@ TEST(Spellings, NoneIsMissingFromTheTables) {
                                  "--check-build",
                                  "--pty",
                                  "--dry-run",
+                                 "--completion",
+                                 "--man",
                                  "--json",
                                  "--assume-node",
                                  "--probe",
