@@ -6,7 +6,10 @@ namespace muster::cli {
 
 BuildFeatures this_build() {
   BuildFeatures features;
-  features.pytorch = true;  // env://: model/rank_env.h
+  // Horovod's Gloo controller is served (rendezvous/horovod_server.h), so its programs run in every framework; torch's
+  // own run by env://.
+  features.gloo = true;
+  features.tensorflow = features.pytorch = features.mxnet = true;
   return features;
 }
 

@@ -89,12 +89,10 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
   model::JobSpec& job = options.job;
   // horovodrun's options first: a variable that the user names himself wins over them.
   job.environment.named = horovod_tuning(read);
+  // NCCL takes those of the list that a host has, all of them. The others take one: the launcher chooses it for each
+  // host, once it knows the host's interfaces.
   if (!job.network_interfaces.empty()) {
-    const std::string& first = job.network_interfaces.front();
     job.environment.named.push_back("NCCL_SOCKET_IFNAME=" + base::join(job.network_interfaces, ","));
-    for (const char* name : {"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}) {
-      job.environment.named.push_back(fmt::format("{}={}", name, first));
-    }
   }
   read.custom("env", [&](const Setting& setting) -> Status {
     MUSTER_RETURN_IF_ERROR(check_variable(setting.value).with_context(setting.label));

@@ -105,15 +105,10 @@ const std::vector<Accepted>& launch_table() {
       {{"--no-oversubscribe"}, ""},
       {{"--map-by", "slot"}, ""},
       {{"--map-by=node"}, "by_node"},
-      {{"--network-interfaces", "eth0"},
-       "nic=eth0 env=NCCL_SOCKET_IFNAME=eth0 env=HOROVOD_GLOO_IFACE=eth0 env=GLOO_SOCKET_IFNAME=eth0 "
-       "env=TP_SOCKET_IFNAME=eth0"},
-      {{"--network-interfaces=ib0,eth0"},
-       "nic=ib0 nic=eth0 env=NCCL_SOCKET_IFNAME=ib0,eth0 env=HOROVOD_GLOO_IFACE=ib0 env=GLOO_SOCKET_IFNAME=ib0 "
-       "env=TP_SOCKET_IFNAME=ib0"},
+      {{"--network-interfaces", "eth0"}, "nic=eth0 env=NCCL_SOCKET_IFNAME=eth0"},
+      {{"--network-interfaces=ib0,eth0"}, "nic=ib0 nic=eth0 env=NCCL_SOCKET_IFNAME=ib0,eth0"},
       {{"--network-interface", "ib0", "--network-interface", "eth0", "--network-interface", "ib0"},
-       "nic=ib0 nic=eth0 env=NCCL_SOCKET_IFNAME=ib0,eth0 env=HOROVOD_GLOO_IFACE=ib0 env=GLOO_SOCKET_IFNAME=ib0 "
-       "env=TP_SOCKET_IFNAME=ib0"},
+       "nic=ib0 nic=eth0 env=NCCL_SOCKET_IFNAME=ib0,eth0"},
       {{"--network", "10.0.0.0/8"}, "network=10.0.0.0/8"},
       {{"--network=fd00::/8"}, "network=fd00::/8"},
       {{"--no-env-none"}, ""},
