@@ -2,7 +2,7 @@
 """house.env: docs/environment.md lists every environment variable, and nothing else.
 
 Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name, the variables that
-the table of options names), its second what ranks get (the names in model/rank_env.cc's put_ functions), its third what
+the table of options names), its second what ranks get (the names in the functions of RANK_SETTERS), its third what
 options set for ranks (cli/horovod_tuning.cc). MUSTER_<OPTION> variables follow from the table of options and are not
 listed one by one. Prints what is missing and what is stale; exits with 1 if anything is.
 
@@ -31,18 +31,25 @@ def read_names(root):
     return names
 
 
+# Where variables of ranks are set: in which file, and how the functions that do it begin.
+RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
+                "agent/service/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
+
+
 def rank_names(root):
-    """Name -> model/rank_env.cc:line where it is set for ranks."""
+    """Name -> file:line where it is set for ranks."""
     names = {}
-    is_setting = False
-    for number, line in enumerate((root / "model/rank_env.cc").read_text(encoding="utf-8").splitlines(), 1):
-        if line.startswith("void put_"):
-            is_setting = True
-        elif line.startswith("}"):
-            is_setting = False
-        if is_setting:
-            for name in NAME.findall(line):
-                names.setdefault(name, f"model/rank_env.cc:{number}")
+    for path, begins in RANK_SETTERS.items():
+        is_setting = False
+        text = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if begins.match(line):
+                is_setting = True
+            elif line.startswith("}"):
+                is_setting = False
+            if is_setting:
+                for name in NAME.findall(line):
+                    names.setdefault(name, f"{path}:{number}")
     return names
 
 
