@@ -55,7 +55,9 @@ class Agent::Core {
         warden_(std::move(warden)),
         link_(std::move(link)),
         owners_(addresses_of(hello_), [this](v1::OwnerQuestion question) { ask_owner(std::move(question)); }),
-        stores_(loop_, owners_.check(), [this](const base::Status& problem) { log(problem); }) {}
+        stores_(loop_, owners_.check(),
+                {.on_problem = [this](const base::Status& problem) { log(problem); },
+                 .on_unreachable = [this](const std::string& text) { notice(text); }}) {}
 
   int run();
 

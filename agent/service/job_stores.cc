@@ -4,6 +4,7 @@
 
 #include "base/net.h"
 #include "rendezvous/horovod_cache.h"
+#include "rendezvous/horovod_loopback.h"
 #include "rendezvous/horovod_origin.h"
 #include "rendezvous/horovod_server.h"
 #include "rendezvous/horovod_store.h"
@@ -36,6 +37,7 @@ class JobStores::Horovod {
   std::optional<rendezvous::HorovodOrigin> origin;
   std::optional<rendezvous::HorovodTcpUpstream> upstream;  // on the others
   std::optional<rendezvous::HorovodCache> cache;
+  std::optional<rendezvous::HorovodLoopbackWatch> watch;  // in a job of several hosts
   std::optional<rendezvous::HorovodServer> server;
 };
 
@@ -45,9 +47,8 @@ class JobStores::Torch {
   std::unique_ptr<rendezvous::TcpStoreServer> server;
 };
 
-JobStores::JobStores(base::Loop& loop, rendezvous::OwnerCheck check,
-                     std::function<void(const base::Status&)> on_problem)
-    : loop_(loop), check_(std::move(check)), on_problem_(std::move(on_problem)) {}
+JobStores::JobStores(base::Loop& loop, rendezvous::OwnerCheck check, Events events)
+    : loop_(loop), check_(std::move(check)), events_(std::move(events)) {}
 
 JobStores::~JobStores() = default;
 
@@ -76,7 +77,7 @@ base::Status JobStores::open_torch(v1::Prepared& answer) {
   torch_ = std::make_unique<Torch>();
   rendezvous::TcpStoreServerConfig config;
   config.owner_check = check_;
-  config.on_problem = on_problem_;
+  config.on_problem = events_.on_problem;
   MUSTER_ASSIGN_OR_RETURN(torch_->server, rendezvous::TcpStoreServer::start(&loop_, std::move(listening),
                                                                             &torch_->store, std::move(config)));
   answer.set_master_port(port);
@@ -93,6 +94,14 @@ base::Status JobStores::serve_ranks(const v1::Launch& launch) {
     horovod_->upstream.emplace(loop_, address, static_cast<std::uint16_t>(launch.horovod_port()), check_);
     horovod_->cache.emplace(*horovod_->upstream);
     keys = &*horovod_->cache;
+  }
+  if (horovod_->origin || horovod_->upstream) {
+    horovod_->watch.emplace(*keys, [this](const std::string&) {
+      events_.on_unreachable(
+          "Horovod listens at a loopback address here, which the other hosts cannot reach: it asks for the address of "
+          "this host's name, so map that name to a network address in /etc/hosts (Debian maps it to 127.0.1.1)");
+    });
+    keys = &*horovod_->watch;
   }
   horovod_->server.emplace(loop_, std::move(horovod_->listening), *keys, check_);
   return base::ok_status();

@@ -5,6 +5,7 @@
 // They live as long as the agent: longer than any rank. Loop thread only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,8 +20,13 @@ namespace muster::agent {
 
 class JobStores {
  public:
-  // `check` and `loop` outlive it. `on_problem`: a connection was refused or closed, one sentence.
-  JobStores(base::Loop& loop, rendezvous::OwnerCheck check, std::function<void(const base::Status&)> on_problem);
+  struct Events {
+    std::function<void(const base::Status&)> on_problem;     // a connection was refused or closed, one sentence
+    std::function<void(const std::string&)> on_unreachable;  // what a rank published reaches nobody; a sentence, once
+  };
+
+  // `check` and `loop` outlive it.
+  JobStores(base::Loop& loop, rendezvous::OwnerCheck check, Events events);
   ~JobStores();
   JobStores(const JobStores&) = delete;
   JobStores& operator=(const JobStores&) = delete;
@@ -40,7 +46,7 @@ class JobStores {
 
   base::Loop& loop_;
   const rendezvous::OwnerCheck check_;
-  const std::function<void(const base::Status&)> on_problem_;
+  const Events events_;
   std::unique_ptr<Horovod> horovod_;
   std::unique_ptr<Torch> torch_;
 };

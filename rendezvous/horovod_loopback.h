@@ -1,0 +1,35 @@
+// Tells when a Horovod rank publishes an address that other hosts cannot reach.
+//
+// horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes, but for process
+// sets, of which every job has one, at what the host's own name resolves to (GlooContext::InitializeForProcessSet).
+// Where /etc/hosts maps that name to 127.0.1.1, as Debian's installer does, ranks of other hosts are refused, and
+// Gloo's message does not say why.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/horovod_keys.h"
+
+namespace muster::rendezvous {
+
+// A value of §2.3's step 3: blocks of a raw sockaddr_storage and a number. True if the first one is a loopback address.
+bool publishes_loopback(std::string_view value);
+
+// In front of the keys of a host in a job of several hosts; `keys` outlives it. `found` is called once, with the scope.
+class HorovodLoopbackWatch final : public HorovodKeys {
+ public:
+  HorovodLoopbackWatch(HorovodKeys& keys, std::function<void(const std::string& scope)> found)
+      : keys_(keys), found_(std::move(found)) {}
+
+  void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
+  void get(std::string_view scope, std::string_view key, GetDone done) override;
+  void finish(std::string_view scope, std::string_view key, Done done) override;
+
+ private:
+  HorovodKeys& keys_;
+  std::function<void(const std::string& scope)> found_;
+};
+
+}  // namespace muster::rendezvous
