@@ -1,0 +1,110 @@
+"""What users type: configuration files, hosts of a scheduler's job, limits, expansion, what ends a job, dry runs."""
+
+import json
+
+import pytest
+
+SHOW = ["sh", "-c", "echo $MUSTER_RANK/$MUSTER_SIZE on $(hostname)"]
+
+
+def lines(result):
+    """{rank: its lines of stdout}"""
+    assert result.rc == 0, result
+    found = {}
+    for line in result.stdout.splitlines():
+        rank, text = line[1:].split("]<stdout>:", 1)
+        found.setdefault(int(rank), []).append(text)
+    return found
+
+
+@pytest.fixture
+def file(cluster):
+    """file(name, text) -> path of a file of alice's on head, gone after the test."""
+    made = []
+
+    def write(name, text):
+        path = cluster.path("head", f"/home/alice/{name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        made.append(path)
+        return f"/home/alice/{name}"
+
+    yield write
+    for path in made:
+        path.unlink()
+
+
+def test_settings_come_from_files_variables_and_options(hvdrun, file, no_leftovers):
+    file(".config/muster/config.yaml", "muster: {hosts: 'n1:2,n2:2', num_proc: 2}\nparams: {cache_capacity: 7}\n")
+    named = file("named.yaml", "params:\n  fusion_threshold_mb: 2\nmuster:\n  env: [FROM_FILE=yes]\n")
+    script = ["sh", "-c", "echo $HOROVOD_CACHE_CAPACITY $HOROVOD_FUSION_THRESHOLD $FROM_FILE $(hostname)"]
+    assert lines(hvdrun(script)) == {rank: ["7 n1"] for rank in range(2)}
+    result = hvdrun(["--config-file", named, *script], env={"MUSTER_NUM_PROC": "3"})
+    assert lines(result) == {rank: [f"7 2097152 yes {'n1' if rank < 2 else 'n2'}"] for rank in range(3)}
+    result = hvdrun(["-np", "1", "-H", "n4", *script], env={"MUSTER_NUM_PROC": "3"})
+    assert lines(result) == {0: ["7 n4"]}
+    wrong = file("wrong.yaml", "muster:\n  hots: n1\n")
+    result = hvdrun(["--config-file", wrong, "true"])
+    assert (result.rc, result.stderr) == (2, f"hvdrun: {wrong}:2:3: unknown key 'hots' in muster; did you mean hosts?\n")
+
+
+def test_hosts_of_a_schedulers_job(hvdrun, file, no_leftovers):
+    nodes = file("nodes", "n1\nn1\nn2\n")
+    expected = {0: ["0/3 on n1"], 1: ["1/3 on n1"], 2: ["2/3 on n2"]}
+    assert lines(hvdrun(SHOW, env={"PBS_NODEFILE": nodes})) == expected
+    assert lines(hvdrun(SHOW, env={"COBALT_NODEFILE": nodes})) == expected
+    slurm = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2,1"}
+    assert lines(hvdrun(SHOW, env=slurm)) == expected
+    assert lines(hvdrun(["-N", "1", *SHOW], env=slurm)) == {0: ["0/2 on n1"], 1: ["1/2 on n2"]}
+    assert lines(hvdrun(["-H", "n3", *SHOW], env=slurm)) == {0: ["0/1 on n3"]}
+    verbose = hvdrun(["--verbose", "true"], env=slurm)
+    assert "hvdrun: hosts from the Slurm allocation (SLURM_JOB_NODELIST); -H names others\n" in verbose.stderr
+
+
+def test_every_rank_has_its_own_command(hvdrun, no_leftovers):
+    words = "{rank} {local_rank} {node_rank} {nnodes} {size} {host} {{rank}} {other}"
+    result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--expand", "sh", "-c", 'echo "$0"; echo "$1"', words,
+                     "{master_addr}:{master_port}"])
+    found = lines(result)
+    assert len({shown[1] for shown in found.values()}) == 1, result
+    for rank, (shown, _) in found.items():
+        assert shown == f"{rank} {rank % 2} {rank // 2} 2 4 n{1 + rank // 2} {{rank}} {{other}}"
+
+
+def test_map_by_node(hvdrun, no_leftovers):
+    found = lines(hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--map-by", "node", *SHOW]))
+    assert [found[rank][0].split()[-1] for rank in range(4)] == ["n1", "n2", "n1", "n2"]
+
+
+def test_limits(hvdrun, no_leftovers):
+    show = ["sh", "-c", "ulimit -n; ulimit -Hn; ulimit -c"]
+    found = lines(hvdrun(["-H", "n1,n2", "--ulimit", "nofile=512:1024", "--ulimit", "core=0", *show]))
+    assert found == {rank: ["512", "1024", "0"] for rank in range(2)}
+    soft, hard, _ = lines(hvdrun(["-H", "n1", *show]))[0]
+    assert soft == hard  # raised as far as the host allows
+    refused = hvdrun(["-H", "n1,n2", "--ulimit", "nofile=99999999", "true"])
+    assert refused.rc == 125 and "cannot set the limit nofile to 99999999: " in refused.stderr, refused
+
+
+def test_keep_going(hvdrun, no_leftovers):
+    script = ["sh", "-c", '[ $MUSTER_RANK = 0 ] && exit 3; sleep 1; echo done']
+    assert "done" not in hvdrun(["-H", "n1,n2", *script]).stdout
+    result = hvdrun(["-H", "n1,n2", "--keep-going", *script])
+    assert (result.rc, result.stdout) == (3, "[1]<stdout>:done\n"), result
+
+
+def test_quiet_tells_failures_only(hvdrun, no_leftovers):
+    remark = ["-H", "n1,n2", "--min-np", "1", "--quiet"]
+    assert hvdrun([*remark, "true"]).stderr == ""
+    failed = hvdrun([*remark, "false"])
+    assert failed.rc == 1 and "hvdrun: rank " in failed.stderr, failed
+
+
+def test_dry_run_contacts_nobody(hvdrun, no_leftovers):
+    result = hvdrun(["--dry-run", "--json", "-np", "4", "-H", "nowhere[1-2]:2", "--assume-node", "1x4+2", "true"])
+    assert (result.rc, result.stderr) == (0, ""), result
+    placement = json.loads(result.stdout)
+    assert [host["name"] for host in placement["hosts"]] == ["nowhere1", "nowhere2"]
+    assert [rank["cpus"] for rank in placement["hosts"][1]["ranks"]] == [[0, 1], [2, 3]]
+    table = hvdrun(["--dry-run", "-H", "nowhere[1-2]:2"])
+    assert table.rc == 0 and table.stdout.splitlines()[-1].split() == ["3", "nowhere2", "1/2", "1/2", "-", "-"], table
