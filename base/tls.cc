@@ -170,10 +170,10 @@ SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
 
 // They live as long as the SSL_CTX, which every stream holds on to.
 int keys_index() {
-  static const int index = SSL_CTX_get_ex_new_index(
+  static const int kIndex = SSL_CTX_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
       [](void*, void* keys, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Keys*>(keys); });
-  return index;
+  return kIndex;
 }
 
 const Keys& keys_of(SSL* ssl) {
