@@ -162,15 +162,12 @@ def test_bad_line_of_a_hostfile(hvdrun, cluster, line, column):
     assert match and int(match[1]) >= column and len(sentences(result)) == 1, result
 
 
-@pytest.mark.parametrize("limit", [1, 4, 9, 16, 22, 30])
+@pytest.mark.parametrize("limit", [1, 4, 9, 16])
 def test_no_more_threads_for_the_user(cluster, no_leftovers, limit):
-    """alice may have `limit` more processes and threads than she has."""
-    own = sum(len(os.listdir(f"/proc/{process.pid}/task")) for each in cluster.all_processes().values() for process in each
-              if process.uid == cluster.uid("alice"))
+    """alice may have `limit` more processes and threads than she has: fewer than a launcher needs."""
+    own = sum(len(os.listdir(f"/proc/{process.pid}/task")) for each in cluster.all_processes().values()
+              for process in each if process.uid == cluster.uid("alice"))
     result = cluster.run("head", "alice", ["prlimit", f"--nproc={own + limit}", str(BIN_DIR / "hvdrun"), *SHAPE, "true"],
                          timeout=150)
-    assert result.returncode in (0, 125), result
-    if result.returncode == 125:
-        assert "raise the limit of processes (ulimit -u, pids.max) or end some" in result.stderr, result
-    if limit == 1:
-        assert result.returncode == 125, result
+    assert result.returncode == 125, result
+    assert "raise the limit of processes (ulimit -u, pids.max) or end some" in result.stderr, result
