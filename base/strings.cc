@@ -98,6 +98,40 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
   return best;
 }
 
+namespace {
+
+// Length of the well-formed UTF-8 character at the beginning of `text`; 0: there is none (RFC 3629).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return follows(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const bool is_long = lead == 0xe0 && byte(1) < 0xa0;       // has a shorter form
+    const bool is_surrogate = lead == 0xed && byte(1) > 0x9f;  // half of a UTF-16 pair
+    return follows(1) && follows(2) && !is_long && !is_surrogate ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const bool is_long = lead == 0xf0 && byte(1) < 0x90;
+    const bool is_beyond = lead == 0xf4 && byte(1) > 0x8f;  // above U+10FFFF
+    return follows(1) && follows(2) && follows(3) && !is_long && !is_beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string valid_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    result += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   for (const char c : text) {

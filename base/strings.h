@@ -23,6 +23,9 @@ std::string shell_quote(std::string_view word);
 // The word of `words` with the smallest edit distance to `word`, if that is at most a third of its length (rounded up).
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> words);
 
+// `text` with every byte that is part of no well-formed UTF-8 character replaced by U+FFFD.
+std::string valid_utf8(std::string_view text);
+
 // Bytes that a terminal would act on (control characters) become \xNN: text of hosts and programs in our own messages.
 std::string printable(std::string_view text);
 

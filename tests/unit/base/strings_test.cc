@@ -72,5 +72,25 @@ TEST(Printable, EscapesControlBytes) {
   EXPECT_EQ(printable("ü"), "ü");
 }
 
+TEST(ValidUtf8, KeepsWhatIsAndReplacesWhatIsNot) {
+  for (const char* good :
+       {"", "plain", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(valid_utf8(good), good);
+  }
+  const std::string mark = "\xef\xbf\xbd";
+  EXPECT_EQ(valid_utf8("a\xff"
+                       "b"),
+            "a" + mark + "b");
+  EXPECT_EQ(valid_utf8("\xc3"), mark);  // cut off
+  EXPECT_EQ(valid_utf8("\xe2\x82"), mark + mark);
+  EXPECT_EQ(valid_utf8("\xc0\x80"), mark + mark);  // longer than needed
+  EXPECT_EQ(valid_utf8("\xe0\x80\x80"), mark + mark + mark);
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), mark + mark + mark);  // a surrogate
+  EXPECT_EQ(valid_utf8("\xf4\x90\x80\x80"), mark + mark + mark + mark);
+  EXPECT_EQ(valid_utf8("\x80"
+                       "x"),
+            mark + "x");
+}
+
 }  // namespace
 }  // namespace muster::base

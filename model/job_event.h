@@ -1,0 +1,51 @@
+// What happens to a job, as values: what --json-events writes. Times and numbers are given by who writes them down.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/exit_report.h"
+#include "model/placement.h"
+
+namespace muster::model {
+
+struct JobStarting {
+  std::string job_id;
+  Placement placement;
+};
+
+struct HostUp {
+  std::string host;
+  std::string link;  // "dial" or "ssh"
+  std::string containment;
+};
+
+struct RankUp {
+  int rank = 0;
+  long pid = 0;
+};
+
+struct HostSuspect {
+  std::string host;
+  bool suspect = false;  // false: it answers again
+};
+
+struct JobStopping {
+  std::string reason;
+};
+
+struct JobEnded {
+  std::string job_id;
+  int exit_code = 0;
+  int root_cause_rank = -1;  // -1: none
+  std::vector<RankEnd> ends;
+  std::vector<std::string> stderr_tail;  // of the root cause
+  int strays_killed = 0;
+  std::vector<std::string> unclean_hosts;
+};
+
+// A RankEnd is the event of its rank's end.
+using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobEnded>;
+
+}  // namespace muster::model

@@ -1,0 +1,81 @@
+#include "proto/event_json.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <chrono>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "proto/convert.h"
+
+namespace muster::proto {
+namespace {
+
+// protobuf writes no string that is not UTF-8.
+void set_text(const std::string& from, std::string* to) {
+  *to = base::valid_utf8(from);
+}
+
+v1::RankEnd clean(const model::RankEnd& end) {
+  v1::RankEnd result = to_proto(end);
+  set_text(end.host, result.mutable_host());
+  set_text(end.detail, result.mutable_detail());
+  return result;
+}
+
+// One function for each kind of event.
+struct Writer {
+  v1::Event& event;
+
+  void operator()(const model::JobStarting& starting) const {
+    event.mutable_job_starting()->set_job_id(starting.job_id);
+    *event.mutable_job_starting()->mutable_placement() = to_proto(starting.placement);
+  }
+  void operator()(const model::HostUp& up) const {
+    set_text(up.host, event.mutable_host_up()->mutable_host());
+    set_text(up.link, event.mutable_host_up()->mutable_link());
+    set_text(up.containment, event.mutable_host_up()->mutable_containment());
+  }
+  void operator()(const model::RankUp& up) const {
+    event.mutable_rank_up()->set_rank(up.rank);
+    event.mutable_rank_up()->set_pid(up.pid);
+  }
+  void operator()(const model::RankEnd& end) const { *event.mutable_rank_ended() = clean(end); }
+  void operator()(const model::HostSuspect& suspect) const {
+    set_text(suspect.host, event.mutable_host_suspect()->mutable_host());
+    event.mutable_host_suspect()->set_suspect(suspect.suspect);
+  }
+  void operator()(const model::JobStopping& stopping) const {
+    set_text(stopping.reason, event.mutable_job_stopping()->mutable_reason());
+  }
+  void operator()(const model::JobEnded& ended) const {
+    v1::ExitReport& report = *event.mutable_job_ended();
+    report.set_job_id(ended.job_id);
+    report.set_exit_code(ended.exit_code);
+    report.set_root_cause_rank(ended.root_cause_rank);
+    for (const model::RankEnd& end : ended.ends) *report.add_ends() = clean(end);
+    for (const std::string& line : ended.stderr_tail) set_text(line, report.add_stderr_tail());
+    report.set_strays_killed(ended.strays_killed);
+    for (const std::string& host : ended.unclean_hosts) set_text(host, report.add_unclean_hosts());
+  }
+};
+
+}  // namespace
+
+std::string event_line(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time) {
+  v1::Event message;
+  message.set_sequence(sequence);
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+  message.mutable_time()->set_seconds(micros / 1'000'000);
+  message.mutable_time()->set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
+  std::visit(Writer{message}, event);
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string line;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &line, options);
+  MUSTER_CHECK(status.ok());
+  return line + "\n";
+}
+
+}  // namespace muster::proto

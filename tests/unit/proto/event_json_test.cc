@@ -1,0 +1,61 @@
+#include "proto/event_json.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::proto {
+namespace {
+
+using std::chrono::microseconds;
+
+// 2026-06-20 17:05:53.000042 UTC.
+const base::WallTime kTime{std::chrono::duration_cast<base::WallTime::duration>(microseconds(1'781'975'153'000'042))};
+
+model::RankEnd ended() {
+  model::RankEnd end;
+  end.rank = 1;
+  end.host = "n1";
+  end.pid = end.pid_inside = 42;
+  end.kind = model::EndKind::kSignalled;
+  end.signal = 9;
+  return end;
+}
+
+constexpr const char* kRankEnd =
+    R"({"rank":1,"host":"n1","pid":"42","pid_inside":"42","kind":"RANK_END_KIND_SIGNALLED","exit_code":0,"signal":9,)"
+    R"("out_of_memory":false,"detail":""})";
+
+// What scripts parse: a change here breaks them.
+TEST(EventLine, GoldenLines) {
+  const auto placement = model::place({.hosts = *model::parse_host_list("n1:1", "-H")});
+  ASSERT_TRUE(placement.ok());
+  const std::vector<std::pair<model::JobEvent, std::string>> table = {
+      {model::JobStarting{"abcdefgh", *placement},
+       R"("job_starting":{"job_id":"abcdefgh","placement":{"size":1,"hosts":[{"name":"n1","slots":1,"ranks":[)"
+       R"({"rank":0,"local_rank":0,"local_size":1,"cross_rank":0,"cross_size":1,"host_index":0,"cpus":[],"gpus":[]}]}]}})"},
+      {model::HostUp{"n1", "dial", "cgroup"}, R"("host_up":{"host":"n1","link":"dial","containment":"cgroup"})"},
+      {model::RankUp{1, 42}, R"("rank_up":{"rank":1,"pid":"42"})"},
+      {ended(), fmt::format(R"("rank_ended":{})", kRankEnd)},
+      {model::HostSuspect{"n1", true}, R"("host_suspect":{"host":"n1","suspect":true})"},
+      {model::JobStopping{"rank 1 failed"}, R"("job_stopping":{"reason":"rank 1 failed"})"},
+      {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},
+       fmt::format(R"("job_ended":{{"job_id":"abcdefgh","exit_code":137,"root_cause_rank":1,"ends":[{}],)"
+                   R"("stderr_tail":["last words"],"strays_killed":2,"unclean_hosts":["n2"]}})",
+                   kRankEnd)},
+  };
+  for (const auto& [event, body] : table) {
+    EXPECT_EQ(event_line(event, 7, kTime), fmt::format(R"({{"sequence":"7",{},"time":"2026-06-20T17:05:53.000042Z"}})"
+                                                       "\n",
+                                                       body));
+  }
+}
+
+TEST(EventLine, BytesOfProgramsStayOnTheLine) {
+  model::RankEnd end = ended();
+  end.detail = "bad \xff\n\"quote\"";
+  const std::string line = event_line(end, 1, kTime);
+  EXPECT_NE(line.find("bad \xef\xbf\xbd\\n\\\"quote\\\""), std::string::npos) << line;
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+}
+
+}  // namespace
+}  // namespace muster::proto
