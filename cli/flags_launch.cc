@@ -99,9 +99,9 @@ std::vector<FlagRow> output_rows() {
               {"--prefix-output-with-timestamp", "true"},
               {"--no-prefix-output-with-timestamp", "false"}},
              "Put the time before each line of the ranks."),
-      option("json-events", {"--json-events"}, "FILE", "What happens, one JSON object a line.")
-          .completes(Completes::kFile)
-          .refusal("events in a file come later"),
+      option("json-events", {"--json-events"}, "FILE",
+             "Write what happens to a file, one JSON object (muster.v1.Event) a line.")
+          .completes(Completes::kFile),
       toggle("verbose", {{"--verbose", "true"}, {"--no-verbose", "false"}},
              "Say what happens on each host, and show the table of ranks.")
           .exclusive("verbosity"),

@@ -130,6 +130,7 @@ void read_output(SettingReader& read, HvdrunOptions& options) {
   read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
   read.toggle("verbose", options.launch.verbose);
   read.toggle("quiet", options.quiet);
+  read.text("json-events", options.events_file);
 }
 
 void read_life(SettingReader& read, HvdrunOptions& options) {

@@ -45,6 +45,7 @@ struct HvdrunOptions {
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
   std::vector<std::string> notes;         // one line each, to be said before the job starts
   bool quiet = false;                     // nothing of our own unless somebody must act
+  std::string events_file;                // --json-events; empty: none
   DryRunOptions dry_run;
   std::optional<NodeCount> nodes;  // more hosts are left out, fewer are an error
 };

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/thread.h"
 #include "cli/dry_run.h"
+#include "cli/event_file.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
 #include "cli/report.h"
@@ -130,6 +131,15 @@ void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, laun
   notices.line(model::format_placement(placed.placement));
 }
 
+// nullptr: nobody asked for events.
+base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& options, const PlacedJob& placed,
+                                                     const std::string& directory, const base::Clock& clock,
+                                                     launcherd::JobObserver* next) {
+  if (options.events_file.empty()) return std::unique_ptr<EventFile>();
+  return EventFile::open(absolute_path(options.events_file, directory), options.launch.job_id, placed.placement, clock,
+                         next);
+}
+
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
@@ -162,9 +172,12 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   const JobViewOptions view_options{
       .is_terminal = (*outlets)->is_terminal(), .verbose = options.launch.verbose, .quiet = options.quiet};
   JobView view(&notices, view_options, [&] { loop.stop(); });
-  auto runner =
-      std::make_unique<launcherd::JobRunner>(loop, clock, std::move(options.job), std::move(placed->placement),
-                                             options.launch, environment, bootstrap->get(), (*outlets)->sink(), &view);
+  auto events = open_events(options, *placed, directory, clock, &view);
+  if (!events.ok()) return fail(kUsageError, events.status().message());
+  launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
+  auto runner = std::make_unique<launcherd::JobRunner>(loop, clock, std::move(options.job),
+                                                       std::move(placed->placement), options.launch, environment,
+                                                       bootstrap->get(), (*outlets)->sink(), observer);
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, notices, &interrupts); });
   if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());

@@ -60,6 +60,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   if (stopping_ || finished_) return;
   stopping_ = true;
   cause_ = cause;
+  observer_->on_event(model::JobStopping{reason});
   start_timer_.cancel();
   gather_timer_.cancel();
   run_timer_.cancel();
@@ -188,6 +189,7 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
     end.kind = model::EndKind::kHostLost;
     end.detail = why;
     end.at = clock_.now();
+    observer_->on_event(end);
     ends_.add(std::move(end), clock_.now());
   }
   if (reachable) {

@@ -29,6 +29,7 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
   host.last_heard = clock_.now();
   if (host.suspect) {
     host.suspect = false;
+    observer_->on_event(model::HostSuspect{host.name, false});
     observer_->on_warning(fmt::format("{} answers again", host.name));
   }
   if (host.phase == HostPhase::kLost || host.phase == HostPhase::kFailed) return;
@@ -37,6 +38,10 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
       pong(host, message.pong());
       break;
     case v1::AgentMessage::kPrepared:
+      if (message.prepared().error().empty()) {
+        observer_->on_event(model::HostUp{host.name, host.output_over_ssh.valid() ? "ssh" : "dial",
+                                          base::printable(host.facts.hello.containment())});
+      }
       prepared(host, message.prepared());
       break;
     case v1::AgentMessage::kLaunched:
@@ -52,6 +57,8 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
       }
       break;
     case v1::AgentMessage::kRankStarted:
+      observer_->on_event(
+          model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});
       observer_->on_note(
           fmt::format("rank {} on {}: pid {}", message.rank_started().rank(), host.name, message.rank_started().pid()));
       break;
@@ -149,6 +156,7 @@ void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed
 
 void JobRunner::Core::add_end(model::RankEnd end) {
   if (end.rank < 0 || end.rank >= placement_.size) return;
+  if (!ends_.has_ended(end.rank)) observer_->on_event(end);
   const bool must_stop = ends_.add(std::move(end), clock_.now());
   if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
     root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
@@ -217,6 +225,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
     }
     if (silent > kSuspectAfter + kPingPeriod && !host.suspect) {
       host.suspect = true;
+      observer_->on_event(model::HostSuspect{host.name, true});
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
                                         std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
     }

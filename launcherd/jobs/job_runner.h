@@ -22,6 +22,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/output_sink.h"
 #include "model/exit_report.h"
+#include "model/job_event.h"
 #include "model/job_spec.h"
 
 namespace muster::launcherd {
@@ -77,6 +78,9 @@ class JobObserver {
   virtual void on_warning(const std::string& line) = 0;                                      // always shown
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
+  // The same as values, for records: hosts and ranks that come up and end, suspicions, the stop. JobStarting and
+  // JobEnded are left to the owner of the runner.
+  virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
 };
 
 class JobRunner {

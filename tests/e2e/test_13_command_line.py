@@ -100,6 +100,26 @@ def test_quiet_tells_failures_only(hvdrun, no_leftovers):
     assert failed.rc == 1 and "hvdrun: rank " in failed.stderr, failed
 
 
+def events_of(hvdrun, cluster, *command):
+    """(kinds, events) of a job on two hosts."""
+    hvdrun(["-H", "n1,n2", "--json-events", "events", *command], cwd="/home/alice")
+    path = cluster.path("head", "/home/alice/events")
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    path.unlink()
+    assert [event["sequence"] for event in events] == [str(number + 1) for number in range(len(events))]
+    return [next(kind for kind in event if kind not in ("sequence", "time")) for event in events], events
+
+
+def test_events_are_written(hvdrun, cluster, no_leftovers):
+    kinds, events = events_of(hvdrun, cluster, "true")
+    assert kinds[:3] == ["job_starting", "host_up", "host_up"] and kinds[-1] == "job_ended", kinds
+    assert sorted(kinds[3:-1]) == ["rank_ended", "rank_ended", "rank_up", "rank_up"], kinds
+    assert events[-1]["job_ended"]["root_cause_rank"] == -1
+    kinds, events = events_of(hvdrun, cluster, "sh", "-c", "exit $MUSTER_RANK")
+    assert kinds.count("job_stopping") == 1 and kinds.count("rank_ended") == 2, kinds
+    assert (events[-1]["job_ended"]["exit_code"], events[-1]["job_ended"]["root_cause_rank"]) == (1, 1)
+
+
 def test_dry_run_contacts_nobody(hvdrun, no_leftovers):
     result = hvdrun(["--dry-run", "--json", "-np", "4", "-H", "nowhere[1-2]:2", "--assume-node", "1x4+2", "true"])
     assert (result.rc, result.stderr) == (0, ""), result

@@ -75,7 +75,6 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--stdin", "0", "p"}, "--stdin: input for ranks comes later"},
       {{"--stdin", "first", "p"}, "--stdin must be a rank, all or none, not 'first'"},
       {{"--pty", "p"}, "--pty: a terminal for rank 0 comes later"},
-      {{"--json-events", "f", "p"}, "--json-events: events in a file come later"},
   };
   for (const Refused& given : table) {
     const ParsedHvdrun parsed = parse(given.words);

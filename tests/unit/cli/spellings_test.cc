@@ -116,6 +116,7 @@ const std::vector<Accepted>& launch_table() {
       {{"--no-verbose"}, ""},
       {{"--quiet"}, "quiet"},
       {{"--no-quiet"}, ""},
+      {{"--json-events", "f"}, "events=f"},
       {{"--keep-going"}, "wait"},
       {{"--on-exit", "any-kill", "--keep-going"}, "wait"},
       {{"--expand"}, "expand"},
@@ -218,25 +219,10 @@ TEST(Spellings, EachIsReadAsWhatItSays) {
 TEST(Spellings, NoneIsMissingFromTheTables) {
   // These answer or refuse, or need a file: options_test.cc,
   // config_file_test.cc, dry_run_test.cc.
-  std::set<std::string> tried = {"-v",
-                                 "--version",
-                                 "-h",
-                                 "--help",
-                                 "--config-file",
-                                 "--print-config",
-                                 "-cb",
-                                 "--check-build",
-                                 "--pty",
-                                 "--dry-run",
-                                 "--completion",
-                                 "--man",
-                                 "--json",
-                                 "--assume-node",
-                                 "--probe",
-                                 "--json-events",
-                                 "--mpi",
-                                 "--jsrun",
-                                 "--host-discovery-script"};
+  std::set<std::string> tried = {
+      "-v",     "--version",     "-h",      "--help",    "--config-file", "--print-config",
+      "-cb",    "--check-build", "--pty",   "--dry-run", "--completion",  "--man",
+      "--json", "--assume-node", "--probe", "--mpi",     "--jsrun",       "--host-discovery-script"};
   for (const auto* table : {&launch_table(), &horovod_table()}) {
     for (const Accepted& given : *table) {
       for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));

@@ -1,0 +1,44 @@
+// --json-events: writes what happens to a job into a file, a line of JSON each, and passes everything on to the view.
+// Loop thread only. A file that cannot be written any more is reported once and left alone; the job goes on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "launcherd/jobs/job_runner.h"
+#include "model/placement.h"
+
+namespace muster::cli {
+
+class EventFile final : public launcherd::JobObserver {
+ public:
+  // Truncates the file and writes the first event. `clock` and `next` are borrowed.
+  static base::Result<std::unique_ptr<EventFile>> open(const std::string& path, const std::string& job_id,
+                                                       const model::Placement& placement, const base::Clock& clock,
+                                                       launcherd::JobObserver* next);
+
+  void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
+  void on_running() override { next_->on_running(); }
+  void on_note(const std::string& line) override { next_->on_note(line); }
+  void on_warning(const std::string& line) override { next_->on_warning(line); }
+  void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
+  void on_event(const model::JobEvent& event) override;
+  void on_finished(const launcherd::JobOutcome& outcome) override;
+
+ private:
+  EventFile(base::UniqueFd fd, std::string path, std::string job_id, const base::Clock& clock,
+            launcherd::JobObserver* next)
+      : fd_(std::move(fd)), path_(std::move(path)), job_id_(std::move(job_id)), clock_(clock), next_(next) {}
+
+  base::UniqueFd fd_;  // invalid after a failure
+  const std::string path_;
+  const std::string job_id_;
+  const base::Clock& clock_;
+  launcherd::JobObserver* const next_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace muster::cli
