@@ -6,10 +6,10 @@ namespace muster::cli {
 
 BuildFeatures this_build() {
   BuildFeatures features;
-  // Horovod's Gloo controller is served (rendezvous/horovod_server.h), so its programs run in every framework; torch's
-  // own run by env://.
+  // Horovod's Gloo controller is served (rendezvous/horovod_server.h). Only frameworks whose programs the end-to-end
+  // tests run: torch's own, and Horovod's for torch.
   features.gloo = true;
-  features.tensorflow = features.pytorch = features.mxnet = true;
+  features.pytorch = true;
   return features;
 }
 
