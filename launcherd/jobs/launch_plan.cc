@@ -9,6 +9,13 @@
 namespace muster::launcherd {
 namespace {
 
+// By which the ranks of a host talk: as the user chose, else the way to rank 0's host.
+std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
+  if (!is_network_chosen(job)) return fact.prepared.interface();
+  const auto chosen = choose_interface(fact.hello, job);
+  return chosen.ok() ? chosen->name() : fact.prepared.interface();
+}
+
 std::optional<std::string> first_routable(const v1::Hello& hello) {
   for (const v1::NetworkInterface& entry : hello.interfaces()) {
     const auto address = base::IpAddress::parse(entry.address());
@@ -123,8 +130,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& host = placement.hosts[i];
     const HostFacts& fact = facts.at(i);
-    const auto chosen = choose_interface(fact.hello, job);
-    const bool is_chosen = is_network_chosen(job) && chosen.ok();
+    const std::string interface = rank_interface(fact, job);
     v1::Launch& launch = plans.emplace_back();
     launch.mutable_command()->Add(job.command.begin(), job.command.end());
     launch.set_workdir(job.workdir);
@@ -150,7 +156,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.master_port = master_port;
       input.role = job.role;
       input.torch_agent_store = job.torch_agent_store;
-      input.interface = is_chosen ? chosen->name() : fact.prepared.interface();
+      input.interface = interface;
       input.omp_num_threads = bindings[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();
       rank.set_rank(host.ranks[k].rank);
