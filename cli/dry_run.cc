@@ -35,13 +35,13 @@ std::string joined(const std::vector<int>& numbers) {
 }
 
 // The user's word for all hosts, else what the kernel says of this one.
-std::vector<std::optional<AssumedNode>> shapes_of(const model::Placement& placement,
-                                                  const std::optional<AssumedNode>& assumed) {
-  std::vector<std::optional<AssumedNode>> shapes;
+std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& placement,
+                                                       const std::optional<model::NodeShape>& assumed) {
+  std::vector<std::optional<model::NodeShape>> shapes;
   for (const model::PlacedHost& host : placement.hosts) {
-    std::optional<AssumedNode> shape = assumed;
+    std::optional<model::NodeShape> shape = assumed;
     if (!shape && model::is_localhost(host.host)) {
-      shape = AssumedNode{read_node_shape("/sys/devices/system/cpu", base::allowed_cpus()), 0};
+      shape = read_node_shape("/sys/devices/system/cpu", base::allowed_cpus());
     }
     shapes.push_back(std::move(shape));
   }
@@ -51,7 +51,7 @@ std::vector<std::optional<AssumedNode>> shapes_of(const model::Placement& placem
 }  // namespace
 
 std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<AssumedNode>>& shapes, model::BindTo bind_to) {
+                                  const std::vector<std::optional<model::NodeShape>>& shapes, model::BindTo bind_to) {
   std::vector<DryHost> hosts;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& placed = placement.hosts[i];
@@ -59,12 +59,13 @@ std::vector<DryHost> plan_dry_run(const model::Placement& placement,
     host.host = &placed;
     host.is_known = shapes[i].has_value();
     std::vector<model::RankBinding> bindings(placed.ranks.size());
-    if (shapes[i]) bindings = model::bind_ranks(shapes[i]->shape, static_cast<int>(placed.ranks.size()), bind_to);
+    if (shapes[i]) bindings = model::bind_ranks(*shapes[i], static_cast<int>(placed.ranks.size()), bind_to);
     for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
       DryRank& rank = host.ranks.emplace_back();
       rank.place = &placed.ranks[k];
       rank.cpus = bindings[k].cpus;
-      if (shapes[i] && rank.place->local_rank < shapes[i]->gpus) rank.gpu = rank.place->local_rank;
+      if (shapes[i] && rank.place->local_rank < static_cast<int>(shapes[i]->gpus.size()))
+        rank.gpu = rank.place->local_rank;
     }
   }
   return hosts;

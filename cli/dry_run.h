@@ -26,7 +26,7 @@ struct DryHost {
 
 // `shapes`: one for each host of `placement`; nullopt: not known. Borrows from `placement`. Pure.
 std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<AssumedNode>>& shapes, model::BindTo bind_to);
+                                  const std::vector<std::optional<model::NodeShape>>& shapes, model::BindTo bind_to);
 
 // One line a rank: rank, host, local and cross rank, cores, GPU; '-' where something is not known, "all" where nothing
 // is bound.

@@ -44,7 +44,7 @@ int numa_of(const std::string& directory) {
 
 }  // namespace
 
-Result<AssumedNode> parse_assumed_node(std::string_view text) {
+Result<model::NodeShape> parse_assumed_node(std::string_view text) {
   const auto fail = [&] {
     return error(
         Code::kInvalidArgument,
@@ -61,13 +61,21 @@ Result<AssumedNode> parse_assumed_node(std::string_view text) {
   const auto gpus =
       plus == std::string_view::npos ? std::optional<long>(0) : base::parse_decimal(text.substr(plus + 1), kMostGpus);
   if (!sockets || !cores || !threads || !gpus || *sockets == 0 || *cores == 0 || *threads == 0) return fail();
-  AssumedNode node;
-  node.gpus = static_cast<int>(*gpus);
+  model::NodeShape node;
   const long all = *sockets * *cores;
   for (long core = 0; core < all; ++core) {
-    model::CoreShape& entry = node.shape.cores.emplace_back();
+    model::CoreShape& entry = node.cores.emplace_back();
     entry.socket = entry.numa = static_cast<int>(core / *cores);
     for (long thread = 0; thread < *threads; ++thread) entry.cpus.push_back(static_cast<int>(core + thread * all));
+  }
+  for (long i = 0; i < *gpus; ++i) {
+    model::GpuShape& gpu = node.gpus.emplace_back();
+    gpu.index = static_cast<int>(i);
+    gpu.numa = static_cast<int>(i * *sockets / *gpus);
+    for (const model::CoreShape& core : node.cores) {
+      if (core.numa == gpu.numa) gpu.cpus.insert(gpu.cpus.end(), core.cpus.begin(), core.cpus.end());
+    }
+    std::ranges::sort(gpu.cpus);
   }
   return node;
 }

@@ -10,14 +10,10 @@
 
 namespace muster::cli {
 
-struct AssumedNode {
-  model::NodeShape shape;
-  int gpus = 0;
-};
-
 // SOCKETSxCORES[xTHREADS][+GPUS]: "2x32x2+4" is two sockets of 32 cores of two threads, and four GPUs. Cores count per
-// socket; CPU numbers are dealt as Linux does it, first threads of all cores first. Pure.
-base::Result<AssumedNode> parse_assumed_node(std::string_view text);
+// socket; CPU numbers are dealt as Linux does it, first threads of all cores first. GPUs are spread over the sockets in
+// their order. Pure.
+base::Result<model::NodeShape> parse_assumed_node(std::string_view text);
 
 // The cores among `cpus`, by `root` (/sys/devices/system/cpu): packages, in them NUMA nodes, in them cores, each in the
 // order of their lowest CPU. A CPU of which the kernel says nothing is a core of its own.

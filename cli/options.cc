@@ -12,6 +12,7 @@
 #include "cli/help.h"
 #include "cli/horovod_tuning.h"
 #include "cli/man_page.h"
+#include "cli/node_shapes.h"
 #include "cli/print_config.h"
 #include "cli/setting_reader.h"
 

@@ -14,11 +14,11 @@
 
 #include "base/env.h"
 #include "base/status.h"
-#include "cli/node_shapes.h"
 #include "cli/settings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/job_runner.h"
 #include "model/job_spec.h"
+#include "model/node_shape.h"
 
 namespace muster::cli {
 
@@ -26,7 +26,7 @@ namespace muster::cli {
 struct DryRunOptions {
   bool is_on = false;
   bool json = false;
-  std::optional<AssumedNode> assumed_node;  // what every host looks like; nullopt: known of this host only
+  std::optional<model::NodeShape> assumed_node;  // what every host looks like; nullopt: known of this host only
 };
 
 // How many hosts a user of torchrun expects.

@@ -15,9 +15,25 @@ struct CoreShape {
   bool operator==(const CoreShape&) const = default;
 };
 
+enum class GpuVendor { kNvidia, kAmd };
+
+// What the kernel knows of a GPU; strings are empty and `numa` is -1 where it does not say.
+struct GpuShape {
+  GpuVendor vendor = GpuVendor::kNvidia;
+  int index = 0;            // in the driver's order: among its vendor's GPUs of this host, by PCI address
+  std::string uuid{};       // "GPU-…", as the vendor's mask variable takes it
+  std::string model{};      // "NVIDIA H200"
+  std::string pci{};        // "0000:1b:00.0"
+  int numa = -1;            // numbered as CoreShape::numa
+  std::vector<int> cpus{};  // sorted OS numbers of those near it, allowed or not; empty: not known, or all alike
+
+  bool operator==(const GpuShape&) const = default;
+};
+
 struct NodeShape {
   std::vector<CoreShape> cores;  // in hwloc's logical order, only allowed ones
   long memory_mib = 0;
+  std::vector<GpuShape> gpus;  // by vendor, then index
 
   bool operator==(const NodeShape&) const = default;
 };

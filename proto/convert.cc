@@ -11,6 +11,18 @@ model::NodeShape node_shape_of(const v1::Hello& hello) {
     if (core.cpus().empty()) continue;
     shape.cores.push_back({core.socket(), core.numa(), {core.cpus().begin(), core.cpus().end()}});
   }
+  for (const v1::Gpu& gpu : hello.gpus()) {
+    // Which variable speaks to a vendor that this build does not know, nobody here can say.
+    if (gpu.vendor() != v1::GPU_VENDOR_NVIDIA && gpu.vendor() != v1::GPU_VENDOR_AMD) continue;
+    model::GpuShape& to = shape.gpus.emplace_back();
+    to.vendor = gpu.vendor() == v1::GPU_VENDOR_AMD ? model::GpuVendor::kAmd : model::GpuVendor::kNvidia;
+    to.index = gpu.index();
+    to.uuid = gpu.uuid();
+    to.model = gpu.model();
+    to.pci = gpu.pci();
+    to.numa = gpu.has_numa() ? gpu.numa() : -1;
+    to.cpus.assign(gpu.cpus().begin(), gpu.cpus().end());
+  }
   return shape;
 }
 
@@ -21,6 +33,16 @@ void set_node_shape(const model::NodeShape& shape, v1::Hello& hello) {
     to->set_socket(core.socket);
     to->set_numa(core.numa);
     to->mutable_cpus()->Add(core.cpus.begin(), core.cpus.end());
+  }
+  for (const model::GpuShape& gpu : shape.gpus) {
+    v1::Gpu* to = hello.add_gpus();
+    to->set_vendor(gpu.vendor == model::GpuVendor::kAmd ? v1::GPU_VENDOR_AMD : v1::GPU_VENDOR_NVIDIA);
+    to->set_index(gpu.index);
+    to->set_uuid(gpu.uuid);
+    to->set_model(gpu.model);
+    to->set_pci(gpu.pci);
+    if (gpu.numa >= 0) to->set_numa(gpu.numa);
+    to->mutable_cpus()->Add(gpu.cpus.begin(), gpu.cpus.end());
   }
 }
 

@@ -63,7 +63,7 @@ TEST(DryRun, OptionsBelongTogether) {
   const ParsedHvdrun parsed = parse({"--dry-run", "--json", "--assume-node", "2x4+2", "-np", "4"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   EXPECT_TRUE(parsed.options.dry_run.is_on && parsed.options.dry_run.json);
-  EXPECT_EQ(parsed.options.dry_run.assumed_node->gpus, 2);
+  EXPECT_EQ(parsed.options.dry_run.assumed_node->gpus.size(), 2U);
   EXPECT_FALSE(parse({"--dry-run", "prog", "--json"}).options.dry_run.json);
   EXPECT_THAT(parse({"--json", "p"}).text, HasSubstr("--json belongs to --dry-run"));
   EXPECT_THAT(parse({"--assume-node", "1x1", "p"}).text, HasSubstr("--assume-node belongs to --dry-run"));

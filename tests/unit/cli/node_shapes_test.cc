@@ -23,7 +23,7 @@ TEST(AssumedNode, SocketsCoresThreadsGpus) {
   const auto read = [](std::string_view text) {
     const auto node = parse_assumed_node(text);
     EXPECT_TRUE(node.ok()) << node.status();
-    return node.ok() ? fmt::format("{} +{}", show(node->shape), node->gpus) : "";
+    return node.ok() ? fmt::format("{} +{}", show(*node), node->gpus.size()) : "";
   };
   EXPECT_EQ(read("1x2"), "0/0:0 0/0:1 +0");
   EXPECT_EQ(read("2x2x2+4"), "0/0:0,4 0/0:1,5 1/1:2,6 1/1:3,7 +4");

@@ -9,10 +9,13 @@ TEST(Convert, NodeShapeBothWays) {
   model::NodeShape shape;
   shape.memory_mib = 4096;
   shape.cores = {{0, 0, {0, 4}}, {1, 1, {2, 6}}};
+  shape.gpus = {{.uuid = "GPU-1", .model = "NVIDIA H200", .pci = "0000:1b:00.0", .numa = 0, .cpus = {0, 4}},
+                {.vendor = model::GpuVendor::kAmd, .index = 3}};
   v1::Hello hello;
   set_node_shape(shape, hello);
   EXPECT_EQ(node_shape_of(hello), shape);
   hello.add_cores()->set_socket(3);  // a core without a hardware thread is nobody's
+  hello.add_gpus()->set_index(7);    // nor is a GPU of a vendor that this build does not know
   EXPECT_EQ(node_shape_of(hello), shape);
 }
 
