@@ -67,6 +67,12 @@ base::Result<v1::AgentJoin> read_join() {
   return proto::parse_join(body);
 }
 
+// The agent of the attempt before may still be cleaning up its own session directory.
+std::string agent_id_of(const v1::AgentJoin& join) {
+  const std::string index = std::to_string(join.agent_index());
+  return join.attempt() == 0 ? index : fmt::format("{}.{}", index, join.attempt());
+}
+
 base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& hello) {
   std::vector<base::IpAddress> addresses;
   const auto add = [&](const std::string& text) {
@@ -108,7 +114,7 @@ int serve() {
   const auto contain = parse_contain_level(join->contain());
   if (!contain.ok()) return fail(contain.status());
   auto warden = Warden::start({.job_id = join->job_id(),
-                               .agent_id = std::to_string(join->agent_index()),
+                               .agent_id = agent_id_of(*join),
                                .session_root = join->session_root(),
                                .contain = *contain});
   if (!warden.ok()) return fail(warden.status());

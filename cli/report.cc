@@ -85,8 +85,9 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
   const bool is_plain_success = outcome.exit_code == 0 && lines.empty();
   if (is_plain_success && !is_terminal) return {};
   lines.push_back(
-      fmt::format("{} on {}, {}: {}{}", plural(outcome.ranks, "rank", "ranks"), plural(outcome.hosts, "host", "hosts"),
-                  format_duration(outcome.elapsed), describe_cause(outcome),
+      fmt::format("{} on {}, {}: {}{}{}", plural(outcome.ranks, "rank", "ranks"),
+                  plural(outcome.hosts, "host", "hosts"), format_duration(outcome.elapsed), describe_cause(outcome),
+                  outcome.restarts > 0 ? " after " + plural(outcome.restarts, "restart", "restarts") : "",
                   outcome.strays_killed > 0 ? fmt::format(", {} leftover {} killed", outcome.strays_killed,
                                                           outcome.strays_killed == 1 ? "process" : "processes")
                                             : ""));

@@ -18,7 +18,7 @@
 #include "cli/signals.h"
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
-#include "launcherd/jobs/job_runner.h"
+#include "launcherd/jobs/restarting_job.h"
 #include "launcherd/output/sinks.h"
 
 namespace muster::cli {
@@ -88,7 +88,7 @@ StopCause cause_of(int signo) {
 }
 
 // Ctrl-Z, SIGUSR1, Ctrl-C … on the loop thread.
-void on_signal(int signo, launcherd::JobRunner& runner, launcherd::NoticeWriter& notices, int* interrupts) {
+void on_signal(int signo, launcherd::RestartingJob& runner, launcherd::NoticeWriter& notices, int* interrupts) {
   switch (signo) {
     case SIGUSR1:
     case SIGUSR2:
@@ -175,7 +175,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto events = open_events(options, *placed, directory, clock, &view);
   if (!events.ok()) return fail(kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
-  auto runner = std::make_unique<launcherd::JobRunner>(loop, clock, std::move(options.job),
+  auto runner = std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(options.job),
                                                        std::move(placed->placement), options.launch, environment,
                                                        bootstrap->get(), (*outlets)->sink(), observer);
   int interrupts = 0;

@@ -203,9 +203,6 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   read.text("role", options.job.role);
   options.job.torch_agent_store = true;  // as torchrun's agent does
   MUSTER_RETURN_IF_ERROR(read.status());
-  if (options.job.max_restarts > 0) {
-    options.notes.push_back(settings.find("max-restarts")->label + ": restarts come later: a failure ends the job");
-  }
   for (const Setting& setting : settings.entries()) {
     if (setting.flag->answer == Answer::kRefusal) {
       return error(Code::kUnimplemented, "{}: {}", setting.label, setting.flag->answer_text);

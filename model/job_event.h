@@ -35,6 +35,13 @@ struct JobStopping {
   std::string reason;
 };
 
+// All ranks have ended because one of them failed, and the job starts again.
+struct JobRestarting {
+  int attempt = 0;  // the new one; the job's first is 0
+  int rank = 0;     // that failed
+  std::string reason;
+};
+
 struct JobEnded {
   std::string job_id;
   int exit_code = 0;
@@ -46,6 +53,6 @@ struct JobEnded {
 };
 
 // A RankEnd is the event of its rank's end.
-using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobEnded>;
+using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, JobEnded>;
 
 }  // namespace muster::model

@@ -35,7 +35,7 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124
   std::chrono::milliseconds kill_grace{5'000};
   std::chrono::milliseconds lease{15'000};
-  int max_restarts = 0;          // torchrun's; nobody restarts a job yet
+  int max_restarts = 0;          // of the whole job, after a rank has failed
   std::string role = "default";  // torchrun's, for ROLE_NAME
   // By which the ranks talk, as the user wants it; empty: the way to rank 0's host. Names may differ from host to host:
   // each host uses those that it has.

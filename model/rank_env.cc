@@ -103,7 +103,8 @@ void put_torch(const RankEnvInput& input, Variables& variables) {
     // What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
     variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
     variables.emplace_back("TORCHELASTIC_RUN_ID", input.job_id);
-    put_numbers(variables, {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", 0}});
+    put_numbers(variables,
+                {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", input.max_restarts}});
   }
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});

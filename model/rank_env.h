@@ -36,6 +36,7 @@ std::string horovod_hostname(std::string name);
 struct RankEnvInput {
   std::string job_id;
   int attempt = 0;
+  int max_restarts = 0;
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;

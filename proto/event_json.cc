@@ -48,6 +48,11 @@ struct Writer {
   void operator()(const model::JobStopping& stopping) const {
     set_text(stopping.reason, event.mutable_job_stopping()->mutable_reason());
   }
+  void operator()(const model::JobRestarting& restarting) const {
+    event.mutable_job_restarting()->set_attempt(restarting.attempt);
+    event.mutable_job_restarting()->set_rank(restarting.rank);
+    set_text(restarting.reason, event.mutable_job_restarting()->mutable_reason());
+  }
   void operator()(const model::JobEnded& ended) const {
     v1::ExitReport& report = *event.mutable_job_ended();
     report.set_job_id(ended.job_id);

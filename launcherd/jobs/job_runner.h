@@ -33,6 +33,7 @@ struct LaunchOptions {
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::string build_id;             // agents must be of the same build
   bool verbose = false;
+  int attempt = 0;  // how often the job was started before
 };
 
 // Why a job was stopped from outside; decides the exit code.
@@ -66,6 +67,7 @@ struct JobOutcome {
   std::vector<HostFailure> unclean;      // hosts where it is not known, or known not to be, that nothing is left
   int ranks = 0;
   int hosts = 0;
+  int restarts = 0;
   base::Duration elapsed{};  // from start() to the end
 };
 

@@ -121,6 +121,7 @@ std::string JobRunner::Core::make_join(const JobHost& host, const std::string& c
   join.set_dial_timeout_ms(1'000);
   join.set_verbose(options_.verbose);
   join.set_host_name(host.name);
+  join.set_attempt(options_.attempt);
   return proto::frame_join(join);
 }
 
@@ -381,7 +382,7 @@ void JobRunner::Core::launch() {
   }
   std::vector<HostFacts> facts;
   for (const JobHost* host : by_placed) facts.push_back(host->facts);
-  auto plans = plan_launch(job_, placement_, facts, options_.job_id, master_address_, environment_);
+  auto plans = plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     JobHost& host = *by_placed[i];
     for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);

@@ -119,7 +119,7 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
 }
 
 std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                                    const std::vector<HostFacts>& facts, const std::string& job_id,
+                                    const std::vector<HostFacts>& facts, const Attempt& attempt,
                                     const std::string& master_address, const base::Environment& launcher_environment) {
   base::Environment user_set;
   for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
@@ -146,7 +146,9 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
         model::bind_ranks(proto::node_shape_of(fact.hello), static_cast<int>(host.ranks.size()), job.bind_to);
     for (std::size_t k = 0; k < host.ranks.size(); ++k) {
       model::RankEnvInput input;
-      input.job_id = job_id;
+      input.job_id = attempt.job_id;
+      input.attempt = attempt.number;
+      input.max_restarts = job.max_restarts;
       input.rank = host.ranks[k];
       input.size = placement.size;
       input.nnodes = static_cast<int>(placement.hosts.size());

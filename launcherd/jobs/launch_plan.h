@@ -38,9 +38,15 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
 // that is the same host; its own index if it is alone.
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 
+// Which start of which job.
+struct Attempt {
+  std::string job_id;
+  int number = 0;  // 0: the first
+};
+
 // The launcher's variables and the rank's own ones, cores and OMP_NUM_THREADS, for every host of `placement`.
 std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                                    const std::vector<HostFacts>& facts, const std::string& job_id,
+                                    const std::vector<HostFacts>& facts, const Attempt& attempt,
                                     const std::string& master_address, const base::Environment& launcher_environment);
 
 }  // namespace muster::launcherd

@@ -6,29 +6,12 @@ import re
 import pytest
 from conftest import REPOSITORY
 from console import Watched
+from torch_programs import FAILS_ONCE, STORE, SUM
 
 PYTHON = "/usr/bin/python3"
 DIGITS = str(REPOSITORY / "examples/ddp_digits.py")
 TRAINING = 240.0  # importing torch takes long on a busy machine
 ENV = {"PYTHON_EXEC": PYTHON}
-
-SUM = r"""
-import os, sys
-import torch, torch.distributed as dist
-import argparse
-parser = argparse.ArgumentParser()
-parser.add_argument("--local_rank", type=int)
-parser.add_argument("--dist-url", default="env://")
-parser.add_argument("--rank", type=int, default=-1)
-parser.add_argument("--world-size", type=int, default=-1)
-given = parser.parse_args()
-dist.init_process_group("gloo", init_method=given.dist_url, rank=given.rank, world_size=given.world_size)
-total = torch.ones(1) * (dist.get_rank() + 1)
-dist.all_reduce(total)
-store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "-")
-print(f"sum {int(total)} of {dist.get_world_size()} local {given.local_rank} {os.environ['LOCAL_RANK']} store {store}",
-      flush=True)
-"""
 
 # The store outlives rank 0: the others use it after it has gone.
 OUTLIVES = r"""
@@ -129,6 +112,38 @@ def test_store_outlives_rank_0(hvdrun, torch, script, no_leftovers):
     result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", script(OUTLIVES))
     assert result.rc == 0, result
     assert result.stdout.count("still there") == 3, result
+
+
+def test_store_used_directly(hvdrun, torch, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2,n3,n4", "--nproc_per_node=2", script(STORE))
+    assert result.rc == 0 and result.stdout.count("done") == 8, result
+
+
+def test_restart_on_a_fresh_store(hvdrun, torch, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", "--max-restarts=2", script(FAILS_ONCE))
+    assert result.rc == 0, result
+    assert result.stdout.count("attempt 1 sum 10") == 4, result
+    assert re.search(r"^hvdrun: rank 2 on n2 .*: exit code 3\nhvdrun: restart 1 of 2", result.stderr, re.M), result
+
+
+def test_restarts_come_to_an_end(hvdrun, no_leftovers):
+    args = ["--no-python", "-H", "n1,n2", "--max-restarts=2", "sh", "-c", "[ $RANK = 0 ] || exit 4; sleep 1000"]
+    result = muster(hvdrun, "torchrun", *args)
+    assert result.rc == 4, result
+    assert result.stderr.count("restart") == 3 and "after 2 restarts" in result.stderr.splitlines()[-1], result
+    # What a restart cannot cure, and what the user stops, is over at once.
+    result = muster(hvdrun, "torchrun", "--no-python", "-H", "n1,n2", "--max-restarts=2", "/nonexistent")
+    assert result.rc == 127 and "restart" not in result.stderr, result
+
+
+def test_interrupt_ends_all_attempts(hvdrun, cluster, no_leftovers):
+    program = "echo up $MUSTER_ATTEMPT; [ $MUSTER_ATTEMPT = 1 ] || exit 4; exec sleep 1000"
+    job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1,n2", "--max-restarts=2",
+                                                  "sh", "-c", program])
+    job.out.wait_for(r"up 1", 2, timeout=TRAINING)
+    job.signal(2)
+    result = job.end(TRAINING)
+    assert result.rc == 130 and result.stderr.count("restart 1 of 2") == 1 and "restart 2" not in result.stderr, result
 
 
 def test_nobody_else_gets_anything(hvdrun, cluster, torch, script, no_leftovers):

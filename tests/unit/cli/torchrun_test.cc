@@ -43,7 +43,7 @@ const std::vector<Accepted>& accepted() {
       {{"--use-env"}, "per_node=1"},
       {{"--use_env"}, "per_node=1"},
       {{"--max-restarts", "0"}, "per_node=1"},
-      {{"--max_restarts=3"}, "per_node=1 note=--max_restarts"},
+      {{"--max_restarts=3"}, "per_node=1"},
       {{"--role", "trainer"}, "per_node=1"},
       {{"--log-dir", "d"}, "per_node=1"},  // torchrun writes there only what -r or -t name
       {{"--log_dir=d", "-t", "3"}, "per_node=1 output=d"},

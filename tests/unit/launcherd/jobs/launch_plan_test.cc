@@ -103,7 +103,7 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   base::Environment launcher;
   launcher.set("MY_SETTING", "x y");
   launcher.set("HOME", "/home/me");
-  const auto plans = plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", launcher);
+  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher);
   ASSERT_EQ(plans.size(), 2u);
   EXPECT_EQ(plans[0].command(1), "b c");
   EXPECT_EQ(plans[1].workdir(), "/w");
@@ -140,13 +140,13 @@ TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
   ASSERT_TRUE(placement.ok());
   std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
   facts[0].prepared.set_master_port(4242);
-  const auto plans = plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", {});
+  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {});
   const auto& command = plans.at(1).ranks(0).command();
   EXPECT_EQ(std::vector<std::string>(command.begin(), command.end()),
             (std::vector<std::string>{"./a", "1", "tcp://10.0.0.1:4242/n2", "{rank}"}));
   EXPECT_EQ(plans[1].limits(0).hard(), 2U);
   job.expand.clear();
-  EXPECT_EQ(plan_launch(job, *placement, facts, "abcdefgh", "10.0.0.1", {}).at(1).ranks(0).command_size(), 0);
+  EXPECT_EQ(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).at(1).ranks(0).command_size(), 0);
 }
 
 }  // namespace

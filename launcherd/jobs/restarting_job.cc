@@ -1,0 +1,95 @@
+#include "launcherd/jobs/restarting_job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::launcherd {
+
+bool is_worth_a_restart(const JobOutcome& outcome) {
+  if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy) return false;
+  if (outcome.exit_code == 0 || outcome.root < 0) return false;
+  // Two attempts must never run at the same time.
+  if (!outcome.unclean.empty() || !outcome.host_failures.empty()) return false;
+  const model::EndKind kind = outcome.ends[static_cast<std::size_t>(outcome.root)].kind;
+  return kind == model::EndKind::kExited || kind == model::EndKind::kSignalled;
+}
+
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap,
+                             OutputSink* sink, JobObserver* observer)
+    : loop_(loop),
+      clock_(clock),
+      job_(std::move(job)),
+      placement_(std::move(placement)),
+      options_(std::move(options)),
+      environment_(std::move(environment)),
+      bootstrap_(bootstrap),
+      sink_(sink),
+      observer_(observer),
+      timeout_(job_.timeout) {
+  make_runner();
+}
+
+RestartingJob::~RestartingJob() = default;
+
+void RestartingJob::make_runner() {
+  JobObserver* const between = this;
+  runner_ =
+      std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_, bootstrap_, sink_, between);
+}
+
+base::Status RestartingJob::start() {
+  started_at_ = clock_.now();
+  return runner_->start();
+}
+
+void RestartingJob::stop(StopCause cause) {
+  if (!failed_) {
+    runner_->stop(cause);
+    return;
+  }
+  // Between two attempts: the failure of the last one stays what happened.
+  again_.cancel();
+  finish(*std::exchange(failed_, std::nullopt));
+}
+
+void RestartingJob::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  observer_->on_progress(up, total, waiting);
+}
+
+void RestartingJob::on_finished(const JobOutcome& outcome) {
+  if (options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
+    finish(outcome);
+    return;
+  }
+  failed_ = outcome;
+  // The runner is in the middle of this call: it is replaced after it.
+  again_ = loop_.after(base::Duration::zero(), [this] { start_again(); });
+}
+
+void RestartingJob::start_again() {
+  const JobOutcome before = *std::exchange(failed_, std::nullopt);
+  if (timeout_) {
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
+    job_.timeout = std::max(*timeout_ - spent, std::chrono::milliseconds(1));
+  }
+  ++options_.attempt;
+  const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);
+  observer_->on_warning(
+      fmt::format("restart {} of {}: the whole job starts again", options_.attempt, job_.max_restarts));
+  observer_->on_event(
+      model::JobRestarting{options_.attempt, before.ends[static_cast<std::size_t>(before.root)].rank, reason});
+  make_runner();
+  if (const base::Status started = runner_->start(); !started.ok()) {
+    observer_->on_warning(fmt::format("the restart failed: {}", started.message()));
+    finish(before);
+  }
+}
+
+void RestartingJob::finish(JobOutcome outcome) {
+  outcome.restarts = options_.attempt;
+  outcome.elapsed = clock_.now() - started_at_;
+  observer_->on_finished(outcome);
+}
+
+}  // namespace muster::launcherd

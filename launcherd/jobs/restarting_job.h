@@ -1,0 +1,65 @@
+// Runs a job and, when one of its ranks fails by itself, all of it again, at most JobSpec::max_restarts times. Every
+// attempt has new agents, new processes and empty stores, and begins when nothing of the one before is left; what keeps
+// its place are the job's id, its output and its events. As torchrun's --max-restarts, for the whole job.
+//
+// Not started again: a job that was stopped from outside, that lost a host, whose program could not be executed, or
+// that may have left a process somewhere.
+//
+// Loop thread only; the calls and the observer's are those of JobRunner (job_runner.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcherd/jobs/job_runner.h"
+
+namespace muster::launcherd {
+
+// Whether another attempt may cure what ended this one.
+bool is_worth_a_restart(const JobOutcome& outcome);
+
+class RestartingJob final : private JobObserver {
+ public:
+  // `bootstrap`, `sink` and `observer` are borrowed and outlive it.
+  RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+                JobObserver* observer);
+  ~RestartingJob() override;
+
+  base::Status start();
+  void stop(StopCause cause);
+  void signal_ranks(int signo) { runner_->signal_ranks(signo); }
+  void suspend(bool on, base::Loop::Task done) { runner_->suspend(on, std::move(done)); }
+
+ private:
+  void make_runner();
+  void start_again();
+  void finish(JobOutcome outcome);
+
+  void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
+  void on_running() override { observer_->on_running(); }
+  void on_note(const std::string& line) override { observer_->on_note(line); }
+  void on_warning(const std::string& line) override { observer_->on_warning(line); }
+  void on_root_cause(const model::RankEnd& root) override { observer_->on_root_cause(root); }
+  void on_finished(const JobOutcome& outcome) override;
+  void on_event(const model::JobEvent& event) override { observer_->on_event(event); }
+
+  base::Loop& loop_;
+  const base::Clock& clock_;
+  model::JobSpec job_;
+  const model::Placement placement_;
+  LaunchOptions options_;
+  const base::Environment environment_;
+  Bootstrap* const bootstrap_;
+  OutputSink* const sink_;
+  JobObserver* const observer_;
+  const std::optional<std::chrono::milliseconds> timeout_;  // of all attempts together
+  base::MonotonicTime started_at_{};
+  std::optional<JobOutcome> failed_;  // the attempt that the next one, already on its way, replaces
+  std::unique_ptr<JobRunner> runner_;
+  base::Timer again_;
+};
+
+}  // namespace muster::launcherd
