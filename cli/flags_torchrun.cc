@@ -25,7 +25,8 @@ std::vector<FlagRow> torch_rows() {
       toggle("use-env", {{"--use-env", "true"}, {"--use_env", "true"}},
              "For torch.distributed.launch: no --local_rank=N among the script's arguments."),
       toggle("standalone", {{"--standalone", "true"}}, "All ranks on this host."),
-      option("max-restarts", {"--max-restarts", "--max_restarts"}, "N", "Start the whole job again, on a fresh store, at most N times after a rank has failed.")
+      option("max-restarts", {"--max-restarts", "--max_restarts"}, "N",
+             "Start the whole job again, on a fresh store, at most N times after a rank has failed.")
           .standard("0"),
       option("role", {"--role"}, "NAME", "The name of the ranks' role, as ROLE_NAME.").standard("default"),
       option("log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",

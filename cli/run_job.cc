@@ -176,8 +176,8 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   if (!events.ok()) return fail(kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
   auto runner = std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(options.job),
-                                                       std::move(placed->placement), options.launch, environment,
-                                                       bootstrap->get(), (*outlets)->sink(), observer);
+                                                           std::move(placed->placement), options.launch, environment,
+                                                           bootstrap->get(), (*outlets)->sink(), observer);
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, notices, &interrupts); });
   if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
