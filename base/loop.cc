@@ -44,23 +44,35 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
   Task task;
 };
 
-struct ReadableState : std::enable_shared_from_this<ReadableState> {
-  ReadableState(asio::io_context& context, int fd, Task task_) : descriptor(context, fd), task(std::move(task_)) {}
+struct ReadyState : std::enable_shared_from_this<ReadyState> {
+  using Wait = asio::posix::stream_descriptor::wait_type;
+
+  ReadyState(asio::io_context& context, int fd, Wait wait_, Task task_)
+      : descriptor(context, fd), wait(wait_), task(std::move(task_)) {}
 
   void arm() {
-    descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                          [weak = weak_from_this()](const boost::system::error_code& failed) {
-                            const auto self = weak.lock();
-                            if (failed || self == nullptr) return;
-                            const Task due = self->task;
-                            due();
-                            if (weak.use_count() > 1) self->arm();
-                          });
+    descriptor.async_wait(wait, [weak = weak_from_this()](const boost::system::error_code& failed) {
+      const auto self = weak.lock();
+      if (failed || self == nullptr) return;
+      const Task due = self->task;
+      due();
+      if (weak.use_count() > 1) self->arm();
+    });
   }
 
   asio::posix::stream_descriptor descriptor;
+  const Wait wait;
   Task task;
 };
+
+Timer watch(asio::io_context& context, int fd, ReadyState::Wait wait, Task task) {
+  // A duplicate, so that the descriptor's destructor closes its own and the caller keeps the original.
+  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  MUSTER_CHECK(copy >= 0);
+  auto state = std::make_shared<ReadyState>(context, copy, wait, std::move(task));
+  state->arm();
+  return Timer(std::move(state));
+}
 
 }  // namespace
 
@@ -106,12 +118,11 @@ Timer Loop::every(Duration period, Task task) {
 }
 
 Timer Loop::on_readable(int fd, Task task) {
-  // A duplicate, so that the descriptor's destructor closes its own and the caller keeps the original.
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  MUSTER_CHECK(copy >= 0);
-  auto state = std::make_shared<ReadableState>(*context_, copy, std::move(task));
-  state->arm();
-  return Timer(std::move(state));
+  return watch(*context_, fd, asio::posix::stream_descriptor::wait_read, std::move(task));
+}
+
+Timer Loop::on_writable(int fd, Task task) {
+  return watch(*context_, fd, asio::posix::stream_descriptor::wait_write, std::move(task));
 }
 
 }  // namespace muster::base

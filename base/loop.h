@@ -54,6 +54,9 @@ class Loop {
   // outlive the handle.
   Timer on_readable(int fd, Task task);
 
+  // The same each time `fd` takes more bytes, or its reader has gone.
+  Timer on_writable(int fd, Task task);
+
   boost::asio::io_context& context() { return *context_; }
 
  private:

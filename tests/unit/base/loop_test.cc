@@ -101,6 +101,30 @@ TEST(Loop, WatchesADescriptorUntilTheHandleDies) {
   EXPECT_EQ(got, "abc") << "nothing after cancel(), though a byte waits";
 }
 
+TEST(Loop, TellsThatAPipeTakesMoreAndThatItsReaderIsGone) {
+  Loop loop;
+  FdPair pipe = make_pipe().value();
+  ASSERT_TRUE(set_nonblocking(pipe.second.get(), true).ok());
+  const std::string block(65536, 'x');
+  while (::write(pipe.second.get(), block.data(), block.size()) > 0) {
+  }
+  bool is_gone = false;
+  const Timer gone = loop.on_readable(pipe.second.get(), [&] {
+    is_gone = true;
+    loop.stop();
+  });
+  const Timer room = loop.on_writable(pipe.second.get(), [&] {
+    if (!pipe.first.valid()) return;  // called for the reader's end as well
+    EXPECT_GT(::write(pipe.second.get(), "y", 1), 0);
+    pipe.first.reset();
+  });
+  std::string drained(block.size(), 0);
+  ASSERT_TRUE(read_exactly_blocking(pipe.first.get(), drained.data(), drained.size()).value());
+  ::signal(SIGPIPE, SIG_IGN);
+  loop.run();
+  EXPECT_TRUE(is_gone);
+}
+
 TEST(Loop, DestroysPendingTasksWithoutRunningThem) {
   bool ran = false;
   const auto held = std::make_shared<int>(1);
