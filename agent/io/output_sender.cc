@@ -39,9 +39,9 @@ MonotonicTime now() {
 }
 
 struct Rank {
-  Rank(int number, base::UniqueFd out_fd, base::UniqueFd err_fd)
+  Rank(int number, base::UniqueFd out_fd, base::UniqueFd err_fd, RankPipe::Cut cut)
       : rank(number),
-        out(number, OutputStream::kStdout, std::move(out_fd)),
+        out(number, OutputStream::kStdout, std::move(out_fd), cut),
         err(number, OutputStream::kStderr, std::move(err_fd)) {}
 
   const int rank;
@@ -448,8 +448,9 @@ OutputSender::OutputSender(OutputSenderConfig config, OutputSenderEvents events)
 
 OutputSender::~OutputSender() = default;
 
-void OutputSender::add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd) {
-  worker_->post(AddRank{std::make_unique<Rank>(rank, std::move(stdout_fd), std::move(stderr_fd))});
+void OutputSender::add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, StreamKind kind) {
+  const auto cut = kind == StreamKind::kTerminal ? RankPipe::Cut::kAsTheyCome : RankPipe::Cut::kLines;
+  worker_->post(AddRank{std::make_unique<Rank>(rank, std::move(stdout_fd), std::move(stderr_fd), cut)});
 }
 
 void OutputSender::rank_exited(int rank) {

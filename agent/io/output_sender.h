@@ -1,12 +1,12 @@
 // Reads the stdout and stderr pipes of this host's ranks and sends them, as whole lines, over one TLS connection to the
 // launcher; reconnects when it is cut, loses and doubles nothing.
 //
-// A line is sent when its '\n' or '\r' arrived; an unfinished one when its pipe was empty for 1 s or it grew beyond
-// 1 MiB. Frames stay in a bounded ring (4 MiB) until the launcher took them; when it is full, pipes are not read and
-// ranks block: nothing is dropped, nothing grows.
-// Owner: the agent's service. Runs its own thread (and a second one while it connects); callbacks come from the first,
-// must be short and must not call flush_and_close_blocking() or stop(). Methods may be called from any thread.
-// On destruction: stop(). Pipes that are still open are then closed.
+// Besides terminals, whose bytes are sent as they come, a line is sent when its '\n' or '\r' arrived; an unfinished one
+// when its pipe was empty for 1 s or it grew beyond 1 MiB. Frames stay in a bounded ring (4 MiB) until the launcher
+// took them; when it is full, pipes are not read and ranks block: nothing is dropped, nothing grows. Owner: the agent's
+// service. Runs its own thread (and a second one while it connects); callbacks come from the first, must be short and
+// must not call flush_and_close_blocking() or stop(). Methods may be called from any thread. On destruction: stop().
+// Pipes that are still open are then closed.
 //
 //   OutputSender sender(config, events);
 //   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
@@ -67,7 +67,9 @@ class OutputSender {
 
   // The read ends of the rank's pipes; an invalid fd is a stream without bytes. Grows stdout's pipe when there are few
   // ranks. A rank may come again after it ended (next attempt), not before.
-  void add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd);
+  // With StreamKind::kTerminal nothing waits for the end of a line.
+  enum class StreamKind { kLines, kTerminal };
+  void add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, StreamKind kind = StreamKind::kLines);
 
   // The process was reaped: read to EOF, or what is in the pipes drain_after_exit later (a detached child holds them).
   void rank_exited(int rank);

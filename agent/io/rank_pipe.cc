@@ -17,8 +17,8 @@ constexpr std::size_t kKeptCapacity = 16 * 1024;  // of an empty carry: no more 
 
 }  // namespace
 
-RankPipe::RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd)
-    : rank_(rank), stream_(stream), fd_(std::move(fd)) {}
+RankPipe::RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd, Cut cut)
+    : rank_(rank), stream_(stream), fd_(std::move(fd)), cut_(cut) {}
 
 std::size_t RankPipe::pending() const {
   int bytes = 0;
@@ -75,7 +75,10 @@ RankPipe::Step RankPipe::read_step(FrameRing* ring, CarryBudget* budget, base::M
                              .stream = stream_,
                              .rank = static_cast<std::uint32_t>(rank_)};
   std::size_t cut = whole_lines(bytes);
-  if (cut == 0) {
+  if (cut_ == Cut::kAsTheyCome && cut < bytes.size()) {
+    cut = bytes.size();
+    header.flags |= proto::kPartial;
+  } else if (cut == 0) {
     const std::size_t line = carry_.size() + bytes.size();
     const bool is_over_budget = budget->used + bytes.size() > budget->limit && line > kFairLine;
     if (line < kMaxLine && !is_over_budget) {

@@ -28,8 +28,11 @@ class RankPipe {
   static constexpr std::size_t kFairLine = 96 * 1024;  // never cut for the budget's sake
   static constexpr std::size_t kTailRead = 64 * 1024;
 
+  // kLines: cut behind line ends. kAsTheyCome: each piece is sent at once, as a terminal needs it.
+  enum class Cut { kLines, kAsTheyCome };
+
   // An invalid fd is a stream that has ended without bytes.
-  RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd);
+  RankPipe(int rank, proto::OutputStream stream, base::UniqueFd fd, Cut cut = Cut::kLines);
 
   enum class Step { kMoved, kEmpty, kRingFull, kEnded };
   // One read(2). kEmpty: nothing there now; kEnded: EOF, or the limit of stop_after_pending() is reached: the
@@ -64,6 +67,7 @@ class RankPipe {
   const int rank_;
   const proto::OutputStream stream_;
   base::UniqueFd fd_;
+  const Cut cut_;
   std::string carry_;        // an unfinished line; whole lines only after read_tail()
   bool is_in_line_ = false;  // its beginning was sent as a part
   bool has_whole_lines_ = false;

@@ -17,6 +17,12 @@ struct RlimitSetting {
   bool operator==(const RlimitSetting&) const = default;
 };
 
+enum class StdinOf : int {
+  kNull,      // /dev/null
+  kPipe,      // RankStarted has its write end
+  kTerminal,  // a pseudo-terminal of its own, as stdout and stderr
+};
+
 struct SpawnRequest {
   int rank = 0;
   std::vector<std::string> argv;  // argv[0] without a slash is searched in the PATH of `env`
@@ -25,6 +31,9 @@ struct SpawnRequest {
   std::vector<int> cpus;          // logical CPU numbers; empty: untouched
   unsigned umask = 022;
   std::vector<RlimitSetting> limits;  // over the agent's own
+  StdinOf stdin_of = StdinOf::kNull;
+  unsigned short rows = 24;  // of kTerminal
+  unsigned short columns = 80;
 };
 
 }  // namespace muster::agent

@@ -1,8 +1,9 @@
 // Everything here runs between clone(CLONE_VM | CLONE_VFORK) and execve(). It may call only these, all raw: prctl,
-// getppid, getpid, setsid, rt_sigaction, rt_sigprocmask, write, chdir, sched_setaffinity, dup3, umask, prlimit64,
-// execve, exit_group. No libc, no allocation, no errno, no thread-local state.
+// getppid, getpid, setsid, rt_sigaction, rt_sigprocmask, write, chdir, sched_setaffinity, dup3, ioctl, umask,
+// prlimit64, execve, exit_group. No libc, no allocation, no errno, no thread-local state.
 #include "agent/process/child_exec.h"
 
+#include <asm/ioctls.h>
 #include <linux/prctl.h>
 
 #include <cerrno>
@@ -59,10 +60,14 @@ MUSTER_BARE void write_note(const ChildPlan* plan) {
 }
 
 MUSTER_BARE void set_stdio(ChildPlan* plan) {
+  const long in = plan->stdin_fd < 0 ? 0 : raw_syscall(SYS_dup3, plan->stdin_fd, 0, 0);
+  if (in < 0) fail(plan, ChildStep::kStdio, in);
   const long out = raw_syscall(SYS_dup3, plan->stdout_fd, 1, 0);
   if (out < 0) fail(plan, ChildStep::kStdio, out);
   const long err = raw_syscall(SYS_dup3, plan->stderr_fd, 2, 0);
   if (err < 0) fail(plan, ChildStep::kStdio, err);
+  const long owned = plan->is_terminal ? raw_syscall(SYS_ioctl, 0, TIOCSCTTY, 0) : 0;
+  if (owned < 0) fail(plan, ChildStep::kTerminal, owned);
 }
 
 MUSTER_BARE void set_limits(ChildPlan* plan) {
@@ -110,6 +115,8 @@ const char* child_step_name(ChildStep step) {
       return "affinity";
     case ChildStep::kStdio:
       return "stdio";
+    case ChildStep::kTerminal:
+      return "terminal";
     case ChildStep::kLimits:
       return "limits";
     case ChildStep::kExec:

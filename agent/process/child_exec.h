@@ -11,7 +11,18 @@
 
 namespace muster::agent {
 
-enum class ChildStep : int { kNone, kParent, kSession, kCgroup, kWorkdir, kAffinity, kStdio, kLimits, kExec };
+enum class ChildStep : int {
+  kNone,
+  kParent,
+  kSession,
+  kCgroup,
+  kWorkdir,
+  kAffinity,
+  kStdio,
+  kTerminal,
+  kLimits,
+  kExec
+};
 
 const char* child_step_name(ChildStep step);
 
@@ -30,8 +41,10 @@ struct ChildPlan {
   const ChildLimit* limits = nullptr;
   std::size_t limit_count = 0;
   mode_t umask = 022;
-  int stdout_fd = -1;  // stdin is the warden's own descriptor 0: /dev/null
+  int stdin_fd = -1;  // -1: the warden's own descriptor 0, /dev/null
+  int stdout_fd = -1;
   int stderr_fd = -1;
+  bool is_terminal = false;  // stdin_fd is one and becomes the controlling terminal
   int cgroup_procs_fd = -1;  // -1: the clone put it there already, or there is no cgroup
   int note_fd = -1;          // appended to, before exec: "<pid><note_tail>"; -1: no note
   const char* note_tail = nullptr;

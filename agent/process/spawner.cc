@@ -1,6 +1,5 @@
 #include "agent/process/spawner.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,12 +10,12 @@
 #include "agent/launch/program.h"
 #include "agent/launch/workdir.h"
 #include "agent/process/proc_table.h"
+#include "agent/process/rank_stdio.h"
 #include "model/ulimit.h"
 
 namespace muster::agent {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;
 constexpr int kMuster = 125;  // exit code: Muster failed
 
 RankStartFailed failure(int rank, std::string step, int errno_value, std::string message, int exit_code = kMuster) {
@@ -39,14 +38,6 @@ std::vector<std::string> marked_environment(const std::vector<std::string>& env,
     if (!entry.starts_with("MUSTER_JOB_ID=")) marked.push_back(entry);
   }
   return marked;
-}
-
-base::Result<base::FdPair> make_output_pipe() {
-  MUSTER_ASSIGN_OR_RETURN(base::FdPair pipe, base::make_pipe());
-  // Refused when the user's pipes already take much memory: then the default size does.
-  ::fcntl(pipe.first.get(), F_SETPIPE_SZ, kPipeBytes);
-  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(pipe.first.get(), true));
-  return pipe;
 }
 
 std::string explain_limit(const RlimitSetting& setting, int errno_value) {
@@ -132,12 +123,8 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
                                                     const std::vector<std::string>& argv) {
   const auto mask = cpu_mask(request.cpus);
   if (!mask.ok()) return failure(request.rank, "affinity", EINVAL, mask.status().message());
-  auto out = make_output_pipe();
-  auto err = make_output_pipe();
-  if (!out.ok() || !err.ok()) {
-    const base::Status& status = out.ok() ? err.status() : out.status();
-    return failure(request.rank, "stdio", EMFILE, status.message());
-  }
+  auto stdio = RankStdio::create(request);
+  if (!stdio.ok()) return failure(request.rank, "stdio", EMFILE, stdio.status().message());
   const std::vector<std::string> env = marked_environment(request.env, job_id_);
   const auto candidate_pointers = pointers(candidates);
   const auto argv_pointers = pointers(argv);
@@ -156,8 +143,10 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
   plan.limits = limits.data();
   plan.limit_count = limits.size();
   plan.umask = request.umask;
-  plan.stdout_fd = out->second.get();
-  plan.stderr_fd = err->second.get();
+  plan.stdin_fd = stdio->child_stdin.get();
+  plan.stdout_fd = stdio->child_stdout.get();
+  plan.stderr_fd = stdio->child_stderr.get();
+  plan.is_terminal = request.stdin_of == StdinOf::kTerminal;
   const std::string note_tail = fmt::format(" {}\n", ticks_since_boot());
   plan.note_fd = notes_.get();
   plan.note_tail = note_tail.c_str();
@@ -168,7 +157,8 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
     reap_blocking(child->pid);
     return explain(request, candidates, plan);
   }
-  return Spawned{std::move(*child), std::move(out->first), std::move(err->first), now};
+  return Spawned{std::move(*child), std::move(stdio->stdin_fd), std::move(stdio->stdout_fd),
+                 std::move(stdio->stderr_fd), now};
 }
 
 base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgroup) {

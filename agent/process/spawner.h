@@ -16,6 +16,7 @@ namespace muster::agent {
 
 struct Spawned {
   BareChild child;
+  base::UniqueFd stdin_fd;  // as RankStarted has them
   base::UniqueFd stdout_fd;
   base::UniqueFd stderr_fd;
   base::MonotonicTime at{};

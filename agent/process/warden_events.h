@@ -35,8 +35,9 @@ struct RankStarted {
   int rank = 0;
   pid_t pid = 0;
   pid_t pid_inside = 0;      // as the rank sees itself; differs in a PID namespace
-  base::UniqueFd stdout_fd;  // read ends, non-blocking, 1 MiB where the kernel allows
-  base::UniqueFd stderr_fd;
+  base::UniqueFd stdin_fd;   // invalid: /dev/null; else a pipe's write end or the master of its terminal, non-blocking
+  base::UniqueFd stdout_fd;  // a read end, 1 MiB where the kernel allows, or the same master; non-blocking
+  base::UniqueFd stderr_fd;  // a read end; invalid with a terminal
   base::MonotonicTime at{};
 };
 

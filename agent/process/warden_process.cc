@@ -195,7 +195,8 @@ void WardenProcess::handle(SpawnRequest& request) {
   }
   ranks_[inside] = Rank{pid, false};
   rank_numbers_[inside] = request.rank;
-  send(RankStarted{request.rank, pid, inside, std::move(spawned.stdout_fd), std::move(spawned.stderr_fd), spawned.at});
+  send(RankStarted{request.rank, pid, inside, std::move(spawned.stdin_fd), std::move(spawned.stdout_fd),
+                   std::move(spawned.stderr_fd), spawned.at});
 }
 
 void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {

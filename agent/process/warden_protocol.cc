@@ -31,11 +31,15 @@ void put(WireWriter& out, const SpawnRequest& request) {
   out.numbers(request.cpus);
   out.number(request.umask);
   out.numbers(request.limits);
+  out.number(request.stdin_of);
+  out.number(request.rows);
+  out.number(request.columns);
 }
 
 bool get(WireReader& in, SpawnRequest& request) {
   return in.number(request.rank) && in.texts(request.argv) && in.texts(request.env) && in.text(request.workdir) &&
-         in.numbers(request.cpus) && in.number(request.umask) && in.numbers(request.limits);
+         in.numbers(request.cpus) && in.number(request.umask) && in.numbers(request.limits) &&
+         in.number(request.stdin_of) && in.number(request.rows) && in.number(request.columns);
 }
 
 void put(WireWriter& out, const SignalCommand& command) {
@@ -151,7 +155,7 @@ template <typename Variant, std::size_t Index = 0>
 bool decode_variant(WireReader& in, std::uint32_t kind, Variant& value) {
   if constexpr (Index < std::variant_size_v<Variant>) {
     if (kind != Index) return decode_variant<Variant, Index + 1>(in, kind, value);
-    return get(in, value.template emplace<Index>()) && in.at_end();
+    return get(in, value.template emplace<Index>());
   } else {
     return false;
   }
@@ -171,7 +175,7 @@ base::Result<WardenCommand> decode_command(const std::string& payload) {
   WireReader in(payload);
   std::uint32_t kind = 0;
   WardenCommand command;
-  if (!in.number(kind) || !decode_variant(in, kind, command)) return malformed();
+  if (!in.number(kind) || !decode_variant(in, kind, command) || !in.at_end()) return malformed();
   return command;
 }
 
@@ -202,8 +206,13 @@ SocketMessage encode(WardenEvent event) {
   SocketMessage message;
   message.payload = encode_variant(event);
   if (auto* started = std::get_if<RankStarted>(&event)) {
-    message.fds.push_back(std::move(started->stdout_fd));
-    message.fds.push_back(std::move(started->stderr_fd));
+    // Which of the three there are; the others are not sent.
+    WireWriter present;
+    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd}) {
+      present.number(fd->valid());
+      if (fd->valid()) message.fds.push_back(std::move(*fd));
+    }
+    message.payload += present.take();
   }
   return message;
 }
@@ -214,10 +223,15 @@ base::Result<WardenEvent> decode_event(SocketMessage message) {
   WardenEvent event;
   if (!in.number(kind) || !decode_variant(in, kind, event)) return malformed();
   if (auto* started = std::get_if<RankStarted>(&event)) {
-    if (message.fds.size() != 2) return malformed();
-    started->stdout_fd = std::move(message.fds[0]);
-    started->stderr_fd = std::move(message.fds[1]);
+    auto next = message.fds.begin();
+    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd}) {
+      bool is_present = false;
+      if (!in.number(is_present) || (is_present && next == message.fds.end())) return malformed();
+      if (is_present) *fd = std::move(*next++);
+    }
+    if (next != message.fds.end()) return malformed();
   }
+  if (!in.at_end()) return malformed();
   return event;
 }
 

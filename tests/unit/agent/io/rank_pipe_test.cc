@@ -57,6 +57,20 @@ class RankPipeTest : public ::testing::Test {
   std::uint64_t last_ = 0;
 };
 
+TEST_F(RankPipeTest, OfATerminalEachPieceGoesAsItComes) {
+  auto pair = base::make_pipe();
+  ASSERT_TRUE(pair.ok() && base::set_nonblocking(pair->first.get(), true).ok());
+  write_end_ = std::move(pair->second);
+  pipe_ = std::make_unique<RankPipe>(5, OutputStream::kStderr, std::move(pair->first), RankPipe::Cut::kAsTheyCome);
+  put("a\n>>> ");
+  EXPECT_EQ(step(), Step::kMoved);
+  EXPECT_EQ(frames(), Strings{"a\n>>> |P"});
+  EXPECT_FALSE(pipe_->has_carry());
+  put("x\n");
+  EXPECT_EQ(step(), Step::kMoved);
+  EXPECT_EQ(frames(), Strings{"x\n|C"});
+}
+
 TEST_F(RankPipeTest, WholeLinesGoTheRestStays) {
   put("one\ntwo\nthr");
   EXPECT_EQ(step(), Step::kMoved);

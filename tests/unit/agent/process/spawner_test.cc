@@ -61,6 +61,18 @@ class SpawnerTest : public ::testing::Test {
     return {};
   }
 
+  static std::string read_all(int fd) {
+    std::string text;
+    char buffer[4096];
+    pollfd wanted{fd, POLLIN, 0};
+    while (::poll(&wanted, 1, 10'000) > 0) {
+      const ssize_t n = ::read(wanted.fd, buffer, sizeof buffer);
+      if (n <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(n));
+    }
+    return text;
+  }
+
   // Runs it to its end; its stdout.
   std::string output(const SpawnRequest& one, int* status = nullptr) {
     auto result = spawner_->spawn(one, nullptr);
@@ -69,14 +81,7 @@ class SpawnerTest : public ::testing::Test {
       ADD_FAILURE() << std::get<RankStartFailed>(result).message;
       return {};
     }
-    std::string text;
-    char buffer[4096];
-    pollfd wanted{spawned->stdout_fd.get(), POLLIN, 0};
-    while (::poll(&wanted, 1, 10'000) > 0) {
-      const ssize_t n = ::read(wanted.fd, buffer, sizeof buffer);
-      if (n <= 0) break;
-      text.append(buffer, static_cast<std::size_t>(n));
-    }
+    std::string text = read_all(spawned->stdout_fd.get());
     int ended = 0;
     EXPECT_EQ(::waitpid(spawned->child.pid, &ended, 0), spawned->child.pid);
     if (status != nullptr) *status = ended;
@@ -200,6 +205,43 @@ TEST_F(SpawnerTest, AThousandSpawnsOfTrue) {
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
   std::cout << "  " << took.count() / kSpawns << " ms for each spawn and end of true\n";
   EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+TEST_F(SpawnerTest, APipeAsStdinReachesTheRankAndEndsWithItsWriteEnd) {
+  SpawnRequest one = request({"cat"});
+  one.stdin_of = StdinOf::kPipe;
+  auto result = spawner_->spawn(one, nullptr);
+  auto* spawned = std::get_if<Spawned>(&result);
+  ASSERT_NE(spawned, nullptr);
+  ASSERT_EQ(::write(spawned->stdin_fd.get(), "to the rank", 11), 11);
+  EXPECT_NE(::fcntl(spawned->stdin_fd.get(), F_GETFL) & O_NONBLOCK, 0);
+  spawned->stdin_fd.reset();
+  EXPECT_EQ(read_all(spawned->stdout_fd.get()), "to the rank");
+  EXPECT_EQ(::waitpid(spawned->child.pid, nullptr, 0), spawned->child.pid);
+}
+
+TEST_F(SpawnerTest, ATerminalIsAllThreeAndControlsTheSession) {
+  SpawnRequest one = request({"sh", "-c", "tty -s <&1 && tty -s <&2 && stty size && echo text >/dev/tty && exec cat"});
+  one.stdin_of = StdinOf::kTerminal;
+  one.rows = 33;
+  one.columns = 101;
+  const auto before = open_descriptors();
+  {
+    auto result = spawner_->spawn(one, nullptr);
+    auto* spawned = std::get_if<Spawned>(&result);
+    ASSERT_NE(spawned, nullptr);
+    EXPECT_FALSE(spawned->stderr_fd.valid());
+    ASSERT_EQ(::write(spawned->stdin_fd.get(), "typed\n\4", 7), 7);
+    std::string text = read_all(spawned->stdout_fd.get());
+    EXPECT_NE(text.find("33 101\r\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("text\r\n"), std::string::npos) << text;
+    text.erase(0, text.find("typed") + 5);
+    EXPECT_NE(text.find("typed\r\n"), std::string::npos) << "once by echo, once by cat";
+    int status = -1;
+    EXPECT_EQ(::waitpid(spawned->child.pid, &status, 0), spawned->child.pid);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ T through_event(T event) {
 }
 
 TEST(WardenProtocolTest, CommandsComeThroughUnchanged) {
-  SpawnRequest request{3, {"a", ""}, {"X=1\n", "Y="}, "/w", {0, 7}, 027, {{RLIMIT_NOFILE, 5, 6}}};
+  SpawnRequest request{3,  {"a", ""}, {"X=1\n", "Y="}, "/w", {0, 7}, 027, {{RLIMIT_NOFILE, 5, 6}}, StdinOf::kTerminal,
+                       40, 132};
   const SpawnRequest spawn = through_command(request);
   EXPECT_EQ(spawn.rank, 3);
   EXPECT_EQ(spawn.argv, request.argv);
@@ -29,6 +30,9 @@ TEST(WardenProtocolTest, CommandsComeThroughUnchanged) {
   EXPECT_EQ(spawn.cpus, request.cpus);
   EXPECT_EQ(spawn.umask, 027U);
   EXPECT_EQ(spawn.limits, request.limits);
+  EXPECT_EQ(spawn.stdin_of, StdinOf::kTerminal);
+  EXPECT_EQ(spawn.rows, 40);
+  EXPECT_EQ(spawn.columns, 132);
   EXPECT_EQ(through_command(SignalCommand{-1, 15}).signo, 15);
   EXPECT_EQ(through_command(StopCommand{std::chrono::milliseconds(5000)}).grace.count(), 5000);
   EXPECT_EQ(through_command(FinishCommand{std::chrono::milliseconds(7)}).patience.count(), 7);
@@ -40,9 +44,15 @@ TEST(WardenProtocolTest, EventsComeThroughUnchanged) {
   const base::MonotonicTime at(std::chrono::nanoseconds(123456789));
   auto pipe = base::make_pipe();
   ASSERT_TRUE(pipe.ok());
-  const RankStarted started = through_event(RankStarted{1, 2, 3, std::move(pipe->first), std::move(pipe->second), at});
+  const RankStarted started =
+      through_event(RankStarted{1, 2, 3, {}, std::move(pipe->first), std::move(pipe->second), at});
   EXPECT_EQ(started.pid_inside, 3);
-  EXPECT_TRUE(started.stdout_fd.valid() && started.stderr_fd.valid());
+  EXPECT_TRUE(started.stdout_fd.valid() && started.stderr_fd.valid() && !started.stdin_fd.valid());
+  auto terminal = base::make_pipe();
+  ASSERT_TRUE(terminal.ok());
+  const RankStarted with_terminal =
+      through_event(RankStarted{1, 2, 3, std::move(terminal->first), std::move(terminal->second), {}, at});
+  EXPECT_TRUE(with_terminal.stdin_fd.valid() && with_terminal.stdout_fd.valid() && !with_terminal.stderr_fd.valid());
   EXPECT_EQ(started.at, at);
   const auto failed = through_event(RankStartFailed{1, "exec", 2, "why", 127});
   EXPECT_EQ(failed.message, "why");
@@ -66,7 +76,10 @@ TEST(WardenProtocolTest, EveryCutMessageIsRefused) {
   }
   EXPECT_FALSE(decode_command(whole + "x").ok());
   EXPECT_FALSE(decode_event({"", {}}).ok());
-  SocketMessage without_fds = encode(WardenEvent(RankStarted{}));
+  auto pipe = base::make_pipe();
+  ASSERT_TRUE(pipe.ok());
+  SocketMessage without_fds =
+      encode(WardenEvent(RankStarted{1, 2, 3, {}, std::move(pipe->first), std::move(pipe->second), {}}));
   without_fds.fds.clear();
   EXPECT_FALSE(decode_event(std::move(without_fds)).ok());
 }
