@@ -92,7 +92,8 @@ class ConsoleSink::Outlet {
   std::string open_label_;  // of the line that was open when the buffer was last written
 };
 
-ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options) {
+ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options)
+    : out_(out), raw_rank_(options.raw_rank) {
   outlets_[0] = std::make_unique<Outlet>(out, clock, options.timestamps);
   if (err != out) outlets_[1] = std::make_unique<Outlet>(err, clock, options.timestamps);
 }
@@ -104,7 +105,9 @@ ConsoleSink::Outlet& ConsoleSink::outlet(proto::OutputStream stream) {
 }
 
 base::Status ConsoleSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
-  return outlet(stream).write(rank, stream, bytes);
+  if (rank != raw_rank_) return outlet(stream).write(rank, stream, bytes);
+  MUSTER_RETURN_IF_ERROR(flush());  // what others said before
+  return out_->write_bytes(bytes);
 }
 
 base::Status ConsoleSink::end_rank(int rank) {

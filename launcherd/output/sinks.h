@@ -18,6 +18,7 @@ namespace muster::launcherd {
 
 struct ConsoleSinkOptions {
   int size = 1;             // ranks of the job
+  int raw_rank = -1;        // whose bytes go to stdout as they come, without labels; -1: none
   bool timestamps = false;  // `Sat Jun 20 17:05:53 2026[3]<stdout>:` instead of `[3]<stdout>:`
 };
 
@@ -36,6 +37,8 @@ class ConsoleSink final : public OutputSink {
   class Outlet;
   Outlet& outlet(proto::OutputStream stream);
 
+  Terminal* const out_;
+  const int raw_rank_;
   std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second is empty when both go to one terminal
 };
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 namespace muster::launcherd {
 namespace {
@@ -130,6 +131,17 @@ base::Status Terminal::write_all(std::string_view text) {
   return base::ok_status();
 }
 
+// Text that is made of lines, as the terminal's mode wants it.
+base::Status Terminal::write_lines(std::string_view text) {
+  if (!is_raw_) return write_all(text);
+  std::string raw;
+  for (const char byte : text) {
+    if (byte == '\n' && !raw.ends_with('\r')) raw.push_back('\r');
+    raw.push_back(byte);
+  }
+  return write_all(raw);
+}
+
 std::string Terminal::visible_status() const {
   winsize size{};
   const bool is_known = ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
@@ -152,12 +164,23 @@ base::Status Terminal::write_output(std::string_view text, Join join, std::strin
   const Turn turn(this);
   if (is_failed_ || text.empty()) return base::ok_status();
   base::Status status = hide_status();
+  if (std::exchange(are_bytes_open_, false) && status.ok()) status = write_lines("\n");
   if (!is_output_open_ && join == Join::kContinues && status.ok()) status = write_all(open_label);
   if (!is_output_open_ && join == Join::kCloses) text.remove_prefix(1);
-  if (status.ok()) status = write_all(text);
+  if (status.ok()) status = write_lines(text);
   if (!text.empty()) is_mid_line_ = text.back() != '\n';
   is_output_open_ = is_mid_line_;
   if (status.ok()) status = show_status();
+  return once(std::move(status));
+}
+
+base::Status Terminal::write_bytes(std::string_view bytes) {
+  const Turn turn(this);
+  if (is_failed_ || bytes.empty()) return base::ok_status();
+  base::Status status = hide_status();
+  if (status.ok()) status = write_all(bytes);
+  is_mid_line_ = are_bytes_open_ = bytes.back() != '\n';
+  is_output_open_ = false;
   return once(std::move(status));
 }
 
@@ -165,9 +188,9 @@ base::Status Terminal::write_notice(std::string_view line) {
   const Turn turn(this);
   if (is_failed_) return base::ok_status();
   base::Status status = hide_status();
-  if (status.ok() && is_mid_line_) status = write_all("\n");
-  if (status.ok()) status = write_all(line);
-  is_mid_line_ = is_output_open_ = false;
+  if (status.ok() && is_mid_line_) status = write_lines("\n");
+  if (status.ok()) status = write_lines(line);
+  is_mid_line_ = is_output_open_ = are_bytes_open_ = false;
   if (status.ok()) status = show_status();
   return once(std::move(status));
 }

@@ -43,6 +43,9 @@ class Terminal {
   // out. CANCELLED: nobody reads any more, or cancel(); reported once, later calls drop and return ok.
   base::Status write_output(std::string_view text, Join join, std::string_view open_label);
 
+  // Bytes of a rank that believes this terminal to be its own: passed on as they are.
+  base::Status write_bytes(std::string_view bytes);
+
   // A whole line of the launcher, '\n' included; starts on a line of its own.
   base::Status write_notice(std::string_view line);
 
@@ -52,12 +55,16 @@ class Terminal {
   // From any thread: ends a blocked write; nothing is written from now on.
   void cancel();
 
+  // From any thread: whether the terminal is in raw mode, where a '\n' of ours needs its '\r'.
+  void set_raw(bool is_raw) { is_raw_ = is_raw && is_tty_; }
+
   bool is_tty() const { return is_tty_; }
   int fd() const { return fd_; }
 
  private:
   class Turn;
   base::Status write_all(std::string_view text);
+  base::Status write_lines(std::string_view text);
   base::Status write_some(std::string_view* text);
   base::Status wait_writable();
   std::string visible_status() const;
@@ -73,6 +80,8 @@ class Terminal {
   bool is_socket_ = false;
   bool is_plain_file_ = false;
 
+  std::atomic<bool> is_raw_ = false;
+
   std::mutex mutex_;  // guards the two tickets only; the fields below belong to whose turn it is
   std::condition_variable turn_changed_;
   std::uint64_t next_ticket_ = 0;
@@ -80,6 +89,7 @@ class Terminal {
 
   bool is_mid_line_ = false;     // the last byte was not '\n'
   bool is_output_open_ = false;  // … and it was write_output's, with nothing after it
+  bool are_bytes_open_ = false;  // … and it was write_bytes's
   bool is_failed_ = false;
   std::string status_;
   bool is_status_shown_ = false;

@@ -157,6 +157,18 @@ TEST_F(ConsoleSinkTest, ANoticeBetweenTwoFlushesClosesTheOpenLine) {
   EXPECT_EQ(text(out_), "[0]<stdout>:name: \nhvdrun: note\n[0]<stdout>:bob\n");
 }
 
+TEST_F(ConsoleSinkTest, TheRankWithATerminalIsShownAsItIs) {
+  Terminals terminals(out_.second.get(), err_.second.get());
+  ConsoleSink sink(terminals.out(), terminals.err(), &clock_, {.size = 2, .raw_rank = 0});
+  EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "before\n", 0).ok());
+  EXPECT_TRUE(sink.write(0, OutputStream::kStdout, "\x1b[1m>>> ", proto::kPartial).ok());
+  EXPECT_EQ(text(out_), "[1]<stdout>:before\n\x1b[1m>>> ");  // at once
+  EXPECT_TRUE(sink.end_rank(0).ok());
+  EXPECT_TRUE(sink.write(1, OutputStream::kStdout, "after\n", 0).ok());
+  EXPECT_TRUE(sink.flush().ok());
+  EXPECT_EQ(text(out_), "\n[1]<stdout>:after\n");
+}
+
 TEST_F(ConsoleSinkTest, AReaderThatWentAwayIsReportedOnce) {
   Terminals terminals(out_.second.get(), err_.second.get());
   ConsoleSink sink(terminals.out(), terminals.err(), &clock_, {.size = 1});

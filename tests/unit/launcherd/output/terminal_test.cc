@@ -67,6 +67,48 @@ TEST_F(TerminalTest, ALineThatANoticeClosedIsNotClosedTwice) {
   EXPECT_EQ(text(), "[0]<stdout>:open\nhvdrun: note\n[1]<stdout>:x\n");
 }
 
+TEST_F(TerminalTest, BytesOfATerminalPassUnchangedAndLinesBeginAnew) {
+  Terminal terminal(pipe_.second.get(), "stdout");
+  EXPECT_TRUE(terminal.write_output("[1]<stdout>:open", Join::kFresh, "").ok());
+  EXPECT_TRUE(terminal.write_bytes("\x1b[2J>>> ").ok());
+  EXPECT_TRUE(terminal.write_output("[1]<stdout>:line\n", Join::kFresh, "").ok());
+  EXPECT_TRUE(terminal.write_bytes("done\r\n").ok());
+  EXPECT_TRUE(terminal.write_output("[1]<stdout>:next\n", Join::kFresh, "").ok());
+  EXPECT_TRUE(terminal.write_bytes("x").ok());
+  EXPECT_TRUE(terminal.write_notice("hvdrun: note\n").ok());
+  EXPECT_EQ(text(), "[1]<stdout>:open\x1b[2J>>> \n[1]<stdout>:line\ndone\r\n[1]<stdout>:next\nx\nhvdrun: note\n");
+}
+
+TEST_F(TerminalTest, ALineOpenBeforeTheBytesGetsItsLabelAgain) {
+  Terminal terminal(pipe_.second.get(), "stdout");
+  EXPECT_TRUE(terminal.write_output("[1]<stdout>:a", Join::kFresh, "").ok());
+  EXPECT_TRUE(terminal.write_bytes("b").ok());
+  EXPECT_TRUE(terminal.write_output("c\n", Join::kContinues, "[1]<stdout>:").ok());
+  EXPECT_EQ(text(), "[1]<stdout>:ab\n[1]<stdout>:c\n");
+}
+
+TEST(TerminalRaw, LinesEndWithACarriageReturnAndBytesStay) {
+  int master = -1;
+  int line = -1;
+  ASSERT_EQ(openpty(&master, &line, nullptr, nullptr, nullptr), 0);
+  const base::UniqueFd keep_master(master);
+  const base::UniqueFd keep_line(line);
+  termios modes{};
+  ASSERT_EQ(tcgetattr(line, &modes), 0);
+  cfmakeraw(&modes);
+  ASSERT_EQ(tcsetattr(line, TCSANOW, &modes), 0);
+  Terminal terminal(line, "stdout");
+  terminal.set_raw(true);
+  EXPECT_TRUE(terminal.write_output("[1]<stdout>:one\n[1]<stdout>:two\r\n", Join::kFresh, "").ok());
+  EXPECT_TRUE(terminal.write_bytes("a\nb").ok());
+  EXPECT_TRUE(terminal.write_notice("hvdrun: note\n").ok());
+  terminal.set_raw(false);
+  EXPECT_TRUE(terminal.write_notice("hvdrun: over\n").ok());
+  std::string got(1000, 0);
+  got.resize(static_cast<std::size_t>(std::max<ssize_t>(read(master, got.data(), got.size()), 0)));
+  EXPECT_EQ(got, "[1]<stdout>:one\r\n[1]<stdout>:two\r\na\nb\r\nhvdrun: note\r\nhvdrun: over\n");
+}
+
 TEST_F(TerminalTest, AReaderThatIsGoneIsReportedOnce) {
   Terminal terminal(pipe_.second.get(), "stdout");
   pipe_.first.reset();
