@@ -8,6 +8,7 @@
 
 #include "base/ip_network.h"
 #include "model/host_spec.h"
+#include "model/job_input.h"
 #include "model/node_shape.h"
 #include "model/placement.h"
 #include "model/rank_env.h"
@@ -29,6 +30,7 @@ struct JobSpec {
   ExportPolicy environment;
   std::string workdir;  // --wdir, else the launcher's logical $PWD
   unsigned umask = 022;
+  JobInput input;
   std::vector<Ulimit> limits;  // --ulimit; over the default (soft NOFILE and MEMLOCK raised)
   OnExit on_exit = OnExit::kNonzeroKill;
   std::chrono::milliseconds start_timeout{30'000};

@@ -11,6 +11,7 @@
 
 #include "launcherd/jobs/end_collector.h"
 #include "launcherd/jobs/host_link.h"
+#include "launcherd/jobs/input_feed.h"
 #include "launcherd/jobs/job_runner.h"
 #include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/owner_questions.h"
@@ -73,6 +74,8 @@ class JobRunner::Core {
   void stop(StopCause cause);
   void signal_ranks(int signo);
   void suspend(bool on, base::Loop::Task done);
+  void set_input(InputSource* source) { input_ = source; }
+  void resize_terminal(int rows, int columns);
 
  private:
   // job_start.cc
@@ -90,6 +93,8 @@ class JobRunner::Core {
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
   void launch();
+  void send_window();
+  void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
   void report_progress();
 
   // job_events.cc
@@ -150,6 +155,9 @@ class JobRunner::Core {
   EndCollector ends_;
   OwnerQuestions owner_questions_{
       [this](int agent, v1::LauncherMessage message) { control_->send(agent, std::move(message)); }};
+  InputSource* input_ = nullptr;
+  std::unique_ptr<InputFeed> feed_;  // from launch(); null: no rank reads
+  v1::WindowSize window_;
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
   std::vector<HostFailure> unclean_;

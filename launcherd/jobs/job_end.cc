@@ -61,6 +61,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   stopping_ = true;
   cause_ = cause;
   observer_->on_event(model::JobStopping{reason});
+  if (feed_ != nullptr) feed_->close();
   start_timer_.cancel();
   gather_timer_.cancel();
   run_timer_.cancel();
@@ -190,6 +191,7 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
     end.detail = why;
     end.at = clock_.now();
     observer_->on_event(end);
+    if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }
   if (reachable) {
@@ -309,6 +311,7 @@ void JobRunner::Core::finish() {
   if (finished_) return;
   maybe_name_root_cause();
   finished_ = true;
+  if (feed_ != nullptr) feed_->close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
       unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "
@@ -341,6 +344,12 @@ base::Status JobRunner::start() {
 }
 void JobRunner::stop(StopCause cause) {
   core_->stop(cause);
+}
+void JobRunner::set_input(InputSource* source) {
+  core_->set_input(source);
+}
+void JobRunner::resize_terminal(int rows, int columns) {
+  core_->resize_terminal(rows, columns);
 }
 void JobRunner::signal_ranks(int signo) {
   core_->signal_ranks(signo);

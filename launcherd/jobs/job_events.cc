@@ -57,6 +57,7 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
       }
       break;
     case v1::AgentMessage::kRankStarted:
+      if (feed_ != nullptr) feed_->started(message.rank_started().rank());
       observer_->on_event(
           model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});
       observer_->on_note(
@@ -86,6 +87,11 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
         std::exchange(suspend_done_, nullptr)();
       }
       break;
+    case v1::AgentMessage::kInputTaken:
+      if (feed_ != nullptr) {
+        feed_->taken(message.input_taken().rank(), message.input_taken().bytes(), message.input_taken().closed());
+      }
+      break;
     case v1::AgentMessage::kOwnerQuestion:
       owner_questions_.ask(host.agent, message.owner_question(), owners_of(message.owner_question().peer()));
       break;
@@ -94,6 +100,39 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
       break;
     default:
       break;  // a body from a newer agent, or none
+  }
+}
+
+// One message to each agent that has some of these ranks.
+void JobRunner::Core::send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends) {
+  for (const JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    v1::LauncherMessage message;
+    v1::RankInput& input = *message.mutable_rank_input();
+    for (const int rank : host.ranks) {
+      if (std::ranges::binary_search(ranks, rank)) input.add_ranks(rank);
+    }
+    if (input.ranks().empty()) continue;
+    input.set_data(std::string(bytes));
+    input.set_eof(ends);
+    control_->send(host.agent, std::move(message));
+  }
+}
+
+void JobRunner::Core::resize_terminal(int rows, int columns) {
+  window_.set_rows(rows);
+  window_.set_columns(columns);
+  send_window();
+}
+
+// To the agent of rank 0, the rank with a terminal.
+void JobRunner::Core::send_window() {
+  if (!job_.input.pty) return;
+  for (const JobHost& host : hosts_) {
+    if (host.placed != 0 || host.phase != HostPhase::kLaunched) continue;
+    v1::LauncherMessage message;
+    *message.mutable_window_size() = window_;
+    control_->send(host.agent, std::move(message));
   }
 }
 
@@ -157,6 +196,7 @@ void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed
 void JobRunner::Core::add_end(model::RankEnd end) {
   if (end.rank < 0 || end.rank >= placement_.size) return;
   if (!ends_.has_ended(end.rank)) observer_->on_event(end);
+  if (feed_ != nullptr) feed_->rank_over(end.rank);
   const bool must_stop = ends_.add(std::move(end), clock_.now());
   if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
     root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });

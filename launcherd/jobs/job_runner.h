@@ -20,6 +20,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/jobs/input_feed.h"
 #include "launcherd/output/output_sink.h"
 #include "model/exit_report.h"
 #include "model/job_event.h"
@@ -92,6 +93,11 @@ class JobRunner {
             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
             JobObserver* observer);
   ~JobRunner();
+
+  // Who reads stdin for the ranks that JobSpec::input names, which is not kAuto any more. Borrowed; before start().
+  void set_input(InputSource* source);
+  // Of the launcher's terminal, for the rank that has one; before start(), and again when it changes.
+  void resize_terminal(int rows, int columns);
 
   // Fails only when the launcher itself cannot work (no port, no key).
   base::Status start();

@@ -382,6 +382,12 @@ void JobRunner::Core::launch() {
   }
   std::vector<HostFacts> facts;
   for (const JobHost* host : by_placed) facts.push_back(host->facts);
+  const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
+  if (!readers.empty()) {
+    feed_ = std::make_unique<InputFeed>(
+        readers, input_,
+        [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
+  }
   auto plans = plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     JobHost& host = *by_placed[i];
@@ -389,6 +395,7 @@ void JobRunner::Core::launch() {
     hub_->expect_agent(host.agent, host.ranks);
     if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
     host.phase = HostPhase::kLaunched;
+    if (i == 0) send_window();
     v1::LauncherMessage message;
     *message.mutable_launch() = std::move(plans[i]);
     control_->send(host.agent, std::move(message));

@@ -42,6 +42,17 @@ void set_command(const model::JobSpec& job, const model::RankEnvInput& input, v1
   }
 }
 
+// After its environment.
+void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::optional<std::string_view> terminal,
+               v1::LaunchRank& rank) {
+  rank.set_input(std::ranges::binary_search(readers, rank.rank()));
+  rank.set_pty(job.input.pty && rank.rank() == 0);
+  if (!rank.pty() || !terminal) return;
+  v1::EnvVar& variable = *rank.add_environment();
+  variable.set_name("TERM");
+  variable.set_value(std::string(*terminal));
+}
+
 }  // namespace
 
 bool has_address(const v1::Hello& hello, const std::string& address) {
@@ -125,6 +136,9 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
   for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
     user_set.set(name, value);
   }
+  // What kind of terminal it is, unless the user says another.
+  const auto terminal = user_set.get("TERM") ? std::nullopt : launcher_environment.get("TERM");
+  const std::vector<int> readers = model::reading_ranks(job.input, placement.size);
   const int master_port = facts.at(0).prepared.master_port();
   std::vector<v1::Launch> plans;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
@@ -164,6 +178,7 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       rank.set_rank(host.ranks[k].rank);
       set_command(job, input, rank);
       proto::set_environment(model::rank_variables(input, user_set), *rank.mutable_environment());
+      set_input(job, readers, terminal, rank);
       rank.mutable_cpus()->Add(bindings[k].cpus.begin(), bindings[k].cpus.end());
     }
   }

@@ -36,6 +36,18 @@ void RestartingJob::make_runner() {
   JobObserver* const between = this;
   runner_ =
       std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_, bootstrap_, sink_, between);
+  runner_->set_input(input_);
+  if (window_) runner_->resize_terminal(window_->first, window_->second);
+}
+
+void RestartingJob::set_input(InputSource* source) {
+  input_ = source;
+  runner_->set_input(source);
+}
+
+void RestartingJob::resize_terminal(int rows, int columns) {
+  window_ = {rows, columns};
+  runner_->resize_terminal(rows, columns);
 }
 
 base::Status RestartingJob::start() {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcherd/jobs/job_runner.h"
@@ -27,6 +28,10 @@ class RestartingJob final : private JobObserver {
                 LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
                 JobObserver* observer);
   ~RestartingJob() override;
+
+  // As JobRunner's, for every attempt: what one has read is not read again by the next.
+  void set_input(InputSource* source);
+  void resize_terminal(int rows, int columns);
 
   base::Status start();
   void stop(StopCause cause);
@@ -57,7 +62,9 @@ class RestartingJob final : private JobObserver {
   JobObserver* const observer_;
   const std::optional<std::chrono::milliseconds> timeout_;  // of all attempts together
   base::MonotonicTime started_at_{};
-  std::optional<JobOutcome> failed_;  // the attempt that the next one, already on its way, replaces
+  InputSource* input_ = nullptr;
+  std::optional<std::pair<int, int>> window_;  // rows, columns
+  std::optional<JobOutcome> failed_;           // the attempt that the next one, already on its way, replaces
   std::unique_ptr<JobRunner> runner_;
   base::Timer again_;
 };

@@ -130,6 +130,29 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   EXPECT_TRUE(has_setting);
 }
 
+TEST(LaunchPlan, WhoReadsAndWhoHasATerminal) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.placement.hosts = *model::parse_host_list("n1:1,n2:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  base::Environment launcher;
+  launcher.set("TERM", "vt220");
+  const auto plan = [&] { return plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher); };
+  job.input = {model::InputTo::kRank, 1};
+  EXPECT_FALSE(plan()[0].ranks(0).input());
+  EXPECT_TRUE(plan()[1].ranks(0).input());
+  EXPECT_FALSE(environment(plan()[0].ranks(0)).contains("TERM"));
+  job.input = {model::InputTo::kRank, 0, true};
+  EXPECT_TRUE(plan()[0].ranks(0).pty() && plan()[0].ranks(0).input());
+  EXPECT_FALSE(plan()[1].ranks(0).pty() || plan()[1].ranks(0).input());
+  EXPECT_EQ(environment(plan()[0].ranks(0)).at("TERM"), "vt220");
+  EXPECT_FALSE(environment(plan()[1].ranks(0)).contains("TERM"));
+  job.environment.named = {"TERM=dumb"};
+  EXPECT_FALSE(environment(plan()[0].ranks(0)).contains("TERM")) << "the user's own, for every rank";
+}
+
 TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
   model::JobSpec job;
   job.command = {"./a", "{rank}", "tcp://{master_addr}:{master_port}/{host}", "{rank}"};
