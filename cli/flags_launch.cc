@@ -79,13 +79,14 @@ std::vector<FlagRow> program_rows() {
       option("ulimit", {"--ulimit"}, "NAME=V[:HARD]",
              "A resource limit of the ranks, as nofile=4096 or core=unlimited. Repeatable.")
           .repeats(Repeat::kAddsUpOverAll),
-      option("stdin", {"--stdin"}, "RANK|all|none", "Who gets hvdrun's input.")
+      option("stdin", {"--stdin"}, "RANK|auto|all|none",
+             "Who gets hvdrun's input; the others read /dev/null. auto: rank 0, if stdin is a pipe or the terminal in "
+             "whose foreground hvdrun runs.")
           .any_value()
-          .refusal("input for ranks comes later: they read from /dev/null, as with --stdin none")
-          .except("none"),
-      toggle("pty", {{"--pty", "true"}}, "A terminal for rank 0.")
-          .command_line_only()
-          .refusal("a terminal for rank 0 comes later"),
+          .standard("auto"),
+      toggle("pty", {{"--pty", "true"}},
+             "Run rank 0 on a terminal of its own: its keys come from hvdrun's, its output is shown as it is.")
+          .command_line_only(),
   };
 }
 

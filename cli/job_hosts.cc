@@ -53,6 +53,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
   if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts));
   MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job.placement));
+  MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;
 }
 

@@ -117,13 +117,16 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
 void check_later(SettingReader& read) {
   std::string ignored;
   read.word("gpu-bind", ignored);
-  read.custom("stdin", [](const Setting& setting) {
-    const bool is_known = setting.value == "all" || setting.value == "none" ||
-                          base::parse_decimal(setting.value, model::kMaxRanks - 1).has_value();
-    return is_known ? base::ok_status()
-                    : error(Code::kInvalidArgument, "{} must be a rank, all or none, not '{}'", setting.label,
-                            base::printable(setting.value));
+}
+
+void read_input(SettingReader& read, model::JobInput& input) {
+  read.custom("stdin", [&](const Setting& setting) -> Status {
+    auto parsed = model::parse_input(setting.value);
+    if (!parsed.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, parsed.status().message());
+    input = *parsed;
+    return base::ok_status();
   });
+  read.toggle("pty", input.pty);
 }
 
 void read_output(SettingReader& read, HvdrunOptions& options) {
@@ -269,6 +272,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_network(read, options.job);
   read_reach(read, options);
   read_program(read, options);
+  read_input(read, options.job.input);
   read_output(read, options);
   read_life(read, options);
   check_elastic(read);

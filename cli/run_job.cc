@@ -16,6 +16,7 @@
 #include "cli/job_view.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/stdin_reader.h"
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/restarting_job.h"
@@ -56,6 +57,10 @@ class Outlets {
   }
   launcherd::NoticeWriter& notices() { return notices_; }
   bool is_terminal() { return terminals_.err()->is_tty(); }
+  void set_raw(bool is_raw) {
+    terminals_.out()->set_raw(is_raw);
+    terminals_.err()->set_raw(is_raw);
+  }
 
   // The job is over.
   void close(base::MonotonicTime deadline) {
@@ -67,7 +72,8 @@ class Outlets {
   Outlets(const base::Clock& clock, const model::JobSpec& job, int size)
       : terminals_(STDOUT_FILENO, STDERR_FILENO),
         notices_(terminals_.err()),
-        console_(terminals_.out(), terminals_.err(), &clock, {.size = size, .timestamps = job.prefix_timestamp}) {}
+        console_(terminals_.out(), terminals_.err(), &clock,
+                 {.size = size, .raw_rank = job.input.pty ? 0 : -1, .timestamps = job.prefix_timestamp}) {}
 
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;
@@ -87,17 +93,29 @@ StopCause cause_of(int signo) {
   }
 }
 
+void tell_size(launcherd::RestartingJob& runner) {
+  const TerminalSize size = terminal_size();
+  runner.resize_terminal(size.rows, size.columns);
+}
+
 // Ctrl-Z, SIGUSR1, Ctrl-C … on the loop thread.
-void on_signal(int signo, launcherd::RestartingJob& runner, launcherd::NoticeWriter& notices, int* interrupts) {
+void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, launcherd::NoticeWriter& notices,
+               int* interrupts) {
   switch (signo) {
     case SIGUSR1:
     case SIGUSR2:
       runner.signal_ranks(signo);
       break;
     case SIGTSTP:
+      input.pause();
       runner.suspend(true, [] { ::raise(SIGSTOP); });
       break;
+    case SIGWINCH:
+      tell_size(runner);
+      break;
     case SIGCONT:
+      tell_size(runner);
+      input.resume();
       runner.suspend(false, nullptr);
       break;
     default:
@@ -144,7 +162,7 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
-  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT});
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
   if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
@@ -155,6 +173,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
   auto placed = place_job(options, environment, directory);
   if (!placed.ok()) return fail(kUsageError, placed.status().message());
+  options.job.input = settle_input(options.job.input, inherited_stdin());
   const auto agent_path = find_agent(environment);
   if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
 
@@ -175,11 +194,18 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto events = open_events(options, *placed, directory, clock, &view);
   if (!events.ok()) return fail(kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
+  const model::JobInput wanted = options.job.input;
+  StdinReader input(loop, STDIN_FILENO,
+                    {.reads = wanted.to != model::InputTo::kNone,
+                     .wants_raw = wanted.pty,
+                     .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
   auto runner = std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(options.job),
                                                            std::move(placed->placement), options.launch, environment,
                                                            bootstrap->get(), (*outlets)->sink(), observer);
+  runner->set_input(&input);
+  tell_size(*runner);
   int interrupts = 0;
-  signals->watch(loop, [&](int signo) { on_signal(signo, *runner, notices, &interrupts); });
+  signals->watch(loop, [&](int signo) { on_signal(signo, *runner, input, notices, &interrupts); });
   if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
   loop.run();
   (*outlets)->close(clock.now() + kLastWords);

@@ -235,9 +235,9 @@ def test_background_job_is_never_stopped(hvdrun, cluster, no_leftovers, hosts, t
 
 
 def test_a_word_typed_ahead_stays(hvdrun, cluster):
-    """What is typed while a job runs in the foreground belongs to the shell that comes back."""
+    """With --stdin none, what is typed while a job runs in the foreground belongs to the shell that comes back."""
     shell = Shell(hvdrun, cluster)
-    shell.type("hvdrun -np 1 -H n1 sh -c 'echo ready; sleep 0.5'\n")
+    shell.type("hvdrun -np 1 -H n1 --stdin none sh -c 'echo ready; sleep 0.5'\n")
     shell.out.wait_for(r"<stdout>:ready")
     shell.type("echo typed ahead $((40 + 2))\n")
     shell.out.wait_for(r"typed ahead 42")

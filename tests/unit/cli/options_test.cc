@@ -72,9 +72,7 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--ulimit", "nofile", "p"}, "--ulimit: 'nofile' is not NAME=VALUE"},
       {{"--gpu-bind", "order", "p"}, "--gpu-bind: binding to GPUs comes later"},
       {{"--gpu-bind", "two", "p"}, "--gpu-bind must be one of order, one, none, not 'two'"},
-      {{"--stdin", "0", "p"}, "--stdin: input for ranks comes later"},
-      {{"--stdin", "first", "p"}, "--stdin must be a rank, all or none, not 'first'"},
-      {{"--pty", "p"}, "--pty: a terminal for rank 0 comes later"},
+      {{"--stdin", "first", "p"}, "--stdin must be a rank, auto, all or none, not 'first'"},
   };
   for (const Refused& given : table) {
     const ParsedHvdrun parsed = parse(given.words);
@@ -126,6 +124,19 @@ TEST(ParseHvdrun, CheckBuildNeedsNoCommand) {
 TEST(ParseHvdrun, ExpandIsForEveryWordOfTheCommand) {
   EXPECT_THAT(parse({"--expand", "a", "b"}).options.job.expand, ElementsAre(0, 1));
   EXPECT_THAT(parse({"a", "{rank}"}).options.job.expand, ElementsAre());
+}
+
+TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
+  using model::InputTo;
+  EXPECT_EQ(parse({"p"}).options.job.input, model::JobInput{});
+  EXPECT_EQ(parse({"--stdin", "auto", "p"}).options.job.input, model::JobInput{});
+  EXPECT_EQ(parse({"--stdin", "none", "p"}).options.job.input, model::JobInput{InputTo::kNone});
+  EXPECT_EQ(parse({"--stdin", "3", "p"}).options.job.input, (model::JobInput{InputTo::kRank, 3}));
+  EXPECT_EQ(parse({"--stdin", "all", "p"}).options.job.input, model::JobInput{InputTo::kAll});
+  EXPECT_EQ(parse({"--pty", "--stdin", "0", "p"}).options.job.input, (model::JobInput{InputTo::kRank, 0, true}));
+  base::Environment environment;
+  environment.set("MUSTER_STDIN", "none");
+  EXPECT_EQ(parse({"p"}, environment).options.job.input, model::JobInput{InputTo::kNone});
 }
 
 TEST(ParseHvdrun, ElasticOptionsAreAnsweredByALineEach) {

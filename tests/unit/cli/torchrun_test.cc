@@ -179,7 +179,7 @@ TEST(Torchrun, RefusesWithOneSentence) {
       {{"-np", "4", "s"}, "unknown option -np"},
       {{"--nproc-per-nod", "4", "s"}, "did you mean --nproc-per-node?"},
       {{"-H", "-x", "s"}, "-H: '-x' is not a host name"},
-      {{"--stdin", "0", "s"}, "--stdin: input for ranks comes later"},
+      {{"--stdin", "x", "s"}, "--stdin must be a rank, auto, all or none, not 'x'"},
   };
   for (const auto& [words, part] : table) {
     const ParsedHvdrun parsed = torch(words);
