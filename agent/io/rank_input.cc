@@ -11,6 +11,12 @@
 #include "proto/input_window.h"
 
 namespace muster::agent {
+namespace {
+
+// A terminal tells nobody that its mode has changed.
+constexpr std::chrono::milliseconds kModeCheck{200};
+
+}  // namespace
 
 RankInput::RankInput(base::Loop& loop, base::UniqueFd fd, Kind kind, OnTaken on_taken)
     : loop_(loop), fd_(std::move(fd)), kind_(kind), on_taken_(std::move(on_taken)) {
@@ -32,7 +38,15 @@ void RankInput::push(std::string_view bytes) {
 
 void RankInput::end() {
   if (!fd_.valid() || std::exchange(is_ending_, true)) return;
-  if (kind_ == Kind::kTerminal) type_end();
+  if (kind_ == Kind::kTerminal) {
+    type_end();
+    mode_watch_ = loop_.every(kModeCheck, [this] {
+      termios modes{};
+      if (::tcgetattr(fd_.get(), &modes) != 0 || ended_lines_ == ((modes.c_lflag & ICANON) != 0)) return;
+      type_end();
+      write_some();
+    });
+  }
   write_some();
 }
 
@@ -46,8 +60,10 @@ void RankInput::resize(unsigned short rows, unsigned short columns) {
 void RankInput::type_end() {
   termios modes{};
   const bool is_known = ::tcgetattr(fd_.get(), &modes) == 0;
-  const char end = is_known ? static_cast<char>(modes.c_cc[VEOF]) : '\4';
-  queue_.append(last_ == '\n' ? 1 : 2, end);
+  ended_lines_ = is_known && (modes.c_lflag & ICANON) != 0;
+  // In a mode for keys its place in c_cc has another meaning.
+  const char end = ended_lines_ ? static_cast<char>(modes.c_cc[VEOF]) : '\4';
+  queue_.append(last_ == '\n' || !ended_lines_ ? 1 : 2, end);
 }
 
 void RankInput::write_some() {
@@ -79,6 +95,7 @@ void RankInput::write_some() {
 
 void RankInput::close(std::size_t taken) {
   room_watch_.cancel();
+  mode_watch_.cancel();
   reader_watch_.cancel();
   fd_.reset();
   queue_.clear();

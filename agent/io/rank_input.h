@@ -30,7 +30,8 @@ class RankInput {
   RankInput& operator=(const RankInput&) = delete;
 
   void push(std::string_view bytes);
-  // After what was pushed: the pipe is closed; at a terminal its end-of-file character is typed.
+  // After what was pushed: the pipe is closed; at a terminal its end-of-file character is typed, and again when a
+  // program has changed between reading lines and reading keys, for which a character typed before counts no longer.
   void end();
   // Of a terminal; its foreground processes get SIGWINCH.
   void resize(unsigned short rows, unsigned short columns);
@@ -48,7 +49,9 @@ class RankInput {
   std::size_t owed_ = 0;  // of queue_: pushed bytes, not yet told as taken
   char last_ = '\n';
   bool is_ending_ = false;
+  bool ended_lines_ = false;  // the mode in which the end was typed last
   base::Timer room_watch_;    // armed while queue_ waits
+  base::Timer mode_watch_;    // of a terminal whose end was typed
   base::Timer reader_watch_;  // of a pipe: the rank has closed its end
 };
 

@@ -287,7 +287,7 @@ def test_pty_other_ranks_are_labelled(hvdrun, cluster, no_leftovers):
     script = "if [ $MUSTER_RANK = 0 ]; then printf 'prompt> '; read x; else tty -s || echo no terminal; fi"
     job = Watched(hvdrun, cluster, ["--pty", "-np", "3", "-H", "n1:1,n2:2", "sh", "-c", script], terminal=True)
     job.out.wait_for("prompt> ")
-    job.out.wait_for(r"\n\[1\]<stdout>:no terminal\r\n")
+    job.out.wait_for(r"\[1\]<stdout>:no terminal\r\n")
     job.out.wait_for(r"\[2\]<stdout>:no terminal\r\n")
     job.type("\r")
     result = job.end()
@@ -350,6 +350,26 @@ def test_pty_with_no_input(hvdrun, no_leftovers):
     """/dev/null has ended: so has the terminal's input."""
     result = hvdrun(["--pty", *ONE, "sh", "-c", "tty -s && cat && echo end"])
     assert result.rc == 0 and result.stdout.endswith("end\r\n"), result
+
+
+def test_pty_of_a_program_that_reads_keys(hvdrun, no_leftovers):
+    """What a pipe says is typed; python's line editor sees the end of it too."""
+    result = hvdrun(["--pty", *ONE, PYTHON, "-q"], input=b"print(6 * 7)\n")
+    assert result.rc == 0 and "\n42\r\n" in result.stdout, result
+
+
+def test_input_goes_on_after_a_restart(hvdrun, cluster, no_leftovers):
+    script = "read x; echo got $x; [ $MUSTER_ATTEMPT = 1 ]"
+    job = Watched(hvdrun, cluster, argv=["muster", "torchrun", "--max-restarts", "2", "-H", "n1", "--nproc_per_node", "1",
+                                         "--no-python", "sh", "-c", script], stdin=subprocess.PIPE)
+    job.command.stdin.write(b"first\n")
+    job.command.stdin.flush()
+    job.out.wait_for(r"\[0\]<stdout>:got first")
+    job.err.wait_for("restart 1 of 2")
+    job.command.stdin.write(b"second\n")
+    job.command.stdin.flush()
+    result = job.end()
+    assert result.rc == 0 and "[0]<stdout>:got second" in result.stdout, result
 
 
 def test_pty_file_has_the_bytes(hvdrun, cluster, no_leftovers):

@@ -146,6 +146,17 @@ TEST_F(RankInputTerminalTest, TheEndWithinALine) {
   EXPECT_EQ(read(100), "");
 }
 
+TEST_F(RankInputTerminalTest, TheEndIsTypedAgainForAProgramThatReadsKeys) {
+  input->end();
+  termios modes{};
+  ASSERT_EQ(::tcgetattr(reader.get(), &modes), 0);
+  ::cfmakeraw(&modes);
+  ASSERT_EQ(::tcsetattr(reader.get(), TCSAFLUSH, &modes), 0);  // what was typed before is gone
+  const base::Timer typed = loop.on_readable(reader.get(), [this] { loop.stop(); });
+  run();
+  EXPECT_EQ(read(100), "\4");
+}
+
 TEST_F(RankInputTerminalTest, ItsSizeCanBeChanged) {
   input->resize(33, 77);
   winsize size{};
