@@ -55,6 +55,8 @@ struct BootstrapTarget {
 
 enum class SshBackend { kAuto, kLibssh, kSsh };
 
+enum class FailureKind;  // failure.h
+
 struct BootstrapOptions {
   SshBackend backend = SshBackend::kAuto;
   std::string identity_file;  // -i; empty: the ssh configuration's, ssh-agent's and the default keys
@@ -66,6 +68,8 @@ struct BootstrapOptions {
   int max_parallel = 64;                            // log-ins at a time
   // Progress for --verbose; any thread; may be empty.
   std::function<void(const std::string& host, const std::string& line)> on_note;
+  // Why a host did not start, before `done` gets the sentence; any thread; may be empty.
+  std::function<void(const BootstrapTarget& target, FailureKind kind)> on_failure;
   // What a started agent prints on stderr, line by line, for as long as it lives, and new host keys that were accepted;
   // any thread; may be empty.
   std::function<void(const std::string& host, const std::string& line)> on_stderr;

@@ -172,6 +172,56 @@ base::Status to_status(const Failure& f) {
   }
 }
 
+std::string_view failure_words(FailureKind kind) {
+  switch (kind) {
+    case FailureKind::kNone:
+      return "none";
+    case FailureKind::kCancelled:
+      return "cancelled";
+    case FailureKind::kNameNotFound:
+      return "name not found";
+    case FailureKind::kRefused:
+      return "connection refused";
+    case FailureKind::kTimeout:
+      return "no answer";
+    case FailureKind::kNoRoute:
+      return "no route";
+    case FailureKind::kHostKeyChanged:
+      return "host key changed";
+    case FailureKind::kHostKeyUnknown:
+      return "host key unknown";
+    case FailureKind::kHostKeyRevoked:
+      return "host key revoked";
+    case FailureKind::kAuthRefused:
+      return "log-in refused";
+    case FailureKind::kClosed:
+      return "connection closed";
+    case FailureKind::kNoSsh:
+      return "no ssh program";
+    case FailureKind::kSshFailed:
+      return "ssh failed";
+    case FailureKind::kAgentMissing:
+      return "agent missing";
+    case FailureKind::kNoSpace:
+      return "no space for the agent";
+    case FailureKind::kReadOnly:
+      return "read-only file system";
+    case FailureKind::kNoWrite:
+      return "agent cannot be stored";
+    case FailureKind::kNoExec:
+      return "agent may not be run";
+    case FailureKind::kWrongArch:
+      return "another kind of machine";
+    case FailureKind::kOtherBuild:
+      return "agent of another build";
+    case FailureKind::kNoisyShell:
+      return "no agent answered";
+    case FailureKind::kAgentFailed:
+      return "agent failed";
+  }
+  return "unknown";
+}
+
 Failure wait_failure(const base::Status& waited) {
   if (waited.ok()) return {};
   if (waited.code() == Code::kCancelled) return {.kind = FailureKind::kCancelled};

@@ -50,6 +50,8 @@ struct Failure {
 };
 
 base::Status to_status(const Failure& failure);
+// "refused", "host key changed", …: the class in a few words.
+std::string_view failure_words(FailureKind kind);
 // What a Waiter returned: ok, cancelled, or a timeout.
 Failure wait_failure(const base::Status& waited);
 

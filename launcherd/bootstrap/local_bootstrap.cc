@@ -21,6 +21,7 @@ base::Status LocalBootstrap::failed(const BootstrapTarget& target, Failure failu
   }
   failure.host = target.name;
   failure.directory = options_.agent_path.substr(0, options_.agent_path.rfind('/'));
+  if (options_.on_failure) options_.on_failure(target, failure.kind);
   return to_status(failure);
 }
 

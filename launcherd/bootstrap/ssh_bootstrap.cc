@@ -254,6 +254,11 @@ base::Result<HostTask> SshBootstrap::make_task(const BootstrapTarget& target, st
   return task;
 }
 
+base::Status SshBootstrap::failed(const BootstrapTarget& target, const Failure& failure) const {
+  if (options_.on_failure) options_.on_failure(target, failure.kind);
+  return to_status(failure);
+}
+
 void SshBootstrap::start(const BootstrapTarget& target, JoinSource join,
                          std::function<void(base::Result<StartedAgent>)> done) {
   const base::Status posted = workers_.post([this, target, join = std::move(join), done]() mutable {
@@ -262,7 +267,7 @@ void SshBootstrap::start(const BootstrapTarget& target, JoinSource join,
     task->join = std::move(join);
     Outcome outcome;
     const Failure failure = start_host(target, *task, outcome);
-    if (!failure.ok()) return done(to_status(failure));
+    if (!failure.ok()) return done(failed(target, failure));
     outcome.agent.stream = std::move(outcome.result.stream);
     outcome.agent.agent_sent = outcome.result.agent_sent;
     done(std::move(outcome.agent));
@@ -278,7 +283,7 @@ void SshBootstrap::run(const BootstrapTarget& target, std::vector<std::string> a
     task->is_run = true;
     Outcome outcome;
     const Failure failure = start_host(target, *task, outcome);
-    if (!failure.ok()) return done(to_status(failure));
+    if (!failure.ok()) return done(failed(target, failure));
     ProgramResult& result = outcome.result.run;
     done(CommandResult{
         .exit_status = result.exit_status, .output = std::move(result.output), .errors = std::move(result.errors)});

@@ -61,6 +61,7 @@ class SshBootstrap final : public Bootstrap {
   Failure start_by_libssh(const Plan& plan, const HostTask& task, const Waiter& waiter, Outcome& outcome,
                           bool& may_ask_ssh);
   Failure start_by_ssh(const Plan& plan, const HostTask& task, const Waiter& waiter, Outcome& outcome);
+  base::Status failed(const BootstrapTarget& target, const Failure& failure) const;
   base::Result<HostTask> make_task(const BootstrapTarget& target, std::vector<std::string> args) const;
 
   const BootstrapOptions options_;

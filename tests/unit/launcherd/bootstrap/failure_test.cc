@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <set>
 
 namespace muster::launcherd {
 namespace {
@@ -145,6 +146,14 @@ TEST(FailureTest, QuotesWhatTheHostSaid) {
   EXPECT_EQ(quote_for_message("\x1b["), "");
   EXPECT_EQ(without_ssh_warnings("Warning: Permanently added 'n1' (ED25519) to the list of known hosts.\nsh: no\n"),
             "sh: no\n");
+}
+
+TEST(FailureWords, EachClassHasItsOwn) {
+  std::set<std::string_view> words;
+  constexpr int kLast = static_cast<int>(FailureKind::kAgentFailed);
+  for (int kind = 0; kind <= kLast; ++kind) words.insert(failure_words(static_cast<FailureKind>(kind)));
+  EXPECT_EQ(words.size(), static_cast<std::size_t>(kLast) + 1);
+  EXPECT_FALSE(words.contains("unknown"));
 }
 
 }  // namespace
