@@ -10,26 +10,23 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "agent/probe/probe.h"
 #include "agent/process/sweep.h"
 #include "agent/service/agent.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/install.h"
 #include "base/build_id.h"
 #include "base/thread.h"
-#include "proto/convert.h"
+#include "proto/frame.h"
 
 namespace muster::agent {
 namespace {
-
-// gRPC's, the output sender's and some to spare.
-constexpr int kThreads = 12;
 
 int fail(const base::Status& status) {
   fmt::print(stderr, "muster-agent: {}\n", status.message());
@@ -52,19 +49,10 @@ void drop_own_environment() {
 }
 
 base::Result<v1::AgentJoin> read_join() {
-  unsigned char length_bytes[4];
-  MUSTER_ASSIGN_OR_RETURN(const bool got, base::read_exactly_blocking(STDIN_FILENO, length_bytes, sizeof length_bytes));
+  v1::AgentJoin join;
+  MUSTER_ASSIGN_OR_RETURN(const bool got, proto::read_message_blocking(STDIN_FILENO, join));
   if (!got) return base::error(base::Code::kUnavailable, "the launcher closed the connection before it sent the job");
-  std::uint32_t length = 0;
-  for (int i = 3; i >= 0; --i) length = length << 8 | length_bytes[i];
-  if (length > proto::kMaxJoinBytes) {
-    return base::error(base::Code::kInvalidArgument, "a join message of {} bytes was announced: not a launcher",
-                       length);
-  }
-  std::string body(length, '\0');
-  MUSTER_ASSIGN_OR_RETURN(const bool whole, base::read_exactly_blocking(STDIN_FILENO, body.data(), body.size()));
-  if (!whole && length > 0) return base::error(base::Code::kUnavailable, "the launcher closed the connection");
-  return proto::parse_join(body);
+  return join;
 }
 
 // The agent of the attempt before may still be cleaning up its own session directory.
@@ -74,19 +62,10 @@ std::string agent_id_of(const v1::AgentJoin& join) {
 }
 
 base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& hello) {
-  std::vector<base::IpAddress> addresses;
-  const auto add = [&](const std::string& text) {
-    const auto address = base::IpAddress::parse(text);
-    if (address.ok() && std::find(addresses.begin(), addresses.end(), *address) == addresses.end()) {
-      addresses.push_back(*address);
-    }
-  };
-  if (!hello.ssh_client_address().empty()) add(hello.ssh_client_address());
-  for (const std::string& text : join.launcher_addresses()) add(text);
   AgentLink link;
   std::string reason = "as asked by --agent-link ssh";
   if (join.link() != "ssh") {
-    auto dialled = dial_first(addresses, static_cast<std::uint16_t>(join.output_port()),
+    auto dialled = dial_first(launcher_addresses(join, hello), static_cast<std::uint16_t>(join.output_port()),
                               std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1);
     if (dialled.ok()) {
       link.dialled = std::move(*dialled);
@@ -111,6 +90,10 @@ int serve() {
   if (!base::write_all_blocking(STDOUT_FILENO, marker.data(), marker.size()).ok()) return 1;
   auto join = read_join();
   if (!join.ok()) return fail(join.status());
+  if (join->probe()) {
+    const base::Status served = serve_probe(*join, login_environment);
+    return served.ok() ? 0 : fail(served);
+  }
   const auto contain = parse_contain_level(join->contain());
   if (!contain.ok()) return fail(contain.status());
   auto warden = Warden::start({.job_id = join->job_id(),
@@ -120,7 +103,7 @@ int serve() {
   if (!warden.ok()) return fail(warden.status());
 
   // Not before: the warden is forked from a process that has had one thread only.
-  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) return fail(room);
+  if (const base::Status room = base::check_thread_room(kAgentThreads); !room.ok()) return fail(room);
 
   v1::Hello hello;
   hello.set_job_id(join->job_id());

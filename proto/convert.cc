@@ -146,20 +146,4 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   return result;
 }
 
-std::string frame_join(const v1::AgentJoin& join) {
-  const std::string body = join.SerializeAsString();
-  MUSTER_CHECK(body.size() <= kMaxJoinBytes);
-  std::string frame;
-  for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>((body.size() >> shift) & 0xff);
-  return frame + body;
-}
-
-base::Result<v1::AgentJoin> parse_join(std::string_view body) {
-  v1::AgentJoin join;
-  if (!join.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
-    return base::error(base::Code::kInvalidArgument, "the launcher's join message cannot be parsed: other versions?");
-  }
-  return join;
-}
-
 }  // namespace muster::proto

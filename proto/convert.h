@@ -33,9 +33,4 @@ v1::Placement to_proto(const model::Placement& placement);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
 
-// The join's frame: uint32 little-endian length, then the message.
-std::string frame_join(const v1::AgentJoin& join);
-inline constexpr std::uint32_t kMaxJoinBytes = 1u << 20;
-base::Result<v1::AgentJoin> parse_join(std::string_view body);
-
 }  // namespace muster::proto

@@ -15,6 +15,9 @@
 
 namespace muster::agent {
 
+// gRPC's, the output sender's and some to spare.
+inline constexpr int kAgentThreads = 12;
+
 // How this agent talks to its launcher.
 struct AgentLink {
   std::optional<Dialled> dialled;  // the first output connection; empty: over stdin and stdout

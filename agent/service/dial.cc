@@ -47,6 +47,24 @@ base::Status all_failed(const std::vector<Attempt>& attempts, std::uint16_t port
 
 }  // namespace
 
+std::vector<base::IpAddress> addresses_of(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  std::vector<base::IpAddress> addresses;
+  for (const std::string& text : texts) {
+    const auto address = base::IpAddress::parse(text);
+    if (address.ok() && std::find(addresses.begin(), addresses.end(), *address) == addresses.end()) {
+      addresses.push_back(*address);
+    }
+  }
+  return addresses;
+}
+
+std::vector<base::IpAddress> launcher_addresses(const v1::AgentJoin& join, const v1::Hello& hello) {
+  google::protobuf::RepeatedPtrField<std::string> texts;
+  if (!hello.ssh_client_address().empty()) *texts.Add() = hello.ssh_client_address();
+  texts.MergeFrom(join.launcher_addresses());
+  return addresses_of(texts);
+}
+
 base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                  base::MonotonicTime deadline, int cancel_fd) {
   std::vector<Attempt> attempts;

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
 #include "proto/convert.h"
+#include "proto/frame.h"
 #include "proto/peer_names.h"
 
 namespace muster::launcherd {
@@ -122,7 +123,7 @@ std::string JobRunner::Core::make_join(const JobHost& host, const std::string& c
   join.set_verbose(options_.verbose);
   join.set_host_name(host.name);
   join.set_attempt(options_.attempt);
-  return proto::frame_join(join);
+  return proto::frame_message(join);
 }
 
 void JobRunner::Core::start_agent(const JobHost& host, JoinSource join) {

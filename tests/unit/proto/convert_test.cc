@@ -67,20 +67,6 @@ TEST(Convert, PlacementNamesEveryRank) {
   EXPECT_EQ(placement.hosts(1).ranks(0).host_index(), 1);
 }
 
-TEST(Convert, JoinFrame) {
-  v1::AgentJoin join;
-  join.set_job_id("abcdefgh");
-  join.set_key_pem(std::string(1000, 'k'));
-  const std::string frame = frame_join(join);
-  ASSERT_GT(frame.size(), 4u);
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(frame[i])); };
-  EXPECT_EQ(byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24, frame.size() - 4);
-  const auto parsed = parse_join(frame.substr(4));
-  ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(parsed->key_pem(), join.key_pem());
-  EXPECT_FALSE(parse_join("\xff\xff\xff\xff").ok());
-}
-
 TEST(Convert, LimitsKeepInfinity) {
   v1::Launch launch;
   const std::vector<model::Ulimit> limits = {{7, 4096, model::Ulimit::kUnlimited}, {3, 0, 0}};

@@ -1,0 +1,69 @@
+#include "agent/probe/nics.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr long kMostMbps = 100'000'000;
+
+std::vector<std::string> entries(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string first_line(const std::string& path) {
+  const auto content = base::read_file(path, 256);
+  return content.ok() ? std::string(base::trim(std::string_view(*content).substr(0, content->find('\n')))) : "";
+}
+
+// "100 Gb/sec (4X EDR)" -> 100000.
+std::int64_t rate_mbps(const std::string& text) {
+  const auto gigabits =
+      base::parse_decimal(std::string_view(text).substr(0, text.find_first_of(" .")), kMostMbps / 1000);
+  return gigabits ? *gigabits * 1000 : 0;
+}
+
+// "4: ACTIVE" -> "ACTIVE".
+std::string port_state(const std::string& text) {
+  const std::size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+}  // namespace
+
+std::vector<v1::NicFact> read_nics(const std::string& sys) {
+  std::vector<v1::NicFact> facts;
+  for (const std::string& name : entries(sys + "/class/net")) {
+    const std::string directory = sys + "/class/net/" + name;
+    const std::string type = first_line(directory + "/type");
+    if (type.empty() || type == "772") continue;  // no device (bonding_masters), ARPHRD_LOOPBACK
+    v1::NicFact& fact = facts.emplace_back();
+    fact.set_name(name);
+    fact.set_kind("ethernet");
+    fact.set_state(first_line(directory + "/operstate"));
+    fact.set_speed_mbps(base::parse_decimal(first_line(directory + "/speed"), kMostMbps).value_or(0));
+  }
+  for (const std::string& device : entries(sys + "/class/infiniband")) {
+    const std::string ports = sys + "/class/infiniband/" + device + "/ports";
+    for (const std::string& port : entries(ports)) {
+      v1::NicFact& fact = facts.emplace_back();
+      fact.set_name(fmt::format("{}/{}", device, port));
+      fact.set_kind("infiniband");
+      fact.set_state(port_state(first_line(ports + "/" + port + "/state")));
+      fact.set_speed_mbps(rate_mbps(first_line(ports + "/" + port + "/rate")));
+    }
+  }
+  return facts;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,35 @@
+// Messages on a byte stream: uint32 little-endian length, then the message. For small messages between a launcher and
+// an agent that it started.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <google/protobuf/message_lite.h>
+
+#include "base/status.h"
+
+namespace muster::proto {
+
+inline constexpr std::uint32_t kMaxMessageBytes = 1u << 20;
+
+// A message of more than kMaxMessageBytes is a bug of the caller.
+std::string frame_message(const google::protobuf::MessageLite& message);
+
+// false: the stream ended before the first byte. INVALID_ARGUMENT: what came is no such message.
+base::Result<bool> read_message_blocking(int fd, google::protobuf::MessageLite& message);
+
+// Cuts a stream into the bodies of its frames. A plain value; unusable after an error.
+class FrameReader {
+ public:
+  void feed(std::string_view bytes) { buffer_ += bytes; }
+  // nullopt: the next one is not complete yet. INVALID_ARGUMENT: a length above kMaxMessageBytes.
+  base::Result<std::optional<std::string>> next();
+
+ private:
+  std::string buffer_;
+};
+
+}  // namespace muster::proto
