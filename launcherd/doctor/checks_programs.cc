@@ -1,0 +1,109 @@
+// What ranks find: cores, GPUs, networks, python.
+#include <map>
+
+#include "base/net.h"
+#include "base/strings.h"
+#include "launcherd/doctor/checks.h"
+
+namespace muster::launcherd {
+namespace {
+
+using model::Check;
+using model::CheckState;
+
+std::string speed(std::int64_t mbps) {
+  if (mbps <= 0) return "";
+  return mbps % 1000 == 0 ? fmt::format(" {} Gbit/s", mbps / 1000) : fmt::format(" {} Mbit/s", mbps);
+}
+
+std::string addresses_on(const v1::Hello& hello, const std::string& interface) {
+  std::string text;
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    if (entry.name() == interface) text += " " + entry.address();
+  }
+  return text;
+}
+
+bool has_network_address(const v1::Hello& hello) {
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    const auto address = base::IpAddress::parse(entry.address());
+    if (address.ok() && !address->is_loopback()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Check check_cores(const v1::Hello& hello) {
+  std::map<int, int> sockets;
+  int threads = 0;
+  for (const v1::Core& core : hello.cores()) {
+    ++sockets[core.socket()];
+    threads += core.cpus_size();
+  }
+  Check check{
+      "cores", CheckState::kOk,
+      fmt::format("{} cores of {} threads on {} {}, {:.0f} GiB memory", hello.cores_size(), threads, sockets.size(),
+                  sockets.size() == 1 ? "socket" : "sockets", static_cast<double>(hello.memory_mib()) / 1024),
+      ""};
+  if (hello.cores_size() > 0) return check;
+  return {"cores", CheckState::kFail, "none that this log-in may use", "look at the cpuset of sshd's cgroup there"};
+}
+
+Check check_gpus(const v1::HostFacts& facts) {
+  std::map<std::string, int> models;
+  for (const v1::Gpu& gpu : facts.hello().gpus()) {
+    const bool is_amd = gpu.vendor() == v1::GPU_VENDOR_AMD;
+    ++models[!gpu.model().empty() ? gpu.model() : is_amd ? "AMD GPU" : "NVIDIA GPU"];
+  }
+  const std::string driver = facts.nvidia_driver().empty() ? "" : ", driver " + facts.nvidia_driver();
+  if (models.empty() && driver.empty()) return {"gpus", CheckState::kOk, "none", ""};
+  if (models.empty()) {
+    return {"gpus", CheckState::kWarn, "none" + driver,
+            "look at nvidia-smi there: the driver is loaded and has no GPU"};
+  }
+  std::string seen;
+  for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
+  return {"gpus", CheckState::kOk, seen + driver, ""};
+}
+
+Check check_nics(const v1::HostFacts& facts) {
+  Check check{.name = "nics"};
+  std::string down;
+  for (const v1::NicFact& nic : facts.nics()) {
+    const bool is_infiniband = nic.kind() == "infiniband";
+    const std::string addresses = is_infiniband ? "" : addresses_on(facts.hello(), nic.name());
+    if (is_infiniband && nic.state() != "ACTIVE") down = nic.name();
+    if (!is_infiniband && addresses.empty()) continue;  // bridges, unused ports
+    check.seen +=
+        fmt::format("{}{}{}{}", check.seen.empty() ? "" : "; ", nic.name(), addresses, speed(nic.speed_mbps()));
+    if (is_infiniband) check.seen += " " + nic.state();
+  }
+  if (!has_network_address(facts.hello())) {
+    return {"nics", CheckState::kWarn, "no network address but loopback",
+            "bring up an interface: other hosts cannot reach this one"};
+  }
+  if (!down.empty()) {
+    check.state = CheckState::kWarn;
+    check.advice = fmt::format("look at the cable and the subnet manager of {} (ibstat)", down);
+  }
+  return check;
+}
+
+Check check_python(const v1::HostFacts& facts) {
+  const v1::PythonFact& python = facts.python();
+  if (!python.version().empty()) {
+    return {"python", CheckState::kOk, fmt::format("{}, {}", python.version(), python.path()), ""};
+  }
+  const std::string why = facts.has_python() ? python.failure() : "not asked: no job can be contained there";
+  return {"python", CheckState::kWarn, why,
+          "programs in python do not run there: install python3, or put it into the PATH of this log-in or of hvdrun"};
+}
+
+Check check_torch(const v1::HostFacts& facts) {
+  const v1::PythonFact& python = facts.python();
+  if (python.version().empty()) return {"torch", CheckState::kOk, "not known without python3", ""};
+  return {"torch", CheckState::kOk, python.torch().empty() ? "not installed for this python3" : python.torch(), ""};
+}
+
+}  // namespace muster::launcherd

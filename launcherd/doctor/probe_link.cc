@@ -1,0 +1,99 @@
+#include "launcherd/doctor/probe_link.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "proto/frame.h"
+
+namespace muster::launcherd {
+
+struct ProbeLink::State : std::enable_shared_from_this<ProbeLink::State> {
+  State(base::Loop& loop_, base::UniqueFd stream_) : loop(loop_), stream(std::move(stream_)) {}
+
+  void ask(const v1::ProbeCommand& command, base::Duration timeout, Done done_);
+  void readable();
+  void finish(base::Result<v1::ProbeAnswer> answer);
+  base::Result<std::optional<v1::ProbeAnswer>> take();
+
+  base::Loop& loop;
+  base::UniqueFd stream;
+  base::Timer watch;
+  base::Timer deadline;
+  proto::FrameReader frames;
+  Done done;
+};
+
+void ProbeLink::State::ask(const v1::ProbeCommand& command, base::Duration timeout, Done done_) {
+  MUSTER_CHECK(!done);
+  done = std::move(done_);
+  const auto seconds = std::chrono::duration<double>(timeout).count();
+  deadline = loop.after(timeout, [this, seconds] {
+    finish(base::error(base::Code::kDeadlineExceeded, "the agent did not answer within {:.0f} s", seconds));
+  });
+  const std::string frame = proto::frame_message(command);
+  // A command is far smaller than the buffer of a socket pair, and one at a time is under way.
+  const ssize_t sent = ::send(stream.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(frame.size())) return;
+  loop.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self != nullptr) self->finish(base::error(base::Code::kUnavailable, "the connection to its agent is lost"));
+  });
+}
+
+void ProbeLink::State::readable() {
+  char buffer[16 * 1024];
+  const ssize_t n = ::recv(stream.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n <= 0) {
+    watch.cancel();
+    finish(base::error(base::Code::kUnavailable, "its agent ended, or the connection to it was closed"));
+    return;
+  }
+  if (!done) {  // nobody asked: whatever this is, it shall not pile up
+    watch.cancel();
+    return;
+  }
+  frames.feed({buffer, static_cast<std::size_t>(n)});
+  auto answer = take();
+  if (!answer.ok()) {
+    finish(answer.status());
+  } else if (*answer) {
+    finish(**std::move(answer));
+  }
+}
+
+base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::take() {
+  MUSTER_ASSIGN_OR_RETURN(const auto body, frames.next());
+  if (!body) return std::optional<v1::ProbeAnswer>();
+  v1::ProbeAnswer answer;
+  if (answer.ParseFromString(*body)) return std::optional(std::move(answer));
+  return base::error(base::Code::kInvalidArgument, "what its agent answered cannot be parsed");
+}
+
+void ProbeLink::State::finish(base::Result<v1::ProbeAnswer> answer) {
+  deadline.cancel();
+  const Done callback = std::exchange(done, nullptr);
+  if (callback) callback(std::move(answer));
+}
+
+ProbeLink::ProbeLink(base::Loop& loop, base::UniqueFd stream)
+    : state_(std::make_shared<State>(loop, std::move(stream))) {
+  state_->watch = loop.on_readable(state_->stream.get(), [state = state_.get()] {
+    const auto keep = state->shared_from_this();
+    keep->readable();
+  });
+}
+
+ProbeLink::~ProbeLink() {
+  state_->watch.cancel();
+  state_->deadline.cancel();
+  state_->done = nullptr;
+}
+
+void ProbeLink::ask(const v1::ProbeCommand& command, base::Duration timeout, Done done) {
+  state_->ask(command, timeout, std::move(done));
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,36 @@
+// What was found out about a host, judged: one check a row. Plain values.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace muster::model {
+
+// In order: the worse is the greater.
+enum class CheckState { kOk, kWarn, kFail };
+
+struct Check {
+  std::string name{};
+  CheckState state = CheckState::kOk;
+  std::string seen{};
+  std::string advice{};  // what to do; empty when the state is kOk
+
+  bool operator==(const Check&) const = default;
+};
+
+struct HostDiagnosis {
+  std::string host;  // as in the host list
+  std::vector<Check> checks;
+  std::vector<Check> differences;  // what is not the same on all hosts; seen: this one's value
+
+  CheckState state() const {
+    CheckState worst = CheckState::kOk;
+    for (const auto* list : {&checks, &differences}) {
+      for (const Check& check : *list) worst = std::max(worst, check.state);
+    }
+    return worst;
+  }
+};
+
+}  // namespace muster::model

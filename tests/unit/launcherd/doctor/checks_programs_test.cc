@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/doctor/checks.h"
+
+namespace muster::launcherd {
+namespace {
+
+using model::Check;
+using model::CheckState;
+using ::testing::HasSubstr;
+
+TEST(CheckCores, CountsCoresThreadsAndSockets) {
+  v1::Hello hello;
+  EXPECT_EQ(check_cores(hello).state, CheckState::kFail);
+  for (int i = 0; i < 4; ++i) {
+    v1::Core& core = *hello.add_cores();
+    core.set_socket(i / 2);
+    core.add_cpus(i);
+    core.add_cpus(i + 4);
+  }
+  hello.set_memory_mib(64 * 1024);
+  EXPECT_EQ(check_cores(hello),
+            (Check{"cores", CheckState::kOk, "4 cores of 8 threads on 2 sockets, 64 GiB memory", ""}));
+}
+
+TEST(CheckGpus, ModelsAndDriver) {
+  v1::HostFacts facts;
+  EXPECT_EQ(check_gpus(facts), (Check{"gpus", CheckState::kOk, "none", ""}));
+  facts.set_nvidia_driver("535.104.05");
+  EXPECT_EQ(check_gpus(facts).state, CheckState::kWarn);
+  EXPECT_THAT(check_gpus(facts).advice, HasSubstr("nvidia-smi"));
+  for (int i = 0; i < 2; ++i) facts.mutable_hello()->add_gpus()->set_model("NVIDIA H200");
+  facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
+  EXPECT_EQ(check_gpus(facts).seen, "1 x AMD GPU, 2 x NVIDIA H200, driver 535.104.05");
+  EXPECT_EQ(check_gpus(facts).state, CheckState::kOk);
+}
+
+void add_nic(v1::HostFacts& facts, const char* name, const char* kind, const char* state, std::int64_t mbps) {
+  v1::NicFact& nic = *facts.add_nics();
+  nic.set_name(name);
+  nic.set_kind(kind);
+  nic.set_state(state);
+  nic.set_speed_mbps(mbps);
+}
+
+void add_address(v1::HostFacts& facts, const char* name, const char* address) {
+  v1::NetworkInterface& entry = *facts.mutable_hello()->add_interfaces();
+  entry.set_name(name);
+  entry.set_address(address);
+}
+
+TEST(CheckNics, AddressesSpeedsAndPorts) {
+  v1::HostFacts facts;
+  add_address(facts, "lo", "127.0.0.1");
+  EXPECT_EQ(check_nics(facts).state, CheckState::kWarn);
+  EXPECT_EQ(check_nics(facts).seen, "no network address but loopback");
+  add_address(facts, "eth0", "10.0.0.2");
+  add_address(facts, "eth0", "fd00::2");
+  add_nic(facts, "eth0", "ethernet", "up", 25'000);
+  add_nic(facts, "eth1", "ethernet", "down", 0);
+  EXPECT_EQ(check_nics(facts), (Check{"nics", CheckState::kOk, "eth0 10.0.0.2 fd00::2 25 Gbit/s", ""}));
+  add_nic(facts, "mlx5_0/1", "infiniband", "ACTIVE", 100'000);
+  EXPECT_EQ(check_nics(facts).state, CheckState::kOk);
+  add_nic(facts, "mlx5_1/1", "infiniband", "DOWN", 2'500);
+  EXPECT_EQ(check_nics(facts).state, CheckState::kWarn);
+  EXPECT_THAT(check_nics(facts).seen, HasSubstr("mlx5_1/1 2500 Mbit/s DOWN"));
+  EXPECT_THAT(check_nics(facts).advice, HasSubstr("mlx5_1/1"));
+}
+
+TEST(CheckPython, VersionsOrWhyNot) {
+  v1::HostFacts facts;
+  EXPECT_EQ(check_python(facts).state, CheckState::kWarn);
+  EXPECT_THAT(check_python(facts).seen, HasSubstr("not asked"));
+  facts.mutable_python()->set_failure("cannot run 'python3': not found in PATH (/bin)");
+  EXPECT_EQ(check_python(facts).state, CheckState::kWarn);
+  EXPECT_THAT(check_python(facts).seen, HasSubstr("not found in PATH"));
+  EXPECT_EQ(check_torch(facts).seen, "not known without python3");
+  facts.mutable_python()->Clear();
+  facts.mutable_python()->set_version("3.11.2");
+  facts.mutable_python()->set_path("/usr/bin/python3");
+  EXPECT_EQ(check_python(facts), (Check{"python", CheckState::kOk, "3.11.2, /usr/bin/python3", ""}));
+  EXPECT_EQ(check_torch(facts).seen, "not installed for this python3");
+  facts.mutable_python()->set_torch("2.1.0+cu121");
+  EXPECT_EQ(check_torch(facts), (Check{"torch", CheckState::kOk, "2.1.0+cu121", ""}));
+}
+
+}  // namespace
+}  // namespace muster::launcherd

@@ -1,0 +1,93 @@
+#include "launcherd/doctor/judge.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::launcherd {
+namespace {
+
+using model::Check;
+using model::CheckState;
+using model::HostDiagnosis;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+HostFindings answering(const char* name) {
+  HostFindings findings;
+  findings.host.name = name;
+  findings.backend = "libssh";
+  findings.clock = ClockSample{};
+  v1::HostFacts& facts = findings.facts.emplace();
+  facts.mutable_launcher()->set_address("10.0.0.1");
+  v1::Hello& hello = *facts.mutable_hello();
+  hello.set_kernel("6.1.0");
+  hello.set_containment("cgroup");
+  hello.add_cores()->add_cpus(0);
+  v1::NetworkInterface& interface = *hello.add_interfaces();
+  interface.set_name("eth0");
+  interface.set_address("10.0.0.2");
+  facts.mutable_python()->set_version("3.11.2");
+  return findings;
+}
+
+HostFindings down(const char* name) {
+  HostFindings findings;
+  findings.host.name = name;
+  findings.failure = FailureKind::kRefused;
+  findings.status = to_status({.kind = FailureKind::kRefused, .host = name});
+  return findings;
+}
+
+std::vector<std::string> names(const HostDiagnosis& diagnosis) {
+  std::vector<std::string> result;
+  for (const Check& check : diagnosis.checks) result.push_back(check.name);
+  return result;
+}
+
+TEST(Judge, AllChecksOfAHostInOrder) {
+  const HostDiagnosis diagnosis = judge_host(answering("n1"), "auto");
+  EXPECT_THAT(names(diagnosis), ElementsAre("name", "ssh", "back-connection", "link", "clock", "threads", "kernel",
+                                            "containment", "logind", "cores", "gpus", "nics", "python", "torch"));
+  EXPECT_EQ(diagnosis.state(), CheckState::kOk);
+}
+
+TEST(Judge, AHostThatIsDownHasItsRowAndTheOthersTheirs) {
+  const auto diagnoses = judge_hosts({answering("n1"), down("n2")}, "auto");
+  ASSERT_EQ(diagnoses.size(), 2u);
+  EXPECT_EQ(diagnoses[0].state(), CheckState::kOk);
+  EXPECT_THAT(names(diagnoses[1]), ElementsAre("name", "ssh"));
+  EXPECT_EQ(diagnoses[1].checks[1].state, CheckState::kFail);
+  EXPECT_THAT(diagnoses[1].checks[1].seen, HasSubstr("connection refused"));
+}
+
+TEST(Judge, NothingIsKnownWhenNobodyAnswers) {
+  EXPECT_TRUE(is_nothing_known({down("n1"), down("n2")}));
+  EXPECT_FALSE(is_nothing_known({down("n1"), answering("n2")}));
+}
+
+TEST(Judge, ADifferenceIsToldOfEveryHost) {
+  HostFindings other = answering("n2");
+  other.facts->mutable_python()->set_version("3.9.1");
+  const auto diagnoses = judge_hosts({answering("n1"), other, answering("n3")}, "auto");
+  ASSERT_EQ(diagnoses[1].differences.size(), 1u);
+  EXPECT_EQ(diagnoses[1].differences[0].seen, "3.9.1");
+  EXPECT_EQ(diagnoses[0].differences[0].seen, "3.11.2");
+  EXPECT_EQ(diagnoses[0].state(), CheckState::kWarn);
+}
+
+TEST(Judge, WhatAHostSaysIsPrintableAndBounded) {
+  HostFindings hostile = answering("n1");
+  hostile.facts->mutable_python()->set_version("3\x1b[31m\n\r");
+  hostile.facts->mutable_python()->set_path(std::string(100'000, 'x') + "\xff");
+  hostile.facts->mutable_hello()->set_hostname("\x07\xc3(");
+  const HostDiagnosis diagnosis = judge_host(hostile, "auto");
+  for (const Check& check : diagnosis.checks) {
+    EXPECT_LT(check.seen.size(), 2000u);
+    EXPECT_TRUE(std::ranges::none_of(check.seen, [](unsigned char c) { return c < 0x20 || c == 0x7f; })) << check.seen;
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcherd
