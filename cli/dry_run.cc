@@ -11,6 +11,7 @@ namespace muster::cli {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr int kMusterFailed = 125;
 
 // A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
 std::string quoted(std::string_view text) {
@@ -45,6 +46,19 @@ std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& p
     }
     shapes.push_back(std::move(shape));
   }
+  return shapes;
+}
+
+// Empty when a host could not be asked; each that could not be is told.
+std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Result<model::NodeShape>> answers) {
+  std::vector<std::optional<model::NodeShape>> shapes;
+  bool is_whole = true;
+  for (base::Result<model::NodeShape>& answer : answers) {
+    if (!answer.ok()) fmt::print(stderr, "hvdrun: {}\n", answer.status().message());
+    is_whole = is_whole && answer.ok();
+    if (is_whole) shapes.emplace_back(*std::move(answer));
+  }
+  if (!is_whole) shapes.clear();
   return shapes;
 }
 
@@ -110,15 +124,17 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
   return text + "]}\n";
 }
 
-int run_dry(HvdrunOptions options, const base::Environment& environment) {
+int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask) {
   const auto placed = place_job(options, environment, logical_working_directory(environment));
   if (!placed.ok()) {
     fmt::print(stderr, "hvdrun: {}\n", placed.status().message());
     return kUsageError;
   }
   for (const std::string& note : options.notes) fmt::print(stderr, "hvdrun: {}\n", note);
-  const auto hosts =
-      plan_dry_run(placed->placement, shapes_of(placed->placement, options.dry_run.assumed_node), options.job.bind_to);
+  const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, placed->placement))
+                                            : shapes_of(placed->placement, options.dry_run.assumed_node);
+  if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
+  const auto hosts = plan_dry_run(placed->placement, shapes, options.job.bind_to);
   fmt::print("{}", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
   return 0;
 }

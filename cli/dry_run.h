@@ -1,6 +1,7 @@
-// --dry-run: who would run where, with which cores. Contacts nobody.
+// --dry-run: who would run where, with which cores. Contacts nobody, unless --probe says so.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,11 @@ std::string format_dry_run(const std::vector<DryHost>& hosts);
 // A muster.v1.Placement on one line.
 std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);
 
-// Prints the plan of these options to stdout. Returns the exit code.
-int run_dry(HvdrunOptions options, const base::Environment& environment);
+// The shape of each host of a placement, or why it cannot be asked; a single error when nobody can.
+using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(const HvdrunOptions& options,
+                                                                            const model::Placement& placement)>;
+
+// Prints the plan of these options to stdout; with --probe by what `ask` says. Returns the exit code.
+int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);
 
 }  // namespace muster::cli

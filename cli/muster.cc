@@ -7,8 +7,10 @@
 #include "base/build_id.h"
 #include "base/strings.h"
 #include "cli/completion.h"
+#include "cli/doctor.h"
 #include "cli/help.h"
 #include "cli/man_page.h"
+#include "cli/run_doctor.h"
 #include "cli/run_job.h"
 #include "cli/torchrun.h"
 
@@ -32,10 +34,15 @@ int run_torchrun(const std::string& name, const Words& arguments) {
   });
 }
 
-constexpr std::array<Verb, 2> kVerbs = {
+int run_doctor_verb(const std::string&, const Words& arguments) {
+  return run_doctor(arguments);
+}
+
+constexpr auto kVerbs = std::to_array<Verb>(
     {{"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
-      run_torchrun}}};
+      run_torchrun},
+     {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb}});
 
 std::string usage() {
   std::string text = "Usage: muster VERB [options]\n\nVerbs (muster VERB --help tells more):\n";

@@ -189,6 +189,13 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
     dry_run.assumed_node = std::move(*node);
     return base::ok_status();
   });
+  read.toggle("probe", dry_run.probe);
+  if (dry_run.probe && dry_run.assumed_node) {
+    read.custom("assume-node", [](const Setting& setting) {
+      return error(Code::kInvalidArgument,
+                   "{} and --probe exclude each other: say what the hosts look like, or ask them", setting.label);
+    });
+  }
   for (const char* name : {"json", "assume-node", "probe"}) {
     if (dry_run.is_on) break;
     read.custom(name, [](const Setting& setting) {

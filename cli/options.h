@@ -26,6 +26,7 @@ namespace muster::cli {
 struct DryRunOptions {
   bool is_on = false;
   bool json = false;
+  bool probe = false;                            // ask the hosts what they look like
   std::optional<model::NodeShape> assumed_node;  // what every host looks like; nullopt: known of this host only
 };
 

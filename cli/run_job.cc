@@ -14,6 +14,7 @@
 #include "cli/event_file.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
+#include "cli/probe_hosts.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/stdin_reader.h"
@@ -217,7 +218,12 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
   try {
     const base::Environment environment = base::Environment::current();
     ParsedHvdrun parsed = parse(environment);
-    if (!parsed.exit_code && parsed.options.dry_run.is_on) return run_dry(std::move(parsed.options), environment);
+    if (!parsed.exit_code && parsed.options.dry_run.is_on) {
+      return run_dry(std::move(parsed.options), environment,
+                     [&](const HvdrunOptions& options, const model::Placement& placement) {
+                       return probe_shapes(options, placement, environment);
+                     });
+    }
     if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);
     fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
     return *parsed.exit_code;
