@@ -6,6 +6,7 @@
 #include "base/cpu_set.h"
 #include "cli/job_hosts.h"
 #include "cli/surroundings.h"
+#include "model/gpu_mask.h"
 
 namespace muster::cli {
 namespace {
@@ -65,21 +66,27 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
 }  // namespace
 
 std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<model::NodeShape>>& shapes, model::BindTo bind_to) {
+                                  const std::vector<std::optional<model::NodeShape>>& shapes, const model::JobSpec& job,
+                                  const base::Environment& launcher) {
   std::vector<DryHost> hosts;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& placed = placement.hosts[i];
     DryHost& host = hosts.emplace_back();
     host.host = &placed;
     host.is_known = shapes[i].has_value();
-    std::vector<model::RankBinding> bindings(placed.ranks.size());
-    if (shapes[i]) bindings = model::bind_ranks(*shapes[i], static_cast<int>(placed.ranks.size()), bind_to);
+    model::NodeBinding binding;
+    if (shapes[i]) {
+      model::GpuMasks masks;
+      const bool is_local = model::is_localhost(placed.host);
+      model::set_gpu_masks(model::exported_variables(launcher, job.environment, is_local), masks);
+      binding = model::bind_node(*shapes[i], static_cast<int>(placed.ranks.size()), job.bind_to, job.gpu_bind, masks);
+    }
     for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
       DryRank& rank = host.ranks.emplace_back();
       rank.place = &placed.ranks[k];
-      rank.cpus = bindings[k].cpus;
-      if (shapes[i] && rank.place->local_rank < static_cast<int>(shapes[i]->gpus.size()))
-        rank.gpu = rank.place->local_rank;
+      if (!shapes[i]) continue;
+      rank.cpus = binding.cores[k].cpus;
+      rank.gpu = binding.gpus[k].index;
     }
   }
   return hosts;
@@ -134,7 +141,7 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
   const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, placed->placement))
                                             : shapes_of(placed->placement, options.dry_run.assumed_node);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
-  const auto hosts = plan_dry_run(placed->placement, shapes, options.job.bind_to);
+  const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);
   fmt::print("{}", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
   return 0;
 }

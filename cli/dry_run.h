@@ -16,7 +16,7 @@ namespace muster::cli {
 struct DryRank {
   const model::PlacedRank* place = nullptr;
   std::vector<int> cpus;   // empty: not bound, or not known
-  std::optional<int> gpu;  // the one that set_device(local_rank) takes; none: there is none, or it is not known
+  std::optional<int> gpu;  // its own, by the driver's number; none: there is none, or it is not known
 };
 
 struct DryHost {
@@ -25,9 +25,11 @@ struct DryHost {
   std::vector<DryRank> ranks;
 };
 
-// `shapes`: one for each host of `placement`; nullopt: not known. Borrows from `placement`. Pure.
+// `shapes`: one for each host of `placement`; nullopt: not known. `launcher`: its environment, of which masks over GPUs
+// may be sent to the ranks. Borrows from `placement`. Pure.
 std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<model::NodeShape>>& shapes, model::BindTo bind_to);
+                                  const std::vector<std::optional<model::NodeShape>>& shapes, const model::JobSpec& job,
+                                  const base::Environment& launcher);
 
 // One line a rank: rank, host, local and cross rank, cores, GPU; '-' where something is not known, "all" where nothing
 // is bound.

@@ -73,9 +73,11 @@ std::vector<FlagRow> program_rows() {
           "The cores that a rank may use: its equal share of the host's, all, or the core, NUMA node or socket where "
           "its share begins.")
           .standard("share"),
-      option("gpu-bind", {"--gpu-bind"}, "order|one|none", "Which GPUs a rank sees.")
-          .refusal("binding to GPUs comes later: every rank sees all of them, as with --gpu-bind none")
-          .except("none"),
+      option(
+          "gpu-bind", {"--gpu-bind"}, "order|one|none",
+          "The GPUs that a rank sees: all, in an order in which number local_rank is its nearest; that one alone, as "
+          "number 0; or whatever its environment says.")
+          .standard("order"),
       option("ulimit", {"--ulimit"}, "NAME=V[:HARD]",
              "A resource limit of the ranks, as nofile=4096 or core=unlimited. Repeatable.")
           .repeats(Repeat::kAddsUpOverAll),

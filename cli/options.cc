@@ -105,18 +105,14 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
   using model::BindTo;
   read.choice("bind-to", std::vector{BindTo::kShare, BindTo::kNone, BindTo::kCore, BindTo::kNuma, BindTo::kSocket},
               job.bind_to);
+  using model::GpuBind;
+  read.choice("gpu-bind", std::vector{GpuBind::kOrder, GpuBind::kOne, GpuBind::kNone}, job.gpu_bind);
   read.custom("ulimit", [&](const Setting& setting) -> Status {
     const auto limit = model::parse_ulimit(setting.value);
     if (!limit.ok()) return limit.status().with_context(setting.label);
     job.limits.push_back(*limit);
     return base::ok_status();
   });
-}
-
-// Options whose machinery comes later: a wrong word is a mistake today.
-void check_later(SettingReader& read) {
-  std::string ignored;
-  read.word("gpu-bind", ignored);
 }
 
 void read_input(SettingReader& read, model::JobInput& input) {
@@ -284,7 +280,6 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_life(read, options);
   check_elastic(read);
   check_controller(read);
-  check_later(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));

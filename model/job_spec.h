@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ip_network.h"
+#include "model/gpu_binding.h"
 #include "model/host_spec.h"
 #include "model/job_input.h"
 #include "model/node_shape.h"
@@ -27,6 +28,7 @@ struct JobSpec {
   std::vector<std::size_t> expand;   // the words of `command` in which {rank} … are replaced (model/expand.h)
   PlacementRequest placement;
   BindTo bind_to = BindTo::kShare;
+  GpuBind gpu_bind = GpuBind::kOrder;
   ExportPolicy environment;
   std::string workdir;  // --wdir, else the launcher's logical $PWD
   unsigned umask = 022;

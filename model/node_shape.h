@@ -2,7 +2,9 @@
 // agent.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster::model {
@@ -20,20 +22,30 @@ enum class GpuVendor { kNvidia, kAmd };
 // What the kernel knows of a GPU; strings are empty and `numa` is -1 where it does not say.
 struct GpuShape {
   GpuVendor vendor = GpuVendor::kNvidia;
-  int index = 0;            // in the driver's order: among its vendor's GPUs of this host, by PCI address
-  std::string uuid{};       // "GPU-…", as the vendor's mask variable takes it
-  std::string model{};      // "NVIDIA H200"
-  std::string pci{};        // "0000:1b:00.0"
-  int numa = -1;            // numbered as CoreShape::numa
+  int index = 0;        // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: KFD node)
+  std::string uuid{};   // "GPU-…", as the vendor's mask variable takes it
+  std::string model{};  // "NVIDIA H200"
+  std::string pci{};    // "0000:1b:00.0"
+  int numa = -1;        // numbered as CoreShape::numa
   std::vector<int> cpus{};  // sorted OS numbers of those near it, allowed or not; empty: not known, or all alike
 
   bool operator==(const GpuShape&) const = default;
+};
+
+// Masks over a host's GPUs that its user has set himself; nullopt: not set.
+struct GpuMasks {
+  std::optional<std::string> cuda{};  // CUDA_VISIBLE_DEVICES
+  std::optional<std::string> rocr{};  // ROCR_VISIBLE_DEVICES
+  std::optional<std::string> hip{};   // HIP_VISIBLE_DEVICES
+
+  bool operator==(const GpuMasks&) const = default;
 };
 
 struct NodeShape {
   std::vector<CoreShape> cores;  // in hwloc's logical order, only allowed ones
   long memory_mib = 0;
   std::vector<GpuShape> gpus;  // by vendor, then index
+  GpuMasks gpu_masks;          // of the login there
 
   bool operator==(const NodeShape&) const = default;
 };
@@ -51,5 +63,7 @@ std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindT
 
 // "0-3,8".
 std::string format_cpu_list(std::vector<int> cpus);
+// The other way round, sorted; nullopt: not such a list, or numbers above base::kMaxCpu.
+std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
 }  // namespace muster::model

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/gpu_mask.h"
+
 namespace muster::proto {
 
 model::NodeShape node_shape_of(const v1::Hello& hello) {
@@ -23,6 +25,7 @@ model::NodeShape node_shape_of(const v1::Hello& hello) {
     to.numa = gpu.has_numa() ? gpu.numa() : -1;
     to.cpus.assign(gpu.cpus().begin(), gpu.cpus().end());
   }
+  model::set_gpu_masks(environment_of(hello.gpu_masks()), shape.gpu_masks);
   return shape;
 }
 
@@ -44,6 +47,7 @@ void set_node_shape(const model::NodeShape& shape, v1::Hello& hello) {
     if (gpu.numa >= 0) to->set_numa(gpu.numa);
     to->mutable_cpus()->Add(gpu.cpus.begin(), gpu.cpus.end());
   }
+  set_environment(model::gpu_mask_variables(shape.gpu_masks), *hello.mutable_gpu_masks());
 }
 
 void set_environment(const EnvList& from, google::protobuf::RepeatedPtrField<v1::EnvVar>& to) {

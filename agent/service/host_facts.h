@@ -1,19 +1,17 @@
-// What this host is, for the Hello: name, identity, network interfaces, cores. Called once, before threads that matter.
+// What this host is, for the Hello: name, identity, network interfaces, cores, GPUs. Called once, before threads that
+// matter.
 #pragma once
 
 #include "base/env.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "model/node_shape.h"
 #include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent {
 
-// Fills hostname, netns_inode, uid, kernel, interfaces, cores, memory and the SSH_CONNECTION addresses.
+// Fills hostname, netns_inode, uid, kernel, interfaces, cores, memory, GPUs with the login's masks over them, and the
+// SSH_CONNECTION addresses.
 base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello);
-
-// The cores that this process may use (hwloc; affinity and cgroup limits respected).
-base::Result<model::NodeShape> read_node_shape();
 
 // The interface by which `master_address` is reached, and this host's address on it.
 base::Result<v1::Prepared> find_route(const std::string& master_address);

@@ -389,8 +389,11 @@ void JobRunner::Core::launch() {
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  auto plans = plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  LaunchPlan plan =
+      plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+  if (options_.attempt > 0) plan.warnings.clear();  // said before
+  for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
     for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);
     hub_->expect_agent(host.agent, host.ranks);
@@ -398,7 +401,7 @@ void JobRunner::Core::launch() {
     host.phase = HostPhase::kLaunched;
     if (i == 0) send_window();
     v1::LauncherMessage message;
-    *message.mutable_launch() = std::move(plans[i]);
+    *message.mutable_launch() = std::move(plan.hosts[i]);
     control_->send(host.agent, std::move(message));
   }
 }

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "model/expand.h"
+#include "model/gpu_mask.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd {
@@ -51,6 +52,11 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   v1::EnvVar& variable = *rank.add_environment();
   variable.set_name("TERM");
   variable.set_value(std::string(*terminal));
+}
+
+std::string crowd_warning(const std::string& host, int ranks, int gpus) {
+  const char* each = gpus == 1 ? "all use that one" : "local rank R uses number R modulo that";
+  return fmt::format("{}: {} ranks but {} GPU{}: {}", host, ranks, gpus, gpus == 1 ? "" : "s", each);
 }
 
 }  // namespace
@@ -129,9 +135,9 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
   return first_of;
 }
 
-std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                                    const std::vector<HostFacts>& facts, const Attempt& attempt,
-                                    const std::string& master_address, const base::Environment& launcher_environment) {
+LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                       const std::vector<HostFacts>& facts, const Attempt& attempt, const std::string& master_address,
+                       const base::Environment& launcher_environment) {
   base::Environment user_set;
   for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
     user_set.set(name, value);
@@ -140,12 +146,12 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
   const auto terminal = user_set.get("TERM") ? std::nullopt : launcher_environment.get("TERM");
   const std::vector<int> readers = model::reading_ranks(job.input, placement.size);
   const int master_port = facts.at(0).prepared.master_port();
-  std::vector<v1::Launch> plans;
+  LaunchPlan plan;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& host = placement.hosts[i];
     const HostFacts& fact = facts.at(i);
     const std::string interface = rank_interface(fact, job);
-    v1::Launch& launch = plans.emplace_back();
+    v1::Launch& launch = plan.hosts.emplace_back();
     launch.mutable_command()->Add(job.command.begin(), job.command.end());
     launch.set_workdir(job.workdir);
     launch.set_umask(job.umask);
@@ -154,10 +160,16 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       launch.set_horovod_port(facts.at(0).prepared.horovod_port());
     }
     proto::set_limits(job.limits, launch);
-    proto::set_environment(model::exported_variables(launcher_environment, job.environment, fact.local),
-                           *launch.mutable_environment());
-    const auto bindings =
-        model::bind_ranks(proto::node_shape_of(fact.hello), static_cast<int>(host.ranks.size()), job.bind_to);
+    const auto exported = model::exported_variables(launcher_environment, job.environment, fact.local);
+    proto::set_environment(exported, *launch.mutable_environment());
+    model::GpuMasks masks;
+    model::set_gpu_masks(exported, masks);
+    const int ranks = static_cast<int>(host.ranks.size());
+    const model::NodeBinding binding =
+        model::bind_node(proto::node_shape_of(fact.hello), ranks, job.bind_to, job.gpu_bind, masks);
+    if (binding.visible_gpus > 0 && binding.visible_gpus < ranks) {
+      plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus));
+    }
     for (std::size_t k = 0; k < host.ranks.size(); ++k) {
       model::RankEnvInput input;
       input.job_id = attempt.job_id;
@@ -173,16 +185,19 @@ std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Plac
       input.role = job.role;
       input.torch_agent_store = job.torch_agent_store;
       input.interface = interface;
-      input.omp_num_threads = bindings[k].physical_cores;
+      input.omp_num_threads = binding.cores[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();
       rank.set_rank(host.ranks[k].rank);
       set_command(job, input, rank);
-      proto::set_environment(model::rank_variables(input, user_set), *rank.mutable_environment());
+      auto variables = model::rank_variables(input, user_set);
+      const auto& gpus = binding.gpus[k].variables;
+      variables.insert(variables.end(), gpus.begin(), gpus.end());
+      proto::set_environment(variables, *rank.mutable_environment());
       set_input(job, readers, terminal, rank);
-      rank.mutable_cpus()->Add(bindings[k].cpus.begin(), bindings[k].cpus.end());
+      rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());
     }
   }
-  return plans;
+  return plan;
 }
 
 }  // namespace muster::launcherd

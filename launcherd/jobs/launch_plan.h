@@ -44,9 +44,14 @@ struct Attempt {
   int number = 0;  // 0: the first
 };
 
-// The launcher's variables and the rank's own ones, cores and OMP_NUM_THREADS, for every host of `placement`.
-std::vector<v1::Launch> plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                                    const std::vector<HostFacts>& facts, const Attempt& attempt,
-                                    const std::string& master_address, const base::Environment& launcher_environment);
+struct LaunchPlan {
+  std::vector<v1::Launch> hosts;      // as those of the placement
+  std::vector<std::string> warnings;  // what a user may not have meant
+};
+
+// The launcher's variables and the rank's own ones, cores, GPUs and OMP_NUM_THREADS, for every host of `placement`.
+LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                       const std::vector<HostFacts>& facts, const Attempt& attempt, const std::string& master_address,
+                       const base::Environment& launcher_environment);
 
 }  // namespace muster::launcherd

@@ -14,6 +14,7 @@ import sys
 
 ROOMS = ("base", "model", "proto", "rendezvous", "collectives", "job_templates", "agent", "launcherd", "cli")
 READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)(?:get|environment))\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
+MASK = re.compile(r'\{"([A-Z_]+)", &GpuMasks::')  # model/gpu_mask.cc reads its names from a table
 NAME = re.compile(r'"([A-Z_][A-Z0-9_]{2,})"')
 ROW = re.compile(r"^\|\s*((?:`[A-Z_][A-Z0-9_]*`(?:,\s*)?)+)\s*\|")
 
@@ -26,13 +27,14 @@ def read_names(root):
             if file.suffix not in (".h", ".cc", ".cu"):
                 continue
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-                for name in READ.findall(line):
+                for name in READ.findall(line) + MASK.findall(line):
                     names.setdefault(name, f"{file.relative_to(root).as_posix()}:{number}")
     return names
 
 
 # Where variables of ranks are set: in which file, and how the functions that do it begin.
 RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
+                "model/gpu_binding.cc": re.compile(r"^std::vector<.*> variables_of\("),
                 "agent/service/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
 
 

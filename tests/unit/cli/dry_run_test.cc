@@ -1,5 +1,7 @@
 #include "cli/dry_run.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,14 +22,14 @@ TEST(DryRun, TableShowsPlaceCoresAndGpu) {
   const model::Placement placement = placed("n1:4,al@n2:2", 6);
   const auto node = parse_assumed_node("2x4x2+4");
   ASSERT_TRUE(node.ok());
-  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {*node, *node}, model::BindTo::kShare)), R"(
+  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {*node, *node}, {}, {})), R"(
   rank  host       local      cross  gpu  cpus
      0  n1           0/4        0/2    0  0-1,8-9
      1  n1           1/4        0/2    1  2-3,10-11
      2  n1           2/4        0/1    2  4-5,12-13
      3  n1           3/4        0/1    3  6-7,14-15
      4  al@n2        0/2        1/2    0  0-3,8-11
-     5  al@n2        1/2        1/2    1  4-7,12-15
+     5  al@n2        1/2        1/2    2  4-7,12-15
 )");
 }
 
@@ -35,22 +37,44 @@ TEST(DryRun, WhatIsNotKnownOrNotBoundIsNotMadeUp) {
   const model::Placement placement = placed("n1:1,n2:3", 4);
   const auto node = parse_assumed_node("1x2+1");
   ASSERT_TRUE(node.ok());
-  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {std::nullopt, *node}, model::BindTo::kShare)), R"(
+  EXPECT_EQ("\n" + format_dry_run(plan_dry_run(placement, {std::nullopt, *node}, {}, {})), R"(
   rank  host      local      cross  gpu  cpus
      0  n1          0/1        0/2    -  -
      1  n2          0/3        1/2    0  all
-     2  n2          1/3        0/1    -  all
-     3  n2          2/3        0/1    -  all
+     2  n2          1/3        0/1    0  all
+     3  n2          2/3        0/1    0  all
 )");
-  EXPECT_THAT(format_dry_run(plan_dry_run(placement, {*node, *node}, model::BindTo::kNone)),
-              HasSubstr("0/2    0  all"));
+  model::JobSpec unbound;
+  unbound.bind_to = model::BindTo::kNone;
+  EXPECT_THAT(format_dry_run(plan_dry_run(placement, {*node, *node}, unbound, {})), HasSubstr("0/2    0  all"));
+}
+
+TEST(DryRun, GpusAreThoseThatTheJobSeesThere) {
+  const model::Placement placement = placed("n1:2", 2);
+  auto node = *parse_assumed_node("2x4+4");
+  std::ranges::swap(node.gpus[0].cpus, node.gpus[3].cpus);
+  const auto gpus = [&](model::GpuBind gpu_bind, std::vector<std::string> named) {
+    model::JobSpec job;
+    job.gpu_bind = gpu_bind;
+    job.environment.named = std::move(named);
+    const auto hosts = plan_dry_run(placement, {node}, job, {});
+    std::string text;
+    for (const DryRank& rank : hosts[0].ranks) text += rank.gpu ? fmt::format("{} ", *rank.gpu) : "- ";
+    return text;
+  };
+  using model::GpuBind;
+  EXPECT_EQ(gpus(GpuBind::kOrder, {}), "1 0 ");
+  EXPECT_EQ(gpus(GpuBind::kOne, {}), "1 0 ");
+  EXPECT_EQ(gpus(GpuBind::kNone, {}), "- - ");
+  EXPECT_EQ(gpus(GpuBind::kOrder, {"CUDA_VISIBLE_DEVICES=2,3"}), "3 2 ");
+  EXPECT_EQ(gpus(GpuBind::kOrder, {"CUDA_VISIBLE_DEVICES="}), "- - ");
 }
 
 TEST(DryRun, Json) {
   const model::Placement placement = placed("n1:1,n2:1", 2);
   const auto node = parse_assumed_node("1x2+1");
   ASSERT_TRUE(node.ok());
-  EXPECT_EQ(dry_run_json(placement, plan_dry_run(placement, {*node, std::nullopt}, model::BindTo::kShare)),
+  EXPECT_EQ(dry_run_json(placement, plan_dry_run(placement, {*node, std::nullopt}, {}, {})),
             R"({"size":2,"hosts":[{"name":"n1","slots":1,"ranks":[)"
             R"({"rank":0,"local_rank":0,"local_size":1,"cross_rank":0,"cross_size":2,"host_index":0,)"
             R"("cpus":[0,1],"gpus":[0]}]},{"name":"n2","slots":1,"ranks":[)"

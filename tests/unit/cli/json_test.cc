@@ -14,13 +14,13 @@ TEST(Json, ADryRunIsAPlacement) {
   ASSERT_TRUE(placement.ok());
   const auto node = parse_assumed_node("1x2+1");
   ASSERT_TRUE(node.ok());
-  const auto hosts = plan_dry_run(*placement, {*node, *node}, model::BindTo::kShare);
+  const auto hosts = plan_dry_run(*placement, {*node, std::nullopt}, {}, {});
   v1::Placement parsed;
   const auto status = google::protobuf::util::JsonStringToMessage(dry_run_json(*placement, hosts), &parsed);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(parsed.hosts(0).ranks(0).gpus_size(), 1);
-  EXPECT_EQ(parsed.hosts(0).ranks(1).gpus_size(), 0);
-  EXPECT_EQ(parsed.hosts(1).ranks(0).cpus_size(), 2);
+  EXPECT_EQ(parsed.hosts(0).ranks(1).cpus_size(), 1);
+  EXPECT_EQ(parsed.hosts(1).ranks(0).gpus_size(), 0);
   for (v1::PlacedHost& host : *parsed.mutable_hosts()) {
     for (v1::PlacedRank& rank : *host.mutable_ranks()) {
       rank.clear_cpus();

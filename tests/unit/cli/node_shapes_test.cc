@@ -28,6 +28,11 @@ TEST(AssumedNode, SocketsCoresThreadsGpus) {
   EXPECT_EQ(read("1x2"), "0/0:0 0/0:1 +0");
   EXPECT_EQ(read("2x2x2+4"), "0/0:0,4 0/0:1,5 1/1:2,6 1/1:3,7 +4");
   EXPECT_EQ(read("1x1+8"), "0/0:0 +8");
+  const auto spread = parse_assumed_node("2x2x2+4");
+  ASSERT_TRUE(spread.ok());
+  EXPECT_EQ(spread->gpus[1].cpus, (std::vector<int>{0, 1, 4, 5}));
+  EXPECT_EQ(spread->gpus[2].cpus, (std::vector<int>{2, 3, 6, 7}));
+  EXPECT_EQ(spread->gpus[2].numa, 1);
   for (const char* bad : {"", "4", "x", "2x", "2x2x", "2x2x2x2", "0x2", "2x0", "2x2x0", "2x2+", "2x2+x", "-1x2",
                           "2 x 2", "65x1", "1x1025", "1x1x9", "1x1+65"}) {
     EXPECT_FALSE(parse_assumed_node(bad).ok()) << bad;

@@ -70,7 +70,6 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--bind-to", "gpu", "p"}, "--bind-to must be one of share, none, core, numa, socket, not 'gpu'"},
       {{"--ulimit", "nofiles=1", "p"}, "--ulimit: no limit is called 'nofiles'; did you mean 'nofile'?"},
       {{"--ulimit", "nofile", "p"}, "--ulimit: 'nofile' is not NAME=VALUE"},
-      {{"--gpu-bind", "order", "p"}, "--gpu-bind: binding to GPUs comes later"},
       {{"--gpu-bind", "two", "p"}, "--gpu-bind must be one of order, one, none, not 'two'"},
       {{"--stdin", "first", "p"}, "--stdin must be a rank, auto, all or none, not 'first'"},
   };

@@ -11,6 +11,7 @@ TEST(Convert, NodeShapeBothWays) {
   shape.cores = {{0, 0, {0, 4}}, {1, 1, {2, 6}}};
   shape.gpus = {{.uuid = "GPU-1", .model = "NVIDIA H200", .pci = "0000:1b:00.0", .numa = 0, .cpus = {0, 4}},
                 {.vendor = model::GpuVendor::kAmd, .index = 3}};
+  shape.gpu_masks = {.cuda = "1", .hip = ""};
   v1::Hello hello;
   set_node_shape(shape, hello);
   EXPECT_EQ(node_shape_of(hello), shape);

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,21 +23,6 @@ TEST(HostFacts, WhoThisHostIs) {
   EXPECT_EQ(hello.ssh_client_address(), "10.0.0.9");
   EXPECT_EQ(hello.ssh_server_address(), "10.0.0.1");
   EXPECT_GT(hello.memory_mib(), 0);
-}
-
-TEST(HostFacts, CoresAreThoseOfTheAffinity) {
-  cpu_set_t before;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  const auto shape = read_node_shape();
-  ASSERT_TRUE(shape.ok()) << shape.status();
-  int cpus = 0;
-  for (const auto& core : shape->cores) {
-    for (const int cpu : core.cpus) {
-      EXPECT_TRUE(CPU_ISSET(cpu, &before)) << cpu;
-      ++cpus;
-    }
-  }
-  EXPECT_EQ(cpus, CPU_COUNT(&before));
 }
 
 TEST(HostFacts, LoopbackIsReachedByLoopback) {

@@ -103,7 +103,7 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   base::Environment launcher;
   launcher.set("MY_SETTING", "x y");
   launcher.set("HOME", "/home/me");
-  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher);
+  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher).hosts;
   ASSERT_EQ(plans.size(), 2u);
   EXPECT_EQ(plans[0].command(1), "b c");
   EXPECT_EQ(plans[1].workdir(), "/w");
@@ -139,7 +139,7 @@ TEST(LaunchPlan, WhoReadsAndWhoHasATerminal) {
   const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
   base::Environment launcher;
   launcher.set("TERM", "vt220");
-  const auto plan = [&] { return plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher); };
+  const auto plan = [&] { return plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher).hosts; };
   job.input = {model::InputTo::kRank, 1};
   EXPECT_FALSE(plan()[0].ranks(0).input());
   EXPECT_TRUE(plan()[1].ranks(0).input());
@@ -163,13 +163,61 @@ TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
   ASSERT_TRUE(placement.ok());
   std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
   facts[0].prepared.set_master_port(4242);
-  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {});
+  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).hosts;
   const auto& command = plans.at(1).ranks(0).command();
   EXPECT_EQ(std::vector<std::string>(command.begin(), command.end()),
             (std::vector<std::string>{"./a", "1", "tcp://10.0.0.1:4242/n2", "{rank}"}));
   EXPECT_EQ(plans[1].limits(0).hard(), 2U);
   job.expand.clear();
-  EXPECT_EQ(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).at(1).ranks(0).command_size(), 0);
+  EXPECT_EQ(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).hosts.at(1).ranks(0).command_size(), 0);
+}
+
+// The job's ranks on a host of two sockets, GPU 0 at the second.
+LaunchPlan plan_with_gpus(const model::JobSpec& job, int ranks) {
+  auto facts = host("n1", {"10.0.0.1"});
+  facts.hello.mutable_cores(2)->set_socket(1);
+  facts.hello.mutable_cores(3)->set_socket(1);
+  for (int i = 0; i < 2; ++i) {
+    v1::Gpu* gpu = facts.hello.add_gpus();
+    gpu->set_vendor(v1::GPU_VENDOR_NVIDIA);
+    gpu->set_index(i);
+    gpu->set_uuid(fmt::format("GPU-{}", i));
+    for (int cpu = 2 - 2 * i; cpu < 4 - 2 * i; ++cpu) gpu->add_cpus(cpu);
+  }
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list(fmt::format("n1:{}", ranks), "-H");
+  return plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", {});
+}
+
+std::string visible(const LaunchPlan& plan, int rank) {
+  const auto variables = environment(plan.hosts.at(0).ranks(rank));
+  const auto found = variables.find("CUDA_VISIBLE_DEVICES");
+  return found == variables.end() ? "-" : found->second;
+}
+
+TEST(LaunchPlan, EveryRankFindsItsGpu) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  EXPECT_EQ(visible(plan_with_gpus(job, 2), 0), "GPU-1,GPU-0");
+  EXPECT_EQ(visible(plan_with_gpus(job, 2), 1), "GPU-1,GPU-0");
+  EXPECT_TRUE(plan_with_gpus(job, 2).warnings.empty());
+  job.gpu_bind = model::GpuBind::kOne;
+  EXPECT_EQ(visible(plan_with_gpus(job, 2), 1), "GPU-0");
+  job.gpu_bind = model::GpuBind::kNone;
+  EXPECT_EQ(visible(plan_with_gpus(job, 3), 1), "-");
+  EXPECT_TRUE(plan_with_gpus(job, 3).warnings.empty());
+}
+
+TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.environment.named = {"CUDA_VISIBLE_DEVICES=0"};
+  const LaunchPlan plan = plan_with_gpus(job, 2);
+  EXPECT_EQ(visible(plan, 1), "GPU-0");
+  EXPECT_EQ(plan.warnings, std::vector<std::string>{"n1: 2 ranks but 1 GPU: all use that one"});
+  job.environment.named.clear();
+  EXPECT_EQ(plan_with_gpus(job, 3).warnings,
+            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: local rank R uses number R modulo that"});
 }
 
 }  // namespace

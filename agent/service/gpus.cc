@@ -1,0 +1,134 @@
+#include "agent/service/gpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+using model::GpuShape;
+using model::GpuVendor;
+
+constexpr std::size_t kMostBytes = 64 << 10;
+constexpr long kMostNodes = 4096;
+
+// Names in `directory`, sorted; empty if there is none.
+std::vector<std::string> entries_of(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// Lines of a key, `separator` and a value.
+std::map<std::string, std::string> read_fields(const std::string& path, char separator) {
+  std::map<std::string, std::string> fields;
+  const auto content = base::read_file(path, kMostBytes);
+  if (!content.ok()) return fields;
+  for (const std::string_view line : base::split(*content, '\n')) {
+    const auto at = line.find(separator);
+    if (at == std::string_view::npos) continue;
+    fields[std::string(base::trim(line.substr(0, at)))] = std::string(base::trim(line.substr(at + 1)));
+  }
+  return fields;
+}
+
+std::uint64_t unsigned_field(const std::map<std::string, std::string>& fields, const std::string& name) {
+  const auto found = fields.find(name);
+  std::uint64_t value = 0;
+  if (found != fields.end()) {
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
+  }
+  return value;
+}
+
+std::string text_field(const std::map<std::string, std::string>& fields, const std::string& name) {
+  const auto found = fields.find(name);
+  return found == fields.end() ? "" : found->second;
+}
+
+// Fills numa and cpus. The kernel answers -1 and all CPUs where the firmware says nothing.
+void place(const model::NodeShape& node, const std::string& root, GpuShape& gpu) {
+  const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
+  const auto numa = base::read_file(device + "/numa_node", kMostBytes);
+  const auto list = base::read_file(device + "/local_cpulist", kMostBytes);
+  if (!numa.ok() || !list.ok() || base::trim(*numa).starts_with('-')) return;
+  gpu.cpus = model::parse_cpu_list(base::trim(*list)).value_or(std::vector<int>());
+  for (const model::CoreShape& core : node.cores) {
+    if (std::ranges::binary_search(gpu.cpus, core.cpus.front())) {
+      gpu.numa = core.numa;
+      break;
+    }
+  }
+}
+
+// The driver does not know a GPU's UUID before its first use since boot, and writes '?' until then.
+std::string known_uuid(const std::string& uuid) {
+  return uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos ? uuid : "";
+}
+
+std::vector<GpuShape> find_nvidia(const std::string& root) {
+  const std::string directory = root + "/proc/driver/nvidia/gpus";
+  std::vector<GpuShape> gpus;
+  for (const std::string& address : entries_of(directory)) {  // all of one length: sorted as PCI counts
+    const auto fields = read_fields(directory + "/" + address + "/information", ':');
+    if (fields.empty() || text_field(fields, "GPU Excluded") == "Yes") continue;
+    GpuShape& gpu = gpus.emplace_back();
+    gpu.index = static_cast<int>(gpus.size()) - 1;
+    gpu.uuid = known_uuid(text_field(fields, "GPU UUID"));
+    gpu.model = text_field(fields, "Model");
+    gpu.pci = address;
+  }
+  return gpus;
+}
+
+std::vector<GpuShape> find_amd(const std::string& root) {
+  const std::string directory = root + "/sys/class/kfd/kfd/topology/nodes";
+  std::vector<long> numbers;
+  for (const std::string& name : entries_of(directory)) {
+    if (const auto number = base::parse_decimal(name, kMostNodes)) numbers.push_back(*number);
+  }
+  std::ranges::sort(numbers);
+  std::vector<GpuShape> gpus;
+  for (const long number : numbers) {
+    const std::string node = fmt::format("{}/{}", directory, number);
+    // Not readable where a cgroup keeps the GPU from us: ROCr does not count it then, either.
+    const auto fields = read_fields(node + "/properties", ' ');
+    if (unsigned_field(fields, "simd_count") == 0) continue;  // a processor
+    GpuShape& gpu = gpus.emplace_back();
+    gpu.vendor = GpuVendor::kAmd;
+    gpu.index = static_cast<int>(gpus.size()) - 1;
+    if (const auto id = unsigned_field(fields, "unique_id"); id != 0) gpu.uuid = fmt::format("GPU-{:016x}", id);
+    const auto name = base::read_file(node + "/name", kMostBytes);
+    if (name.ok()) gpu.model = std::string(base::trim(*name));
+    const std::uint64_t location = unsigned_field(fields, "location_id");
+    gpu.pci = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", unsigned_field(fields, "domain"), location >> 8 & 0xff,
+                          location >> 3 & 0x1f, location & 7);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string& root) {
+  std::vector<GpuShape> gpus = find_nvidia(root);
+  const std::vector<GpuShape> amd = find_amd(root);
+  gpus.insert(gpus.end(), amd.begin(), amd.end());
+  for (GpuShape& gpu : gpus) place(node, root, gpu);
+  return gpus;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,119 @@
+#include "model/gpu_mask.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::model {
+namespace {
+
+constexpr long kMostGpus = 4096;
+constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kMasks[] = {
+    {"CUDA_VISIBLE_DEVICES", &GpuMasks::cuda},
+    {"ROCR_VISIBLE_DEVICES", &GpuMasks::rocr},
+    {"HIP_VISIBLE_DEVICES", &GpuMasks::hip}};
+
+// The first number of the word, as strtol finds it: "1", "1gpu".
+std::optional<long> leading_number(std::string_view word) {
+  const auto end = std::min(word.find_first_not_of("0123456789"), word.size());
+  return base::parse_decimal(word.substr(0, end), kMostGpus);
+}
+
+const GpuShape* find_index(const std::vector<const GpuShape*>& all, std::string_view word) {
+  const auto index = leading_number(word);
+  const auto found = std::ranges::find_if(all, [&](const GpuShape* gpu) { return index && gpu->index == *index; });
+  return found == all.end() ? nullptr : *found;
+}
+
+// nullptr: none or several begin so.
+const GpuShape* find_uuid(const std::vector<const GpuShape*>& all, std::string_view beginning) {
+  const GpuShape* found = nullptr;
+  for (const GpuShape* gpu : all) {
+    if (!gpu->uuid.starts_with(beginning)) continue;
+    if (found != nullptr) return nullptr;
+    found = gpu;
+  }
+  return found;
+}
+
+// MIG-GPU-<uuid>/1/0 names the GPU that it is a part of; MIG-<uuid>, of later drivers, does not.
+const GpuShape* gpu_of_mig(const std::vector<const GpuShape*>& all, std::string_view word) {
+  const std::string_view rest = word.substr(std::string_view("MIG-").size());
+  return rest.starts_with("GPU-") ? find_uuid(all, rest.substr(0, rest.find('/'))) : nullptr;
+}
+
+bool is_repeated(const std::vector<VisibleGpu>& visible, const VisibleGpu& entry) {
+  return std::ranges::any_of(visible, [&](const VisibleGpu& other) {
+    const bool is_mig = is_mig_name(entry.name) || is_mig_name(other.name);
+    return is_mig ? other.name == entry.name : other.gpu == entry.gpu;
+  });
+}
+
+std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::string_view mask) {
+  const bool knows_uuids = std::ranges::none_of(all, [](const GpuShape* gpu) { return gpu->uuid.empty(); });
+  std::vector<VisibleGpu> visible;
+  for (std::string_view word : base::split(mask, ',')) {
+    word = base::trim(word);
+    VisibleGpu entry;
+    if (is_mig_name(word)) {
+      entry = {std::string(word), gpu_of_mig(all, word)};
+    } else {
+      const bool is_uuid = word.starts_with("GPU-");
+      entry.gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
+      if (entry.gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of those
+      if (entry.gpu == nullptr) break;
+    }
+    if (is_repeated(visible, entry)) return {};
+    visible.push_back(std::move(entry));
+  }
+  return visible;
+}
+
+}  // namespace
+
+bool is_mig_name(std::string_view name) {
+  return name.starts_with("MIG-");
+}
+
+void set_gpu_masks(const std::vector<std::pair<std::string, std::string>>& variables, GpuMasks& masks) {
+  for (const auto& [name, value] : variables) {
+    for (const auto& [mask, member] : kMasks) {
+      if (name == mask) masks.*member = value;
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> gpu_mask_variables(const GpuMasks& masks) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const auto& [name, member] : kMasks) {
+    if (masks.*member) variables.emplace_back(name, *(masks.*member));
+  }
+  return variables;
+}
+
+std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, const std::optional<std::string>& mask) {
+  std::vector<const GpuShape*> all;
+  for (const GpuShape& gpu : node.gpus) {
+    if (gpu.vendor == vendor) all.push_back(&gpu);
+  }
+  std::vector<VisibleGpu> visible;
+  if (mask) {
+    visible = read_mask(all, *mask);
+  } else {
+    for (const GpuShape* gpu : all) visible.push_back({"", gpu});
+  }
+  const bool has_mig = std::ranges::any_of(visible, [](const VisibleGpu& entry) { return is_mig_name(entry.name); });
+  const bool has_uuids = std::ranges::all_of(
+      visible, [](const VisibleGpu& entry) { return is_mig_name(entry.name) || !entry.gpu->uuid.empty(); });
+  if (has_mig && !has_uuids) return {};  // an index and a MIG device in one list: no runtime takes that
+  for (VisibleGpu& entry : visible) {
+    if (!entry.name.empty()) continue;
+    entry.name = has_uuids ? entry.gpu->uuid : fmt::format("{}", entry.gpu->index);
+  }
+  return visible;
+}
+
+}  // namespace muster::model
