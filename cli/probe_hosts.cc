@@ -25,6 +25,18 @@ constexpr std::chrono::seconds kLastWords{2};
 
 using Findings = std::vector<launcherd::HostFindings>;
 
+// A host that goes away must not end this process; who reads our own output may, as with other programs.
+class NoSigpipe {
+ public:
+  NoSigpipe() : before_(::signal(SIGPIPE, SIG_IGN)) {}
+  ~NoSigpipe() { ::signal(SIGPIPE, before_); }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
 // All that lives while hosts are asked.
 struct Asking {
   base::Loop loop;
@@ -60,7 +72,7 @@ launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, cons
 
 base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts,
                                    const base::Environment& environment, const ProbeStyle& style) {
-  ::signal(SIGPIPE, SIG_IGN);
+  const NoSigpipe no_sigpipe;
   raise_descriptor_limit();
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));

@@ -6,6 +6,7 @@ import os
 import re
 
 import pytest
+from console import Watched
 
 HOME = "/home/alice"
 CHECKS = ["name", "ssh", "back-connection", "link", "clock", "limit NOFILE", "limit MEMLOCK", "limit NPROC", "threads", "disk",
@@ -248,3 +249,19 @@ def test_dry_run_with_a_host_that_cannot_be_asked(hvdrun, no_leftovers):
     assert "hvdrun: host nosuch: the name cannot be resolved" in result.stderr, result
     result = hvdrun(["-H", "n1", "--dry-run", "--probe", "--assume-node", "1x1"])
     assert result.rc == 2 and "exclude each other" in result.stderr, result
+
+
+def test_nobody_reads_the_table(hvdrun, no_leftovers):
+    result = hvdrun([], argv=["bash", "-c", "muster doctor -H n1,n2,n3,n4 --json | head -c 1; echo \" ${PIPESTATUS[0]}\""])
+    assert result.stdout in ("{ 0\n", "{ 141\n") and not result.stderr, result
+
+
+def test_progress_on_a_terminal(hvdrun, cluster, no_leftovers):
+    cluster.stop_sshd("n2")
+    try:
+        job = Watched(hvdrun, cluster, [], terminal=True, argv=["muster", "doctor", "-H", "n1,n2"])
+        result = job.end()
+    finally:
+        cluster.start_sshd("n2")
+    assert result.rc == 1 and "hosts have answered · waiting: " in result.stdout, result
+    assert re.search(r"2 hosts: .*1 with failures \(n2\)\r\n\Z", result.stdout), result
