@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <map>
 
+#include "agent/probe/entries.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -53,10 +53,8 @@ LogindSettings read_logind_settings(const std::string& root) {
   std::map<std::string, std::string> drop_ins;  // by file name
   for (const char* const folder : {"/etc/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
                                    "/usr/local/lib/systemd/logind.conf.d", "/usr/lib/systemd/logind.conf.d"}) {
-    std::error_code failed;
-    for (const auto& entry : std::filesystem::directory_iterator(root + folder, failed)) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with(".conf")) drop_ins.emplace(name, entry.path().string());
+    for (const std::string& name : entries_of(root + folder)) {
+      if (name.ends_with(".conf")) drop_ins.emplace(name, fmt::format("{}{}/{}", root, folder, name));
     }
   }
   for (const auto& [name, path] : drop_ins) read_if_there(path, settings);

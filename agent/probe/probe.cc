@@ -12,6 +12,7 @@
 #include "agent/probe/limits.h"
 #include "agent/probe/logind.h"
 #include "agent/probe/nics.h"
+#include "agent/probe/nvidia.h"
 #include "agent/probe/python.h"
 #include "agent/probe/spaces.h"
 #include "agent/process/warden.h"
@@ -75,16 +76,10 @@ v1::ClockReading read_clock() {
   return reading;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat …" -> "535.104.05".
+// Empty: there is no such driver.
 std::string nvidia_driver() {
   const auto content = base::read_file("/proc/driver/nvidia/version", 4096);
-  if (!content.ok()) return "";
-  for (const std::string_view word : base::split(std::string_view(*content).substr(0, content->find('\n')), ' ')) {
-    const bool is_version = !word.empty() && word.find('.') != std::string_view::npos &&
-                            word.find_first_not_of("0123456789.") == std::string_view::npos;
-    if (is_version) return std::string(word);
-  }
-  return "of unknown version";
+  return content.ok() ? parse_nvidia_version(*content) : "";
 }
 
 base::Status Probe::serve() {

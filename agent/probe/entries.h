@@ -1,0 +1,12 @@
+// What a directory holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::agent {
+
+// Names, sorted; empty where there is no such directory or it cannot be read.
+std::vector<std::string> entries_of(const std::string& directory);
+
+}  // namespace muster::agent
