@@ -68,6 +68,7 @@ class HostProbes::Core : public std::enable_shared_from_this<Core> {
   base::Status open_listener();
   std::string make_join(std::size_t index) const;
   void bootstrapped(std::size_t index, base::Result<StartedAgent> started);
+  std::optional<FailureKind> class_of_failure(const model::HostSpec& host);
   void ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Take take);
   void ask_clock(std::size_t index);
   void took_clock(std::size_t index, const v1::ProbeAnswer& answer);
@@ -156,11 +157,7 @@ std::string HostProbes::Core::make_join(std::size_t index) const {
 void HostProbes::Core::bootstrapped(std::size_t index, base::Result<StartedAgent> started) {
   Host& host = hosts_[index];
   if (!started.ok()) {
-    const BootstrapTarget target = target_of(host.findings.host);
-    const std::lock_guard lock(mutex_);
-    const auto known = std::ranges::find(failures_, TargetKey{target.name, target.user, target.port},
-                                         [](const auto& entry) { return entry.first; });
-    if (known != failures_.end()) host.findings.failure = known->second;
+    host.findings.failure = class_of_failure(host.findings.host);
     return fail(index, started.status());
   }
   const auto took = std::chrono::steady_clock::now() - host.started_at;
@@ -175,6 +172,13 @@ void HostProbes::Core::bootstrapped(std::size_t index, base::Result<StartedAgent
   } else {
     ask_clock(index);
   }
+}
+
+std::optional<FailureKind> HostProbes::Core::class_of_failure(const model::HostSpec& host) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(failures_, TargetKey{host.name, host.user, host.port},
+                                       [](const auto& entry) { return entry.first; });
+  return known == failures_.end() ? std::nullopt : std::optional(known->second);
 }
 
 void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Take take) {
