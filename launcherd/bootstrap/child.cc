@@ -123,6 +123,11 @@ void ChildProcess::terminate() {
   if (pid_ != 0) ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGTERM, nullptr, 0);
 }
 
+// It leads its group, and its number is nobody else's until we reap it.
+void ChildProcess::kill_group() {
+  if (pid_ != 0) ::kill(-pid_, SIGKILL);
+}
+
 bool ChildProcess::reap() {
   if (pid_ == 0) return true;
   siginfo_t info{};

@@ -37,7 +37,8 @@ class ChildProcess {
 
   int pidfd() const { return pidfd_.get(); }
   void terminate();
-  bool reap();  // false: still running
+  void kill_group();  // KILL for it and what it started without a session or group of its own; nothing once reaped
+  bool reap();        // false: still running
   int exit_status() const { return exit_status_; }
 
  private:

@@ -1,0 +1,50 @@
+#include "launcherd/hosts/discovery.h"
+
+#include "base/strings.h"
+#include "launcherd/bootstrap/child.h"
+#include "launcherd/hosts/hostfile.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using base::error;
+
+std::string said(const ProgramResult& result) {
+  const std::string words = quote_for_message(result.errors);
+  return words.empty() ? "" : "; it said: " + words;
+}
+
+}  // namespace
+
+base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& script, const Waiter& waiter) {
+  const std::string name = "host discovery script " + quote_for_message(script);
+  Pump pump;
+  auto child = spawn_child("/bin/sh", {"/bin/sh", "-c", script}, {});
+  if (!child.ok()) return child.status().with_context(name);
+  ChildProcess& process = *child->process;  // owned by what follows
+  ChildProgram program(*std::move(child), pump, nullptr);
+  ProgramResult result;
+  const Failure failure = run_to_end(program, {}, kMaxHostfileBytes + 1, waiter, result);
+  if (!failure.ok()) {
+    process.kill_group();
+    const char* what = failure.kind == FailureKind::kTimeout ? "took too long and was ended" : "was interrupted";
+    return error(failure.kind == FailureKind::kTimeout ? Code::kDeadlineExceeded : Code::kCancelled, "{} {}{}", name,
+                 what, said(result));
+  }
+  if (result.exit_status > 128) {
+    return error(Code::kUnavailable, "{} was ended by signal {}{}", name, result.exit_status - 128, said(result));
+  }
+  if (result.exit_status != 0) {
+    return error(Code::kUnavailable, "{} ended with exit code {}{}", name, result.exit_status, said(result));
+  }
+  if (result.output.size() > kMaxHostfileBytes) {
+    return error(Code::kResourceExhausted, "{} prints more than {} MiB: that is no list of hosts", name,
+                 kMaxHostfileBytes >> 20);
+  }
+  MUSTER_ASSIGN_OR_RETURN(auto hosts, model::parse_hostfile(result.output, "output of " + name));
+  if (hosts.empty()) return error(Code::kNotFound, "{} names no host{}", name, said(result));
+  return hosts;
+}
+
+}  // namespace muster::launcherd

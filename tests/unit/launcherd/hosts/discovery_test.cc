@@ -1,0 +1,66 @@
+#include "launcherd/hosts/discovery.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
+
+namespace muster::launcherd {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// "name:slots" of each host, or the error.
+std::string discover(const std::string& script, milliseconds limit = std::chrono::seconds(30)) {
+  const auto hosts = discover_hosts(script, {.deadline = std::chrono::steady_clock::now() + limit});
+  if (!hosts.ok()) return hosts.status().message();
+  std::string text;
+  for (const model::HostSpec& host : *hosts) text += fmt::format("{}:{} ", host.name, host.slots.value_or(-1));
+  return text;
+}
+
+TEST(Discovery, AHostALineWithSlotsOrWithout) {
+  EXPECT_EQ(discover("echo n1:4; echo; echo n2; echo '# down: n3'; echo noise >&2"), "n1:4 n2:-1 ");
+  EXPECT_EQ(discover("echo n1:2; cat"), "n1:2 ");  // whoever reads gets nothing
+}
+
+TEST(Discovery, MistakesAreNamed) {
+  EXPECT_THAT(discover("echo n1; echo n2:x"), HasSubstr("output of host discovery script echo n1; echo n2:x:2:"));
+  EXPECT_EQ(
+      discover("echo 'no such\tcluster' >&2; exit 3"),
+      "host discovery script echo 'no such cluster' >&2; exit 3 ended with exit code 3; it said: no such cluster");
+  EXPECT_EQ(discover("kill -9 $$"), "host discovery script kill -9 $$ was ended by signal 9");
+  EXPECT_EQ(discover("true"), "host discovery script true names no host");
+  EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it said: "));
+}
+
+TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "discovery_test.XXXXXX").string();
+  const std::filesystem::path directory = ::mkdtemp(pattern.data());
+  const std::string script = "sleep 1000 & echo $! > " + (directory / "pid").string() + "; echo waiting >&2; wait";
+  const std::string message = discover(script, milliseconds(300));
+  EXPECT_THAT(message, StartsWith("host discovery script sleep 1000"));
+  EXPECT_THAT(message, HasSubstr("took too long and was ended; it said: waiting"));
+  int pid = 0;
+  std::ifstream(directory / "pid") >> pid;
+  std::filesystem::remove_all(directory);
+  ASSERT_GT(pid, 0);
+  const base::UniqueFd sleeper(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!sleeper.valid()) return;  // reaped by now
+  pollfd end{sleeper.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 30'000), 1);
+}
+
+}  // namespace
+}  // namespace muster::launcherd
