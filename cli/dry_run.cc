@@ -11,7 +11,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kUsageError = 2;
 constexpr int kMusterFailed = 125;
 
 // A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
@@ -61,6 +60,15 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
   }
   if (!is_whole) shapes.clear();
   return shapes;
+}
+
+// For options whose number of ranks depends on the hosts.
+std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
+                                                 const std::vector<model::HostSpec>& hosts, const AskShapes& ask) {
+  if (options.dry_run.probe) return ask(options, hosts);
+  if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
+  return {base::error(base::Code::kInvalidArgument,
+                      "--dry-run asks no host: add --probe, or --assume-node and what the hosts look like")};
 }
 
 }  // namespace
@@ -132,13 +140,16 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
 }
 
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask) {
-  const auto placed = place_job(options, environment, logical_working_directory(environment));
+  const auto placed = place_job(options, environment, logical_working_directory(environment),
+                                [&](const std::vector<model::HostSpec>& hosts) { return look(options, hosts, ask); });
   if (!placed.ok()) {
     fmt::print(stderr, "hvdrun: {}\n", placed.status().message());
-    return kUsageError;
+    return placement_exit_code(placed.status());
   }
   for (const std::string& note : options.notes) fmt::print(stderr, "hvdrun: {}\n", note);
-  const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, placed->placement))
+  std::vector<model::HostSpec> hosts_there;
+  for (const model::PlacedHost& host : placed->placement.hosts) hosts_there.push_back(host.host);
+  const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, hosts_there))
                                             : shapes_of(placed->placement, options.dry_run.assumed_node);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
   const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);

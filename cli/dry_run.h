@@ -38,9 +38,9 @@ std::string format_dry_run(const std::vector<DryHost>& hosts);
 // A muster.v1.Placement on one line.
 std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);
 
-// The shape of each host of a placement, or why it cannot be asked; a single error when nobody can.
+// The shape of each of the hosts, or why it cannot be asked; a single error when nobody can.
 using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(const HvdrunOptions& options,
-                                                                            const model::Placement& placement)>;
+                                                                            const std::vector<model::HostSpec>& hosts)>;
 
 // Prints the plan of these options to stdout; with --probe by what `ask` says. Returns the exit code.
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);

@@ -110,14 +110,17 @@ std::vector<FlagRow> library_rows() {
 
 std::vector<FlagRow> elastic_rows() {
   return {
-      option("host-discovery-script", {"--host-discovery-script"}, "SCRIPT", "Prints the hosts of the moment.")
+      option("host-discovery-script", {"--host-discovery-script"}, "SCRIPT",
+             "A command that prints host or host:slots, a line each; it is asked once.")
           .completes(Completes::kFile)
           .exclusive("hosts")
-          .refusal("elastic jobs come later in hvdrun: name the hosts by -H or --hostfile"),
-      option("min-num-proc", {"--min-np", "--min-num-proc"}, "N", "Fewest ranks with which the job goes on.")
           .note(kElasticLater),
-      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Most ranks that are started.").note(kElasticLater),
-      option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts.").note(kElasticLater),
+      option("min-num-proc", {"--min-np", "--min-num-proc"}, "N", "Fewest ranks with which the job starts.")
+          .note(kElasticLater),
+      option("max-num-proc", {"--max-np", "--max-num-proc"}, "N", "Most ranks that are started, without -np.")
+          .note(kElasticLater),
+      option("slots-per-host", {"--slots-per-host"}, "N", "Slots of discovered hosts that are named without.")
+          .note(kElasticLater),
       option("elastic-timeout", {"--elastic-timeout"}, "N", "Seconds to find the fewest ranks again after a change.")
           .note(kElasticLater),
       option("reset-limit", {"--reset-limit"}, "N", "Most changes before the job is given up.").note(kElasticLater),

@@ -16,7 +16,10 @@ constexpr auto kNotTaken = std::to_array<std::string_view>(
 
 std::vector<FlagRow> torch_rows() {
   return {
-      option("nproc-per-node", {"--nproc-per-node", "--nproc_per_node"}, "N", "Ranks on every host.").standard("1"),
+      option("nproc-per-node", {"--nproc-per-node", "--nproc_per_node"}, "N|gpu|cpu|auto",
+             "Ranks on every host; or one for each of its GPUs, for each of its CPUs, or for its GPUs if it has any.")
+          .any_value()
+          .standard("1"),
       option("nnodes", {"--nnodes"}, "N|MIN:MAX", "Hosts; they are named by -H, --hostfile or the scheduler's job.")
           .any_value(),
       toggle("module", {{"-m", "true"}, {"--module", "true"}}, "The script is the name of a module, as for python -m."),
@@ -32,16 +35,16 @@ std::vector<FlagRow> torch_rows() {
       option("log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
              "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr.")
           .completes(Completes::kDirectory),
-      option("redirects", {"-r", "--redirects"}, "STREAMS", "Write to the log directory; the console gets it as well.")
+      option("redirects", {"-r", "--redirects"}, "STREAMS",
+             "Write to the log directory instead of the console: 1 is stdout, 2 stderr, 3 both; 0:1,1:2 by local rank.")
           .standard("0"),
       option("tee", {"-t", "--tee"}, "STREAMS", "Write to the log directory and to the console.").standard("0"),
       option("numa-binding", {"--numa-binding", "--numa_binding"}, "node|socket|exclusive|core-complex",
              "As --bind-to numa, socket or share."),
-      toggle("run-path", {{"--run-path", "true"}, {"--run_path", "true"}}, "Run the script by runpy.")
-          .refusal("a script that torchrun runs inside itself comes later: leave it out, the script runs as a program"),
+      toggle("run-path", {{"--run-path", "true"}, {"--run_path", "true"}},
+             "The script is run by runpy.run_path, in a python that was started for nothing else."),
       option("local-ranks-filter", {"--local-ranks-filter", "--local_ranks_filter"}, "LIST",
-             "Ranks of each host whose output is shown.")
-          .refusal("choosing what the console shows comes later: --log-dir with --tee 3 writes all of it to files"),
+             "Local ranks whose output is shown on the console, as 0,1; files get all."),
   };
 }
 

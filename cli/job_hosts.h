@@ -1,7 +1,9 @@
 // Where a job runs: the hosts of -H, of a hostfile, of the allocation around us, or this one. Reads files.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "base/status.h"
@@ -19,8 +21,15 @@ struct PlacedJob {
   std::string hosts_note;  // of choose_hosts()
 };
 
-// What the options leave to their surroundings: directory, umask, hosts; and who runs where.
+// What hosts look like, one result each. May start agents there.
+using LookAtHosts = std::function<std::vector<base::Result<model::NodeShape>>(const std::vector<model::HostSpec>&)>;
+
+// 2: the command line is at fault; 125: a host, or a program that names hosts.
+int placement_exit_code(const base::Status& failure);
+
+// What the options leave to their surroundings: directory, umask, hosts; and who runs where. Hosts are looked at only
+// where their devices count (options.devices).
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory);
+                                  const std::string& directory, const LookAtHosts& look);
 
 }  // namespace muster::cli

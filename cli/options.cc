@@ -153,12 +153,14 @@ Status check_cooldown(const Setting& setting) {
                setting.label, kMost, base::printable(setting.value));
 }
 
-// Elastic jobs come later: their options are checked, so that a mistake is found today, and answered by their note.
-void check_elastic(SettingReader& read) {
+// Elastic jobs come later: what they need beyond the start is checked, so that a mistake is found today, and answered
+// by their note.
+void read_elastic(SettingReader& read, ElasticOptions& elastic) {
   std::optional<long> ignored;
-  read.number("min-num-proc", 1, model::kMaxRanks, ignored);
-  read.number("max-num-proc", 1, model::kMaxRanks, ignored);
-  read.number("slots-per-host", 1, model::kMaxSlotsPerHost, ignored);
+  read.text("host-discovery-script", elastic.discovery_script);
+  read.number("min-num-proc", 1, model::kMaxRanks, elastic.min_ranks);
+  read.number("max-num-proc", 1, model::kMaxRanks, elastic.max_ranks);
+  read.number("slots-per-host", 1, model::kMaxSlotsPerHost, elastic.slots_per_host);
   read.number("elastic-timeout", 0, 1'000'000'000, ignored);
   read.number("reset-limit", 0, 1'000'000'000, ignored);
   read.custom("blacklist-cooldown-range", check_cooldown);
@@ -200,13 +202,24 @@ void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   }
 }
 
+// Options with the same note share a line.
 Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
+  std::vector<std::pair<std::string_view, std::string>> labels;  // by note
   for (const Setting& setting : settings.entries()) {
-    if (!setting.flag->harmless.empty() && setting.value == setting.flag->harmless) continue;
-    const std::string line = fmt::format("{}: {}", setting.label, setting.flag->answer_text);
-    if (setting.flag->answer == Answer::kRefusal) return {Code::kUnimplemented, line};
-    if (setting.flag->answer == Answer::kNote) notes.push_back(line);
+    const Flag& flag = *setting.flag;
+    if (!flag.harmless.empty() && setting.value == flag.harmless) continue;
+    if (flag.answer == Answer::kRefusal) {
+      return error(Code::kUnimplemented, "{}: {}", setting.label, flag.answer_text);
+    }
+    if (flag.answer != Answer::kNote) continue;
+    const auto found = std::ranges::find(labels, flag.answer_text, &std::pair<std::string_view, std::string>::first);
+    if (found == labels.end()) {
+      labels.emplace_back(flag.answer_text, setting.label);
+    } else {
+      found->second += ", " + setting.label;
+    }
   }
+  for (const auto& [text, all] : labels) notes.push_back(fmt::format("{}: {}", all, text));
   return base::ok_status();
 }
 
@@ -278,7 +291,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_input(read, options.job.input);
   read_output(read, options);
   read_life(read, options);
-  check_elastic(read);
+  read_elastic(read, options.elastic);
   check_controller(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());

@@ -37,6 +37,21 @@ struct NodeCount {
   std::string label;  // how errors begin
 };
 
+// torchrun's word for as many ranks as a host has devices.
+struct DeviceCount {
+  enum class Of { kGpus, kCpus, kGpusElseCpus };
+  Of of = Of::kGpus;
+  std::string label;  // how errors begin
+};
+
+// horovodrun's elastic jobs, as far as one that keeps its hosts can follow them.
+struct ElasticOptions {
+  std::string discovery_script;  // names the hosts; empty: none
+  std::optional<long> slots_per_host;
+  std::optional<long> min_ranks;
+  std::optional<long> max_ranks;
+};
+
 struct HvdrunOptions {
   // placement.hosts is filled from -H. Left to the caller: hosts of `hostfile`; umask; workdir: empty without --wdir,
   // and a relative one is relative to the launcher's directory.
@@ -48,7 +63,9 @@ struct HvdrunOptions {
   bool quiet = false;                     // nothing of our own unless somebody must act
   std::string events_file;                // --json-events; empty: none
   DryRunOptions dry_run;
-  std::optional<NodeCount> nodes;  // more hosts are left out, fewer are an error
+  std::optional<NodeCount> nodes;      // more hosts are left out, fewer are an error
+  std::optional<DeviceCount> devices;  // slots of hosts without explicit ones; the hosts have to be asked
+  ElasticOptions elastic;
 };
 
 struct ParsedHvdrun {

@@ -114,10 +114,8 @@ std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& 
 }
 
 std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& options,
-                                                         const model::Placement& placement,
+                                                         const std::vector<model::HostSpec>& hosts,
                                                          const base::Environment& environment) {
-  std::vector<model::HostSpec> hosts;
-  for (const model::PlacedHost& placed : placement.hosts) hosts.push_back(placed.host);
   const auto findings = probe_hosts(options, hosts, environment, {.program = "hvdrun", .shape_only = true});
   std::vector<base::Result<model::NodeShape>> shapes;
   if (!findings.ok()) return {findings.status()};

@@ -26,9 +26,9 @@ base::Result<std::vector<launcherd::HostFindings>> probe_hosts(const HvdrunOptio
 // Each host once, as named first; localhost when there is none.
 std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& hosts);
 
-// What --dry-run --probe shows: the shape of each host of `placement`, or why it cannot be asked.
+// The shape of each of `hosts`, or why it cannot be asked; a single error when nobody can.
 std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& options,
-                                                         const model::Placement& placement,
+                                                         const std::vector<model::HostSpec>& hosts,
                                                          const base::Environment& environment);
 
 }  // namespace muster::cli

@@ -14,6 +14,7 @@
 #include "cli/event_file.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
+#include "cli/outlets.h"
 #include "cli/probe_hosts.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -21,7 +22,6 @@
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/restarting_job.h"
-#include "launcherd/output/sinks.h"
 
 namespace muster::cli {
 namespace {
@@ -39,49 +39,6 @@ int fail(int code, std::string_view message) {
   fmt::print(stderr, "hvdrun: {}\n", message);
   return code;
 }
-
-// Where the ranks' output and our own lines go.
-class Outlets {
- public:
-  // `directory`: of --output-filename, absolute; empty: none.
-  static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job, int size,
-                                                     const std::string& directory) {
-    std::unique_ptr<Outlets> outlets(new Outlets(clock, job, size));
-    if (directory.empty()) return outlets;
-    MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, size));
-    outlets->tee_ = std::make_unique<launcherd::TeeSink>(&outlets->console_, outlets->files_.get());
-    return outlets;
-  }
-
-  launcherd::OutputSink* sink() {
-    return tee_ != nullptr ? static_cast<launcherd::OutputSink*>(tee_.get()) : &console_;
-  }
-  launcherd::NoticeWriter& notices() { return notices_; }
-  bool is_terminal() { return terminals_.err()->is_tty(); }
-  void set_raw(bool is_raw) {
-    terminals_.out()->set_raw(is_raw);
-    terminals_.err()->set_raw(is_raw);
-  }
-
-  // The job is over.
-  void close(base::MonotonicTime deadline) {
-    if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
-    terminals_.out()->cancel();  // a console that nobody reads must not hold up the hub's thread
-  }
-
- private:
-  Outlets(const base::Clock& clock, const model::JobSpec& job, int size)
-      : terminals_(STDOUT_FILENO, STDERR_FILENO),
-        notices_(terminals_.err()),
-        console_(terminals_.out(), terminals_.err(), &clock,
-                 {.size = size, .raw_rank = job.input.pty ? 0 : -1, .timestamps = job.prefix_timestamp}) {}
-
-  launcherd::Terminals terminals_;
-  launcherd::NoticeWriter notices_;
-  launcherd::ConsoleSink console_;
-  std::unique_ptr<launcherd::FileSink> files_;
-  std::unique_ptr<launcherd::TeeSink> tee_;
-};
 
 StopCause cause_of(int signo) {
   switch (signo) {
@@ -162,6 +119,14 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
+  // Before signals are blocked: whatever is asked for hosts, Ctrl-C ends it.
+  const std::string directory = logical_working_directory(environment);
+  const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
+    return probe_shapes(options, hosts, environment);
+  };
+  auto placed = place_job(options, environment, directory, look);
+  if (!placed.ok()) return fail(placement_exit_code(placed.status()), placed.status().message());
+
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
   if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
@@ -171,16 +136,12 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
     return fail(kMusterFailed, room.message());
   }
 
-  const std::string directory = logical_working_directory(environment);
-  auto placed = place_job(options, environment, directory);
-  if (!placed.ok()) return fail(kUsageError, placed.status().message());
   options.job.input = settle_input(options.job.input, inherited_stdin());
   const auto agent_path = find_agent(environment);
   if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
 
   const base::SystemClock clock;
-  auto outlets =
-      Outlets::open(clock, options.job, placed->placement.size, absolute_path(options.job.output_dir, directory));
+  auto outlets = Outlets::open(clock, options.job, placed->placement, absolute_path(options.job.output_dir, directory));
   if (!outlets.ok()) return fail(kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   auto bootstrap = open_bootstrap(options, *agent_path, notices);
@@ -220,8 +181,8 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
     ParsedHvdrun parsed = parse(environment);
     if (!parsed.exit_code && parsed.options.dry_run.is_on) {
       return run_dry(std::move(parsed.options), environment,
-                     [&](const HvdrunOptions& options, const model::Placement& placement) {
-                       return probe_shapes(options, placement, environment);
+                     [&](const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts) {
+                       return probe_shapes(options, hosts, environment);
                      });
     }
     if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);

@@ -7,6 +7,7 @@
 #include "cli/config_file.h"
 #include "cli/help.h"
 #include "cli/setting_reader.h"
+#include "model/output_routes.h"
 
 namespace muster::cli {
 namespace {
@@ -99,18 +100,29 @@ std::vector<Setting> variables_of(const base::Environment& environment) {
   return layer;
 }
 
-Status read_ranks(SettingReader& read, HvdrunOptions& options) {
+Status read_ranks_per_host(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+  using Of = DeviceCount::Of;
+  const Setting* setting = settings.find("nproc-per-node");
+  constexpr std::pair<std::string_view, Of> kWords[] = {
+      {"gpu", Of::kGpus}, {"cpu", Of::kCpus}, {"auto", Of::kGpusElseCpus}};
+  for (const auto& [word, of] : kWords) {
+    if (setting == nullptr || setting->value != word) continue;
+    options.job.placement.ranks_per_node = 0;  // as many as there are slots
+    options.devices = DeviceCount{of, fmt::format("{} {}", setting->label, word)};
+    return base::ok_status();
+  }
+  if (setting != nullptr && setting->value == "xpu") {
+    return error(Code::kUnimplemented, "{}: Intel's GPUs are not counted: give the number of ranks", setting->label);
+  }
+  read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, options.job.placement.ranks_per_node);
+  return read.status();
+}
+
+Status read_ranks(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
   model::PlacementRequest& placement = options.job.placement;
   placement.np = 0;  // N on every host, whatever a configuration file says
   placement.ranks_per_node = 1;
-  read.custom("nproc-per-node", [](const Setting& setting) {
-    const bool is_word =
-        setting.value == "gpu" || setting.value == "cpu" || setting.value == "xpu" || setting.value == "auto";
-    return is_word ? error(Code::kUnimplemented, "{}: counting a host's devices comes later: give the number of ranks",
-                           setting.label)
-                   : base::ok_status();
-  });
-  read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, placement.ranks_per_node);
+  MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, options));
   read.custom("nnodes", [&](const Setting& setting) -> Status {
     const auto parts = base::split(setting.value, ':');
     const auto min = base::parse_decimal(parts.front(), model::kMaxHosts);
@@ -135,38 +147,60 @@ Status read_ranks(SettingReader& read, HvdrunOptions& options) {
   return base::ok_status();
 }
 
-// "0" to "3", or "0:1,1:2": which streams of which local ranks. Whether there are any.
-Result<bool> read_streams(const Setting& setting) {
-  bool any = false;
-  for (const std::string_view part : base::split(setting.value, ',')) {
-    const auto colon = part.find(':');
-    const bool has_rank = colon == std::string_view::npos || base::parse_decimal(part.substr(0, colon), 1'000'000);
-    const auto streams = base::parse_decimal(colon == std::string_view::npos ? part : part.substr(colon + 1), 3);
-    if (!streams || !has_rank) {
-      return error(Code::kInvalidArgument, "{} must be a number from 0 to 3, or RANK:NUMBER,…, not '{}'", setting.label,
-                   base::printable(setting.value));
-    }
-    any = any || *streams != 0;
-  }
-  return any;
+Result<model::StreamMap> read_streams(const Settings& settings, const char* name) {
+  const Setting* setting = settings.find(name);
+  if (setting == nullptr) return model::StreamMap{};
+  auto map = model::parse_stream_map(setting->value);
+  if (!map.ok()) return error(Code::kInvalidArgument, "{} {}", setting->label, map.status().message());
+  return map;
 }
 
+// `a` of every rank, and `b`.
+model::StreamMap joined(const model::StreamMap& a, const model::StreamMap& b) {
+  model::StreamMap both{.of_others = a.of_others | b.of_others};
+  for (const model::StreamMap& map : {a, b}) {
+    for (const auto& [rank, streams] : map.of_ranks) both.of_ranks[rank] = a.of(rank) | b.of(rank);
+  }
+  return both;
+}
+
+// `a` of every rank, without `b`.
+model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
+  model::StreamMap rest{.of_others = a.of_others & ~b.of_others};
+  for (const model::StreamMap& map : {a, b}) {
+    for (const auto& [rank, streams] : map.of_ranks) rest.of_ranks[rank] = a.of(rank) & ~b.of(rank);
+  }
+  return rest;
+}
+
+// torch writes to its log directory what --redirects and --tee name; --logdir, of torch 1.x, all. What goes to no file
+// stays on the console.
 Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+  model::JobSpec& job = options.job;
   std::string directory;
   read.text("log-dir", directory);
-  bool any = settings.find("log-dir") != nullptr && settings.find("log-dir")->origin == "--logdir";
+  MUSTER_ASSIGN_OR_RETURN(const model::StreamMap redirects, read_streams(settings, "redirects"));
+  MUSTER_ASSIGN_OR_RETURN(const model::StreamMap tee, read_streams(settings, "tee"));
+  const bool all = settings.find("log-dir") != nullptr && settings.find("log-dir")->origin == "--logdir";
+  const model::StreamMap files = joined(redirects, tee);
+  if (job.output_dir.empty() && (all || !files.is_empty())) {
+    job.output_dir = directory;
+    if (!all) job.output.files = files;
+  }
+  if (!job.output_dir.empty()) job.output.hidden = without(redirects, tee);
   for (const char* name : {"redirects", "tee"}) {
-    const Setting* setting = settings.find(name);
-    if (setting == nullptr) continue;
-    MUSTER_ASSIGN_OR_RETURN(const bool some, read_streams(*setting));
-    any = any || some;
-    if (some && directory.empty()) options.notes.push_back(setting->label + ": writes no file without --log-dir");
-    if (some && setting->flag->name == "redirects") {
-      options.notes.push_back(setting->label + ": the console gets the output as well");
+    const bool some = !(std::string_view(name) == "tee" ? tee : redirects).is_empty();
+    if (some && job.output_dir.empty()) {
+      options.notes.push_back(settings.find(name)->label + ": writes no file without --log-dir");
     }
   }
-  if (any && options.job.output_dir.empty()) options.job.output_dir = directory;
-  return base::ok_status();
+  read.custom("local-ranks-filter", [&](const Setting& setting) -> Status {
+    auto ranks = model::parse_local_ranks(setting.value);
+    if (!ranks.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, ranks.status().message());
+    job.output.shown_ranks = std::move(*ranks);
+    return base::ok_status();
+  });
+  return read.status();
 }
 
 Status read_binding(SettingReader& read, HvdrunOptions& options) {
@@ -196,21 +230,20 @@ void note_unneeded(const Settings& settings, HvdrunOptions& options) {
 
 Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   SettingReader read(settings);
-  MUSTER_RETURN_IF_ERROR(read_ranks(read, options));
+  MUSTER_RETURN_IF_ERROR(read_ranks(settings, read, options));
   MUSTER_RETURN_IF_ERROR(read_logs(settings, read, options));
   MUSTER_RETURN_IF_ERROR(read_binding(read, options));
   read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
   read.text("role", options.job.role);
   options.job.torch_agent_store = true;  // as torchrun's agent does
   MUSTER_RETURN_IF_ERROR(read.status());
-  for (const Setting& setting : settings.entries()) {
-    if (setting.flag->answer == Answer::kRefusal) {
-      return error(Code::kUnimplemented, "{}: {}", setting.label, setting.flag->answer_text);
-    }
-  }
   note_unneeded(settings, options);
   return base::ok_status();
 }
+
+// As torch's workers do it: the script finds itself as __main__, and sys.argv as if it had been started alone.
+constexpr const char* kRunPath =
+    "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
 // The command of a rank, as torch's launchers put it together.
 Status make_command(TorchLine& line, const Settings& settings, const base::Environment& environment,
@@ -223,17 +256,22 @@ Status make_command(TorchLine& line, const Settings& settings, const base::Envir
   read.toggle("no-python", no_python);
   bool asks_env = false;
   read.toggle("use-env", asks_env);
-  use_env = use_env || asks_env;
+  bool by_path = false;  // goes before --no-python, and such a script gets no --local_rank
+  read.toggle("run-path", by_path);
+  no_python = no_python && !by_path;
+  use_env = use_env || asks_env || by_path;
   MUSTER_RETURN_IF_ERROR(read.status());
   if (line.script.empty() || line.script.front().empty()) {
     return error(Code::kInvalidArgument, "no script is given, as in muster torchrun --nproc-per-node 4 train.py");
   }
   if (is_module && no_python) return error(Code::kInvalidArgument, "--module and --no-python exclude each other");
+  if (is_module && by_path) return error(Code::kInvalidArgument, "--module and --run-path exclude each other");
   if (!no_python) {
     const auto named = environment.get("PYTHON_EXEC");
     job.command.push_back(named ? std::string(*named) : line.python.empty() ? "python3" : line.python);
     job.command.emplace_back("-u");
     if (is_module) job.command.emplace_back("-m");
+    if (by_path) job.command.insert(job.command.end(), {"-c", kRunPath});
   }
   job.command.push_back(line.script.front());
   if (!use_env) {

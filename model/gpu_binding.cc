@@ -153,6 +153,10 @@ std::vector<std::pair<std::string, std::string>> variables_of(GpuVendor vendor, 
 
 }  // namespace
 
+int count_gpus(const NodeShape& node, const GpuMasks& job_masks) {
+  return static_cast<int>(devices_of(node, job_masks).list.size());
+}
+
 NodeBinding bind_node(const NodeShape& node, int local_size, BindTo bind_to, GpuBind gpu_bind,
                       const GpuMasks& job_masks) {
   NodeBinding binding;

@@ -35,6 +35,9 @@ struct NodeBinding {
   int visible_gpus = 0;  // that were dealt; 0: none there, none left by a mask, or kNone
 };
 
+// How many GPUs a rank can see there: of the vendor that bind_node chooses, within the masks.
+int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
+
 // `job_masks`: what the job's own environment says; it goes before the host's (NodeShape::gpu_masks). NVIDIA's GPUs go
 // before AMD's where a host has both: the latter is then rather a processor's own. Nothing is bound where HIP's mask is
 // set, which counts within ROCr's, nor in order where the mask names MIG devices, of which CUDA sees one at a time.

@@ -11,6 +11,7 @@
 #include "model/host_spec.h"
 #include "model/job_input.h"
 #include "model/node_shape.h"
+#include "model/output_routes.h"
 #include "model/placement.h"
 #include "model/rank_env.h"
 #include "model/ulimit.h"
@@ -48,6 +49,7 @@ struct JobSpec {
   // torch's TCPStore is served by the agent on rank 0's host, as torchrun's agent does, instead of by rank 0.
   bool torch_agent_store = false;
   std::string output_dir;  // --output-filename; empty: console only
+  OutputRoutes output;     // of the ranks, between the console and the files in output_dir
   bool prefix_timestamp = false;
 };
 

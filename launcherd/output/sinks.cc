@@ -174,4 +174,10 @@ base::Status TeeSink::flush() {
   return first_of(std::move(first), second_->flush());
 }
 
+base::Status SelectSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) {
+  const Streams& streams = by_rank_.at(static_cast<std::size_t>(rank));
+  const bool passes = stream == proto::OutputStream::kStdout ? streams.out : streams.err;
+  return passes ? next_->write(rank, stream, bytes, flags) : base::ok_status();
+}
+
 }  // namespace muster::launcherd

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -74,6 +75,24 @@ class TeeSink final : public OutputSink {
  private:
   OutputSink* first_;
   OutputSink* second_;
+};
+
+// Passes on the chosen streams of each rank, to a sink that it does not own.
+class SelectSink final : public OutputSink {
+ public:
+  struct Streams {
+    bool out = true;
+    bool err = true;
+  };
+  SelectSink(OutputSink* next, std::vector<Streams> by_rank) : next_(next), by_rank_(std::move(by_rank)) {}
+
+  base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
+  base::Status end_rank(int rank) override { return next_->end_rank(rank); }
+  base::Status flush() override { return next_->flush(); }
+
+ private:
+  OutputSink* next_;
+  std::vector<Streams> by_rank_;
 };
 
 }  // namespace muster::launcherd

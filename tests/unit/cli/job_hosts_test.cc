@@ -49,6 +49,34 @@ TEST_F(ChooseHosts, OutsideOfAllocationsTheJobRunsHere) {
   EXPECT_EQ(choose({"-np", "4", "p"}), "");
 }
 
+TEST_F(ChooseHosts, AScriptIsAskedOnce) {
+  std::ofstream(directory_ / "asked");
+  const std::string script = "echo 1 >> " + (directory_ / "asked").string() + "; echo n1; echo n2:3";
+  EXPECT_EQ(choose({"--host-discovery-script", script, "--slots-per-host", "2", "p"}), "n1 n2 hosts from " + script);
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "asked"), 2U);
+  EXPECT_THAT(choose({"--host-discovery-script", "exit 4", "p"}), HasSubstr("exit 4 ended with exit code 4"));
+}
+
+TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
+  const auto size = [&](Words words) {
+    words.insert(words.begin(), {"--host-discovery-script", "echo n1:2; echo n2:3"});
+    words.emplace_back("p");
+    ParsedHvdrun parsed = parse(words);
+    const auto placed = place_job(parsed.options, {}, "/", {});
+    return placed.ok() ? fmt::format("{}", placed->placement.size) : placed.status().message();
+  };
+  EXPECT_EQ(size({}), "5");
+  EXPECT_EQ(size({"-np", "3", "--min-np", "2", "--max-np", "4"}), "3");
+  EXPECT_EQ(size({"--min-np", "2", "--max-np", "4"}), "4");
+  EXPECT_EQ(size({"--max-np", "8"}), "5");
+  EXPECT_EQ(size({"--min-np", "6"}), "--min-np asks for 6 ranks, and there are 5: name more hosts or slots");
+}
+
+TEST(PlacementExitCode, OfTheUserOrOfTheWorld) {
+  EXPECT_EQ(placement_exit_code(base::error(base::Code::kInvalidArgument, "x")), 2);
+  EXPECT_EQ(placement_exit_code(base::error(base::Code::kUnavailable, "x")), 125);
+}
+
 TEST_F(ChooseHosts, MistakesAreNamed) {
   EXPECT_THAT(choose({"--hostfile", "none", "p"}), HasSubstr((directory_ / "none").string()));
   environment_.set("SLURM_JOB_NODELIST", "s[1-");

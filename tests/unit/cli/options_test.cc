@@ -64,7 +64,6 @@ TEST(ParseHvdrun, RefusesWithOneSentence) {
       {{"--min-np", "0", "p"}, "--min-np must be a number from 1"},
       {{"--mpi", "p"}, "--mpi: Horovod's controller mpi comes later in hvdrun; the same program runs with --gloo"},
       {{"--jsrun", "p"}, "--jsrun: Horovod's controller jsrun comes later"},
-      {{"--host-discovery-script", "s", "p"}, "--host-discovery-script: elastic jobs come later in hvdrun: name the"},
       {{"--host-discovery-script", "s", "-H", "a", "p"}, "exclude each other"},
       {{"--verbose", "--quiet", "p"}, "--verbose and --quiet exclude each other"},
       {{"--bind-to", "gpu", "p"}, "--bind-to must be one of share, none, core, numa, socket, not 'gpu'"},
@@ -138,11 +137,11 @@ TEST(ParseHvdrun, InputIsForRank0UnlessSaidOtherwise) {
   EXPECT_EQ(parse({"p"}, environment).options.job.input, model::JobInput{InputTo::kNone});
 }
 
-TEST(ParseHvdrun, ElasticOptionsAreAnsweredByALineEach) {
-  const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--reset-limit", "3", "p"});
+TEST(ParseHvdrun, ElasticOptionsAreAnsweredByOneLine) {
+  const ParsedHvdrun parsed = parse({"-np", "4", "--min-np", "2", "--mpi-args", "x", "--reset-limit", "3", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
-  EXPECT_THAT(parsed.options.notes,
-              ElementsAre(StartsWith("--min-np: elastic jobs come later: "), StartsWith("--reset-limit: ")));
+  EXPECT_THAT(parsed.options.notes, ElementsAre(StartsWith("--min-np, --reset-limit: elastic jobs come later: "),
+                                                StartsWith("--mpi-args: ")));
 }
 
 TEST(ParseHvdrun, AVariableThatTheUserNamesWinsOverATuningOption) {

@@ -1,6 +1,7 @@
 // What a command line was read as, on one line, for the tables of several tests.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,13 @@ using Words = std::vector<std::string>;
 
 inline ParsedHvdrun parse(const Words& words, const base::Environment& environment = {}) {
   return parse_hvdrun(words, environment, {.build_id = "0123456789abcdef", .system_config = "/nowhere/config.yaml"});
+}
+
+// "3" or, by local rank, "0,0:1,1:2" after what others have.
+inline std::string show(const model::StreamMap& map) {
+  std::string text = fmt::format("{}", map.of_others);
+  for (const auto& [rank, streams] : map.of_ranks) text += fmt::format(",{}:{}", rank, streams);
+  return text;
 }
 
 // The values of an accepted command line that are not the defaults, in the order of the help.
@@ -47,6 +55,14 @@ inline std::string show(const ParsedHvdrun& parsed) {
     add(fmt::format("limit={}:{}:{}", model::ulimit_name(limit.resource), value(limit.soft), value(limit.hard)));
   }
   if (!job.output_dir.empty()) add("output=" + job.output_dir);
+  if (job.output.files != plain.job.output.files) add("files=" + show(job.output.files));
+  if (!job.output.hidden.is_empty()) add("hidden=" + show(job.output.hidden));
+  for (const int rank : job.output.shown_ranks.value_or(std::set<int>())) add(fmt::format("shown={}", rank));
+  const ElasticOptions& elastic = parsed.options.elastic;
+  if (!elastic.discovery_script.empty()) add("discovery=" + elastic.discovery_script);
+  if (elastic.min_ranks) add(fmt::format("min={}", *elastic.min_ranks));
+  if (elastic.max_ranks) add(fmt::format("max={}", *elastic.max_ranks));
+  if (parsed.options.devices) add(fmt::format("devices={}", static_cast<int>(parsed.options.devices->of)));
   if (job.prefix_timestamp) add("timestamp");
   if (parsed.options.launch.verbose) add("verbose");
   if (parsed.options.quiet) add("quiet");

@@ -191,10 +191,11 @@ const std::vector<Accepted>& horovod_table() {
       {{"--gloo-timeout-seconds", "60"}, "env=HOROVOD_GLOO_TIMEOUT_SECONDS=60"},
       {{"--disable-cache"}, ""},
       {{"--no-disable-cache"}, ""},
-      {{"--min-np", "1"}, "note=--min-np"},
-      {{"--min-num-proc=1"}, "note=--min-num-proc"},
-      {{"--max-np", "8"}, "note=--max-np"},
-      {{"--max-num-proc", "8"}, "note=--max-num-proc"},
+      {{"--host-discovery-script", "./hosts.sh -v"}, "discovery=./hosts.sh -v note=--host-discovery-script"},
+      {{"--min-np", "1"}, "min=1 note=--min-np"},
+      {{"--min-num-proc=1"}, "min=1 note=--min-num-proc"},
+      {{"--max-np", "8"}, "max=8 note=--max-np"},
+      {{"--max-num-proc", "8"}, "max=8 note=--max-num-proc"},
       {{"--slots-per-host", "2"}, "note=--slots-per-host"},
       {{"--elastic-timeout", "600"}, "note=--elastic-timeout"},
       {{"--reset-limit", "3"}, "note=--reset-limit"},
@@ -219,10 +220,9 @@ TEST(Spellings, EachIsReadAsWhatItSays) {
 TEST(Spellings, NoneIsMissingFromTheTables) {
   // These answer or refuse, or need a file: options_test.cc,
   // config_file_test.cc, dry_run_test.cc.
-  std::set<std::string> tried = {
-      "-v",     "--version",     "-h",      "--help",    "--config-file", "--print-config",
-      "-cb",    "--check-build", "--pty",   "--dry-run", "--completion",  "--man",
-      "--json", "--assume-node", "--probe", "--mpi",     "--jsrun",       "--host-discovery-script"};
+  std::set<std::string> tried = {"-v",     "--version",     "-h",      "--help",    "--config-file", "--print-config",
+                                 "-cb",    "--check-build", "--pty",   "--dry-run", "--completion",  "--man",
+                                 "--json", "--assume-node", "--probe", "--mpi",     "--jsrun"};
   for (const auto* table : {&launch_table(), &horovod_table()}) {
     for (const Accepted& given : *table) {
       for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));

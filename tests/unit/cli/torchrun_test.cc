@@ -48,11 +48,21 @@ const std::vector<Accepted>& accepted() {
       {{"--log-dir", "d"}, "per_node=1"},  // torchrun writes there only what -r or -t name
       {{"--log_dir=d", "-t", "3"}, "per_node=1 output=d"},
       {{"--logdir", "d"}, "per_node=1 output=d"},
-      {{"--log-dir", "d", "--tee", "0:1,1:2"}, "per_node=1 output=d"},
+      {{"--log-dir", "d", "--tee", "0:1,1:2"}, "per_node=1 output=d files=0,0:1,1:2"},
       {{"--log-dir", "d", "-t", "0"}, "per_node=1"},
-      {{"--log-dir", "d", "-r", "3"}, "per_node=1 output=d note=-r"},
-      {{"--redirects=3"}, "per_node=1 note=--redirects note=--redirects"},
+      {{"--log-dir", "d", "-r", "3"}, "per_node=1 output=d hidden=3"},
+      {{"--log-dir", "d", "-r", "1"}, "per_node=1 output=d files=1 hidden=1"},
+      {{"--log-dir", "d", "-r", "3", "-t", "0:1"}, "per_node=1 output=d files=3,0:3 hidden=3,0:2"},
+      {{"--log-dir", "d", "-r", "1:2", "-t", "0:1,1:1"}, "per_node=1 output=d files=0,0:1,1:3 hidden=0,0:0,1:2"},
+      {{"--redirects=3"}, "per_node=1 note=--redirects"},  // to no file: the console keeps it
+      {{"-t", "3"}, "per_node=1 note=-t"},
       {{"--log-dir", "d", "-t", "1", "--output-filename", "mine"}, "per_node=1 output=mine"},
+      {{"-r", "1", "--output-filename", "mine"}, "per_node=1 output=mine hidden=1"},
+      {{"--local-ranks-filter", "0,2"}, "per_node=1 shown=0 shown=2"},
+      {{"--local_ranks_filter=1"}, "per_node=1 shown=1"},
+      {{"--nproc-per-node", "gpu"}, "devices=0"},
+      {{"--nproc_per_node=cpu"}, "devices=1"},
+      {{"--nproc_per_node=auto"}, "devices=2"},
       {{"--numa-binding", "node"}, "per_node=1 bind=3"},
       {{"--numa_binding=socket"}, "per_node=1 bind=4"},
       {{"--numa-binding", "exclusive"}, "per_node=1"},
@@ -102,8 +112,7 @@ TEST(Torchrun, EveryOptionInEverySpelling) {
 
 TEST(Torchrun, NoSpellingOfTorchsIsMissing) {
   // These change the command or are refused: below.
-  std::set<std::string> tried = {"-m",         "--module",   "--no-python",          "--no_python",
-                                 "--run-path", "--run_path", "--local-ranks-filter", "--local_ranks_filter"};
+  std::set<std::string> tried = {"-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path"};
   for (const Accepted& given : accepted()) {
     for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));
   }
@@ -124,6 +133,8 @@ TEST(Torchrun, SpellingsDoNotMeetHvdruns) {
 }
 
 TEST(Torchrun, CommandIsPutTogetherAsTorchDoes) {
+  const std::string by_path =
+      "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
   const std::vector<std::pair<Words, std::string>> table = {
       {{"s.py", "--nproc-per-node", "3", "{rank}"}, "python3 -u s.py --nproc-per-node 3 {rank}"},
       {{"-m", "pkg.train", "-v"}, "python3 -u -m pkg.train -v"},
@@ -142,6 +153,9 @@ TEST(Torchrun, CommandIsPutTogetherAsTorchDoes) {
       {{"python", "-m", "torch.distributed.launch", "-m", "pkg"}, "python -u -m pkg --local_rank={local_rank}"},
       {{"python", "-m", "torch.distributed.launch", "--no_python", "--use_env", "./p"}, "./p"},
       {{"--", "-odd.py"}, "python3 -u -odd.py"},
+      {{"--run-path", "s.py", "-c", "x"}, "python3 -u -c " + by_path + " s.py -c x"},
+      {{"--run_path", "--no-python", "s.py"}, "python3 -u -c " + by_path + " s.py"},
+      {{"python", "-m", "torch.distributed.launch", "--run_path", "s.py"}, "python -u -c " + by_path + " s.py"},
   };
   for (const auto& [words, expected] : table) EXPECT_EQ(command_of(torch(words)), expected) << base::join(words, " ");
   EXPECT_EQ(command_of(torch({"s.py"}, {}, "torch.distributed.launch")), "python3 -u s.py --local_rank={local_rank}");
@@ -161,7 +175,7 @@ TEST(Torchrun, RefusesWithOneSentence) {
       {{}, "no script is given"},
       {{"--nproc_per_node=2"}, "no script is given"},
       {{"torchrun"}, "no script is given"},
-      {{"--nproc-per-node", "gpu", "s"}, "--nproc-per-node: counting a host's devices comes later"},
+      {{"--nproc-per-node", "xpu", "s"}, "--nproc-per-node: Intel's GPUs are not counted"},
       {{"--nproc-per-node", "0", "s"}, "--nproc-per-node must be a number from 1"},
       {{"--nproc_per_node=two", "s"}, "--nproc_per_node must be a number from 1"},
       {{"--nnodes", "0", "s"}, "--nnodes must be a number of hosts, or MIN:MAX, not '0'"},
@@ -173,9 +187,9 @@ TEST(Torchrun, RefusesWithOneSentence) {
       {{"--max-restarts", "-1", "s"}, "--max-restarts must be a number from 0"},
       {{"--numa-binding", "core-complex", "s"}, "--numa-binding core-complex comes later"},
       {{"--numa-binding", "l3", "s"}, "--numa-binding must be one of"},
-      {{"--run-path", "s"}, "--run-path: a script that torchrun runs inside itself comes later"},
-      {{"--local-ranks-filter", "0", "s"}, "--local-ranks-filter: choosing what the console shows comes later"},
+      {{"--local-ranks-filter", "0-1", "s"}, "--local-ranks-filter must be local ranks, as 0,1, not '0-1'"},
       {{"-m", "--no-python", "s"}, "--module and --no-python exclude each other"},
+      {{"-m", "--run-path", "s"}, "--module and --run-path exclude each other"},
       {{"-np", "4", "s"}, "unknown option -np"},
       {{"--nproc-per-nod", "4", "s"}, "did you mean --nproc-per-node?"},
       {{"-H", "-x", "s"}, "-H: '-x' is not a host name"},
@@ -220,10 +234,11 @@ TEST(Torchrun, HelpIsItsOwn) {
 class TorchrunHosts : public ::testing::Test {
  protected:
   // Names of the hosts and ranks on each, or the error.
-  static std::string place(const Words& words) {
+  static std::string place(const Words& words, const LookAtHosts& look = {},
+                           const base::Environment& environment = {}) {
     ParsedHvdrun parsed = torch(words);
     if (parsed.exit_code) return parsed.text;
-    const auto placed = place_job(parsed.options, {}, "/");
+    const auto placed = place_job(parsed.options, environment, "/", look);
     if (!placed.ok()) return placed.status().message();
     std::string text;
     for (const model::PlacedHost& host : placed->placement.hosts) {
@@ -239,6 +254,37 @@ TEST_F(TorchrunHosts, EveryHostGetsTheSameNumber) {
   EXPECT_EQ(place({"--nproc_per_node=4", "--nnodes=2", "-H", "n1,n2", "s"}), "n1:4 n2:4");
   EXPECT_EQ(place({"--nproc_per_node=2", "--nnodes=2", "-H", "n1,n1,n2,n3", "s"}), "n1:2 n2:2");
   EXPECT_EQ(place({"--nnodes=1:2", "-H", "n[1-3]", "s"}), "n1:1 n2:1");
+}
+
+// n1 has two GPUs, all others none; every host has three CPUs.
+std::vector<base::Result<model::NodeShape>> look_at(const std::vector<model::HostSpec>& hosts) {
+  std::vector<base::Result<model::NodeShape>> shapes;
+  for (const model::HostSpec& host : hosts) {
+    if (host.name == "down") {
+      shapes.emplace_back(base::error(base::Code::kUnavailable, "host down is down"));
+      continue;
+    }
+    model::NodeShape shape;
+    shape.cores = {{0, 0, {0, 1}}, {0, 0, {2}}};
+    if (host.name == "n1") shape.gpus = {{.index = 0, .uuid = "GPU-a"}, {.index = 1, .uuid = "GPU-b"}};
+    shapes.emplace_back(shape);
+  }
+  return shapes;
+}
+
+TEST_F(TorchrunHosts, DevicesAreThoseOfEachHost) {
+  EXPECT_EQ(place({"--nproc_per_node=cpu", "s"}, look_at), "localhost:3");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "n1", "s"}, look_at), "n1:2");
+  EXPECT_EQ(place({"--nproc_per_node=auto", "-H", "n1,n2", "s"}, look_at), "n1:2 n2:3");
+  EXPECT_EQ(place({"--nproc_per_node=auto", "-H", "n1:1,n2", "s"}, look_at), "n1:1 n2:3");  // explicit slots win
+  EXPECT_EQ(place({"--nproc_per_node=cpu", "-H", "n1,n1,n2", "s"}, look_at), "n1:3 n2:3");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "--nnodes=1", "-H", "n1,down", "s"}, look_at), "n1:2");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "-x", "CUDA_VISIBLE_DEVICES=1", "-H", "n1", "s"}, look_at), "n1:1");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "n1,n2", "s"}, look_at),
+            "--nproc_per_node gpu: no GPU is seen on n2: --nproc-per-node cpu, or a number");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "down,n1,n2", "s"}, look_at),
+            "--nproc_per_node gpu: host down is down; no GPU is seen on n2: --nproc-per-node cpu, or a number");
+  EXPECT_EQ(place({"--nproc_per_node=gpu", "-H", "down", "s"}, look_at), "--nproc_per_node gpu: host down is down");
 }
 
 TEST_F(TorchrunHosts, TooFewHostsAreAnError) {

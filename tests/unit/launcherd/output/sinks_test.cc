@@ -182,5 +182,21 @@ TEST_F(ConsoleSinkTest, AReaderThatWentAwayIsReportedOnce) {
   EXPECT_EQ(text(err_), "[0]<stderr>:still heard\n");
 }
 
+TEST_F(FileSinkTest, OnlyWhatIsChosenIsPassedOn) {
+  auto files = FileSink::create(folder_, 2);
+  ASSERT_TRUE(files.ok()) << files.status();
+  SelectSink sink(files->get(), {{.out = true, .err = false}, {.out = false, .err = true}});
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(sink.write(rank, OutputStream::kStdout, "out\n", 0).ok());
+    EXPECT_TRUE(sink.write(rank, OutputStream::kStderr, "err\n", 0).ok());
+    EXPECT_TRUE(sink.end_rank(rank).ok());
+  }
+  EXPECT_TRUE(sink.flush().ok());
+  EXPECT_EQ(content(folder_ + "/rank.0/stdout"), "out\n");
+  EXPECT_EQ(content(folder_ + "/rank.0/stderr"), "");
+  EXPECT_EQ(content(folder_ + "/rank.1/stdout"), "");
+  EXPECT_EQ(content(folder_ + "/rank.1/stderr"), "err\n");
+}
+
 }  // namespace
 }  // namespace muster::launcherd

@@ -1,0 +1,60 @@
+#include "cli/outlets.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <vector>
+
+namespace muster::cli {
+namespace {
+
+// By rank: what `streams_of` says of its local rank.
+std::vector<launcherd::SelectSink::Streams> selected(const model::Placement& placement,
+                                                     const std::function<model::StreamSet(int)>& streams_of) {
+  std::vector<launcherd::SelectSink::Streams> streams(static_cast<std::size_t>(placement.size));
+  for (const model::PlacedHost& host : placement.hosts) {
+    for (const model::PlacedRank& rank : host.ranks) {
+      const model::StreamSet set = streams_of(rank.local_rank);
+      streams[static_cast<std::size_t>(rank.rank)] = {(set & model::kStdout) != 0, (set & model::kStderr) != 0};
+    }
+  }
+  return streams;
+}
+
+}  // namespace
+
+Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, int size)
+    : terminals_(STDOUT_FILENO, STDERR_FILENO),
+      notices_(terminals_.err()),
+      console_(terminals_.out(), terminals_.err(), &clock,
+               {.size = size, .raw_rank = job.input.pty ? 0 : -1, .timestamps = job.prefix_timestamp}) {}
+
+base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, const model::JobSpec& job,
+                                                     const model::Placement& placement, const std::string& directory) {
+  std::unique_ptr<Outlets> outlets(new Outlets(clock, job, placement.size));
+  const model::OutputRoutes& routes = job.output;
+  if (!routes.shows_all()) {
+    outlets->shown_ = std::make_unique<launcherd::SelectSink>(
+        &outlets->console_, selected(placement, [&](int local_rank) { return routes.console(local_rank); }));
+    outlets->sink_ = outlets->shown_.get();
+  }
+  if (directory.empty()) return outlets;
+  MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, placement.size));
+  outlets->written_ = std::make_unique<launcherd::SelectSink>(
+      outlets->files_.get(), selected(placement, [&](int local_rank) { return routes.files.of(local_rank); }));
+  outlets->tee_ = std::make_unique<launcherd::TeeSink>(outlets->sink_, outlets->written_.get());
+  outlets->sink_ = outlets->tee_.get();
+  return outlets;
+}
+
+void Outlets::set_raw(bool is_raw) {
+  terminals_.out()->set_raw(is_raw);
+  terminals_.err()->set_raw(is_raw);
+}
+
+void Outlets::close(base::MonotonicTime deadline) {
+  if (!notices_.flush_blocking(deadline)) terminals_.err()->cancel();
+  terminals_.out()->cancel();  // a console that nobody reads must not hold up the hub's thread
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,42 @@
+// Where the ranks' output and a foreground job's own lines go: the terminals, files, or both.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "launcherd/output/sinks.h"
+#include "model/job_spec.h"
+#include "model/placement.h"
+
+namespace muster::cli {
+
+class Outlets {
+ public:
+  // `directory`: of --output-filename, absolute; empty: none.
+  static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
+                                                     const model::Placement& placement, const std::string& directory);
+
+  launcherd::OutputSink* sink() { return sink_; }
+  launcherd::NoticeWriter& notices() { return notices_; }
+  bool is_terminal() { return terminals_.err()->is_tty(); }
+  void set_raw(bool is_raw);
+
+  // The job is over.
+  void close(base::MonotonicTime deadline);
+
+ private:
+  Outlets(const base::Clock& clock, const model::JobSpec& job, int size);
+
+  launcherd::Terminals terminals_;
+  launcherd::NoticeWriter notices_;
+  launcherd::ConsoleSink console_;
+  std::unique_ptr<launcherd::SelectSink> shown_;  // before the console, where it does not get all
+  std::unique_ptr<launcherd::FileSink> files_;
+  std::unique_ptr<launcherd::SelectSink> written_;  // before the files
+  std::unique_ptr<launcherd::TeeSink> tee_;
+  launcherd::OutputSink* sink_ = &console_;  // one of the above
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,43 @@
+// Which output of which ranks a user wants on the console and in files: torchrun's --redirects, --tee and
+// --local-ranks-filter. Plain values, pure functions.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace muster::model {
+
+// As torch numbers them; a set is their sum.
+using StreamSet = unsigned;
+inline constexpr StreamSet kStdout = 1;
+inline constexpr StreamSet kStderr = 2;
+
+// Streams by local rank. "3": both of every rank; "0:1,1:2": stdout of local rank 0, stderr of 1, nothing of others.
+struct StreamMap {
+  StreamSet of_others = 0;
+  std::map<int, StreamSet> of_ranks{};
+
+  StreamSet of(int local_rank) const;
+  bool is_empty() const;  // nothing of nobody
+
+  bool operator==(const StreamMap&) const = default;
+};
+
+// Errors are one sentence without the option's name, beginning with "must be …".
+base::Result<StreamMap> parse_stream_map(std::string_view text);
+base::Result<std::set<int>> parse_local_ranks(std::string_view text);  // "0,2"
+
+struct OutputRoutes {
+  StreamMap hidden{};                               // from the console
+  StreamMap files{.of_others = kStdout | kStderr};  // where there are files at all
+  std::optional<std::set<int>> shown_ranks{};       // local ones, on the console; nullopt: all
+
+  StreamSet console(int local_rank) const;
+  bool shows_all() const { return hidden.is_empty() && !shown_ranks; }
+};
+
+}  // namespace muster::model
