@@ -1,6 +1,8 @@
 #include "launcherd/hosts/discovery.h"
 
-#include "base/strings.h"
+#include <algorithm>
+#include <utility>
+
 #include "launcherd/bootstrap/child.h"
 #include "launcherd/hosts/hostfile.h"
 
@@ -13,6 +15,20 @@ using base::error;
 std::string said(const ProgramResult& result) {
   const std::string words = quote_for_message(result.errors);
   return words.empty() ? "" : "; it said: " + words;
+}
+
+// A host that is named again is not one more: what the last line says counts, as for horovodrun.
+std::vector<model::HostSpec> last_of_each(std::vector<model::HostSpec> hosts) {
+  std::vector<model::HostSpec> result;
+  for (model::HostSpec& host : hosts) {
+    const auto found = std::ranges::find(result, host.name, &model::HostSpec::name);
+    if (found == result.end()) {
+      result.push_back(std::move(host));
+    } else {
+      *found = std::move(host);
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -42,9 +58,9 @@ base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& scr
     return error(Code::kResourceExhausted, "{} prints more than {} MiB: that is no list of hosts", name,
                  kMaxHostfileBytes >> 20);
   }
-  MUSTER_ASSIGN_OR_RETURN(auto hosts, model::parse_hostfile(result.output, "output of " + name));
-  if (hosts.empty()) return error(Code::kNotFound, "{} names no host{}", name, said(result));
-  return hosts;
+  auto hosts = model::parse_hostfile(result.output, "output of " + name);
+  if (!hosts.ok()) return error(hosts.status().code(), "{}{}", hosts.status().message(), said(result));
+  return last_of_each(*std::move(hosts));
 }
 
 }  // namespace muster::launcherd

@@ -1,7 +1,10 @@
 """torch's programs: torchrun's and torch.distributed.launch's command lines over many hosts, the store that the agent on
 rank 0's host serves, and tutorials that pass addresses as arguments."""
 
+import os
+import pathlib
 import re
+import shutil
 
 import pytest
 from conftest import REPOSITORY
@@ -161,3 +164,46 @@ def test_nobody_else_gets_anything(hvdrun, cluster, torch, script, no_leftovers)
     assert answer.startswith("got b''"), answer  # not a host of the job: nobody there can vouch for her
     job.signal(2)
     assert job.end(TRAINING).rc == 130
+
+
+# What a script sees of how it was started.
+SHOWN = r"""
+import os, sys
+assert __name__ == "__main__"
+print("args", *sys.argv, flush=True)
+print("oops", file=sys.stderr, flush=True)
+"""
+
+
+def test_script_is_run_by_its_path(hvdrun, script, no_leftovers):
+    path = script(SHOWN)
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--run-path", path, "-c", "a b")
+    assert (result.rc, sorted(result.stdout.splitlines())) == (
+        0, [f"[{rank}]<stdout>:args {path} -c a b" for rank in range(2)]), result
+
+
+def test_streams_go_where_torchrun_sends_them(hvdrun, cluster, script, no_leftovers):
+    result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc-per-node=2", "--log-dir", "logs", "-r", "0:1,1:3", "-t",
+                    "1:2", "--local-ranks-filter", "1", script(SHOWN), cwd="/home/alice")
+    logs = cluster.path("head", "/home/alice/logs")
+    found = {f"{file.parent.name}/{file.name}": file.read_text() for file in sorted(logs.glob("*/*"))}
+    shutil.rmtree(logs)
+    assert result.rc == 0 and result.stdout == "", result
+    assert sorted(re.findall(r"^\[.*", result.stderr, re.M)) == ["[1]<stderr>:oops", "[3]<stderr>:oops"], result
+    out = "args /home/alice/train.py\n"
+    assert found == {"rank.0/stdout": out, "rank.0/stderr": "", "rank.1/stdout": out, "rank.1/stderr": "oops\n",
+                     "rank.2/stdout": out, "rank.2/stderr": "", "rank.3/stdout": out, "rank.3/stderr": "oops\n"}
+
+
+def test_a_rank_for_each_cpu(hvdrun, cluster, no_leftovers):
+    args = ["torchrun", "--no-python", "-H", "n1,n2:1", "--nproc-per-node", "auto"]
+    cpus = len(os.sched_getaffinity(0))
+    dry = muster(hvdrun, *args, "--dry-run", "--probe", "true")
+    assert (dry.rc, len(dry.stdout.splitlines())) == (0, 1 + cpus + 1), dry
+    result = muster(hvdrun, *args, "sh", "-c", "echo $LOCAL_WORLD_SIZE")
+    assert sorted(line.split(":")[1] for line in result.stdout.splitlines()) == sorted([str(cpus)] * cpus + ["1"]), result
+    result = muster(hvdrun, "torchrun", "--no-python", "-H", "n1,n2", "--nproc-per-node", "gpu", "true")
+    if not pathlib.Path("/proc/driver/nvidia/gpus").exists() and not pathlib.Path("/sys/class/kfd").exists():
+        assert result.rc == 2 and "no GPU is seen on n1: " in result.stderr and "n2" in result.stderr, result
+    asked = muster(hvdrun, *args, "--dry-run", "true")
+    assert asked.rc == 2 and "--dry-run asks no host: add --probe, or --assume-node" in asked.stderr, asked

@@ -61,6 +61,18 @@ def test_hosts_of_a_schedulers_job(hvdrun, file, no_leftovers):
     assert "hvdrun: hosts from the Slurm allocation (SLURM_JOB_NODELIST); -H names others\n" in verbose.stderr
 
 
+def test_hosts_of_a_discovery_script(hvdrun, file, no_leftovers):
+    script = file("hosts.sh", "echo n1:2; echo n2:2; echo looked >&2\n")
+    elastic = ["--host-discovery-script", f"sh {script}", "--min-np", "2", "--max-np", "3"]
+    result = hvdrun([*elastic, *SHOW])
+    assert lines(result) == {0: ["0/3 on n1"], 1: ["1/3 on n1"], 2: ["2/3 on n2"]}
+    assert result.stderr.count("elastic jobs come later") == 1, result
+    failed = hvdrun(["--host-discovery-script", "echo no cluster >&2; exit 5", *SHOW])
+    assert failed.rc == 125 and failed.stderr.endswith("ended with exit code 5; it said: no cluster\n"), failed
+    wrong = hvdrun(["--host-discovery-script", "echo n1; echo -- -x", *SHOW])
+    assert wrong.rc == 2 and ":2:1: " in wrong.stderr, wrong
+
+
 def test_every_rank_has_its_own_command(hvdrun, no_leftovers):
     words = "{rank} {local_rank} {node_rank} {nnodes} {size} {host} {{rank}} {other}"
     result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--expand", "sh", "-c", 'echo "$0"; echo "$1"', words,

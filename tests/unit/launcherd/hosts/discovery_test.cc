@@ -33,6 +33,7 @@ std::string discover(const std::string& script, milliseconds limit = std::chrono
 TEST(Discovery, AHostALineWithSlotsOrWithout) {
   EXPECT_EQ(discover("echo n1:4; echo; echo n2; echo '# down: n3'; echo noise >&2"), "n1:4 n2:-1 ");
   EXPECT_EQ(discover("echo n1:2; cat"), "n1:2 ");  // whoever reads gets nothing
+  EXPECT_EQ(discover("echo n1; echo n2; echo n1:3"), "n1:3 n2:-1 ");
 }
 
 TEST(Discovery, MistakesAreNamed) {
@@ -41,7 +42,8 @@ TEST(Discovery, MistakesAreNamed) {
       discover("echo 'no such\tcluster' >&2; exit 3"),
       "host discovery script echo 'no such cluster' >&2; exit 3 ended with exit code 3; it said: no such cluster");
   EXPECT_EQ(discover("kill -9 $$"), "host discovery script kill -9 $$ was ended by signal 9");
-  EXPECT_EQ(discover("true"), "host discovery script true names no host");
+  EXPECT_THAT(discover("echo asleep >&2"),
+              HasSubstr("names no host: a line is 'n1 slots=4' or 'n1:4'; it said: asleep"));
   EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it said: "));
 }
 
