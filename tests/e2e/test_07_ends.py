@@ -214,6 +214,12 @@ def test_kill_after_grace(hvdrun, cluster, no_leftovers):
     assert "then ranks 1-3 ended with signal 9 (Killed) after the stop" in result.stderr, result
 
 
+def test_stopped_rank_does_not_hold_up_the_end(hvdrun, no_leftovers):
+    script = '[ $MUSTER_RANK = 0 ] && kill -STOP $$; [ $MUSTER_RANK = 1 ] && sleep 1 && exit 3; sleep 1000'
+    result = hvdrun(["-np", "3", "-H", "n1:2,n2:1", "--kill-grace", "1s", "sh", "-c", script])
+    assert result.rc == 3 and result.elapsed < 20, result
+
+
 def test_leftovers_are_counted(hvdrun, no_leftovers):
     result = hvdrun([*HOSTS, *shell("setsid sleep 1000 > /dev/null 2>&1 < /dev/null & exit 0")])
     assert result.rc == 0, result

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import shutil
+import signal
 import time
 
 import pytest
@@ -223,15 +225,55 @@ def test_spoilt_agent_in_the_cache(hvdrun, cluster, no_leftovers, how):
         assert result.rc == 0 and "[0]<stdout>:n2\r\n" in result.stdout, result
 
 
-def test_dash_as_login_shell(hvdrun, cluster, no_leftovers):
+@contextlib.contextmanager
+def login_shell(cluster, shell):
+    """Alice's, on all hosts."""
     passwd = cluster.path("n1", "/etc/passwd")
     before = passwd.read_text()
-    passwd.write_text(re.sub(r"^(alice:.*:)\S+$", r"\1/usr/bin/dash", before, flags=re.M))
+    passwd.write_text(re.sub(r"^(alice:.*:)\S+$", rf"\g<1>{shell}", before, flags=re.M))
     try:
-        result = works(hvdrun, cluster, "-np", "2", "-H", "n1,n2")
+        yield
     finally:
         passwd.write_text(before)
-    assert "[0]<stdout>:n1\r\n" in result.stdout, result
+
+
+NOISE = {"dash": None, "tcsh": f"{HOME}/.tcshrc", "fish": f"{HOME}/.config/fish/config.fish"}
+WORDS = "a b  'quoted' \"double\" $HOME `id` (x) {y} * ? ! \\ ünï\nsecond line"
+
+
+@pytest.mark.parametrize("shell", NOISE)
+def test_login_shell_that_is_not_bash(hvdrun, cluster, no_leftovers, backend, shell):
+    path = shutil.which(shell, path="/usr/bin:/bin")
+    if path is None:
+        pytest.skip(f"{shell} is not installed")
+    cluster.run("n1", "alice", ["rm", "-rf", f"{HOME}/.cache/muster"], check=True)
+    noise = NOISE[shell]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(login_shell(cluster, path))
+        if noise:
+            cluster.run("n1", "alice", ["mkdir", "-p", os.path.dirname(noise)], check=True)
+            stack.enter_context(replaced(cluster, "n1", noise, "echo welcome; echo warned > /dev/stderr\n", mode=0o644))
+        show = 'printf "%s\\n" "$0" "$WORDS" "$(basename "$SHELL")"; exit $MUSTER_RANK'
+        result = hvdrun(["-np", "2", "-H", "n1,n2", "--on-exit", "wait", *backend, "sh", "-c", show, WORDS],
+                        env={"WORDS": WORDS})
+    assert result.rc == 1, result
+    for rank in range(2):
+        said = [line.split(":", 1)[1] for line in result.stdout.splitlines() if line.startswith(f"[{rank}]<stdout>:")]
+        assert "\n".join(said) == f"{WORDS}\n{WORDS}\n{shell}", result
+
+
+@pytest.mark.parametrize("link", ["dial", "ssh"])
+def test_ssh_program_is_killed(hvdrun, cluster, no_leftovers, link):
+    job = Watched(hvdrun, cluster, ["-np", "2", "-H", "n1,n2", "--ssh-backend", "ssh", "--agent-link", link, PYTHON, "-c",
+                                    COUNT, "100000"])
+    job.out.wait_for(r"\[\d\]<stdout>:ready", 2, timeout=PATIENCE)
+    begin = time.monotonic()
+    ssh = [process for process in cluster.processes("head") if process.comm == "ssh" and "n2" in process.argv]
+    assert len(ssh) == 1, ssh
+    os.kill(ssh[0].pid, signal.SIGKILL)
+    result = job.end()
+    assert result.rc == 125 and re.search(r"^hvdrun: .*n2", result.stderr, re.M), result
+    assert time.monotonic() - begin < LEASE, result
 
 
 def test_port(hvdrun, cluster, no_leftovers):

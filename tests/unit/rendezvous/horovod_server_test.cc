@@ -87,6 +87,26 @@ TEST_F(HorovodServerTest, ConversationsOfTheClientByteForByte) {
   EXPECT_EQ(server_->counts().refused, 0u);
 }
 
+// A client that got no status asks again, three times in all.
+TEST_F(HorovodServerTest, ARequestWhoseReplyWasLostMayComeAgain) {
+  serve();
+  const auto ask_three_times = [&](const std::string& sent) {
+    for (int lost = 0; lost < 2; ++lost) {
+      const auto before = server_->counts().requests;
+      LoopPeer peer(loop_, port_);
+      ASSERT_TRUE(peer.send(sent));
+      ASSERT_TRUE(run_until(loop_, [&] { return server_->counts().requests == before + 1; }));
+    }
+    EXPECT_EQ(converse(sent, kEmptyOk), kEmptyOk);
+  };
+  ask_three_times(request("PUT", "/global/0", "value"));
+  EXPECT_EQ(converse(request("GET", "/global/0"), ok("value")), ok("value"));
+  ask_three_times(request("DELETE", "/global/0"));  // rank 0 has finished, once: the scope has two ranks
+  EXPECT_EQ(converse(request("GET", "/global/0"), ok("value")), ok("value"));
+  EXPECT_EQ(converse(request("DELETE", "/global/1"), kEmptyOk), kEmptyOk);
+  EXPECT_EQ(converse(request("GET", "/global/0"), kNotFound), kNotFound);
+}
+
 TEST_F(HorovodServerTest, ReplyComesInOneWrite) {
   serve();
   const std::string value(10'000, 'v');

@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 using testing::i64;
 using testing::text;
 using testing::texts;
+using testing::u32;
 using testing::u64;
 using testing::u8;
 using testing::validate;
@@ -203,6 +204,13 @@ TEST(TcpStoreServer, ServesClientsOfAllGenerations) {
   EXPECT_EQ(a.ask(u8(5) + texts({"/k"}) + u8(2) + text("/k"), 1 + 8 + 5), u8(0) + text("value"));
   EXPECT_EQ(b.ask(u8(9) + texts({"/k"}), 8 + 5), text("value"));
   EXPECT_EQ(served.counters().accepted, 3u);
+}
+
+TEST(TcpStoreServer, APingBeforeInit) {
+  Served served;
+  Client c(served.port());
+  EXPECT_EQ(c.ask(validate() + u8(13) + u32(0xFEEDBEEF), 4), u32(0xFEEDBEEF));
+  EXPECT_EQ(c.ask(u8(4) + text("init/") + i64(1), 8), i64(1));
 }
 
 TEST(TcpStoreServer, WaitsEndAcrossConnections) {
