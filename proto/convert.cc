@@ -5,6 +5,11 @@
 #include "model/gpu_mask.h"
 
 namespace muster::proto {
+namespace {
+
+constexpr std::size_t kMostGpus = 1024;  // of a host: nobody's agent keeps the launcher busy with more
+
+}  // namespace
 
 model::NodeShape node_shape_of(const v1::Hello& hello) {
   model::NodeShape shape;
@@ -16,6 +21,7 @@ model::NodeShape node_shape_of(const v1::Hello& hello) {
   for (const v1::Gpu& gpu : hello.gpus()) {
     // Which variable speaks to a vendor that this build does not know, nobody here can say.
     if (gpu.vendor() != v1::GPU_VENDOR_NVIDIA && gpu.vendor() != v1::GPU_VENDOR_AMD) continue;
+    if (shape.gpus.size() == kMostGpus) break;
     model::GpuShape& to = shape.gpus.emplace_back();
     to.vendor = gpu.vendor() == v1::GPU_VENDOR_AMD ? model::GpuVendor::kAmd : model::GpuVendor::kNvidia;
     to.index = gpu.index();

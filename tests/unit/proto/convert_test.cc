@@ -18,6 +18,8 @@ TEST(Convert, NodeShapeBothWays) {
   hello.add_cores()->set_socket(3);  // a core without a hardware thread is nobody's
   hello.add_gpus()->set_index(7);    // nor is a GPU of a vendor that this build does not know
   EXPECT_EQ(node_shape_of(hello), shape);
+  for (int i = 0; i < 3000; ++i) hello.add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
+  EXPECT_EQ(node_shape_of(hello).gpus.size(), 1024U);
 }
 
 TEST(Convert, EnvironmentKeepsBytes) {

@@ -10,7 +10,7 @@
 namespace muster::agent {
 namespace {
 
-// A host's files, in the forms in which drivers write them.
+// Emulated: the files of a host with GPUs, in the forms in which the drivers write them.
 class Gpus : public ::testing::Test {
  protected:
   Gpus() {

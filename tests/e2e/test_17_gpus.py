@@ -1,0 +1,63 @@
+"""Which GPUs ranks see. The driver's files are emulated: a tmpfs over /proc/driver of the test hosts, in the form in which
+NVIDIA's driver writes them. No GPU is used."""
+
+import pytest
+from test_09_hosts import bashrc
+
+INFORMATION = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 30\nGPU UUID: \t {}\nBus Location: \t {}\nDevice Minor: \t 0\n"
+SHOW = ["sh", "-c", 'echo "$MUSTER_LOCAL_RANK ${CUDA_VISIBLE_DEVICES-unset}"']
+
+
+@pytest.fixture
+def gpus(cluster):
+    """Two GPUs on n1 and n2: GPU-<host>-0 and GPU-<host>-1."""
+    for host in ("n1", "n2"):
+        cluster.run(host, "root", ["mount", "-t", "tmpfs", "none", "/proc/driver"], check=True)
+        for number, address in enumerate(("0000:1b:00.0", "0000:43:00.0")):
+            folder = f"/proc/driver/nvidia/gpus/{address}"
+            cluster.run(host, "root", ["mkdir", "-p", folder], check=True)
+            text = INFORMATION.format(f"GPU-{host}-{number}", address)
+            cluster.run(host, "root", ["sh", "-c", f'printf "%s" "$0" > {folder}/information', text], check=True)
+    yield
+    for host in ("n1", "n2"):
+        cluster.run(host, "root", ["umount", "/proc/driver"], check=True)
+
+
+def seen(result):
+    """{rank: what it has printed}"""
+    assert result.rc == 0, result
+    return {int(line[1]): line.split(":", 1)[1] for line in result.stdout.splitlines()}
+
+
+def test_order_one_none(hvdrun, gpus, no_leftovers):
+    job = ["-np", "4", "-H", "n1:2,n2:2"]
+    assert seen(hvdrun([*job, *SHOW])) == {0: "0 GPU-n1-0,GPU-n1-1", 1: "1 GPU-n1-0,GPU-n1-1",
+                                           2: "0 GPU-n2-0,GPU-n2-1", 3: "1 GPU-n2-0,GPU-n2-1"}
+    assert seen(hvdrun([*job, "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0",
+                                                                3: "1 GPU-n2-1"}
+    assert seen(hvdrun([*job, "--gpu-bind", "none", *SHOW])) == {0: "0 unset", 1: "1 unset", 2: "0 unset", 3: "1 unset"}
+    assert seen(hvdrun(["-H", "n1,n3", *SHOW])) == {0: "0 GPU-n1-0,GPU-n1-1", 1: "0 unset"}  # n3 has none
+
+
+def test_more_ranks_than_gpus_is_said(hvdrun, gpus, no_leftovers):
+    result = hvdrun(["-H", "n1:3", *SHOW])
+    assert seen(result) == {rank: f"{rank} GPU-n1-0,GPU-n1-1" for rank in range(3)}
+    assert "n1: 3 ranks but 2 GPUs" in result.stderr, result
+
+
+def test_masks_of_the_job_and_of_the_login(hvdrun, cluster, gpus, no_leftovers):
+    mask = ["-x", "CUDA_VISIBLE_DEVICES=1", "-H", "n1", *SHOW]
+    assert seen(hvdrun(mask)) == {0: "0 GPU-n1-1"}
+    with bashrc(cluster, "n1", "export CUDA_VISIBLE_DEVICES=1,0\n"):
+        assert seen(hvdrun(["-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-1", 1: "0 GPU-n2-0"}
+        assert seen(hvdrun(["-H", "n1", "--gpu-bind", "none", *SHOW])) == {0: "0 1,0"}
+    with bashrc(cluster, "n1", "export CUDA_VISIBLE_DEVICES=\n"):
+        assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 "}
+
+
+def test_a_rank_for_each_gpu(hvdrun, gpus, no_leftovers):
+    args = ["torchrun", "--no-python", "-H", "n1,n2", "--nproc-per-node"]
+    result = hvdrun([], argv=["muster", *args, "gpu", *SHOW])
+    assert sorted(seen(result)) == [0, 1, 2, 3]
+    probed = hvdrun([], argv=["muster", *args, "auto", "--dry-run", "--probe", "true"])
+    assert [line.split()[4] for line in probed.stdout.splitlines()[1:]] == ["0", "1", "0", "1"], probed
