@@ -46,6 +46,23 @@ void add_facts(const HostFindings& findings, const std::string& agent_link, std:
   checks.push_back(check_torch(facts));
 }
 
+// Two names of one host: a job merges their ranks.
+void mark_same_hosts(const std::vector<HostFindings>& findings, std::vector<model::HostDiagnosis>& diagnoses) {
+  std::vector<std::size_t> answering;
+  std::vector<HostFacts> facts;
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    if (!findings[i].facts) continue;
+    answering.push_back(i);
+    facts.emplace_back().hello = findings[i].facts->hello();
+  }
+  const std::vector<int> first_of = find_same_hosts(facts);
+  for (std::size_t k = 0; k < answering.size(); ++k) {
+    const std::size_t first = answering[static_cast<std::size_t>(first_of[k])];
+    if (first == answering[k]) continue;
+    diagnoses[answering[k]].checks.front().seen += fmt::format(", the same host as {}", diagnoses[first].host);
+  }
+}
+
 // To each host its own value.
 void add_difference(const Difference& difference, std::vector<model::HostDiagnosis>& diagnoses) {
   for (const auto& [value, hosts] : difference.values) {
@@ -72,6 +89,7 @@ std::vector<model::HostDiagnosis> judge_hosts(const std::vector<HostFindings>& f
                                               const std::string& agent_link) {
   std::vector<model::HostDiagnosis> diagnoses;
   for (const HostFindings& each : findings) diagnoses.push_back(judge_host(each, agent_link));
+  mark_same_hosts(findings, diagnoses);
   for (const Difference& difference : compare_hosts(findings)) add_difference(difference, diagnoses);
   for (model::HostDiagnosis& diagnosis : diagnoses) clean(diagnosis.differences);
   return diagnoses;

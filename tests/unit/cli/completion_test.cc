@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "cli/doctor.h"
 
 namespace muster::cli {
 namespace {
@@ -32,7 +33,8 @@ const CompletedProgram& hvdrun() {
 
 const CompletedProgram& muster() {
   static const CompletedProgram kProgram = {
-      "muster", {{"torchrun", &torchrun_flags()}, {"torch.distributed.launch", &torchrun_flags()}}};
+      "muster",
+      {{"torchrun", &torchrun_flags()}, {"torch.distributed.launch", &torchrun_flags()}, {"doctor", &doctor_flags()}}};
   return kProgram;
 }
 
@@ -106,11 +108,12 @@ TEST_F(CompletionTest, BashLeavesTheCommandAlone) {
 }
 
 TEST_F(CompletionTest, BashKnowsVerbs) {
-  EXPECT_THAT(complete(muster(), {"muster", ""}), ElementsAre("torchrun", "torch.distributed.launch"));
+  EXPECT_THAT(complete(muster(), {"muster", ""}), ElementsAre("torchrun", "torch.distributed.launch", "doctor"));
   EXPECT_THAT(complete(muster(), {"muster", "torchrun", "--nproc"}),
               ElementsAre("--nproc-per-node", "--nproc_per_node"));
   EXPECT_THAT(complete(muster(), {"muster", "torch.distributed.launch", "--start-method", ""}),
               ElementsAre("spawn", "fork", "forkserver"));
+  EXPECT_THAT(complete(muster(), {"muster", "doctor", "--js"}), ElementsAre("--json"));
 }
 
 TEST_F(CompletionTest, OtherShellsReadTheirScripts) {

@@ -17,11 +17,13 @@ using ::testing::HasSubstr;
 HostFindings answering(const char* name) {
   HostFindings findings;
   findings.host.name = name;
+  findings.host_address = *base::IpAddress::parse("10.0.0.2");
   findings.backend = "libssh";
   findings.clock = ClockSample{};
   v1::HostFacts& facts = findings.facts.emplace();
   facts.mutable_launcher()->set_address("10.0.0.1");
   v1::Hello& hello = *facts.mutable_hello();
+  hello.set_hostname(name);
   hello.set_kernel("6.1.0");
   hello.set_containment("cgroup");
   hello.add_cores()->add_cpus(0);
@@ -75,6 +77,14 @@ TEST(Judge, ADifferenceIsToldOfEveryHost) {
   EXPECT_EQ(diagnoses[1].differences[0].seen, "3.9.1");
   EXPECT_EQ(diagnoses[0].differences[0].seen, "3.11.2");
   EXPECT_EQ(diagnoses[0].state(), CheckState::kWarn);
+}
+
+TEST(Judge, TwoNamesOfOneHost) {
+  HostFindings other = answering("n2");
+  other.facts->mutable_hello()->set_hostname("n1");
+  const auto diagnoses = judge_hosts({down("n0"), answering("n1"), other}, "auto");
+  EXPECT_EQ(diagnoses[1].checks[0].seen, "10.0.0.2, calls itself n1");
+  EXPECT_EQ(diagnoses[2].checks[0].seen, "10.0.0.2, calls itself n1, the same host as n1");
 }
 
 TEST(Judge, WhatAHostSaysIsPrintableAndBounded) {
