@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "agent/io/output_sender.h"
-#include "agent/io/rank_input.h"
 #include "agent/launch/limits.h"
 #include "agent/service/control_client.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/job_stores.h"
 #include "agent/service/peer_owners.h"
+#include "agent/service/rank_inputs.h"
 #include "base/loop.h"
 #include "base/tls.h"
 #include "model/rank_env.h"
@@ -41,11 +41,6 @@ std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
   return addresses;
 }
 
-// Rows or columns of a terminal; `unknown` for numbers that no terminal has.
-unsigned short cells(int number, unsigned short unknown) {
-  return number > 0 && number <= 0xffff ? static_cast<unsigned short>(number) : unknown;
-}
-
 std::int64_t to_ns(base::MonotonicTime time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
@@ -63,7 +58,12 @@ class Agent::Core {
         owners_(addresses_of(hello_), [this](v1::OwnerQuestion question) { ask_owner(std::move(question)); }),
         stores_(loop_, owners_.check(),
                 {.on_problem = [this](const base::Status& problem) { log(problem); },
-                 .on_unreachable = [this](const std::string& text) { notice(text); }}) {}
+                 .on_unreachable = [this](const std::string& text) { notice(text); }}),
+        inputs_(loop_, [this](v1::InputTaken taken) {
+          v1::AgentMessage message;
+          *message.mutable_input_taken() = std::move(taken);
+          send(std::move(message));
+        }) {}
 
   int run();
 
@@ -82,9 +82,6 @@ class Agent::Core {
   void suspend(bool on);
   void leave();
   void launcher_lost(const std::string& why);
-  void rank_input(const v1::RankInput& message);
-  void resize_terminal(const v1::WindowSize& size);
-  void open_input(RankStarted& started);
   void check_lease();
 
   void warden_readable();
@@ -115,12 +112,10 @@ class Agent::Core {
   PeerOwners owners_;
   JobStores stores_;
   base::UniqueFd output_over_mux_;
-  std::set<int> running_;                             // told to start and not over
-  std::set<int> tails_due_;                           // exited, stderr tail not sent yet
-  std::set<int> with_output_;                         // handed to the sender
-  std::map<int, std::unique_ptr<RankInput>> inputs_;  // of ranks that run
-  int terminal_rank_ = -1;                            // the one with a terminal
-  v1::WindowSize window_;
+  RankInputs inputs_;
+  std::set<int> running_;               // told to start and not over
+  std::set<int> tails_due_;             // exited, stderr tail not sent yet
+  std::set<int> with_output_;           // handed to the sender
   std::string failure_;                 // why this host failed the job
   std::optional<v1::HostEmpty> empty_;  // what JobEmpty said, until it may be sent
   base::MonotonicTime last_contact_{};
@@ -242,10 +237,10 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
       break;
     }
     case v1::LauncherMessage::kRankInput:
-      rank_input(message.rank_input());
+      inputs_.arrived(message.rank_input());
       break;
     case v1::LauncherMessage::kWindowSize:
-      resize_terminal(message.window_size());
+      inputs_.resize(message.window_size());
       break;
     case v1::LauncherMessage::kOwnerAnswer:
       owners_.answered(message.owner_answer());
@@ -343,14 +338,7 @@ void Agent::Core::launch(const v1::Launch& launch) {
     request.umask = launch.umask();
     request.cpus.assign(rank.cpus().begin(), rank.cpus().end());
     request.limits = limits;
-    if (rank.pty()) {
-      terminal_rank_ = rank.rank();
-      request.stdin_of = StdinOf::kTerminal;
-      request.rows = cells(window_.rows(), request.rows);
-      request.columns = cells(window_.columns(), request.columns);
-    } else if (rank.input()) {
-      request.stdin_of = StdinOf::kPipe;
-    }
+    inputs_.plan(rank, request);
     const base::Status spawned = made.ok() ? warden_.spawn(request) : made;
     if (!spawned.ok()) {
       RankStartFailed failed;
@@ -359,35 +347,6 @@ void Agent::Core::launch(const v1::Launch& launch) {
       on_event(failed);
     }
   }
-}
-
-// A rank that has ended takes nothing; the launcher hears of that by RankExited.
-void Agent::Core::rank_input(const v1::RankInput& message) {
-  for (const int rank : message.ranks()) {
-    const auto found = inputs_.find(rank);
-    if (found == inputs_.end()) continue;
-    found->second->push(message.data());
-    if (message.eof()) found->second->end();
-  }
-}
-
-void Agent::Core::resize_terminal(const v1::WindowSize& size) {
-  window_ = size;
-  const auto found = inputs_.find(terminal_rank_);
-  if (found != inputs_.end()) found->second->resize(cells(size.rows(), 24), cells(size.columns(), 80));
-}
-
-void Agent::Core::open_input(RankStarted& started) {
-  if (!started.stdin_fd.valid()) return;
-  const auto kind = started.rank == terminal_rank_ ? RankInput::Kind::kTerminal : RankInput::Kind::kPipe;
-  inputs_[started.rank] = std::make_unique<RankInput>(loop_, std::move(started.stdin_fd), kind,
-                                                      [this, rank = started.rank](std::size_t bytes, bool closed) {
-                                                        v1::AgentMessage message;
-                                                        message.mutable_input_taken()->set_rank(rank);
-                                                        message.mutable_input_taken()->set_bytes(bytes);
-                                                        message.mutable_input_taken()->set_closed(closed);
-                                                        send(std::move(message));
-                                                      });
 }
 
 std::vector<std::string> Agent::Core::rank_environment(const v1::Launch& launch, const v1::LaunchRank& rank) const {
@@ -474,10 +433,10 @@ void Agent::Core::warden_gone() {
 
 void Agent::Core::on_event(RankStarted& started) {
   with_output_.insert(started.rank);
-  const bool is_terminal = started.rank == terminal_rank_;
-  sender_->add_rank(started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
-                    is_terminal ? OutputSender::StreamKind::kTerminal : OutputSender::StreamKind::kLines);
-  open_input(started);
+  sender_->add_rank(
+      started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
+      inputs_.has_terminal(started.rank) ? OutputSender::StreamKind::kTerminal : OutputSender::StreamKind::kLines);
+  inputs_.started(started);
   v1::AgentMessage message;
   v1::RankStarted& body = *message.mutable_rank_started();
   body.set_rank(started.rank);
@@ -528,7 +487,7 @@ void Agent::Core::on_event(RankExited& exited) {
 
 void Agent::Core::rank_is_over(int rank) {
   running_.erase(rank);
-  inputs_.erase(rank);
+  inputs_.over(rank);
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
     // The launcher's hub tells the launcher when everything arrived; nobody waits here.
