@@ -178,6 +178,7 @@ def test_suspend_key_holds_the_job(hvdrun, cluster, no_leftovers, link):
     assert "<stdout>:went on" not in shell.out.text
     shell.type("fg\n")
     shell.out.wait_for(r"<stdout>:went on", 4)
+    shell.out.wait_for("ended with exit code 0")  # until then keys are rank 0's
     shell.type("echo code: $?, jobs: $(jobs | wc -l)\n")
     shell.out.wait_for(r"code: 0, jobs: 0")
     result = shell.close()
