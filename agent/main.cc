@@ -4,6 +4,7 @@
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
 //   muster-agent --install SHA256 PATH --stdio   checks its own hash, renames itself to PATH, then the same
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
+//   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/service/stack_report.h)
 //   muster-agent --version
 #include <signal.h>
 #include <sys/prctl.h>
@@ -21,6 +22,7 @@
 #include "agent/service/agent.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/install.h"
+#include "agent/service/stack_report.h"
 #include "base/build_id.h"
 #include "base/thread.h"
 #include "proto/frame.h"
@@ -148,6 +150,10 @@ int agent_main(int argc, char** argv) {
     return 0;
   }
   if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments[0] == "--stacks") {
+    const base::Status reported = report_stacks({arguments.begin() + 1, arguments.end()});
+    return reported.ok() ? 0 : fail(reported);
+  }
   std::size_t at = 0;
   if (arguments.size() == 4 && arguments[0] == "--install") {
     const base::Status installed = install_self(arguments[1], arguments[2]);

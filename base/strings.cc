@@ -49,6 +49,22 @@ std::optional<long> parse_decimal(std::string_view text, long max) {
   return value <= max ? std::optional(value) : std::nullopt;
 }
 
+std::optional<std::vector<int>> parse_number_list(std::string_view text, int max) {
+  std::vector<int> numbers;
+  if (text.empty()) return numbers;
+  for (const std::string_view range : split(text, ',')) {
+    const auto dash = range.find('-');
+    const auto first = parse_decimal(range.substr(0, dash), max);
+    const auto last = dash == std::string_view::npos ? first : parse_decimal(range.substr(dash + 1), max);
+    if (!first || !last || *first > *last) return std::nullopt;
+    for (long number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
+  }
+  std::ranges::sort(numbers);
+  const auto repeated = std::ranges::unique(numbers);
+  numbers.erase(repeated.begin(), repeated.end());
+  return numbers;
+}
+
 std::string shell_quote(std::string_view word) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

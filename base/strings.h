@@ -17,6 +17,9 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> pr
 // A whole decimal number without sign or blanks, at most `max`; nullopt otherwise.
 std::optional<long> parse_decimal(std::string_view text, long max);
 
+// "0-3,8" as 0, 1, 2, 3, 8: sorted, each once; "" is none. nullopt: not such a list, or a number above `max`.
+std::optional<std::vector<int>> parse_number_list(std::string_view text, int max);
+
 // In single quotes where a POSIX shell would touch it: the word comes out of `sh -c` unchanged.
 std::string shell_quote(std::string_view word);
 

@@ -12,6 +12,7 @@
 #include "cli/man_page.h"
 #include "cli/run_doctor.h"
 #include "cli/run_job.h"
+#include "cli/stacks.h"
 #include "cli/torchrun.h"
 
 namespace muster::cli {
@@ -39,7 +40,8 @@ int run_doctor_verb(const std::string&, const Words& arguments) {
 }
 
 constexpr auto kVerbs = std::to_array<Verb>(
-    {{"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
+    {{"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
+     {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},
      {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb}});

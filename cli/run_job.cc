@@ -22,6 +22,7 @@
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/restarting_job.h"
+#include "launcherd/service/api_server.h"
 
 namespace muster::cli {
 namespace {
@@ -116,6 +117,25 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
                          next);
 }
 
+// For `muster stacks`. A job without it runs as well: then only that verb does not find it.
+std::unique_ptr<launcherd::ApiServer> serve_api(base::Loop& loop, const base::Environment& environment,
+                                                const std::string& job_id, launcherd::RestartingJob& job,
+                                                JobView& view) {
+  auto socket = launcherd::ApiSocket::open(launcherd::api_directories(environment), job_id);
+  if (!socket.ok()) {
+    view.on_note("muster stacks will not find this job: " + socket.status().message());
+    return nullptr;
+  }
+  launcherd::ApiHandlers handlers;
+  handlers.stacks = [&job](const v1::StacksRequest& request, std::function<void(v1::ProcessStack)> send,
+                           const std::function<void(const base::Status&)>& done) {
+    const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
+    const base::Status asked = job.stacks(ranks, std::move(send), [done] { done(base::ok_status()); });
+    if (!asked.ok()) done(asked);
+  };
+  return launcherd::ApiServer::start(loop, std::move(*socket), std::move(handlers));
+}
+
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
@@ -148,7 +168,8 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   if (!bootstrap.ok()) return fail(kMusterFailed, bootstrap.status().message());
 
   say_what_starts(options, *placed, notices);
-  options.launch.job_id = base::JobId::random().str();
+  const std::string job_id = base::JobId::random().str();
+  options.launch.job_id = job_id;
   options.launch.build_id = base::build_id();
   const JobViewOptions view_options{
       .is_terminal = (*outlets)->is_terminal(), .verbose = options.launch.verbose, .quiet = options.quiet};
@@ -169,7 +190,9 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, input, notices, &interrupts); });
   if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
+  auto api = serve_api(loop, environment, job_id, *runner, view);
   loop.run();
+  api.reset();
   (*outlets)->close(clock.now() + kLastWords);
   runner.reset();
   return view.outcome()->exit_code;

@@ -33,6 +33,11 @@ if(MUSTER_WITH_GRPC)
   target_link_libraries(muster_grpc INTERFACE "$<${is_static}:${static_group}>" "$<$<NOT:${is_static}>:PkgConfig::GRPC>")
 endif()
 
+# Unwinding of other processes. elfutils' archives need each other and three compressors.
+add_library(muster_dw INTERFACE)
+target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw,-lelf,-lz,-lbz2,-llzma,--end-group>"
+                      "$<$<NOT:${is_static}>:-ldw>")
+
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>

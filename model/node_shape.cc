@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/cpu_set.h"
-#include "base/strings.h"
-
 namespace muster::model {
 namespace {
 
@@ -140,22 +137,6 @@ std::string format_cpu_list(std::vector<int> cpus) {
     i = last + 1;
   }
   return text;
-}
-
-std::optional<std::vector<int>> parse_cpu_list(std::string_view text) {
-  std::vector<int> cpus;
-  if (text.empty()) return cpus;
-  for (const std::string_view range : base::split(text, ',')) {
-    const auto dash = range.find('-');
-    const auto first = base::parse_decimal(range.substr(0, dash), base::kMaxCpu);
-    const auto last =
-        dash == std::string_view::npos ? first : base::parse_decimal(range.substr(dash + 1), base::kMaxCpu);
-    if (!first || !last || *first > *last) return std::nullopt;
-    for (long cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
-  }
-  std::ranges::sort(cpus);
-  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
-  return cpus;
 }
 
 }  // namespace muster::model

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace muster::model {
@@ -63,7 +62,5 @@ std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindT
 
 // "0-3,8".
 std::string format_cpu_list(std::vector<int> cpus);
-// The other way round, sorted; nullopt: not such a list, or numbers above base::kMaxCpu.
-std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
 }  // namespace muster::model

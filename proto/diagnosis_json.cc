@@ -1,9 +1,7 @@
 #include "proto/diagnosis_json.h"
 
-#include <google/protobuf/util/json_util.h>
-
-#include "base/status.h"
 #include "base/strings.h"
+#include "proto/message_json.h"
 #include "proto/muster/v1/doctor.pb.h"
 
 namespace muster::proto {
@@ -36,13 +34,7 @@ std::string diagnosis_line(const model::HostDiagnosis& diagnosis) {
   message.set_state(to_proto(diagnosis.state()));
   for (const model::Check& check : diagnosis.checks) fill(check, *message.add_checks());
   for (const model::Check& check : diagnosis.differences) fill(check, *message.add_differences());
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string line;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &line, options);
-  MUSTER_CHECK(status.ok());
-  return line + "\n";
+  return message_line(message);
 }
 
 }  // namespace muster::proto

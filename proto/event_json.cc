@@ -1,12 +1,10 @@
 #include "proto/event_json.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <chrono>
 
-#include "base/status.h"
 #include "base/strings.h"
 #include "proto/convert.h"
+#include "proto/message_json.h"
 
 namespace muster::proto {
 namespace {
@@ -74,13 +72,7 @@ std::string event_line(const model::JobEvent& event, std::uint64_t sequence, bas
   message.mutable_time()->set_seconds(micros / 1'000'000);
   message.mutable_time()->set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
   std::visit(Writer{message}, event);
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string line;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &line, options);
-  MUSTER_CHECK(status.ok());
-  return line + "\n";
+  return message_line(message);
 }
 
 }  // namespace muster::proto

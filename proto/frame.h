@@ -27,6 +27,8 @@ class FrameReader {
   void feed(std::string_view bytes) { buffer_ += bytes; }
   // nullopt: the next one is not complete yet. INVALID_ARGUMENT: a length above kMaxMessageBytes.
   base::Result<std::optional<std::string>> next();
+  // At the end of the stream: whether it ended between two messages.
+  bool is_empty() const { return buffer_.empty(); }
 
  private:
   std::string buffer_;

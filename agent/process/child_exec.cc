@@ -31,6 +31,11 @@ struct KernelSigaction {
   while (true) raw_syscall(SYS_exit_group, 127);
 }
 
+// Kernels without Yama, or with one that allows more, refuse this or need it not. It lasts beyond execve.
+MUSTER_BARE void allow_tracer(const ChildPlan* plan) {
+  if (plan->tracer > 0) raw_syscall(SYS_prctl, PR_SET_PTRACER, plan->tracer);
+}
+
 MUSTER_BARE void reset_dispositions() {
   KernelSigaction by_default;
   for (int signo = 1; signo <= kSignals; ++signo) {
@@ -131,6 +136,7 @@ MUSTER_BARE int child_exec(void* argument) {
   long result = raw_syscall(SYS_setsid);
   if (result < 0) fail(plan, ChildStep::kSession, result);
   reset_dispositions();
+  allow_tracer(plan);
   if (plan->note_fd >= 0) write_note(plan);
   if (plan->cgroup_procs_fd >= 0) {
     const char self = '0';

@@ -49,6 +49,7 @@ struct ChildPlan {
   int note_fd = -1;          // appended to, before exec: "<pid><note_tail>"; -1: no note
   const char* note_tail = nullptr;
   pid_t parent = 0;  // the warden, as getppid() will tell
+  pid_t tracer = 0;  // the agent: what it starts may read the rank's stacks (Yama's ptrace_scope 1); 0: none
 
   // Written by the child when it fails, read by the warden after the clone has returned.
   ChildStep failed_step = ChildStep::kNone;

@@ -163,6 +163,7 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
 
 base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgroup) {
   plan.parent = ::getpid();
+  plan.tracer = ::getppid();  // 0 from within a PID namespace, where only root is, who needs no leave
   if (cgroup != nullptr && can_clone_into_cgroup_) {
     auto child = vfork_bare(child_exec, &plan, stack_, cgroup->directory_fd());
     if (child.ok() || child.status().code() != base::Code::kUnimplemented) return child;

@@ -18,6 +18,7 @@
 #include "agent/service/job_stores.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/rank_inputs.h"
+#include "agent/service/stack_reader.h"
 #include "base/loop.h"
 #include "base/tls.h"
 #include "model/rank_env.h"
@@ -59,6 +60,7 @@ class Agent::Core {
         stores_(loop_, owners_.check(),
                 {.on_problem = [this](const base::Status& problem) { log(problem); },
                  .on_unreachable = [this](const std::string& text) { notice(text); }}),
+        stacks_(loop_, [this](v1::StackAnswer answer) { answer_stacks(std::move(answer)); }),
         inputs_(loop_, [this](v1::InputTaken taken) {
           v1::AgentMessage message;
           *message.mutable_input_taken() = std::move(taken);
@@ -76,6 +78,8 @@ class Agent::Core {
   base::Status prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
   void ask_owner(v1::OwnerQuestion question);
   void log(const base::Status& problem);
+  void ask_stacks(const v1::StackQuestion& question);
+  void answer_stacks(v1::StackAnswer answer);
   void launch(const v1::Launch& launch);
   std::vector<std::string> rank_environment(const v1::Launch& launch, const v1::LaunchRank& rank) const;
   void stop(std::chrono::milliseconds grace);
@@ -111,11 +115,13 @@ class Agent::Core {
   base::UniqueFd held_port_;
   PeerOwners owners_;
   JobStores stores_;
+  StackReader stacks_;
   base::UniqueFd output_over_mux_;
   RankInputs inputs_;
   std::set<int> running_;               // told to start and not over
   std::set<int> tails_due_;             // exited, stderr tail not sent yet
   std::set<int> with_output_;           // handed to the sender
+  std::map<int, pid_t> rank_pids_;      // of those that have started and are not over
   std::string failure_;                 // why this host failed the job
   std::optional<v1::HostEmpty> empty_;  // what JobEmpty said, until it may be sent
   base::MonotonicTime last_contact_{};
@@ -245,9 +251,28 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kOwnerAnswer:
       owners_.answered(message.owner_answer());
       break;
+    case v1::LauncherMessage::kStackQuestion:
+      ask_stacks(message.stack_question());
+      break;
     default:
       break;  // Welcome, or a body from a newer launcher
   }
+}
+
+void Agent::Core::ask_stacks(const v1::StackQuestion& question) {
+  std::map<int, pid_t> pids;
+  for (const auto& [rank, pid] : rank_pids_) {
+    const bool is_meant =
+        question.ranks().empty() || std::ranges::find(question.ranks(), rank) != question.ranks().end();
+    if (is_meant) pids.emplace(rank, pid);
+  }
+  stacks_.ask(question.id(), pids);
+}
+
+void Agent::Core::answer_stacks(v1::StackAnswer answer) {
+  v1::AgentMessage message;
+  *message.mutable_stack_answer() = std::move(answer);
+  send(std::move(message));
 }
 
 void Agent::Core::prepare(const v1::Prepare& prepare) {
@@ -420,7 +445,7 @@ void Agent::Core::warden_gone() {
   warden_watch_.cancel();
   warden_lost_ = true;
   failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
-  Warden::Aftermath aftermath = warden_.clean_up_without_warden();
+  Warden::Aftermath aftermath = warden_.clean_up_without_warden({stacks_.pid()});
   for (RankExited& exited : aftermath.ranks) on_event(exited);
   for (const int rank : std::set<int>(running_)) {
     RankStartFailed failed;
@@ -432,6 +457,7 @@ void Agent::Core::warden_gone() {
 }
 
 void Agent::Core::on_event(RankStarted& started) {
+  rank_pids_[started.rank] = started.pid;
   with_output_.insert(started.rank);
   sender_->add_rank(
       started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
@@ -488,6 +514,7 @@ void Agent::Core::on_event(RankExited& exited) {
 void Agent::Core::rank_is_over(int rank) {
   running_.erase(rank);
   inputs_.over(rank);
+  rank_pids_.erase(rank);
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
     // The launcher's hub tells the launcher when everything arrived; nobody waits here.

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cpu_set.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -66,7 +67,7 @@ void place(const model::NodeShape& node, const std::string& root, GpuShape& gpu)
   const auto numa = base::read_file(device + "/numa_node", kMostBytes);
   const auto list = base::read_file(device + "/local_cpulist", kMostBytes);
   if (!numa.ok() || !list.ok() || base::trim(*numa).starts_with('-')) return;
-  gpu.cpus = model::parse_cpu_list(base::trim(*list)).value_or(std::vector<int>());
+  gpu.cpus = base::parse_number_list(base::trim(*list), base::kMaxCpu).value_or(std::vector<int>());
   for (const model::CoreShape& core : node.cores) {
     if (std::ranges::binary_search(gpu.cpus, core.cpus.front())) {
       gpu.numa = core.numa;

@@ -15,6 +15,7 @@
 #include "launcherd/jobs/job_runner.h"
 #include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/owner_questions.h"
+#include "launcherd/jobs/stack_questions.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/service/control_server.h"
 
@@ -76,6 +77,7 @@ class JobRunner::Core {
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);
+  base::Status stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process, base::Loop::Task done);
 
  private:
   // job_start.cc
@@ -158,6 +160,8 @@ class JobRunner::Core {
   InputSource* input_ = nullptr;
   std::unique_ptr<InputFeed> feed_;  // from launch(); null: no rank reads
   v1::WindowSize window_;
+  StackQuestions stack_questions_{
+      loop_, [this](int agent, v1::LauncherMessage message) { control_->send(agent, std::move(message)); }};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
   std::vector<HostFailure> unclean_;

@@ -177,6 +177,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
 
 void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reachable) {
   host.phase = HostPhase::kLost;
+  stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   control_->forget(host.agent);
   hub_->forget_agent(host.agent);
@@ -312,6 +313,7 @@ void JobRunner::Core::finish() {
   maybe_name_root_cause();
   finished_ = true;
   if (feed_ != nullptr) feed_->close();
+  stack_questions_.close();
   for (const JobHost& host : hosts_) {
     if (host.phase == HostPhase::kLaunched) {
       unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "
@@ -356,6 +358,10 @@ void JobRunner::signal_ranks(int signo) {
 }
 void JobRunner::suspend(bool on, base::Loop::Task done) {
   core_->suspend(on, std::move(done));
+}
+base::Status JobRunner::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+                               base::Loop::Task done) {
+  return core_->stacks(ranks, std::move(on_process), std::move(done));
 }
 
 }  // namespace muster::launcherd

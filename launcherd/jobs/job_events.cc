@@ -98,6 +98,9 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
     case v1::AgentMessage::kOwnerAnswer:
       owner_questions_.answered(message.owner_answer());
       break;
+    case v1::AgentMessage::kStackAnswer:
+      stack_questions_.answered(host.agent, message.stack_answer());
+      break;
     default:
       break;  // a body from a newer agent, or none
   }
@@ -134,6 +137,28 @@ void JobRunner::Core::send_window() {
     *message.mutable_window_size() = window_;
     control_->send(host.agent, std::move(message));
   }
+}
+
+base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process,
+                                     base::Loop::Task done) {
+  for (const int rank : ranks) {
+    if (rank >= 0 && rank < placement_.size) continue;
+    return base::error(base::Code::kInvalidArgument, "there is no rank {}: the job has ranks 0 to {}", rank,
+                       placement_.size - 1);
+  }
+  std::vector<StackQuestions::Asked> asked;
+  for (const JobHost& host : hosts_) {
+    if (finished_ || host.phase != HostPhase::kLaunched) continue;
+    std::vector<int> there;
+    for (const int rank : host.ranks) {
+      const bool is_meant = ranks.empty() || std::ranges::find(ranks, rank) != ranks.end();
+      if (is_meant && !ends_.has_ended(rank)) there.push_back(rank);
+    }
+    if (!there.empty()) asked.push_back({.agent = host.agent, .host = host.name, .ranks = std::move(there)});
+  }
+  if (asked.empty()) return base::error(base::Code::kFailedPrecondition, "none of these ranks runs");
+  stack_questions_.ask(asked, std::move(on_process), std::move(done));
+  return base::ok_status();
 }
 
 // The agents of the hosts that have this address; private networks repeat from host to host.

@@ -10,6 +10,7 @@
 //      └───────────────────────────┴──────────────────────▶ stopping ──────────────────┘
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,10 @@
 #include "model/exit_report.h"
 #include "model/job_event.h"
 #include "model/job_spec.h"
+
+namespace muster::v1 {
+class ProcessStack;
+}
 
 namespace muster::launcherd {
 
@@ -107,6 +112,10 @@ class JobRunner {
   void signal_ranks(int signo);
   // Ranks stopped and leases held (Ctrl-Z), or both continued; `done` when every reachable agent has done so.
   void suspend(bool on, base::Loop::Task done);
+  // Where ranks are (`ranks` empty: all): a message a process, then `done`. Not after the runner's end.
+  // INVALID_ARGUMENT: no such rank. FAILED_PRECONDITION: none runs.
+  base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+                      base::Loop::Task done);
 
  private:
   class Core;

@@ -37,6 +37,10 @@ class RestartingJob final : private JobObserver {
   void stop(StopCause cause);
   void signal_ranks(int signo) { runner_->signal_ranks(signo); }
   void suspend(bool on, base::Loop::Task done) { runner_->suspend(on, std::move(done)); }
+  base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+                      base::Loop::Task done) {
+    return runner_->stacks(ranks, std::move(on_process), std::move(done));
+  }
 
  private:
   void make_runner();

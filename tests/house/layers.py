@@ -33,6 +33,7 @@ THIRD_PARTY = {
     "google/protobuf": ["proto", "agent/service", "launcherd/service"],
     "grpcpp": ["proto", "agent/service", "launcherd/service"],
     "grpc": ["proto", "agent/service", "launcherd/service"],
+    "elfutils": ["agent/stacks"],
     "hwloc.h": ["agent"],
     "hwloc": ["agent"],
     "pmix.h": ["agent/pmi"],

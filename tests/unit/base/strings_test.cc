@@ -67,6 +67,16 @@ TEST(NearestWord, FindsTyposOnly) {
   EXPECT_EQ(nearest_word("x", {}), std::nullopt);
 }
 
+TEST(NumberList, RangesAndNumbersOnceAndInOrder) {
+  const auto list = [](std::string_view text) { return parse_number_list(text, 100).value_or(std::vector<int>{-1}); };
+  EXPECT_EQ(list(""), std::vector<int>());
+  EXPECT_EQ(list("7"), (std::vector<int>{7}));
+  EXPECT_EQ(list("8,0-3,2"), (std::vector<int>{0, 1, 2, 3, 8}));
+  for (const char* wrong : {",", "1,", "-1", "3-1", "1-", "a", "1 2", "101", "0-101", "0x1", "1--2"}) {
+    EXPECT_EQ(parse_number_list(wrong, 100), std::nullopt) << wrong;
+  }
+}
+
 TEST(Printable, EscapesControlBytes) {
   EXPECT_EQ(printable("a\x1b[0m\n\x7f"), "a\\x1b[0m\\x0a\\x7f");
   EXPECT_EQ(printable("ü"), "ü");

@@ -122,9 +122,6 @@ TEST(BindShare, HoldsItsPromisesExhaustively) {
 TEST(CpuList, RangesAndNumbers) {
   EXPECT_EQ(format_cpu_list({8, 2, 0, 1, 2}), "0-2,8");
   EXPECT_EQ(format_cpu_list({}), "");
-  EXPECT_EQ(parse_cpu_list("8,0-2,1"), (std::vector<int>{0, 1, 2, 8}));
-  EXPECT_EQ(parse_cpu_list(""), std::vector<int>());
-  for (const char* bad : {"x", "1-", "-1", "3-1", "1,", "0-70000", "1 2"}) EXPECT_FALSE(parse_cpu_list(bad)) << bad;
 }
 
 }  // namespace

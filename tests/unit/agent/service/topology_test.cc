@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cpu_set.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "model/gpu_binding.h"
@@ -90,7 +91,7 @@ model::NodeShape shape_of(const GoldenCase& golden) {
     model::GpuShape& gpu = shape.gpus.emplace_back();
     gpu.index = static_cast<int>(shape.gpus.size()) - 1;
     gpu.uuid = fmt::format("GPU-{}", gpu.index);
-    if (near != "-") gpu.cpus = *model::parse_cpu_list(near);
+    if (near != "-") gpu.cpus = *base::parse_number_list(near, base::kMaxCpu);
   }
   return shape;
 }

@@ -1,0 +1,104 @@
+#include "agent/stacks/user_stack.h"
+
+#include <cxxabi.h>
+#include <elfutils/libdwfl.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+namespace muster::agent {
+namespace {
+
+constexpr std::size_t kMaxFunction = 300;
+
+// libdw asks for separate debug symbols, and would look for them over the network: the unwind tables are in the file.
+int find_no_symbols(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
+  return -1;
+}
+
+const char* last_error() {
+  const char* const message = ::dwfl_errmsg(-1);
+  return message == nullptr ? "unknown error" : message;
+}
+
+std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
+                                                         &std::free);
+  std::string text = status == 0 && name != nullptr ? name.get() : symbol;
+  if (text.size() > kMaxFunction) text = text.substr(0, kMaxFunction) + "…";
+  return text;
+}
+
+int add_frame(Dwfl_Frame* frame, void* argument) {
+  auto& stack = *static_cast<UserStack*>(argument);
+  if (stack.frames.size() >= kMaxUserFrames) {
+    stack.problem = "deeper frames are left out";
+    return DWARF_CB_ABORT;
+  }
+  Dwarf_Addr address = 0;
+  bool is_innermost = false;
+  if (!::dwfl_frame_pc(frame, &address, &is_innermost)) {
+    stack.problem = last_error();
+    return DWARF_CB_ABORT;
+  }
+  UserFrame& entry = stack.frames.emplace_back();
+  entry.address = address;
+  // A caller's address is the instruction after the call, which may belong to the next function.
+  const Dwarf_Addr inside = is_innermost ? address : address - 1;
+  Dwfl_Module* const module = ::dwfl_addrmodule(::dwfl_thread_dwfl(::dwfl_frame_thread(frame)), inside);
+  if (module == nullptr) return DWARF_CB_OK;
+  const char* const path = ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  if (path != nullptr) entry.module = path;
+  const char* const symbol = ::dwfl_module_addrname(module, inside);
+  if (symbol != nullptr) entry.function = demangled(symbol);
+  return DWARF_CB_OK;
+}
+
+int add_thread(Dwfl_Thread* thread, void* argument) {
+  auto& stacks = *static_cast<std::map<pid_t, UserStack>*>(argument);
+  UserStack& stack = stacks[::dwfl_thread_tid(thread)];
+  // The end of a stack is reported as an error when the outermost function has no caller's rule.
+  if (::dwfl_thread_getframes(thread, add_frame, &stack) < 0 && stack.frames.empty()) stack.problem = last_error();
+  return DWARF_CB_OK;
+}
+
+base::Status refused(int error) {
+  if (error == EPERM || error == EACCES) {
+    return base::error(base::Code::kPermissionDenied,
+                       "the kernel does not let it be traced: see /proc/sys/kernel/yama/ptrace_scope, or whether a "
+                       "debugger has it");
+  }
+  return base::errno_error(error, "trace it");
+}
+
+}  // namespace
+
+base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
+  char* no_path = nullptr;
+  Dwfl_Callbacks callbacks{};
+  callbacks.find_elf = ::dwfl_linux_proc_find_elf;
+  callbacks.find_debuginfo = find_no_symbols;
+  callbacks.debuginfo_path = &no_path;
+  const std::unique_ptr<Dwfl, decltype(&::dwfl_end)> dwfl(::dwfl_begin(&callbacks), &::dwfl_end);
+  if (dwfl == nullptr) return base::error(base::Code::kInternal, "cannot begin to read stacks: {}", last_error());
+  const int reported = ::dwfl_linux_proc_report(dwfl.get(), pid);
+  if (reported > 0) return refused(reported);
+  if (reported < 0 || ::dwfl_report_end(dwfl.get(), nullptr, nullptr) != 0) {
+    return base::error(base::Code::kUnavailable, "cannot read what is mapped in it: {}", last_error());
+  }
+  const int attached = ::dwfl_linux_proc_attach(dwfl.get(), pid, false);
+  if (attached > 0) return refused(attached);
+  if (attached < 0) return base::error(base::Code::kUnavailable, "cannot attach to it: {}", last_error());
+  std::map<pid_t, UserStack> stacks;
+  errno = 0;
+  if (::dwfl_getthreads(dwfl.get(), add_thread, &stacks) != 0 && stacks.empty()) {
+    if (errno == EPERM) return refused(EPERM);
+    return base::error(base::Code::kUnavailable, "cannot read its threads: {}", last_error());
+  }
+  return stacks;
+}
+
+}  // namespace muster::agent

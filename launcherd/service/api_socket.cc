@@ -1,0 +1,133 @@
+#include "launcherd/service/api_socket.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/file.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kAttempts = 10;
+constexpr int kBacklog = 16;
+constexpr std::string_view kPrefix = "job-";
+constexpr std::string_view kSuffix = ".sock";
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+void remove_if_empty(const std::string& directory) {
+  ::rmdir(directory.c_str());  // fails while another job is there, as it should
+}
+
+base::Result<base::UniqueFd> listen_at(const std::string& path) {
+  const auto address = address_of(path);
+  if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
+  base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
+    return base::errno_error(errno, fmt::format("listen at {}", path));
+  }
+  if (::listen(fd.get(), kBacklog) != 0) return base::errno_error(errno, fmt::format("listen at {}", path));
+  return fd;
+}
+
+// False: its launcher is gone.
+bool answers(const std::string& path) {
+  const auto address = address_of(path);
+  if (!address) return false;
+  const base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 ||
+         errno != ECONNREFUSED;
+}
+
+bool is_private_directory(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & 077) == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> api_directories(const base::Environment& environment) {
+  std::vector<std::string> directories;
+  if (const auto runtime = environment.get("XDG_RUNTIME_DIR"); runtime && runtime->starts_with('/')) {
+    directories.push_back(fmt::format("{}/muster", *runtime));
+  }
+  const auto own = environment.get("MUSTER_TMPDIR");
+  directories.push_back(fmt::format("{}/muster-{}", own && !own->empty() ? *own : "/tmp", ::geteuid()));
+  return directories;
+}
+
+base::Result<ApiSocket> ApiSocket::open(const std::vector<std::string>& directories, const std::string& job_id) {
+  base::Status failed;
+  for (const std::string& directory : directories) {
+    const std::string path = fmt::format("{}/{}{}{}", directory, kPrefix, job_id, kSuffix);
+    // A job that ends removes the directory when it is the last there.
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      failed = base::make_private_directory(directory);
+      if (!failed.ok()) break;
+      auto fd = listen_at(path);
+      if (fd.ok()) return ApiSocket(path, std::move(*fd));
+      failed = fd.status();
+      if (failed.code() != base::Code::kNotFound) break;
+    }
+  }
+  return failed;
+}
+
+ApiSocket::ApiSocket(ApiSocket&& other) noexcept
+    : path_(std::exchange(other.path_, std::string())), fd_(std::move(other.fd_)) {}
+
+ApiSocket::~ApiSocket() {
+  if (path_.empty()) return;
+  ::unlink(path_.c_str());
+  remove_if_empty(path_.substr(0, path_.rfind('/')));
+}
+
+std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories) {
+  std::vector<FoundLauncher> found;
+  for (const std::string& path : directories) {
+    if (!is_private_directory(path)) continue;
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+    if (directory == nullptr) continue;
+    while (const dirent* entry = ::readdir(directory.get())) {
+      const std::string_view name = entry->d_name;
+      if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+      FoundLauncher launcher;
+      launcher.job_id = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+      launcher.path = fmt::format("{}/{}", path, name);
+      if (answers(launcher.path)) {
+        found.push_back(std::move(launcher));
+      } else {
+        ::unlink(launcher.path.c_str());
+      }
+    }
+    remove_if_empty(path);
+  }
+  std::ranges::sort(found, {}, &FoundLauncher::job_id);
+  return found;
+}
+
+bool is_own_peer(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+}  // namespace muster::launcherd

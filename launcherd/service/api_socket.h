@@ -1,0 +1,47 @@
+// Where the Unix sockets of launchers lie: a directory of the user's that nobody else may enter, and in it one socket a
+// foreground job, "job-<id>.sock". Blocks for as long as the file system does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::launcherd {
+
+// $XDG_RUNTIME_DIR/muster where there is one, and ${MUSTER_TMPDIR:-/tmp}/muster-<uid>: a launcher uses the first that
+// it can make, who looks for launchers looks into all.
+std::vector<std::string> api_directories(const base::Environment& environment);
+
+// A listening socket and its file, which is removed at the end, with the directory if nothing else is in it.
+class ApiSocket {
+ public:
+  static base::Result<ApiSocket> open(const std::vector<std::string>& directories, const std::string& job_id);
+  ~ApiSocket();
+  ApiSocket(ApiSocket&& other) noexcept;
+  ApiSocket& operator=(ApiSocket&&) = delete;
+
+  int fd() const { return fd_.get(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  ApiSocket(std::string path, base::UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  std::string path_;
+  base::UniqueFd fd_;
+};
+
+struct FoundLauncher {
+  std::string job_id;
+  std::string path;
+};
+
+// Jobs whose launcher lives, in order of id. Sockets that a killed launcher has left are removed.
+std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories);
+
+// Whether the process at the other end of a connected Unix socket is of our user.
+bool is_own_peer(int fd);
+
+}  // namespace muster::launcherd

@@ -1,0 +1,15 @@
+// Messages of muster.v1 as JSON for people and programs: proto3 JSON, original field names, all fields present.
+#pragma once
+
+#include <string>
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace muster::proto {
+
+// One line, with its newline. Strings of the message must be UTF-8.
+std::string message_line(const google::protobuf::Message& message);
+
+}  // namespace muster::proto

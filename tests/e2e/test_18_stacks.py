@@ -1,0 +1,120 @@
+"""muster stacks: where every rank of a foreground job is."""
+
+import json
+import signal
+
+import pytest
+from conftest import BIN_DIR
+from console import Watched
+
+PYTHON = "/usr/bin/python3"
+MUSTER = str(BIN_DIR / "muster")
+
+# Three threads that wait, and a child of the rank that does.
+HANGS = r"""
+import subprocess, threading, time
+for _ in range(2):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+child = subprocess.Popen(["sleep", "1000"])
+print("up", flush=True)
+child.wait()
+"""
+
+
+@pytest.fixture
+def job(hvdrun, cluster):
+    job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", PYTHON, "-c", HANGS])
+    job.out.wait_for("up", 4)
+    yield job
+    if job.command.poll() is None:
+        job.signal(signal.SIGINT)
+        assert job.end().rc == 130
+
+
+def stacks(cluster, *args, user="alice"):
+    return cluster.run("head", user, [MUSTER, "stacks", *args], timeout=60)
+
+
+def processes(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_every_process_of_every_rank(cluster, job, no_leftovers):
+    result = stacks(cluster, "--json")
+    assert result.returncode == 0, result
+    found = processes(result)
+    assert sorted((process["rank"], process["host"], process["command"]) for process in found) == sorted(
+        (rank, host, command) for rank, host in enumerate(["n1", "n1", "n2", "n2"]) for command in ("python3", "sleep"))
+    for process in found:
+        threads = process["threads"]
+        assert sum(len(thread["tids"]) for thread in threads) == (3 if process["command"] == "python3" else 1), process
+        functions = [frame["function"] for thread in threads for frame in thread["user"]]
+        assert any("sleep" in function for function in functions), process
+        assert all(thread["state"] == "S" for thread in threads), process
+    text = stacks(cluster, "-r", "3").stdout
+    assert text.startswith("rank 3 on n2: pid ") and "_PyEval_EvalFrameDefault" in text and "rank 2" not in text, text
+
+
+def test_ranks_go_on(cluster, hvdrun, no_leftovers):
+    """Output of ranks that are looked at ten times is whole and in order."""
+    count = 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; [ $((i % 100)) -ne 0 ] || sleep 0.05; done'
+    job = Watched(hvdrun, cluster, args=["-np", "2", "-H", "n1,n2", "sh", "-c", count])
+    job.out.wait_for(r"<stdout>:100\n", 2)
+    for _ in range(10):
+        assert stacks(cluster).returncode in (0, 1)  # 1: a sleep had ended while it was read
+    result = job.end()
+    assert result.rc == 0, result
+    for rank in range(2):
+        lines = [line for line in result.stdout.splitlines() if line.startswith(f"[{rank}]")]
+        assert lines == [f"[{rank}]<stdout>:{number}" for number in range(1, 2001)]
+
+
+def test_a_stopped_rank_is_shown_and_stays_stopped(cluster, job, no_leftovers):
+    pid = next(process["pid"] for process in processes(stacks(cluster, "-r", "2", "--json"))
+               if process["command"] == "python3")
+    cluster.run("n2", "alice", ["kill", "-STOP", pid], check=True)
+    for _ in range(2):
+        shown = next(process for process in processes(stacks(cluster, "-r", "2", "--json")) if process["pid"] == pid)
+        assert all(thread["state"] == "T" and thread["user"] for thread in shown["threads"]), shown
+    state = cluster.run("n2", "alice", ["ps", "-o", "state=", "-p", pid], check=True).stdout.strip()
+    assert state == "T"
+    cluster.run("n2", "alice", ["kill", "-CONT", pid], check=True)
+
+
+def test_which_job(cluster, hvdrun, job, no_leftovers):
+    second = Watched(hvdrun, cluster, args=["-H", "n3", "sh", "-c", "echo up; exec sleep 1000"])
+    second.out.wait_for("up", 1)
+    result = stacks(cluster)
+    assert result.returncode == 2 and "which job? There are " in result.stderr, result
+    ids = result.stderr.rsplit("There are ", 1)[1].strip().split(", ")
+    assert len(ids) == 2
+    hosts = {processes(stacks(cluster, job_id, "--json"))[0]["host"] for job_id in ids}
+    assert hosts == {"n1", "n3"}
+    second.signal(signal.SIGINT)
+    assert second.end().rc == 130
+    result = stacks(cluster, "no-such-job")
+    assert result.returncode == 2 and "no job begins with no-such-job: there are " in result.stderr, result
+    assert stacks(cluster, "-r", "9").stderr.endswith(": there is no rank 9: the job has ranks 0 to 3\n")
+    assert stacks(cluster, "-r", "x").returncode == 2
+
+
+def test_another_user_sees_nothing(cluster, job, no_leftovers):
+    result = stacks(cluster, user="bob")
+    assert result.returncode == 2 and "no hvdrun of yours runs on this host" in result.stderr, result
+    result = cluster.run("head", "bob", ["sh", "-c", "ls /tmp/muster-$(id -u alice)"])
+    assert result.returncode != 0, result
+
+
+def test_a_host_that_is_cut_off_costs_only_its_own(cluster, job, no_leftovers):
+    cluster.cut("n2", "drop")
+    result = stacks(cluster, "--json")
+    cluster.heal("n2")
+    assert result.returncode == 1, result
+    found = processes(result)
+    assert {process["rank"] for process in found if process["pid"] != "0"} == {0, 1}
+    assert next(process["problem"] for process in found if process["pid"] == "0").startswith("n2 ")
+
+
+def test_no_job(cluster, no_leftovers):
+    result = stacks(cluster)
+    assert result.returncode == 2 and "no hvdrun of yours runs" in result.stderr, result

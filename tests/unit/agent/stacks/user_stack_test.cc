@@ -1,0 +1,96 @@
+#include "agent/stacks/user_stack.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+namespace {
+
+// Exported names are found in every binary; each waits within its own.
+extern "C" __attribute__((noinline)) void stack_test_innermost(int fd) {
+  char byte = 0;
+  if (::write(fd, &byte, 1) != 1) ::_exit(2);
+  while (true) ::pause();
+}
+
+extern "C" __attribute__((noinline)) void stack_test_caller(int fd) {
+  stack_test_innermost(fd);
+  asm volatile("" ::: "memory");  // no tail call
+}
+
+// A child that stands in stack_test_innermost in `threads` threads.
+class Standing {
+ public:
+  explicit Standing(int threads) {
+    auto pipe = base::make_pipe();
+    if (!pipe.ok()) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+      for (int i = 1; i < threads; ++i) std::thread(stack_test_caller, pipe->second.get()).detach();
+      stack_test_caller(pipe->second.get());
+    }
+    for (int i = 0; i < threads; ++i) {
+      char byte = 0;
+      const auto got = base::read_exactly_blocking(pipe->first.get(), &byte, 1);
+      is_ready_ = got.ok() && *got;
+    }
+  }
+  ~Standing() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+  bool is_ready() const { return is_ready_; }
+
+ private:
+  pid_t pid_ = 0;
+  bool is_ready_ = false;
+};
+
+bool has(const UserStack& stack, std::string_view function) {
+  return std::ranges::any_of(stack.frames, [&](const UserFrame& frame) { return frame.function == function; });
+}
+
+TEST(UserStack, EveryThreadOfAProcess) {
+  const Standing child(3);
+  ASSERT_TRUE(child.is_ready());
+  const auto stacks = read_user_stacks(child.pid());
+  ASSERT_TRUE(stacks.ok()) << stacks.status().message();
+  EXPECT_EQ(stacks->size(), 3u);
+  for (const auto& [tid, stack] : *stacks) {
+    EXPECT_TRUE(has(stack, "stack_test_innermost")) << tid << " " << stack.problem;
+    EXPECT_TRUE(has(stack, "stack_test_caller")) << tid;
+    ASSERT_FALSE(stack.frames.empty());
+    EXPECT_NE(stack.frames.front().module.find("libc"), std::string::npos) << stack.frames.front().module;
+  }
+}
+
+TEST(UserStack, TheProcessGoesOnAfterwards) {
+  const Standing child(1);
+  ASSERT_TRUE(child.is_ready());
+  for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(read_user_stacks(child.pid()).ok()) << turn;
+  ASSERT_EQ(::kill(child.pid(), SIGTERM), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.pid(), &status, 0), child.pid());  // a stopped one would not take its TERM
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(UserStack, AProcessThatHasEndedIsAnError) {
+  EXPECT_FALSE(read_user_stacks(0x3ffffff0).ok());
+}
+
+}  // namespace
+}  // namespace muster::agent
