@@ -60,8 +60,7 @@ std::optional<std::vector<int>> parse_number_list(std::string_view text, int max
     for (long number = *first; number <= *last; ++number) numbers.push_back(static_cast<int>(number));
   }
   std::ranges::sort(numbers);
-  const auto repeated = std::ranges::unique(numbers);
-  numbers.erase(repeated.begin(), repeated.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/build_id.h"
 #include "base/strings.h"
+#include "cli/compat.h"
 #include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/help.h"
@@ -44,7 +45,8 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},
-     {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb}});
+     {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb},
+     {"compat", "which frameworks' own clients were run against this build", compat_doc, run_compat}});
 
 std::string usage() {
   std::string text = "Usage: muster VERB [options]\n\nVerbs (muster VERB --help tells more):\n";

@@ -35,19 +35,24 @@ unsigned current_umask() {
   return mask;
 }
 
-base::Result<std::string> find_agent(const base::Environment& environment) {
-  if (const auto given = environment.get("MUSTER_AGENT_PATH")) return std::string(*given);
+base::Result<std::string> program_directory() {
   char own[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", own, sizeof own);
   if (length <= 0) return base::errno_error(errno, "find the path of this program");
-  const std::filesystem::path program(std::string(own, static_cast<std::size_t>(length)));
-  const auto path = program.parent_path() / "muster-agent";
+  return std::filesystem::path(std::string(own, static_cast<std::size_t>(length))).parent_path().string();
+}
+
+base::Result<std::string> find_agent(const base::Environment& environment) {
+  if (const auto given = environment.get("MUSTER_AGENT_PATH")) return std::string(*given);
+  MUSTER_ASSIGN_OR_RETURN(const std::string directory, program_directory());
+  const std::string path = directory + "/muster-agent";
   if (::access(path.c_str(), X_OK) != 0) {
-    return base::error(base::Code::kNotFound,
-                       "{} is missing: it belongs beside {}; build or install it, or name another by MUSTER_AGENT_PATH",
-                       path.string(), program.filename().string());
+    return base::error(
+        base::Code::kNotFound,
+        "{} is missing: it belongs beside this program; build or install it, or name another by MUSTER_AGENT_PATH",
+        path);
   }
-  return path.string();
+  return path;
 }
 
 void raise_descriptor_limit() {

@@ -17,6 +17,9 @@ std::string absolute_path(const std::string& path, const std::string& directory)
 
 unsigned current_umask();
 
+// Of this program's file.
+base::Result<std::string> program_directory();
+
 // The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
 base::Result<std::string> find_agent(const base::Environment& environment);
 

@@ -2,8 +2,6 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include "base/status.h"
-
 namespace muster::proto {
 
 std::string message_line(const google::protobuf::Message& message) {
@@ -14,6 +12,12 @@ std::string message_line(const google::protobuf::Message& message) {
   const auto status = google::protobuf::util::MessageToJsonString(message, &line, options);
   MUSTER_CHECK(status.ok());
   return line + "\n";
+}
+
+base::Status parse_message(std::string_view json, google::protobuf::Message& message) {
+  const auto status = google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message);
+  if (status.ok()) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument, "{}", std::string(status.message()));
 }
 
 }  // namespace muster::proto

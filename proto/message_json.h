@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+
+#include "base/status.h"
 
 namespace google::protobuf {
 class Message;
@@ -11,5 +14,8 @@ namespace muster::proto {
 
 // One line, with its newline. Strings of the message must be UTF-8.
 std::string message_line(const google::protobuf::Message& message);
+
+// The other way round. INVALID_ARGUMENT: no such JSON, or a field that the message does not have.
+base::Status parse_message(std::string_view json, google::protobuf::Message& message);
 
 }  // namespace muster::proto

@@ -16,10 +16,31 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import cluster as cluster_module  # noqa: E402
+import compat  # noqa: E402
 from cluster import testing  # noqa: E402
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BIN_DIR = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", REPOSITORY / "build/release/bin")).resolve()
+
+
+COMPAT = pytest.StashKey[compat.Notes]()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "compat(client, version): drives a real client; the outcome is noted")
+    config.stash[COMPAT] = compat.Notes()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    item.config.stash[COMPAT].add(item, report)
+
+
+def pytest_sessionfinish(session):
+    is_selection = session.config.option.keyword or any("::" in argument for argument in session.config.args)
+    if not is_selection and not session.shouldstop and not session.shouldfail:
+        session.config.stash[COMPAT].write(BIN_DIR)
 
 
 @dataclass

@@ -15,6 +15,7 @@ PYTHON = "/usr/bin/python3"
 DIGITS = str(REPOSITORY / "examples/ddp_digits.py")
 TRAINING = 240.0  # importing torch takes long on a busy machine
 ENV = {"PYTHON_EXEC": PYTHON}
+REAL = pytest.mark.compat("torch-1.13", None)
 
 # The store outlives rank 0: the others use it after it has gone.
 OUTLIVES = r"""
@@ -86,6 +87,7 @@ def sums(result):
     return {int(rank): tuple(rest) for rank, *rest in found}
 
 
+@REAL
 def test_torchrun_trains_as_on_one_host(hvdrun, torch, no_leftovers):
     one = muster(hvdrun, "torchrun", "--nproc_per_node=4", DIGITS)
     assert one.rc == 0 and "accuracy on 360 test images" in one.stdout, one
@@ -94,6 +96,7 @@ def test_torchrun_trains_as_on_one_host(hvdrun, torch, no_leftovers):
     assert many.stdout.splitlines()[-1] == one.stdout.splitlines()[-1]
 
 
+@REAL
 def test_all_ranks_are_clients_of_the_agents_store(hvdrun, torch, script, no_leftovers):
     result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc-per-node", "2", script(SUM))
     assert sums(result) == {rank: ("10", "4", "None", str(rank % 2), "True") for rank in range(4)}, result
@@ -105,23 +108,27 @@ def test_command_line_of_a_tutorial_with_a_terminal_per_node(hvdrun, torch, scri
     assert sums(result) == {rank: ("36", "8", str(rank % 4), str(rank % 4), "True") for rank in range(8)}, result
 
 
+@REAL
 def test_tutorial_with_addresses_as_arguments(hvdrun, torch, script, no_leftovers):
     result = hvdrun(["-np", "4", "-H", "n1:2,n2:2", "--expand", PYTHON, script(SUM), "--dist-url",
                      "tcp://{master_addr}:{master_port}", "--world-size", "{size}", "--rank", "{rank}"], timeout=TRAINING)
     assert sums(result) == {rank: ("10", "4", "None", str(rank % 2), "-") for rank in range(4)}, result
 
 
+@REAL
 def test_store_outlives_rank_0(hvdrun, torch, script, no_leftovers):
     result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", script(OUTLIVES))
     assert result.rc == 0, result
     assert result.stdout.count("still there") == 3, result
 
 
+@REAL
 def test_store_used_directly(hvdrun, torch, script, no_leftovers):
     result = muster(hvdrun, "torchrun", "-H", "n1,n2,n3,n4", "--nproc_per_node=2", script(STORE))
     assert result.rc == 0 and result.stdout.count("done") == 8, result
 
 
+@REAL
 def test_restart_on_a_fresh_store(hvdrun, torch, script, no_leftovers):
     result = muster(hvdrun, "torchrun", "-H", "n1,n2", "--nproc_per_node=2", "--max-restarts=2", script(FAILS_ONCE))
     assert result.rc == 0, result

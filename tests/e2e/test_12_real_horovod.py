@@ -9,6 +9,8 @@ from conftest import BIN_DIR
 PYTHON = BIN_DIR.parent / "peers/horovod/bin/python"
 TRAINING = 240.0
 
+pytestmark = pytest.mark.compat("horovod-gloo", "0.28.1")
+
 ROUNDS = r"""
 import torch
 import horovod.torch as hvd

@@ -9,7 +9,8 @@ from torch_programs import FAILS_ONCE, STORE, SUM
 TRAINING = 240.0
 
 
-@pytest.fixture(params=["2.1.2", "2.9.0"])
+@pytest.fixture(params=[pytest.param("2.1.2", marks=pytest.mark.compat("torch-2.1", "2.1.2")),
+                        pytest.param("2.9.0", marks=pytest.mark.compat("torch-2.2", "2.9.0"))])
 def python(request):
     path = BIN_DIR.parent / f"peers/torch-{request.param}/bin/python"
     if not path.exists():

@@ -1,0 +1,65 @@
+#include "cli/compat.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace muster::cli {
+namespace {
+
+class CompatTest : public ::testing::Test {
+ protected:
+  CompatTest() : directory_(fmt::format("{}/compat_test_{}", ::testing::TempDir(), ::getpid())) {
+    std::filesystem::create_directories(directory_);
+  }
+  ~CompatTest() override { std::filesystem::remove_all(directory_); }
+  void write(const std::string& client, const std::string& text) const {
+    std::ofstream(directory_ + "/" + client + ".json") << text;
+  }
+  v1::ClientResult row(const std::string& client) {
+    for (const v1::ClientResult& result : read_compat(directory_, &problems_)) {
+      if (result.client() == client) return result;
+    }
+    return {};
+  }
+
+  const std::string directory_;
+  std::vector<std::string> problems_;
+};
+
+TEST_F(CompatTest, WithoutResultsNothingWasRun) {
+  for (const v1::ClientResult& result : read_compat(directory_ + "/nothing", &problems_)) {
+    EXPECT_EQ(result.result(), "not run") << result.client();
+    EXPECT_FALSE(result.protocol().empty());
+  }
+  EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(CompatTest, AResultIsRead) {
+  write("torch-2.1", R"({"client": "torch-2.1", "result": "passed", "version": "2.1.2", "tests": 4,
+                         "time": "2026-01-02T03:04:05Z", "build": "abc"})");
+  const v1::ClientResult result = row("torch-2.1");
+  EXPECT_EQ(result.result(), "passed");
+  EXPECT_EQ(result.tests(), 4);
+  EXPECT_NE(format_compat({result}, "abc").find("passed: 2.1.2, 4 tests, 2026-01-02\n"), std::string::npos);
+  EXPECT_NE(format_compat({result}, "def").find("2026-01-02, with another build\n"), std::string::npos);
+  EXPECT_EQ(row("torch-2.2").result(), "not run");
+}
+
+TEST_F(CompatTest, WhatIsNoResultClaimsNothing) {
+  for (const char* junk : {"", "junk", "{}", R"({"client": "torch-2.2", "result": "passed"})",
+                           R"({"client": "torch-2.1", "result": "perfect"})", R"({"client": "torch-2.1"})",
+                           R"({"client": "torch-2.1", "result": "passed", "more": 1})"}) {
+    problems_.clear();
+    write("torch-2.1", junk);
+    EXPECT_EQ(row("torch-2.1").result(), "not run") << junk;
+    EXPECT_EQ(problems_.size(), 1u) << junk;
+  }
+}
+
+}  // namespace
+}  // namespace muster::cli
