@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "base/strings.h"
+#include "launcherd/jobs/job_record.h"
 #include "proto/event_json.h"
 
 namespace muster::cli {
@@ -34,17 +34,7 @@ void EventFile::on_event(const model::JobEvent& event) {
 }
 
 void EventFile::on_finished(const launcherd::JobOutcome& outcome) {
-  model::JobEnded ended;
-  ended.job_id = job_id_;
-  ended.exit_code = outcome.exit_code;
-  if (outcome.root >= 0) ended.root_cause_rank = outcome.ends[static_cast<std::size_t>(outcome.root)].rank;
-  ended.ends = outcome.ends;
-  for (const std::string_view line : base::split(base::trim(outcome.stderr_tail), '\n')) {
-    if (!line.empty()) ended.stderr_tail.emplace_back(line);
-  }
-  ended.strays_killed = outcome.strays_killed;
-  for (const launcherd::HostFailure& host : outcome.unclean) ended.unclean_hosts.push_back(host.host);
-  on_event(ended);
+  on_event(launcherd::ended_event(job_id_, outcome));
   next_->on_finished(outcome);
 }
 

@@ -10,6 +10,7 @@
 #include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/help.h"
+#include "cli/job_verbs.h"
 #include "cli/man_page.h"
 #include "cli/run_doctor.h"
 #include "cli/run_job.h"
@@ -41,7 +42,11 @@ int run_doctor_verb(const std::string&, const Words& arguments) {
 }
 
 constexpr auto kVerbs = std::to_array<Verb>(
-    {{"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
+    {{"jobs", "the jobs that run", jobs_doc, run_jobs},
+     {"status", "a running job with its hosts and ranks", status_doc, run_status},
+     {"events", "what has happened to a running job", events_doc, run_events},
+     {"kill", "end running jobs", kill_doc, run_kill},
+     {"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},

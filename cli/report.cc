@@ -8,10 +8,6 @@ namespace {
 using launcherd::JobOutcome;
 using launcherd::StopCause;
 
-std::string plural(int count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 // Why the job ended, for the last line.
 std::string describe_cause(const JobOutcome& outcome) {
   switch (outcome.cause) {
@@ -46,6 +42,10 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
 }
 
 }  // namespace
+
+std::string plural(int count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
 
 std::string format_duration(base::Duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();

@@ -16,6 +16,9 @@ std::string format_root_cause(const model::RankEnd& root);
 // `is_terminal` or something had to be cleaned up.
 std::vector<std::string> format_outcome(const launcherd::JobOutcome& outcome, bool is_terminal);
 
+// "1 rank", "2 ranks".
+std::string plural(int count, const char* one, const char* many);
+
 // "0.12 s", "1.2 s", "3 min 20 s", "2 h 5 min".
 std::string format_duration(base::Duration duration);
 

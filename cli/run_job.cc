@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "cli/dry_run.h"
 #include "cli/event_file.h"
+#include "cli/foreground_api.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
 #include "cli/outlets.h"
@@ -22,7 +23,6 @@
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/restarting_job.h"
-#include "launcherd/service/api_server.h"
 
 namespace muster::cli {
 namespace {
@@ -117,25 +117,6 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
                          next);
 }
 
-// For `muster stacks`. A job without it runs as well: then only that verb does not find it.
-std::unique_ptr<launcherd::ApiServer> serve_api(base::Loop& loop, const base::Environment& environment,
-                                                const std::string& job_id, launcherd::RestartingJob& job,
-                                                JobView& view) {
-  auto socket = launcherd::ApiSocket::open(launcherd::api_directories(environment), job_id);
-  if (!socket.ok()) {
-    view.on_note("muster stacks will not find this job: " + socket.status().message());
-    return nullptr;
-  }
-  launcherd::ApiHandlers handlers;
-  handlers.stacks = [&job](const v1::StacksRequest& request, std::function<void(v1::ProcessStack)> send,
-                           const std::function<void(const base::Status&)>& done) {
-    const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
-    const base::Status asked = job.stacks(ranks, std::move(send), [done] { done(base::ok_status()); });
-    if (!asked.ok()) done(asked);
-  };
-  return launcherd::ApiServer::start(loop, std::move(*socket), std::move(handlers));
-}
-
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
@@ -177,6 +158,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto events = open_events(options, *placed, directory, clock, &view);
   if (!events.ok()) return fail(kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
+  launcherd::JobRecord record(job_id, options.job.command, placed->placement, clock, observer);
   const model::JobInput wanted = options.job.input;
   StdinReader input(loop, STDIN_FILENO,
                     {.reads = wanted.to != model::InputTo::kNone,
@@ -184,15 +166,16 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
                      .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
   auto runner = std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(options.job),
                                                            std::move(placed->placement), options.launch, environment,
-                                                           bootstrap->get(), (*outlets)->sink(), observer);
+                                                           bootstrap->get(), (*outlets)->sink(), &record);
   runner->set_input(&input);
   tell_size(*runner);
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, input, notices, &interrupts); });
   if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
-  auto api = serve_api(loop, environment, job_id, *runner, view);
-  loop.run();
-  api.reset();
+  {
+    const ForegroundApi api(loop, environment, job_id, runner.get(), &record);
+    loop.run();
+  }
   (*outlets)->close(clock.now() + kLastWords);
   runner.reset();
   return view.outcome()->exit_code;

@@ -4,12 +4,11 @@
 #include <cstdio>
 
 #include "base/strings.h"
-#include "cli/command_line.h"
+#include "cli/found_jobs.h"
 #include "cli/help.h"
 #include "cli/settings.h"
 #include "cli/stack_view.h"
 #include "launcherd/service/api_client.h"
-#include "launcherd/service/api_socket.h"
 
 namespace muster::cli {
 namespace {
@@ -23,27 +22,6 @@ constexpr std::chrono::seconds kPatience{20};
 int fail(const std::string& message, int code = kUsageError) {
   fmt::print(stderr, "muster stacks: {}\n", message);
   return code;
-}
-
-base::Result<launcherd::FoundLauncher> choose_job(const std::vector<std::string>& words) {
-  if (words.size() > 1) {
-    return base::error(base::Code::kInvalidArgument, "one job at a time: {} is one word too many",
-                       base::printable(words[1]));
-  }
-  const auto found = launcherd::find_launchers(launcherd::api_directories(base::Environment::current()));
-  std::vector<launcherd::FoundLauncher> meant;
-  std::vector<std::string> ids;
-  for (const launcherd::FoundLauncher& launcher : found) {
-    if (words.empty() || launcher.job_id.starts_with(words.front())) meant.push_back(launcher);
-    ids.push_back(launcher.job_id);
-  }
-  if (meant.size() == 1) return meant.front();
-  if (found.empty()) return base::error(base::Code::kNotFound, "no hvdrun of yours runs on this host");
-  if (meant.empty()) {
-    return base::error(base::Code::kNotFound, "no job begins with {}: there are {}", base::printable(words.front()),
-                       base::join(ids, ", "));
-  }
-  return base::error(base::Code::kInvalidArgument, "which job? There are {}", base::join(ids, ", "));
 }
 
 struct Wish {
@@ -69,8 +47,8 @@ base::Result<Wish> read_wish(const CommandLine& line) {
 
 int show(const launcherd::FoundLauncher& job, const Wish& wish) {
   std::vector<v1::ProcessStack> processes;
-  const base::Status fetched = launcherd::fetch_stacks(
-      job.path, wish.ranks, kPatience, [&](const v1::ProcessStack& process) { processes.push_back(process); });
+  const base::Status fetched = launcherd::ApiClient(job.path).stacks(
+      wish.ranks, kPatience, [&](const v1::ProcessStack& process) { processes.push_back(process); });
   // Hosts answer in any order; sentences on hosts come first.
   std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
   bool is_whole = true;
@@ -85,25 +63,15 @@ int show(const launcherd::FoundLauncher& job, const Wish& wish) {
 }  // namespace
 
 int run_stacks(const std::string&, const std::vector<std::string>& arguments) {
-  // The id may stand before or after the options.
-  std::vector<std::string> words;
-  std::vector<std::string> rest = arguments;
-  CommandLine line;
-  while (true) {
-    auto split = split_command_line(rest, stacks_flags());
-    if (!split.ok()) return fail(split.status().message());
-    line.options.insert(line.options.end(), split->options.begin(), split->options.end());
-    if (split->is_answered) {
-      fmt::print("{}", help_text(stacks_doc()));
-      return 0;
-    }
-    if (split->command.empty()) break;
-    words.push_back(split->command.front());
-    rest.assign(split->command.begin() + 1, split->command.end());
+  const auto line = read_verb_line(arguments, stacks_flags());
+  if (!line.ok()) return fail(line.status().message());
+  if (line->options.is_answered) {
+    fmt::print("{}", help_text(stacks_doc()));
+    return 0;
   }
-  const auto wish = read_wish(line);
+  const auto wish = read_wish(line->options);
   if (!wish.ok()) return fail(wish.status().message());
-  const auto job = choose_job(words);
+  const auto job = one_job(line->words);
   if (!job.ok()) return fail(job.status().message());
   return show(*job, *wish);
 }

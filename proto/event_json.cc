@@ -65,14 +65,18 @@ struct Writer {
 
 }  // namespace
 
-std::string event_line(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time) {
+v1::Event make_event(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time) {
   v1::Event message;
   message.set_sequence(sequence);
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
   message.mutable_time()->set_seconds(micros / 1'000'000);
   message.mutable_time()->set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
   std::visit(Writer{message}, event);
-  return message_line(message);
+  return message;
+}
+
+std::string event_line(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time) {
+  return message_line(make_event(event, sequence, time));
 }
 
 }  // namespace muster::proto

@@ -1,4 +1,4 @@
-// Events of a job as lines of JSON: muster.v1.Event in its proto3 form, with original field names and all plain fields.
+// Events of a job as messages and as lines of JSON.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,14 @@
 
 #include "base/clock.h"
 #include "model/job_event.h"
+#include "proto/muster/v1/job.pb.h"
 
 namespace muster::proto {
 
-// One line, with its end. Text from hosts and programs that is not UTF-8 keeps what is. Pure.
+// Text from hosts and programs that is not UTF-8 keeps what is. Pure.
+v1::Event make_event(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
+
+// The same as one line of proto3 JSON (proto/message_json.h).
 std::string event_line(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
 
 }  // namespace muster::proto

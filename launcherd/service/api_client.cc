@@ -7,25 +7,89 @@
 #include "proto/muster/v1/launcher.grpc.pb.h"
 
 namespace muster::launcherd {
+namespace {
 
-base::Status fetch_stacks(const std::string& socket_path, const std::vector<int>& ranks, std::chrono::seconds patience,
-                          const std::function<void(const v1::ProcessStack&)>& on_process) {
+base::Status from_grpc(const grpc::Status& status) {
+  return status.ok() ? base::ok_status()
+                     : base::Status(static_cast<base::Code>(status.error_code()), status.error_message());
+}
+
+void set_patience(grpc::ClientContext& context, std::chrono::seconds patience) {
+  context.set_deadline(std::chrono::system_clock::now() + patience);
+}
+
+}  // namespace
+
+struct ApiClient::State {
+  std::unique_ptr<v1::Launcher::Stub> stub;
+};
+
+ApiClient::ApiClient(const std::string& socket_path) : state_(std::make_unique<State>()) {
   // gRPC's own remarks say nothing that the status does not; GRPC_VERBOSITY brings them back.
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto channel = grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments);
-  const auto stub = v1::Launcher::NewStub(channel);
+  state_->stub = v1::Launcher::NewStub(
+      grpc::CreateCustomChannel("unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments));
+}
+
+ApiClient::~ApiClient() = default;
+ApiClient::ApiClient(ApiClient&&) noexcept = default;
+
+base::Result<v1::Job> ApiClient::get_job(int first_rank, int max_ranks, std::chrono::seconds patience) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + patience);
+  set_patience(context, patience);
+  v1::GetJobRequest request;
+  request.set_first_rank(first_rank);
+  request.set_max_ranks(max_ranks);
+  v1::Job job;
+  MUSTER_RETURN_IF_ERROR(from_grpc(state_->stub->GetJob(&context, request, &job)));
+  return job;
+}
+
+base::Status ApiClient::kill(bool at_once, std::chrono::seconds patience) {
+  grpc::ClientContext context;
+  set_patience(context, patience);
+  v1::KillRequest request;
+  request.set_at_once(at_once);
+  v1::KillResponse response;
+  return from_grpc(state_->stub->Kill(&context, request, &response));
+}
+
+base::Status ApiClient::signal(int signo, std::chrono::seconds patience) {
+  grpc::ClientContext context;
+  set_patience(context, patience);
+  v1::SignalRequest request;
+  request.set_signal(signo);
+  v1::SignalResponse response;
+  return from_grpc(state_->stub->Signal(&context, request, &response));
+}
+
+base::Status ApiClient::watch(std::uint64_t from_sequence, const std::function<bool(const v1::Event&)>& on_event) {
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_from_sequence(from_sequence);
+  const auto reader = state_->stub->Watch(&context, request);
+  v1::Event event;
+  while (reader->Read(&event)) {
+    if (on_event(event)) continue;
+    context.TryCancel();
+    static_cast<void>(reader->Finish());  // says CANCELLED
+    return base::ok_status();
+  }
+  return from_grpc(reader->Finish());
+}
+
+base::Status ApiClient::stacks(const std::vector<int>& ranks, std::chrono::seconds patience,
+                               const std::function<void(const v1::ProcessStack&)>& on_process) {
+  grpc::ClientContext context;
+  set_patience(context, patience);
   v1::StacksRequest request;
   request.mutable_ranks()->Add(ranks.begin(), ranks.end());
-  const auto reader = stub->Stacks(&context, request);
+  const auto reader = state_->stub->Stacks(&context, request);
   v1::ProcessStack process;
   while (reader->Read(&process)) on_process(process);
-  const grpc::Status status = reader->Finish();
-  return status.ok() ? base::ok_status()
-                     : base::Status(static_cast<base::Code>(status.error_code()), status.error_message());
+  return from_grpc(reader->Finish());
 }
 
 }  // namespace muster::launcherd

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/loop.h"
 #include "base/status.h"
@@ -15,17 +14,29 @@
 
 namespace muster::launcherd {
 
-struct ApiHandlers {
-  // Loop thread. `send` and `done` may be called later, on the loop thread, `done` last; both do nothing when the
-  // caller has gone.
-  std::function<void(const v1::StacksRequest& request, std::function<void(v1::ProcessStack)> send,
-                     std::function<void(const base::Status&)> done)>
-      stacks;
+// One answer, or several and then the end. Both do nothing when the caller has gone; any time later, loop thread.
+template <typename Answer>
+struct Replies {
+  std::function<void(Answer)> send;
+  std::function<void(const base::Status&)> done;
+};
+
+// What the calls do; loop thread.
+class ApiHandler {
+ public:
+  virtual ~ApiHandler() = default;
+  virtual base::Result<v1::Job> get_job(const v1::GetJobRequest& request) = 0;
+  virtual base::Status kill(const v1::KillRequest& request) = 0;
+  virtual base::Status signal(const v1::SignalRequest& request) = 0;
+  // The function returned is called once when the caller has gone before `done`; empty: nothing to do then.
+  virtual std::function<void()> watch(const v1::WatchRequest& request, Replies<v1::Event> replies) = 0;
+  virtual void stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) = 0;
 };
 
 class ApiServer {
  public:
-  static std::unique_ptr<ApiServer> start(base::Loop& loop, ApiSocket socket, ApiHandlers handlers);
+  // `handler` is borrowed.
+  static std::unique_ptr<ApiServer> start(base::Loop& loop, ApiSocket socket, ApiHandler* handler);
   ~ApiServer();
 
  private:

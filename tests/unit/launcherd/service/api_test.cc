@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -89,13 +90,54 @@ TEST_F(ApiTest, ANameThatIsTooLongIsAnError) {
   EXPECT_FALSE(refused.ok());
 }
 
+// Answers as it is told to.
+class Handler final : public ApiHandler {
+ public:
+  base::Result<v1::Job> get_job(const v1::GetJobRequest& request) override {
+    v1::Job job;
+    job.set_id("aaaaaaaa");
+    job.set_attempt(request.first_rank());
+    return job;
+  }
+  base::Status kill(const v1::KillRequest& request) override {
+    killed_at_once = request.at_once();
+    return base::ok_status();
+  }
+  base::Status signal(const v1::SignalRequest& request) override {
+    return base::error(base::Code::kInvalidArgument, "there is no signal {}", request.signal());
+  }
+  std::function<void()> watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override {
+    for (std::uint64_t sequence = request.from_sequence(); sequence < request.from_sequence() + 3; ++sequence) {
+      v1::Event event;
+      event.set_sequence(sequence);
+      replies.send(event);
+    }
+    watching.set_value();
+    return [this] { gone.set_value(); };
+  }
+  void stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override {
+    for (const int rank : request.ranks()) {
+      v1::ProcessStack process;
+      process.set_rank(rank);
+      process.set_pid(100 + rank);
+      replies.send(std::move(process));
+    }
+    replies.done(request.ranks().empty() ? base::error(base::Code::kFailedPrecondition, "none of these ranks runs")
+                                         : base::ok_status());
+  }
+
+  std::promise<void> watching;
+  std::promise<void> gone;
+  std::atomic<bool> killed_at_once = false;
+};
+
 // A served job on a thread of its own.
 class Served {
  public:
-  Served(ApiSocket socket, ApiHandlers handlers) : path_(socket.path()) {
+  explicit Served(ApiSocket socket) : path_(socket.path()) {
     std::promise<void> up;
-    thread_ = std::thread([this, &up, socket = std::move(socket), handlers = std::move(handlers)]() mutable {
-      const auto server = ApiServer::start(loop_, std::move(socket), std::move(handlers));
+    thread_ = std::thread([this, &up, socket = std::move(socket)]() mutable {
+      const auto server = ApiServer::start(loop_, std::move(socket), &handler);
       loop_.post([&up] { up.set_value(); });
       loop_.run();
     });
@@ -109,64 +151,87 @@ class Served {
   const std::string& path() const { return path_; }
   base::Loop& loop() { return loop_; }
 
+  Handler handler;
+
  private:
   base::Loop loop_;
   const std::string path_;
   std::thread thread_;
 };
 
-TEST_F(ApiTest, StacksComeProcessByProcess) {
-  ApiHandlers handlers;
-  handlers.stacks = [](const v1::StacksRequest& request, const std::function<void(v1::ProcessStack)>& send,
-                       const std::function<void(const base::Status&)>& done) {
-    for (const int rank : request.ranks()) {
-      v1::ProcessStack process;
-      process.set_rank(rank);
-      process.set_pid(100 + rank);
-      send(std::move(process));
-    }
-    done(base::ok_status());
-  };
-  const Served job(open("aaaaaaaa"), std::move(handlers));
+TEST_F(ApiTest, AnswersOfOneMessage) {
+  Served job(open("aaaaaaaa"));
+  ApiClient client(job.path());
+  const auto got = client.get_job(7, 0, kPatience);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->attempt(), 7);
+  EXPECT_TRUE(client.kill(true, kPatience).ok());
+  EXPECT_TRUE(job.handler.killed_at_once);
+  const base::Status refused = client.signal(99, kPatience);
+  EXPECT_EQ(refused.code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(refused.message(), "there is no signal 99");
+}
+
+TEST_F(ApiTest, AnswersOfSeveralMessages) {
+  const Served job(open("aaaaaaaa"));
   for (int turn = 0; turn < 3; ++turn) {
     std::vector<std::int64_t> pids;
-    const base::Status fetched = fetch_stacks(job.path(), {4, 5, 6}, kPatience,
-                                              [&](const v1::ProcessStack& process) { pids.push_back(process.pid()); });
+    const base::Status fetched =
+        ApiClient(job.path()).stacks({4, 5, 6}, kPatience, [&](const v1::ProcessStack& process) {
+          pids.push_back(process.pid());
+        });
     EXPECT_TRUE(fetched.ok()) << fetched.message();
     EXPECT_EQ(pids, (std::vector<std::int64_t>{104, 105, 106}));
   }
+  const base::Status none = ApiClient(job.path()).stacks({}, kPatience, [](const v1::ProcessStack&) {});
+  EXPECT_EQ(none.code(), base::Code::kFailedPrecondition);
 }
 
-TEST_F(ApiTest, AnErrorIsTheLaunchersSentence) {
-  ApiHandlers handlers;
-  handlers.stacks = [](const v1::StacksRequest&, const std::function<void(v1::ProcessStack)>&,
-                       const std::function<void(const base::Status&)>& done) {
-    done(base::error(base::Code::kInvalidArgument, "there is no rank 9"));
-  };
-  const Served job(open("aaaaaaaa"), std::move(handlers));
-  const base::Status fetched = fetch_stacks(job.path(), {9}, kPatience, [](const v1::ProcessStack&) {});
-  EXPECT_EQ(fetched.code(), base::Code::kInvalidArgument);
-  EXPECT_EQ(fetched.message(), "there is no rank 9");
+TEST_F(ApiTest, AWatcherThatLeavesIsToldToTheHandler) {
+  Served job(open("aaaaaaaa"));
+  std::vector<std::uint64_t> seen;
+  const base::Status watched = ApiClient(job.path()).watch(5, [&](const v1::Event& event) {
+    seen.push_back(event.sequence());
+    return seen.size() < 3;
+  });
+  EXPECT_TRUE(watched.ok()) << watched.message();
+  EXPECT_EQ(seen, (std::vector<std::uint64_t>{5, 6, 7}));
+  job.handler.gone.get_future().wait();
 }
 
 TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
-  std::promise<void> asked;
-  ApiHandlers handlers;
-  handlers.stacks = [&asked](const v1::StacksRequest&, const std::function<void(v1::ProcessStack)>&,
-                             const std::function<void(const base::Status&)>&) { asked.set_value(); };
-  Served job(open("aaaaaaaa"), std::move(handlers));
-  auto fetched = std::async(std::launch::async,
-                            [&] { return fetch_stacks(job.path(), {}, kPatience, [](const v1::ProcessStack&) {}); });
-  asked.get_future().wait();
+  Served job(open("aaaaaaaa"));
+  auto watched = std::async(std::launch::async,
+                            [&] { return ApiClient(job.path()).watch(0, [](const v1::Event&) { return true; }); });
+  job.handler.watching.get_future().wait();
   job.end();
-  EXPECT_EQ(fetched.get().code(), base::Code::kUnavailable);
+  EXPECT_EQ(watched.get().code(), base::Code::kUnavailable);
+}
+
+// Calls that the loop has not looked at when it ends.
+TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
+  Served job(open("aaaaaaaa"));
+  ASSERT_TRUE(ApiClient(job.path()).get_job(0, 0, kPatience).ok());
+  std::promise<void> is_busy;
+  std::promise<void> go_on;
+  job.loop().post([&] {
+    is_busy.set_value();
+    go_on.get_future().wait();
+    job.loop().stop();
+  });
+  is_busy.get_future().wait();
+  std::vector<std::future<base::Status>> late;
+  for (int i = 0; i < 4; ++i) {
+    late.push_back(std::async(std::launch::async,
+                              [&] { return ApiClient(job.path()).get_job(0, 0, std::chrono::seconds(2)).status(); }));
+  }
+  go_on.set_value();
+  job.end();
+  for (auto& one : late) EXPECT_FALSE(one.get().ok());
 }
 
 TEST_F(ApiTest, JunkOnTheSocketDisturbsNobody) {
-  ApiHandlers handlers;
-  handlers.stacks = [](const v1::StacksRequest&, const std::function<void(v1::ProcessStack)>&,
-                       const std::function<void(const base::Status&)>& done) { done(base::ok_status()); };
-  const Served job(open("aaaaaaaa"), std::move(handlers));
+  const Served job(open("aaaaaaaa"));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, job.path().c_str(), job.path().size());
@@ -177,8 +242,7 @@ TEST_F(ApiTest, JunkOnTheSocketDisturbsNobody) {
     const std::string junk(static_cast<std::size_t>(i) * 100, 'x');
     ASSERT_TRUE(base::write_all_blocking(strangers.back().get(), junk.data(), junk.size()).ok());
   }
-  const base::Status fetched = fetch_stacks(job.path(), {}, kPatience, [](const v1::ProcessStack&) {});
-  EXPECT_TRUE(fetched.ok()) << fetched.message();
+  EXPECT_TRUE(ApiClient(job.path()).get_job(0, 0, kPatience).ok());
 }
 
 }  // namespace

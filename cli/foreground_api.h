@@ -1,0 +1,36 @@
+// What the launcher of a foreground job answers on its socket (proto/muster/v1/launcher.proto). Loop thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/env.h"
+#include "base/loop.h"
+#include "launcherd/jobs/job_record.h"
+#include "launcherd/jobs/restarting_job.h"
+#include "launcherd/service/api_server.h"
+
+namespace muster::cli {
+
+class ForegroundApi final : private launcherd::ApiHandler {
+ public:
+  // `job` and `record` are borrowed. A job whose socket cannot be made runs as well, only nobody finds it: that is told
+  // to `record` as a note.
+  ForegroundApi(base::Loop& loop, const base::Environment& environment, const std::string& job_id,
+                launcherd::RestartingJob* job, launcherd::JobRecord* record);
+  ~ForegroundApi() override;
+
+ private:
+  base::Result<v1::Job> get_job(const v1::GetJobRequest& request) override;
+  base::Status kill(const v1::KillRequest& request) override;
+  base::Status signal(const v1::SignalRequest& request) override;
+  std::function<void()> watch(const v1::WatchRequest& request, launcherd::Replies<v1::Event> replies) override;
+  void stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) override;
+
+  launcherd::RestartingJob* const job_;
+  launcherd::JobRecord* const record_;
+  bool is_killed_ = false;
+  std::unique_ptr<launcherd::ApiServer> server_;
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,138 @@
+#include "cli/job_table.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "cli/report.h"
+#include "model/exit_report.h"
+#include "proto/convert.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::size_t kMaxCommand = 60;
+
+std::string command_of(const v1::Job& job, std::size_t limit) {
+  std::string text;
+  for (const std::string& word : job.command()) text += (text.empty() ? "" : " ") + base::shell_quote(word);
+  text = base::printable(text);
+  if (text.size() <= limit) return text;
+  return base::valid_utf8(text.substr(0, limit)) + "…";
+}
+
+base::WallTime time_of(const google::protobuf::Timestamp& stamp) {
+  return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::seconds(stamp.seconds()) +
+                                                                             std::chrono::nanoseconds(stamp.nanos())));
+}
+
+std::string age_of(const v1::Job& job, base::WallTime now) {
+  return format_duration(std::chrono::duration_cast<base::Duration>(now - time_of(job.started())));
+}
+
+int hosts_up(const v1::Job& job) {
+  return static_cast<int>(std::ranges::count_if(job.hosts(), [](const v1::HostStatus& host) { return host.up(); }));
+}
+
+std::string host_state(const v1::HostStatus& host) {
+  if (host.suspect()) return "does not answer";
+  return host.up() ? "up" : "waiting";
+}
+
+std::string rank_state(const v1::RankStatus& rank) {
+  switch (rank.state()) {
+    case v1::RANK_STATE_RUNNING:
+      return "running";
+    case v1::RANK_STATE_ENDED:
+      return base::printable(model::describe(proto::rank_end_of(rank.end())));
+    default:
+      return "waiting";
+  }
+}
+
+struct EventText {
+  const v1::Event& event;
+
+  std::string operator()() const {
+    switch (event.body_case()) {
+      case v1::Event::kJobStarting:
+        return fmt::format("job {} starts, {}", event.job_starting().job_id(),
+                           plural(event.job_starting().placement().size(), "rank", "ranks"));
+      case v1::Event::kHostUp:
+        return fmt::format("{} is up by {}, containment {}", event.host_up().host(), event.host_up().link(),
+                           event.host_up().containment());
+      case v1::Event::kRankUp:
+        return fmt::format("rank {} runs, pid {}", event.rank_up().rank(), event.rank_up().pid());
+      case v1::Event::kRankEnded:
+        return fmt::format("rank {} on {}: {}", event.rank_ended().rank(), event.rank_ended().host(),
+                           model::describe(proto::rank_end_of(event.rank_ended())));
+      case v1::Event::kHostSuspect:
+        return fmt::format("{} {}", event.host_suspect().host(),
+                           event.host_suspect().suspect() ? "does not answer" : "answers again");
+      case v1::Event::kJobStopping:
+        return "stopping: " + event.job_stopping().reason();
+      case v1::Event::kJobRestarting:
+        return fmt::format("restart {} after rank {}: {}", event.job_restarting().attempt(),
+                           event.job_restarting().rank(), event.job_restarting().reason());
+      case v1::Event::kJobEnded:
+        return fmt::format("job {} ended with exit code {}", event.job_ended().job_id(), event.job_ended().exit_code());
+      default:
+        return "an event of a newer launcher";
+    }
+  }
+};
+
+}  // namespace
+
+std::string state_name(v1::JobState state) {
+  constexpr std::string_view kPrefix = "JOB_STATE_";
+  const std::string name = v1::JobState_Name(state);
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "UNKNOWN";
+}
+
+std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
+  if (jobs.empty()) return {};
+  std::string table =
+      fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", "job", "state", "ranks", "hosts", "age", "command");
+  for (const v1::Job& job : jobs) {
+    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", base::printable(job.id()), state_name(job.state()),
+                         job.size(), fmt::format("{}/{}", hosts_up(job), job.hosts_size()), age_of(job, now),
+                         command_of(job, kMaxCommand));
+  }
+  return table;
+}
+
+std::string format_status(const v1::Job& job, base::WallTime now) {
+  std::string text = fmt::format(
+      "job {}: {} for {}, {} on {}{}\nlauncher: pid {} on {}\ncommand: {}\n", base::printable(job.id()),
+      state_name(job.state()), age_of(job, now), plural(job.size(), "rank", "ranks"),
+      plural(job.hosts_size(), "host", "hosts"), job.attempt() > 0 ? fmt::format(", restart {}", job.attempt()) : "",
+      job.launcher_pid(), base::printable(job.launcher_host()), command_of(job, std::string::npos));
+  if (!job.reason().empty()) text += fmt::format("reason: {}\n", base::printable(job.reason()));
+  std::size_t width = 4;
+  for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
+  text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
+  for (const v1::HostStatus& host : job.hosts()) {
+    text += fmt::format("{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", base::printable(host.name()), width, host.ranks(),
+                        host_state(host), host.up() ? host.link() : "-",
+                        host.up() ? base::printable(host.containment()) : "-");
+  }
+  text += fmt::format("\n{:>6}  {:<{}}  {:>8}  {}\n", "rank", "host", width, "pid", "state");
+  for (const v1::RankStatus& rank : job.ranks()) {
+    text += fmt::format("{:>6}  {:<{}}  {:>8}  {}\n", rank.rank(), base::printable(rank.host()), width,
+                        rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-", rank_state(rank));
+  }
+  return text;
+}
+
+std::string format_event(const v1::Event& event) {
+  const std::time_t seconds = event.time().seconds();
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  return fmt::format("{:02}:{:02}:{:02}.{:06} {}\n", utc.tm_hour, utc.tm_min, utc.tm_sec, event.time().nanos() / 1000,
+                     base::printable(EventText{event}()));
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,85 @@
+// One server-streaming call of a gRPC callback service: answers are queued, written one after the other, and followed
+// by the status. Private to this folder.
+//
+// gRPC owns the call until OnDone; the shared_ptr to itself is that ownership. All functions may be called from any
+// thread, and do nothing after the end. A caller that does not read for kMaxQueued answers is given up.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace muster::launcherd {
+
+template <typename Answer>
+class StreamCall final : public grpc::ServerWriteReactor<Answer>,
+                         public std::enable_shared_from_this<StreamCall<Answer>> {
+ public:
+  static constexpr std::size_t kMaxQueued = 250'000;
+
+  // `gone`: the caller has left or the call is over; once, on a thread of gRPC.
+  explicit StreamCall(std::function<void()> gone) : gone_(std::move(gone)) {}
+
+  void begin() { self_ = this->shared_from_this(); }
+
+  void send(Answer answer) {
+    const std::lock_guard lock(mutex_);
+    if (finished_ || last_) return;
+    queue_.push_back(std::move(answer));
+    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+    if (queue_.size() > kMaxQueued) {
+      last_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the answers are not read: ask again from there on");
+      queue_.resize(1);  // the one that is being written
+    }
+  }
+
+  // After what was sent.
+  void finish(const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (finished_ || last_) return;
+    last_ = status;
+    finish_if_written();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    queue_.pop_front();
+    if (!ok) {
+      queue_.clear();
+      last_ = grpc::Status::CANCELLED;
+    }
+    if (!queue_.empty()) {
+      this->StartWrite(&queue_.front());
+    } else {
+      finish_if_written();
+    }
+  }
+
+  void OnCancel() override { finish(grpc::Status::CANCELLED); }
+
+  void OnDone() override {
+    gone_();
+    const auto last = std::move(self_);
+  }
+
+ private:
+  void finish_if_written() {
+    if (!last_ || !queue_.empty() || finished_) return;
+    finished_ = true;
+    this->Finish(*last_);
+  }
+
+  const std::function<void()> gone_;
+  std::mutex mutex_;
+  std::deque<Answer> queue_;  // front is being written
+  std::optional<grpc::Status> last_;
+  bool finished_ = false;
+  std::shared_ptr<StreamCall> self_;
+};
+
+}  // namespace muster::launcherd

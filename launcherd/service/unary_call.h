@@ -1,0 +1,39 @@
+// One call with one answer of a gRPC callback service. Private to this folder.
+//
+// gRPC owns it until OnDone; the shared_ptr to itself is that ownership. `reply` is gRPC's, and is touched only while
+// the call has not ended. answer() may be called from any thread, and does nothing after the end.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace muster::launcherd {
+
+template <typename Reply>
+class UnaryCall final : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<UnaryCall<Reply>> {
+ public:
+  explicit UnaryCall(Reply* reply) : reply_(reply) {}
+
+  void begin() { self_ = this->shared_from_this(); }
+
+  void answer(const grpc::Status& status, Reply reply) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(finished_, true)) return;
+    if (status.ok()) *reply_ = std::move(reply);
+    Finish(status);
+  }
+
+  void OnCancel() override { answer(grpc::Status::CANCELLED, Reply()); }
+  void OnDone() override { const auto last = std::move(self_); }
+
+ private:
+  Reply* const reply_;
+  std::mutex mutex_;
+  bool finished_ = false;
+  std::shared_ptr<UnaryCall> self_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,88 @@
+#include "cli/job_table.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::cli {
+namespace {
+
+constexpr std::int64_t kStart = 1'700'000'000;
+
+base::WallTime after(std::chrono::seconds age) {
+  return base::WallTime(std::chrono::seconds(kStart) + age);
+}
+
+v1::Job job_of_two() {
+  v1::Job job;
+  job.set_id("abcdefgh");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  for (const char* word : {"python3", "train me.py", "\x1b[1m"}) job.add_command(word);
+  job.set_size(2);
+  job.mutable_started()->set_seconds(kStart);
+  job.set_launcher_host("head");
+  job.set_launcher_pid(77);
+  v1::HostStatus& up = *job.add_hosts();
+  up.set_name("n1");
+  up.set_up(true);
+  up.set_link("dial");
+  up.set_containment("cgroup");
+  up.set_ranks(1);
+  v1::HostStatus& waiting = *job.add_hosts();
+  waiting.set_name("n2");
+  waiting.set_ranks(1);
+  v1::RankStatus& first = *job.add_ranks();
+  first.set_host("n1");
+  first.set_state(v1::RANK_STATE_ENDED);
+  first.set_pid(4242);
+  first.mutable_end()->set_kind(v1::RANK_END_KIND_SIGNALLED);
+  first.mutable_end()->set_signal(9);
+  v1::RankStatus& second = *job.add_ranks();
+  second.set_rank(1);
+  second.set_host("n2");
+  second.set_state(v1::RANK_STATE_WAITING);
+  return job;
+}
+
+TEST(JobTable, Jobs) {
+  EXPECT_EQ(format_jobs({}, after(std::chrono::seconds(0))), "");
+  EXPECT_EQ(format_jobs({job_of_two()}, after(std::chrono::seconds(125))),
+            "job       state        ranks    hosts           age  command\n"
+            "abcdefgh  RUNNING          2      1/2     2 min 5 s  python3 'train me.py' '\\x1b[1m'\n");
+}
+
+TEST(JobTable, Status) {
+  EXPECT_EQ(format_status(job_of_two(), after(std::chrono::seconds(5))),
+            "job abcdefgh: RUNNING for 5.0 s, 2 ranks on 2 hosts\n"
+            "launcher: pid 77 on head\n"
+            "command: python3 'train me.py' '\\x1b[1m'\n"
+            "\n"
+            "host  ranks  state            link  containment\n"
+            "n1        1  up               dial  cgroup\n"
+            "n2        1  waiting          -     -\n"
+            "\n"
+            "  rank  host       pid  state\n"
+            "     0  n1        4242  signal 9 (Killed)\n"
+            "     1  n2           -  waiting\n");
+}
+
+TEST(JobTable, EveryEventHasALine) {
+  v1::Event event;
+  event.mutable_time()->set_seconds(kStart);
+  event.mutable_time()->set_nanos(123'456'000);
+  event.mutable_rank_up()->set_rank(3);
+  event.mutable_rank_up()->set_pid(42);
+  EXPECT_EQ(format_event(event), "22:13:20.123456 rank 3 runs, pid 42\n");
+  event.mutable_host_suspect()->set_host("n1\x1b");
+  EXPECT_EQ(format_event(event), "22:13:20.123456 n1\\x1b answers again\n");
+  event.mutable_job_restarting()->set_attempt(1);
+  event.mutable_job_restarting()->set_reason("exit code 3");
+  EXPECT_EQ(format_event(event), "22:13:20.123456 restart 1 after rank 0: exit code 3\n");
+  EXPECT_EQ(format_event(v1::Event()), "00:00:00.000000 an event of a newer launcher\n");
+}
+
+TEST(JobTable, States) {
+  EXPECT_EQ(state_name(v1::JOB_STATE_LOST), "LOST");
+  EXPECT_EQ(state_name(static_cast<v1::JobState>(99)), "UNKNOWN");
+}
+
+}  // namespace
+}  // namespace muster::cli
