@@ -1,0 +1,82 @@
+// The life of a job and of its ranks as two state tables: (state, trigger) -> next state, or not allowed. Pure; the
+// tables are in job_state.cc and nowhere else. Whoever drives a job asks the table and writes down what it says; what
+// it does not allow is a bug of the driver or an answer to a user ("the job has ended"), never a silent no-op.
+//
+//   QUEUED -> STARTING -> RUNNING -> STOPPING -> SUCCEEDED | FAILED | KILLED | LOST
+//
+// A job goes back to QUEUED when no rank of it was started, and to STARTING when it starts again after a failure. Only
+// QUEUED and STOPPING lead to KILLED: what runs is stopped first. Final states are never left.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "model/exit_report.h"
+
+namespace muster::model {
+
+// Numbers are stored and sent (JobState of job.proto): they only grow.
+enum class JobState {
+  kQueued = 1,     // waits for slots
+  kStarting = 2,   // its hosts are asked to start it; ranks may run
+  kRunning = 3,    // all ranks have started
+  kStopping = 4,   // ranks are being ended
+  kSucceeded = 5,  // final: exit code 0
+  kFailed = 6,     // final: a rank, a host or its start failed
+  kKilled = 7,     // final: ended because somebody, or its deadline, asked for it
+  kLost = 8,       // final: nobody can say how it ended
+};
+
+enum class JobTrigger {
+  kStart,      // slots were assigned
+  kRequeue,    // it could not start, and surely no rank of it runs: the slots are free again
+  kAllUp,      // the last rank has started
+  kStop,       // a user, the deadline or a rank's failure ends its ranks; again: with more force
+  kRestart,    // all ranks have ended after a failure, and it may start again
+  kEndWell,    // all ranks have ended, exit code 0
+  kEndBadly,   // all ranks have ended, another exit code; a queued job: it can never start
+  kEndKilled,  // nothing of it is left after it was asked to end
+  kLoseTrack,  // its hosts did not come back within their leases, how it ended is unknown
+};
+
+struct JobTransition {
+  JobState to;
+  std::string_view reason;  // what `status` shows, unless whoever moves the job knows better; never empty
+};
+
+// nullopt: not allowed.
+std::optional<JobTransition> next_state(JobState from, JobTrigger trigger);
+// Whether some trigger leads from one to the other.
+bool can_follow(JobState from, JobState to);
+bool is_final(JobState state);
+
+// One attempt of one rank. Numbers are stored: they only grow.
+enum class RankState {
+  kWaiting = 1,  // not started
+  kRunning = 2,
+  kSucceeded = 3,  // final: exited with 0
+  kFailed = 4,     // final: by itself, or it could not be started
+  kStopped = 5,    // final: after Muster's TERM or KILL
+  kLost = 6,       // final: its host was lost
+};
+
+enum class RankTrigger { kStart, kEndWell, kEndBadly, kEndStopped, kLoseHost };
+
+std::optional<RankState> next_state(RankState from, RankTrigger trigger);
+bool can_follow(RankState from, RankState to);
+bool is_final(RankState state);
+RankTrigger trigger_of(const RankEnd& end);
+
+// "QUEUED", … as users see it. From a number that came from elsewhere: nullopt if there is no such state.
+std::string_view name_of(JobState state);
+std::string_view name_of(RankState state);
+std::optional<JobState> job_state_of(long number);
+std::optional<RankState> rank_state_of(long number);
+
+std::span<const JobState> all_job_states();
+std::span<const JobTrigger> all_job_triggers();
+std::span<const RankState> all_rank_states();
+std::span<const RankTrigger> all_rank_triggers();
+
+}  // namespace muster::model
