@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/exit_report.h"
+#include "model/job_state.h"
 #include "model/placement.h"
 
 namespace muster::model {
@@ -52,7 +53,14 @@ struct JobEnded {
   std::vector<std::string> unclean_hosts;
 };
 
+// The job is in another state than before.
+struct JobStateChanged {
+  JobState state = JobState::kQueued;
+  std::string reason;
+};
+
 // A RankEnd is the event of its rank's end.
-using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, JobEnded>;
+using JobEvent = std::variant<JobStarting, HostUp, RankUp, RankEnd, HostSuspect, JobStopping, JobRestarting, JobEnded,
+                              JobStateChanged>;
 
 }  // namespace muster::model

@@ -51,6 +51,11 @@ struct Writer {
     event.mutable_job_restarting()->set_rank(restarting.rank);
     set_text(restarting.reason, event.mutable_job_restarting()->mutable_reason());
   }
+  void operator()(const model::JobStateChanged& changed) const {
+    // The numbers are the same on purpose (model/job_state.h).
+    event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));
+    set_text(changed.reason, event.mutable_job_state_changed()->mutable_reason());
+  }
   void operator()(const model::JobEnded& ended) const {
     v1::ExitReport& report = *event.mutable_job_ended();
     report.set_job_id(ended.job_id);

@@ -154,6 +154,10 @@ struct JobRecord::Update {
       status.clear_end();
     }
   }
+  void operator()(const model::JobStateChanged& changed) const {
+    record.job_.set_state(static_cast<v1::JobState>(changed.state));
+    record.job_.set_reason(base::valid_utf8(changed.reason));
+  }
   void operator()(const model::JobEnded&) const {}
 };
 

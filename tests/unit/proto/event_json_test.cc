@@ -38,6 +38,8 @@ TEST(EventLine, GoldenLines) {
       {model::HostSuspect{"n1", true}, R"("host_suspect":{"host":"n1","suspect":true})"},
       {model::JobStopping{"rank 1 failed"}, R"("job_stopping":{"reason":"rank 1 failed"})"},
       {model::JobRestarting{2, 1, "exit code 3"}, R"("job_restarting":{"attempt":2,"rank":1,"reason":"exit code 3"})"},
+      {model::JobStateChanged{model::JobState::kQueued, "waits"},
+       R"("job_state_changed":{"state":"JOB_STATE_QUEUED","reason":"waits"})"},
       {model::JobEnded{"abcdefgh", 137, 1, {ended()}, {"last words"}, 2, {"n2"}},
        fmt::format(R"("job_ended":{{"job_id":"abcdefgh","exit_code":137,"root_cause_rank":1,"ends":[{}],)"
                    R"("stderr_tail":["last words"],"strays_killed":2,"unclean_hosts":["n2"]}})",
