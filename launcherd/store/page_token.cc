@@ -1,0 +1,29 @@
+#include "launcherd/store/page_token.h"
+
+#include <limits>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr std::string_view kPrefix = "below-";
+
+}  // namespace
+
+std::string page_token(std::int64_t number) {
+  return fmt::format("{}{}", kPrefix, number);
+}
+
+base::Result<std::int64_t> parse_page_token(std::string_view token) {
+  if (token.empty()) return std::numeric_limits<std::int64_t>::max();
+  if (token.starts_with(kPrefix)) {
+    const auto number = base::parse_decimal(token.substr(kPrefix.size()), std::numeric_limits<std::int64_t>::max());
+    if (number && *number > 0 && page_token(*number) == token) return *number;
+  }
+  return base::error(base::Code::kInvalidArgument,
+                     "'{}' is no page token of this list: hand back the one that came with the page before",
+                     base::printable(token.substr(0, 64)));
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,50 @@
+// The thread that reads the job store for the loop, one question after the other.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "launcherd/store/store_reader.h"
+
+namespace muster::launcherd {
+
+class ReadThread {
+ public:
+  // Runs on the thread; what it returns is posted to the loop.
+  using Question = std::function<base::Loop::Task(StoreReader&)>;
+
+  // The loop must outlive it.
+  static base::Result<std::unique_ptr<ReadThread>> start(StoreReader reader, base::Loop& loop);
+  // Ends the question under way; those that wait are not asked, and nothing is posted for them.
+  ~ReadThread();
+  ReadThread(const ReadThread&) = delete;
+  ReadThread& operator=(const ReadThread&) = delete;
+
+  // Any thread. RESOURCE_EXHAUSTED: kMostQuestions wait already.
+  base::Status put(Question question);
+
+  static constexpr std::size_t kMostQuestions = 4096;
+
+ private:
+  ReadThread(StoreReader reader, base::Loop& loop) : loop_(loop), reader_(std::move(reader)) {}
+
+  void run();
+
+  base::Loop& loop_;
+  StoreReader reader_;  // of the thread
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Question> waiting_;  // guarded by mutex_, as is the next
+  bool is_ending_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace muster::launcherd

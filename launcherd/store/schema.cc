@@ -1,0 +1,153 @@
+#include "launcherd/store/schema.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/strings.h"
+#include "base/unique_fd.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+constexpr long kApplication = 0x4d737472;  // "Mstr", in the header of the file
+
+// Times are microseconds of the wall clock. A job is final if and only if it has ended_us. environments and recoveries
+// hold secrets and are read by nothing that makes views (docs/adr/0011).
+constexpr std::string_view kVersion1 = R"sql(
+  CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    request_id TEXT UNIQUE,
+    name TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    exit_code INTEGER,
+    submitted_us INTEGER NOT NULL,
+    started_us INTEGER,
+    ended_us INTEGER,
+    last_sequence INTEGER NOT NULL DEFAULT 0);
+  CREATE INDEX open_jobs ON jobs (number) WHERE ended_us IS NULL;
+  CREATE INDEX ended_jobs ON jobs (ended_us) WHERE ended_us IS NOT NULL;
+  CREATE TABLE specs (job INTEGER PRIMARY KEY REFERENCES jobs (number) ON DELETE CASCADE, content BLOB NOT NULL);
+  CREATE TABLE environments (job INTEGER PRIMARY KEY REFERENCES jobs (number) ON DELETE CASCADE, content BLOB NOT NULL);
+  CREATE TABLE recoveries (job INTEGER PRIMARY KEY REFERENCES jobs (number) ON DELETE CASCADE, content BLOB NOT NULL);
+  CREATE TABLE ranks (
+    job INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
+    attempt INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    exit_code INTEGER NOT NULL,
+    signal INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    PRIMARY KEY (job, attempt, rank)) WITHOUT ROWID;
+  CREATE TABLE hosts (
+    name TEXT PRIMARY KEY,
+    slots INTEGER NOT NULL,
+    drained INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    changed_us INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    job INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
+    sequence INTEGER NOT NULL,
+    time_us INTEGER NOT NULL,
+    job_state INTEGER,
+    message BLOB NOT NULL,
+    UNIQUE (job, sequence));
+)sql";
+
+constexpr std::array kMigrations = {kVersion1};
+
+base::Status make_file(const std::string& path) {
+  const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("open {}", path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
+  if (!S_ISREG(info.st_mode) || (info.st_mode & 077) != 0) {
+    return base::error(Code::kPermissionDenied, "{} must be a file that only its owner may read: chmod 600 it", path);
+  }
+  return base::ok_status();
+}
+
+base::Result<long> pragma(Database& database, const std::string& name) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, database.value_of("PRAGMA " + name));
+  return base::parse_decimal(text, 1L << 40).value_or(0);
+}
+
+base::Status check_whole(Database& database, const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string verdict, database.value_of("PRAGMA quick_check(1)"));
+  if (verdict == "ok") return base::ok_status();
+  return base::error(Code::kDataLoss,
+                     "{} is damaged ({}) and was left as it is: restore a copy of it, or move it away to begin with an "
+                     "empty one",
+                     path, base::printable(verdict));
+}
+
+// The version of the file, 0 for an empty one.
+base::Result<std::size_t> checked_version(Database& database, const std::string& path, std::size_t newest) {
+  MUSTER_ASSIGN_OR_RETURN(const long application, pragma(database, "application_id"));
+  MUSTER_ASSIGN_OR_RETURN(const std::string tables, database.value_of("SELECT count(*) FROM sqlite_master"));
+  if (application != kApplication && !(application == 0 && tables == "0")) {
+    return base::error(Code::kFailedPrecondition, "{} is a database of another program: name another --state DIR",
+                       path);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const long version, pragma(database, "user_version"));
+  if (version > static_cast<long>(newest)) {
+    return base::error(Code::kFailedPrecondition,
+                       "{} was written by a newer launcherd (tables of version {}, this one knows {}): start that one",
+                       path, version, newest);
+  }
+  MUSTER_RETURN_IF_ERROR(check_whole(database, path));
+  return static_cast<std::size_t>(version);
+}
+
+base::Status migrate(Database& database, std::size_t version, std::span<const std::string_view> migrations) {
+  if (version == migrations.size()) return base::ok_status();
+  std::string script = "BEGIN IMMEDIATE;";
+  for (const std::string_view each : migrations.subspan(version)) script.append(each).append(";");
+  script +=
+      fmt::format("PRAGMA user_version = {}; PRAGMA application_id = {}; COMMIT", migrations.size(), kApplication);
+  const base::Status status = database.run(script);
+  if (!status.ok() && database.in_transaction()) {
+    MUSTER_RETURN_IF_ERROR(database.run("ROLLBACK").with_context(status.message()));
+  }
+  return status.with_context(fmt::format("bring the job store from version {} to {}", version, migrations.size()));
+}
+
+}  // namespace
+
+std::span<const std::string_view> store_migrations() {
+  return kMigrations;
+}
+
+base::Result<Database> open_store(const std::string& path, std::span<const std::string_view> migrations) {
+  MUSTER_RETURN_IF_ERROR(make_file(path));
+  MUSTER_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Access::kWrite));
+  database.write_back_on_close(false);
+  MUSTER_ASSIGN_OR_RETURN(const std::size_t version, checked_version(database, path, migrations.size()));
+  MUSTER_ASSIGN_OR_RETURN(const std::string mode, database.value_of("PRAGMA journal_mode = WAL"));
+  if (mode != "wal") {
+    return base::error(Code::kFailedPrecondition,
+                       "{}: its file system cannot hold a write-ahead log: name a --state DIR "
+                       "on a local disk",
+                       path);
+  }
+  // FULL: a commit is on the disk before it is answered. secure_delete: secrets of ended jobs are overwritten.
+  MUSTER_RETURN_IF_ERROR(
+      database.run("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
+                   "PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 16777216"));
+  MUSTER_RETURN_IF_ERROR(migrate(database, version, migrations));
+  database.write_back_on_close(true);
+  return database;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,289 @@
+#include "launcherd/store/store_reader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <limits>
+
+#include "base/strings.h"
+#include "launcherd/store/page_token.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+base::WallTime time_of(std::int64_t micros) {
+  return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::microseconds(micros)));
+}
+
+std::optional<base::WallTime> maybe_time_of(std::optional<std::int64_t> micros) {
+  return micros ? std::optional(time_of(*micros)) : std::nullopt;
+}
+
+std::int64_t bounded(int limit) {
+  return std::clamp(limit, 1, kLongestPage);
+}
+
+base::Status no_such_job(const base::JobId& id) {
+  return base::error(Code::kNotFound, "there is no job {}", id.str());
+}
+
+// An id as it lies in the file.
+base::Result<base::JobId> stored_id(const Execution& row, int column) {
+  auto id = base::JobId::parse(row.bytes(column));
+  if (!id.ok()) return base::error(Code::kDataLoss, "the job store holds a job with a malformed id: restore a copy");
+  return id;
+}
+
+#define MUSTER_JOB_COLUMNS                                                                                          \
+  "id, number, request_id, name, priority, state, reason, attempt, exit_code, submitted_us, started_us, ended_us, " \
+  "last_sequence"
+
+base::Result<StoredJob> job_of(const Execution& row) {
+  MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
+  const auto state = model::job_state_of(row.integer(5));
+  if (!state) {
+    return base::error(Code::kDataLoss, "job {}: its stored state {} is none: restore a copy of the job store",
+                       id.str(), row.integer(5));
+  }
+  StoredJob job{.id = std::move(id)};
+  job.number = row.integer(1);
+  job.request_id = row.bytes(2);
+  job.name = row.bytes(3);
+  job.priority = static_cast<int>(row.integer(4));
+  job.state = *state;
+  job.reason = row.bytes(6);
+  job.attempt = static_cast<int>(row.integer(7));
+  if (const auto code = row.maybe_integer(8)) job.exit_code = static_cast<int>(*code);
+  job.submitted = time_of(row.integer(9));
+  job.started = maybe_time_of(row.maybe_integer(10));
+  job.ended = maybe_time_of(row.maybe_integer(11));
+  job.last_sequence = static_cast<std::uint64_t>(row.integer(12));
+  return job;
+}
+
+base::Result<StoredEvent> event_of(const Execution& row) {
+  MUSTER_ASSIGN_OR_RETURN(base::JobId id, stored_id(row, 0));
+  StoredEvent event{.job = std::move(id)};
+  event.position = row.integer(1);
+  event.sequence = static_cast<std::uint64_t>(row.integer(2));
+  event.time = time_of(row.integer(3));
+  if (const auto state = row.maybe_integer(4)) event.job_state = model::job_state_of(*state);
+  event.message = row.bytes(5);
+  return event;
+}
+
+base::Result<StoredRank> rank_of(const Execution& row) {
+  const auto state = model::rank_state_of(row.integer(2));
+  if (!state)
+    return base::error(Code::kDataLoss, "the stored state {} of a rank is none: restore a copy", row.integer(2));
+  StoredRank rank;
+  rank.attempt = static_cast<int>(row.integer(0));
+  rank.rank = static_cast<int>(row.integer(1));
+  rank.state = *state;
+  rank.host = row.bytes(3);
+  rank.pid = row.integer(4);
+  rank.exit_code = static_cast<int>(row.integer(5));
+  rank.signal = static_cast<int>(row.integer(6));
+  rank.detail = row.bytes(7);
+  return rank;
+}
+
+// All rows of `query` by `convert`.
+template <typename Record, typename Convert>
+base::Result<std::vector<Record>> collect(Execution& query, Convert convert) {
+  std::vector<Record> records;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, query.next());
+    if (!more) return records;
+    MUSTER_ASSIGN_OR_RETURN(Record record, convert(query));
+    records.push_back(std::move(record));
+  }
+}
+
+// Messages may be long: a page of them ends early.
+base::Result<std::vector<StoredEvent>> collect_events(Execution& query) {
+  std::vector<StoredEvent> events;
+  for (std::size_t bytes = 0; bytes < kPageBytes;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, query.next());
+    if (!more) break;
+    MUSTER_ASSIGN_OR_RETURN(StoredEvent event, event_of(query));
+    bytes += event.message.size();
+    events.push_back(std::move(event));
+  }
+  return events;
+}
+
+}  // namespace
+
+base::Result<StoreReader> StoreReader::open(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Access::kRead));
+  MUSTER_RETURN_IF_ERROR(database.run("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY"));
+  MUSTER_ASSIGN_OR_RETURN(Statements statements, prepare(database));
+  return StoreReader(std::move(database), std::move(statements));
+}
+
+base::Result<StoreReader::Statements> StoreReader::prepare(Database& database) {
+  struct Row {
+    Statement Statements::*place;
+    const char* sql;
+  };
+  static constexpr Row kRows[] = {
+      {&Statements::job, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE id = ?"},
+      {&Statements::prefix, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 3"},
+      {&Statements::request, "SELECT id FROM jobs WHERE request_id = ?"},
+      {&Statements::all_jobs, "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE number < ? ORDER BY number DESC LIMIT ?"},
+      {&Statements::open_jobs,
+       "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND number < ? ORDER BY number DESC LIMIT ?"},
+      {&Statements::open_jobs_up,
+       "SELECT " MUSTER_JOB_COLUMNS " FROM jobs WHERE ended_us IS NULL AND number > ? ORDER BY number LIMIT ?"},
+      {&Statements::ended, "SELECT id FROM jobs WHERE ended_us < ? ORDER BY ended_us LIMIT ?"},
+      {&Statements::events,
+       "SELECT ?3, position, sequence, time_us, job_state, message FROM events WHERE job = ?1 AND sequence > ?2 "
+       "ORDER BY sequence LIMIT ?4"},
+      {&Statements::all_events,
+       "SELECT jobs.id, position, sequence, time_us, job_state, message FROM events JOIN jobs ON jobs.number = "
+       "events.job "
+       "WHERE position > ? ORDER BY position LIMIT ?"},
+      {&Statements::ranks,
+       "SELECT attempt, rank, state, host, pid, exit_code, signal, detail FROM ranks WHERE job = ? AND attempt = ? AND "
+       "rank >= ? ORDER BY rank LIMIT ?"},
+      {&Statements::hosts, "SELECT name, slots, drained, reason, changed_us FROM hosts ORDER BY name"},
+      {&Statements::spec, "SELECT content FROM specs WHERE job = ?"},
+      {&Statements::environment, "SELECT content FROM environments WHERE job = ?"},
+      {&Statements::recovery, "SELECT content FROM recoveries WHERE job = ?"},
+  };
+  static_assert(std::size(kRows) * sizeof(Statement) == sizeof(Statements), "each has its SQL");
+  Statements all;
+  for (const Row& row : kRows) {
+    MUSTER_ASSIGN_OR_RETURN(all.*row.place, database.prepare(row.sql));
+  }
+  return all;
+}
+
+base::Result<StoredJob> StoreReader::job(const base::JobId& id) {
+  Execution query = statements_.job.start();
+  query.bind(1, id.str());
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (!found) return no_such_job(id);
+  return job_of(query);
+}
+
+base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
+  if (prefix.empty()) return base::error(Code::kInvalidArgument, "an empty name is no job: give some of its letters");
+  Execution query = statements_.prefix.start();
+  query.bind(1, prefix);
+  query.bind(2, std::string(prefix) + '\x7f');  // above all letters of ids
+  std::vector<std::string> found;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, query.next());
+    if (!more) break;
+    found.push_back(query.bytes(0));
+  }
+  if (found.size() == 1) return base::JobId::parse(found.front());
+  if (found.empty()) return base::error(Code::kNotFound, "there is no job '{}'", base::printable(prefix.substr(0, 64)));
+  return base::error(Code::kInvalidArgument, "several jobs begin with '{}', as {} and {}: give more letters",
+                     base::printable(prefix), found[0], found[1]);
+}
+
+base::Result<base::JobId> StoreReader::job_of_request(std::string_view request_id) {
+  Execution query = statements_.request.start();
+  query.bind(1, request_id);
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  if (found) return stored_id(query, 0);
+  return base::error(Code::kNotFound, "there is no job of the request '{}'", base::printable(request_id.substr(0, 64)));
+}
+
+base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view token) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t below, parse_page_token(token));
+  Execution query = (which == Which::kAll ? statements_.all_jobs : statements_.open_jobs).start();
+  query.bind(1, below);
+  query.bind(2, bounded(limit) + 1);  // one more tells whether there is a next page
+  MUSTER_ASSIGN_OR_RETURN(std::vector<StoredJob> found, collect<StoredJob>(query, job_of));
+  JobPage page{.jobs = std::move(found), .next = {}};
+  if (static_cast<std::int64_t>(page.jobs.size()) <= bounded(limit)) return page;
+  page.jobs.pop_back();
+  page.next = page_token(page.jobs.back().number);
+  return page;
+}
+
+base::Result<std::vector<StoredJob>> StoreReader::open_jobs(std::int64_t after, int limit) {
+  Execution query = statements_.open_jobs_up.start();
+  query.bind(1, after);
+  query.bind(2, bounded(limit));
+  return collect<StoredJob>(query, job_of);
+}
+
+base::Result<std::vector<base::JobId>> StoreReader::ended_before(base::WallTime time, int limit) {
+  Execution query = statements_.ended.start();
+  query.bind(1, std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count());
+  query.bind(2, bounded(limit));
+  return collect<base::JobId>(query, [](const Execution& row) { return stored_id(row, 0); });
+}
+
+base::Result<std::int64_t> StoreReader::number_of(const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(const StoredJob record, job(id));
+  return record.number;
+}
+
+base::Result<std::vector<StoredEvent>> StoreReader::events(const base::JobId& id, std::uint64_t after, int limit) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(id));
+  constexpr std::uint64_t kHighest = std::numeric_limits<std::int64_t>::max();
+  Execution query = statements_.events.start();
+  query.bind(1, number);
+  query.bind(2, static_cast<std::int64_t>(std::min(after, kHighest)));
+  query.bind(3, id.str());
+  query.bind(4, bounded(limit));
+  return collect_events(query);
+}
+
+base::Result<std::vector<StoredEvent>> StoreReader::all_events(std::int64_t after, int limit) {
+  Execution query = statements_.all_events.start();
+  query.bind(1, after);
+  query.bind(2, bounded(limit));
+  return collect_events(query);
+}
+
+base::Result<std::vector<StoredRank>> StoreReader::ranks(const base::JobId& id, int attempt, int first, int limit) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(id));
+  Execution query = statements_.ranks.start();
+  query.bind(1, number);
+  query.bind(2, std::int64_t{attempt});
+  query.bind(3, std::int64_t{first});
+  query.bind(4, bounded(limit));
+  return collect<StoredRank>(query, rank_of);
+}
+
+base::Result<std::vector<StoredHost>> StoreReader::hosts() {
+  Execution query = statements_.hosts.start();
+  return collect<StoredHost>(query, [](const Execution& row) -> base::Result<StoredHost> {
+    return StoredHost{.name = row.bytes(0),
+                      .slots = static_cast<int>(row.integer(1)),
+                      .drained = row.integer(2) != 0,
+                      .reason = row.bytes(3),
+                      .changed = time_of(row.integer(4))};
+  });
+}
+
+base::Result<std::string> StoreReader::content(const Statement& statement, const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(const std::int64_t number, number_of(id));
+  Execution query = statement.start();
+  query.bind(1, number);
+  MUSTER_ASSIGN_OR_RETURN(const bool found, query.next());
+  return found ? query.bytes(0) : std::string();
+}
+
+base::Result<std::string> StoreReader::spec(const base::JobId& id) {
+  return content(statements_.spec, id);
+}
+
+base::Result<std::string> StoreReader::environment(const base::JobId& id) {
+  return content(statements_.environment, id);
+}
+
+base::Result<std::string> StoreReader::recovery(const base::JobId& id) {
+  return content(statements_.recovery, id);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,264 @@
+#include "launcherd/store/batch_writer.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/store/store_reader.h"
+#include "tests/unit/launcherd/store/store_rig.h"
+
+namespace muster::testing_store {
+namespace {
+
+using launcherd::ForgetHost;
+using launcherd::ForgetJob;
+using launcherd::NewReason;
+using launcherd::NewRecovery;
+using launcherd::RankStep;
+using launcherd::StoredHost;
+using launcherd::StoreReader;
+using ::testing::HasSubstr;
+
+class BatchWriterTest : public ::testing::Test {
+ protected:
+  BatchWriterTest() : writer_(open_writer(path())), reader_(std::move(*StoreReader::open(path()))) {}
+
+  std::string path() const { return temp_.path("jobs.sqlite"); }
+  Code put(const Batch& batch) { return commit(writer_, batch).code(); }
+  JobState state(const std::string& id) { return reader_.job(job_id(id))->state; }
+
+  // A job that has come to `to` by the shortest way.
+  void bring(const std::string& id, JobState to) {
+    Batch batch = {new_job(id)};
+    if (to != JobState::kQueued) batch.emplace_back(step(id, JobState::kStarting));
+    if (to != JobState::kQueued && to != JobState::kStarting) batch.emplace_back(step(id, JobState::kRunning));
+    if (to == JobState::kKilled || to == JobState::kStopping) batch.emplace_back(step(id, JobState::kStopping));
+    if (model::is_final(to)) batch.emplace_back(step(id, to));
+    ASSERT_EQ(put(batch), Code::kOk);
+    ASSERT_EQ(state(id), to);
+  }
+
+  TempDir temp_;
+  launcherd::BatchWriter writer_;
+  StoreReader reader_;
+};
+
+TEST_F(BatchWriterTest, ABatchIsThereAsAWholeOrNotAtAll) {
+  ASSERT_EQ(put({new_job("aaaaaaaa"), plain_event("aaaaaaaa", "one")}), Code::kOk);
+  // The third change is wrong: the first two are not there either.
+  EXPECT_EQ(put({new_job("bbbbbbbb"), plain_event("aaaaaaaa", "two"), plain_event("cccccccc", "no such job")}),
+            Code::kNotFound);
+  EXPECT_EQ(reader_.job(job_id("bbbbbbbb")).status().code(), Code::kNotFound);
+  const auto events = reader_.events(job_id("aaaaaaaa"), 0, 10);
+  ASSERT_TRUE(events.ok());
+  ASSERT_EQ(events->size(), 1u);
+  // What comes next has the number that it would have had.
+  ASSERT_EQ(put({plain_event("aaaaaaaa", "three")}), Code::kOk);
+  EXPECT_EQ(reader_.events(job_id("aaaaaaaa"), 1, 10)->at(0).sequence, 2u);
+}
+
+TEST_F(BatchWriterTest, AWrongBatchLeavesTheOthersOfItsTransactionAlone) {
+  const Batch first = {new_job("aaaaaaaa")};
+  const Batch wrong = {plain_event("cccccccc", "no such job")};
+  const Batch last = {new_job("bbbbbbbb")};
+  const std::vector<const Batch*> batches = {&first, &wrong, &last};
+  const std::vector<base::Status> results = writer_.commit(batches);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_TRUE(results[0].ok());
+  EXPECT_EQ(results[1].code(), Code::kNotFound);
+  EXPECT_TRUE(results[2].ok());
+  EXPECT_EQ(reader_.jobs(StoreReader::Which::kAll, 10, "")->jobs.size(), 2u);
+}
+
+TEST_F(BatchWriterTest, ARequestMakesOneJob) {
+  ASSERT_EQ(put({new_job("aaaaaaaa", "request 1")}), Code::kOk);
+  const Batch again = {new_job("bbbbbbbb", "request 1")};
+  const base::Status status = commit(writer_, again);
+  EXPECT_EQ(status.code(), Code::kAlreadyExists);
+  EXPECT_THAT(status.message(), HasSubstr("aaaaaaaa"));
+  EXPECT_EQ(reader_.job_of_request("request 1")->str(), "aaaaaaaa");
+  EXPECT_EQ(put({new_job("aaaaaaaa", "request 2")}), Code::kAlreadyExists);  // nor does an id
+  EXPECT_EQ(put({new_job("cccccccc"), new_job("dddddddd")}), Code::kOk);     // jobs without a request are no repeats
+}
+
+// The table of model/job_state.h decides, for every pair of states.
+TEST_F(BatchWriterTest, OnlyStepsOfTheTableAreTaken) {
+  for (const JobState from : model::all_job_states()) {
+    for (const JobState to : model::all_job_states()) {
+      const std::string id = base::JobId::random().str();
+      bring(id, from);
+      const Code code = put({step(id, to)});
+      EXPECT_EQ(code, model::can_follow(from, to) ? Code::kOk : Code::kFailedPrecondition)
+          << model::name_of(from) << " to " << model::name_of(to);
+      EXPECT_EQ(state(id), code == Code::kOk ? to : from);
+    }
+  }
+}
+
+TEST_F(BatchWriterTest, TheStateIsWhatTheEventsMadeOfIt) {
+  ASSERT_EQ(put({new_job("aaaaaaaa"), step("aaaaaaaa", JobState::kStarting), step("aaaaaaaa", JobState::kRunning),
+                 plain_event("aaaaaaaa", "between"), step("aaaaaaaa", JobState::kFailed, "rank 3 failed", 3)}),
+            Code::kOk);
+  const auto job = reader_.job(job_id("aaaaaaaa"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state, JobState::kFailed);
+  EXPECT_EQ(job->reason, "rank 3 failed");
+  EXPECT_EQ(job->exit_code, 3);
+  EXPECT_EQ(job->name, "name of aaaaaaaa");
+  EXPECT_EQ(job->priority, 3);
+  EXPECT_EQ(job->submitted, at(0));
+  EXPECT_EQ(job->started, at(2));
+  EXPECT_EQ(job->ended, at(2));
+  EXPECT_EQ(job->last_sequence, 4u);
+  const auto events = reader_.events(job_id("aaaaaaaa"), 0, 10);
+  ASSERT_TRUE(events.ok());
+  std::optional<JobState> derived;
+  for (std::size_t i = 0; i < events->size(); ++i) {
+    EXPECT_EQ((*events)[i].sequence, i + 1);
+    if ((*events)[i].job_state) derived = (*events)[i].job_state;
+  }
+  EXPECT_EQ(derived, job->state);
+}
+
+TEST_F(BatchWriterTest, RanksGoTheirWayOncePerAttempt) {
+  const auto rank_event = [](int attempt, int rank, RankState to) {
+    NewEvent event = plain_event("aaaaaaaa", "rank");
+    event.rank_step = RankStep{.attempt = attempt, .rank = rank, .to = to, .host = "n1", .pid = 42, .signal = 9};
+    return event;
+  };
+  ASSERT_EQ(put({new_job("aaaaaaaa"), rank_event(0, 0, RankState::kRunning), rank_event(0, 1, RankState::kRunning)}),
+            Code::kOk);
+  EXPECT_EQ(put({rank_event(0, 2, RankState::kSucceeded)}), Code::kFailedPrecondition);  // it never ran
+  ASSERT_EQ(put({rank_event(0, 1, RankState::kFailed)}), Code::kOk);
+  EXPECT_EQ(put({rank_event(0, 1, RankState::kStopped)}), Code::kFailedPrecondition);  // it has ended
+  ASSERT_EQ(put({rank_event(1, 1, RankState::kRunning)}), Code::kOk);                  // the next attempt is another
+  const auto first = reader_.ranks(job_id("aaaaaaaa"), 0, 0, 10);
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(first->size(), 2u);
+  EXPECT_EQ((*first)[0].state, RankState::kRunning);
+  EXPECT_EQ((*first)[1].state, RankState::kFailed);
+  EXPECT_EQ((*first)[1].host, "n1");
+  EXPECT_EQ((*first)[1].pid, 42);
+  EXPECT_EQ((*first)[1].signal, 9);
+  EXPECT_EQ(reader_.ranks(job_id("aaaaaaaa"), 0, 1, 10)->size(), 1u);
+  EXPECT_EQ(reader_.ranks(job_id("aaaaaaaa"), 1, 0, 10)->size(), 1u);
+}
+
+TEST_F(BatchWriterTest, AQueuedJobWaitsForAReason) {
+  ASSERT_EQ(put({new_job("aaaaaaaa"), NewReason{job_id("aaaaaaaa"), "needs 16 slots, 12 are free on n1..n3"}}),
+            Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->reason, "needs 16 slots, 12 are free on n1..n3");
+  ASSERT_EQ(put({step("aaaaaaaa", JobState::kStarting)}), Code::kOk);
+  EXPECT_EQ(put({NewReason{job_id("aaaaaaaa"), "late"}}), Code::kFailedPrecondition);
+}
+
+TEST_F(BatchWriterTest, SecretsAreThereUntilTheJobEnds) {
+  bring("aaaaaaaa", JobState::kRunning);
+  ASSERT_EQ(put({NewRecovery{job_id("aaaaaaaa"), "agents 1"}, NewRecovery{job_id("aaaaaaaa"), "agents 2"}}), Code::kOk);
+  EXPECT_EQ(*reader_.environment(job_id("aaaaaaaa")), "SECRET of aaaaaaaa");
+  EXPECT_EQ(*reader_.recovery(job_id("aaaaaaaa")), "agents 2");
+  ASSERT_EQ(put({step("aaaaaaaa", JobState::kSucceeded)}), Code::kOk);
+  EXPECT_EQ(*reader_.environment(job_id("aaaaaaaa")), "");
+  EXPECT_EQ(*reader_.recovery(job_id("aaaaaaaa")), "");
+  EXPECT_EQ(*reader_.spec(job_id("aaaaaaaa")), "spec of aaaaaaaa");
+  EXPECT_EQ(put({NewRecovery{job_id("aaaaaaaa"), "late"}}), Code::kFailedPrecondition);
+}
+
+TEST_F(BatchWriterTest, OnlyWhatHasEndedIsForgotten) {
+  bring("aaaaaaaa", JobState::kRunning);
+  EXPECT_EQ(put({ForgetJob{job_id("aaaaaaaa")}}), Code::kFailedPrecondition);
+  ASSERT_EQ(put({step("aaaaaaaa", JobState::kSucceeded)}), Code::kOk);
+  const std::int64_t number = reader_.job(job_id("aaaaaaaa"))->number;
+  ASSERT_EQ(put({ForgetJob{job_id("aaaaaaaa")}}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa")).status().code(), Code::kNotFound);
+  EXPECT_EQ(put({ForgetJob{job_id("aaaaaaaa")}}), Code::kNotFound);
+  EXPECT_TRUE(reader_.all_events(0, 10)->empty());
+  ASSERT_EQ(put({new_job("bbbbbbbb")}), Code::kOk);
+  EXPECT_GT(reader_.job(job_id("bbbbbbbb"))->number, number);  // a page token never means another job
+}
+
+TEST_F(BatchWriterTest, HostsAreKept) {
+  ASSERT_EQ(
+      put({StoredHost{.name = "n2", .slots = 4, .drained = true, .reason = "fan", .changed = at(5)},
+           StoredHost{.name = "n1", .slots = 8, .reason = ""}, StoredHost{.name = "n1", .slots = 16, .reason = ""}}),
+      Code::kOk);
+  const auto hosts = reader_.hosts();
+  ASSERT_TRUE(hosts.ok());
+  ASSERT_EQ(hosts->size(), 2u);
+  EXPECT_EQ((*hosts)[0].name, "n1");
+  EXPECT_EQ((*hosts)[0].slots, 16);
+  EXPECT_FALSE((*hosts)[0].drained);
+  EXPECT_TRUE((*hosts)[1].drained);
+  EXPECT_EQ((*hosts)[1].reason, "fan");
+  EXPECT_EQ((*hosts)[1].changed, at(5));
+  EXPECT_EQ(put({ForgetHost{"n1"}}), Code::kOk);
+  EXPECT_EQ(put({ForgetHost{"n1"}}), Code::kNotFound);
+}
+
+TEST_F(BatchWriterTest, ValuesAreBoundedAndAnyBytesComeBack) {
+  const std::string odd("a\0'\"\xff\n;--", 9);
+  NewJob job = new_job("aaaaaaaa", odd);
+  job.name = odd;
+  job.spec = odd;
+  ASSERT_EQ(put({job, plain_event("aaaaaaaa", odd)}), Code::kOk);
+  EXPECT_EQ(reader_.job(job_id("aaaaaaaa"))->name, odd);
+  EXPECT_EQ(*reader_.spec(job_id("aaaaaaaa")), odd);
+  EXPECT_EQ(reader_.events(job_id("aaaaaaaa"), 0, 1)->at(0).message, odd);
+  EXPECT_EQ(reader_.job_of_request(odd)->str(), "aaaaaaaa");
+  const std::string long_text(launcherd::kLongestBlob + 1, 'x');
+  EXPECT_EQ(put({plain_event("aaaaaaaa", long_text)}), Code::kInvalidArgument);
+  job = new_job("bbbbbbbb");
+  job.environment = long_text;
+  EXPECT_EQ(put({job}), Code::kInvalidArgument);
+  EXPECT_EQ(put({NewRecovery{job_id("aaaaaaaa"), long_text}}), Code::kInvalidArgument);
+  EXPECT_EQ(put({plain_event("aaaaaaaa", std::string(launcherd::kLongestBlob, 'x'))}), Code::kOk);
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+// Not in the file either: secure_delete overwrites what a job's end deletes, and the log is written back at the end.
+TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
+  const TempDir temp;
+  const std::string path = temp.path("jobs.sqlite");
+  const std::string secret = "SECRET of aaaaaaaa";
+  {
+    launcherd::BatchWriter writer = open_writer(path);
+    ASSERT_TRUE(commit(writer, {new_job("aaaaaaaa", "request"), step("aaaaaaaa", JobState::kStarting)}).ok());
+    auto reader = StoreReader::open(path);
+    ASSERT_TRUE(reader.ok());
+    EXPECT_EQ(*reader->environment(job_id("aaaaaaaa")), secret);  // it is there, for the launch alone
+  }
+  auto look = launcherd::Database::open(path, launcherd::Database::Access::kRead);
+  ASSERT_TRUE(look.ok());
+  // Every text and blob of every table but `environments`.
+  for (const char* const columns :
+       {"jobs: id || coalesce(request_id, '') || name || reason", "specs: content", "recoveries: content",
+        "ranks: host || detail", "hosts: name || reason", "events: message", "sqlite_master: coalesce(sql, '')"}) {
+    const std::string text = columns;
+    const std::size_t colon = text.find(':');
+    const auto count =
+        look->value_of(fmt::format("SELECT count(*) FROM {} WHERE instr(CAST({} AS BLOB), CAST('{}' AS BLOB))",
+                                   text.substr(0, colon), text.substr(colon + 2), "SECRET"));
+    ASSERT_TRUE(count.ok()) << count.status();
+    EXPECT_EQ(*count, "0") << columns;
+  }
+  EXPECT_EQ(*look->value_of("SELECT count(*) FROM environments WHERE instr(content, CAST('SECRET' AS BLOB))"), "1");
+  look = base::error(Code::kCancelled, "closed");
+  ASSERT_NE(content_of(path).find(secret), std::string::npos);  // the search below can find it
+  {
+    launcherd::BatchWriter writer = open_writer(path);
+    ASSERT_TRUE(commit(writer, {step("aaaaaaaa", JobState::kFailed)}).ok());
+  }
+  EXPECT_EQ(content_of(path).find(secret), std::string::npos);
+  EXPECT_EQ(content_of(path + "-wal").find(secret), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::testing_store

@@ -1,0 +1,158 @@
+#include "launcherd/store/schema.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/launcherd/store/store_rig.h"
+
+namespace muster::testing_store {
+namespace {
+
+using launcherd::open_store;
+using launcherd::store_migrations;
+using launcherd::StoreReader;
+using ::testing::HasSubstr;
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+  ::chmod(path.c_str(), 0600);
+}
+
+std::vector<std::string_view> with(std::string_view later) {
+  std::vector<std::string_view> all(store_migrations().begin(), store_migrations().end());
+  all.push_back(later);
+  return all;
+}
+
+class StoreSchema : public ::testing::Test {
+ protected:
+  std::string path() const { return temp_.path("jobs.sqlite"); }
+  base::Status status_of(std::span<const std::string_view> migrations) {
+    return open_store(path(), migrations).status();
+  }
+
+  TempDir temp_;
+};
+
+// Whatever the umask is: SQLite gives the log and its index the mode of the file.
+TEST_F(StoreSchema, AllFilesAreTheirOwnersAlone) {
+  const mode_t before = ::umask(0);
+  launcherd::BatchWriter writer = open_writer(path());
+  EXPECT_TRUE(commit(writer, {new_job("abcdefgh")}).ok());
+  ::umask(before);
+  for (const char* const suffix : {"", "-wal", "-shm"}) EXPECT_EQ(mode_of(path() + suffix), 0600u) << suffix;
+}
+
+TEST_F(StoreSchema, AFileOfVersion1OpensWithALaterSchema) {
+  {
+    launcherd::BatchWriter writer = open_writer(path());
+    ASSERT_TRUE(commit(writer, {new_job("abcdefgh"), plain_event("abcdefgh", "one")}).ok());
+  }
+  const auto later =
+      with("ALTER TABLE jobs ADD COLUMN site TEXT NOT NULL DEFAULT 'here'; CREATE TABLE sites (name TEXT)");
+  {
+    auto database = open_store(path(), later);
+    ASSERT_TRUE(database.ok()) << database.status();
+    EXPECT_EQ(*database->value_of("PRAGMA user_version"), std::to_string(later.size()));
+    EXPECT_EQ(*database->value_of("SELECT id || site FROM jobs"), "abcdefghhere");
+    EXPECT_EQ(*database->value_of("SELECT message FROM events"), "one");
+  }
+  EXPECT_TRUE(status_of(later).ok());  // a second time there is nothing to do
+  const base::Status older = status_of(store_migrations());
+  EXPECT_EQ(older.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(older.message(), HasSubstr("newer launcherd"));
+}
+
+TEST_F(StoreSchema, AMigrationThatFailsChangesNothing) {
+  {
+    launcherd::BatchWriter writer = open_writer(path());
+    ASSERT_TRUE(commit(writer, {new_job("abcdefgh")}).ok());
+  }
+  const auto broken = with("DELETE FROM jobs; CREATE TABLE nothing; this is no SQL");
+  const base::Status status = status_of(broken);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("from version 1 to 2"));
+  auto database = open_store(path(), store_migrations());
+  ASSERT_TRUE(database.ok()) << database.status();
+  EXPECT_EQ(*database->value_of("SELECT count(*) FROM jobs"), "1");
+}
+
+TEST_F(StoreSchema, WhatIsNoDatabaseIsLeftAsItIs) {
+  for (const std::string& content : {std::string(5000, 'x'), std::string("short"), std::string(100, '\0') + "y"}) {
+    write_file(path(), content);
+    const base::Status status = status_of(store_migrations());
+    ASSERT_FALSE(status.ok()) << content.size();
+    EXPECT_EQ(status.code(), Code::kDataLoss) << status;
+    EXPECT_THAT(status.message(), HasSubstr(path()));
+    EXPECT_THAT(status.message(), HasSubstr("left as it is"));
+    EXPECT_EQ(content_of(path()), content);
+  }
+}
+
+TEST_F(StoreSchema, ADamagedDatabaseIsLeftAsItIs) {
+  {
+    launcherd::BatchWriter writer = open_writer(path());
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(commit(writer, {new_job(base::JobId::random().str())}).ok());
+    }
+  }
+  std::string content = content_of(path());
+  ASSERT_GT(content.size(), 40'000u);
+  for (const bool is_cut : {false, true}) {
+    std::string damaged = content;
+    if (is_cut) {
+      damaged.resize(20'000);
+    } else {
+      for (std::size_t i = 4096; i < damaged.size(); i += 7) damaged[i] = static_cast<char>(i);
+    }
+    write_file(path(), damaged);
+    const base::Status status = status_of(store_migrations());
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.code(), Code::kDataLoss) << status;
+    EXPECT_EQ(content_of(path()), damaged);
+  }
+}
+
+TEST_F(StoreSchema, ADatabaseOfAnotherProgramIsRefused) {
+  write_file(path(), "");
+  {
+    auto other = launcherd::Database::open(path(), launcherd::Database::Access::kWrite);
+    ASSERT_TRUE(other.ok());
+    ASSERT_TRUE(other->run("CREATE TABLE recipes (name TEXT)").ok());
+  }
+  const base::Status status = status_of(store_migrations());
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("another program"));
+}
+
+TEST_F(StoreSchema, AFileThatOthersMayReadIsRefused) {
+  write_file(path(), "");
+  ::chmod(path().c_str(), 0644);
+  EXPECT_EQ(status_of(store_migrations()).code(), Code::kPermissionDenied);
+}
+
+TEST_F(StoreSchema, AReaderNeedsAFile) {
+  EXPECT_FALSE(StoreReader::open(path()).ok());
+}
+
+}  // namespace
+}  // namespace muster::testing_store
