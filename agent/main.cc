@@ -24,6 +24,7 @@
 #include "agent/service/install.h"
 #include "agent/service/stack_report.h"
 #include "base/build_id.h"
+#include "base/print.h"
 #include "base/thread.h"
 #include "proto/frame.h"
 
@@ -31,7 +32,7 @@ namespace muster::agent {
 namespace {
 
 int fail(const base::Status& status) {
-  fmt::print(stderr, "muster-agent: {}\n", status.message());
+  base::print_remark("muster-agent: {}\n", status.message());
   return 1;
 }
 
@@ -131,14 +132,15 @@ int run_sweep(const std::vector<std::string>& arguments) {
   const auto report = sweep(arguments.empty() ? "" : arguments[0], options);
   if (!report.ok()) return fail(report.status());
   for (const Leftover& leftover : report->killed) {
-    fmt::print("pid {} ({}): found by {}\n", leftover.pid, leftover.command, leftover.why);
+    (void)base::print_text(stdout,
+                           fmt::format("pid {} ({}): found by {}\n", leftover.pid, leftover.command, leftover.why));
   }
   for (const Unkillable& stuck : report->stuck) {
-    fmt::print(stderr, "pid {} ({}) cannot be killed: state {}, waits in {}\n", stuck.pid, stuck.command, stuck.state,
-               stuck.wchan);
+    base::print_remark("pid {} ({}) cannot be killed: state {}, waits in {}\n", stuck.pid, stuck.command, stuck.state,
+                       stuck.wchan);
   }
   for (const std::string& alive : report->alive) {
-    fmt::print(stderr, "the agent or warden of {} still lives\n", alive);
+    base::print_remark("the agent or warden of {} still lives\n", alive);
   }
   return report->stuck.empty() && report->alive.empty() ? 0 : 1;
 }
@@ -146,7 +148,7 @@ int run_sweep(const std::vector<std::string>& arguments) {
 int agent_main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 1 && arguments[0] == "--version") {
-    fmt::print("muster-agent {} ({})\n", MUSTER_VERSION, base::build_id());
+    (void)base::print_text(stdout, fmt::format("muster-agent {} ({})\n", MUSTER_VERSION, base::build_id()));
     return 0;
   }
   if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
@@ -161,7 +163,7 @@ int agent_main(int argc, char** argv) {
     at = 3;
   }
   if (at + 1 == arguments.size() && arguments[at] == "--stdio") return serve();
-  fmt::print(stderr, "muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
+  base::print_remark("muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
   return 2;
 }
 

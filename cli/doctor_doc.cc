@@ -33,7 +33,7 @@ const CommandDoc& doctor_doc() {
       .exit_codes = {{"0", "all is ok, or there are only warnings"},
                      {"1", "a check of a host failed, or a host did not answer"},
                      {"2", "wrong command line or configuration"},
-                     {"125", "no host answered"}},
+                     {"125", "no host answered, or the output could not be written"}},
   };
   return kDoc;
 }

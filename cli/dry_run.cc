@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "base/cpu_set.h"
+#include "base/print.h"
 #include "cli/job_hosts.h"
+#include "cli/standard_streams.h"
 #include "cli/surroundings.h"
 #include "model/gpu_mask.h"
 
@@ -54,7 +56,7 @@ std::vector<std::optional<model::NodeShape>> asked_shapes(std::vector<base::Resu
   std::vector<std::optional<model::NodeShape>> shapes;
   bool is_whole = true;
   for (base::Result<model::NodeShape>& answer : answers) {
-    if (!answer.ok()) fmt::print(stderr, "hvdrun: {}\n", answer.status().message());
+    if (!answer.ok()) base::print_remark("hvdrun: {}\n", answer.status().message());
     is_whole = is_whole && answer.ok();
     if (is_whole) shapes.emplace_back(*std::move(answer));
   }
@@ -143,18 +145,17 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
   const auto placed = place_job(options, environment, logical_working_directory(environment),
                                 [&](const std::vector<model::HostSpec>& hosts) { return look(options, hosts, ask); });
   if (!placed.ok()) {
-    fmt::print(stderr, "hvdrun: {}\n", placed.status().message());
+    base::print_remark("hvdrun: {}\n", placed.status().message());
     return placement_exit_code(placed.status());
   }
-  for (const std::string& note : options.notes) fmt::print(stderr, "hvdrun: {}\n", note);
+  for (const std::string& note : options.notes) base::print_remark("hvdrun: {}\n", note);
   std::vector<model::HostSpec> hosts_there;
   for (const model::PlacedHost& host : placed->placement.hosts) hosts_there.push_back(host.host);
   const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, hosts_there))
                                             : shapes_of(placed->placement, options.dry_run.assumed_node);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
   const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);
-  fmt::print("{}", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
-  return 0;
+  return print_answer("hvdrun", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
 }
 
 }  // namespace muster::cli

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "cli/held_signals.h"
 #include "cli/surroundings.h"
 #include "launcherd/hosts/allocation.h"
 #include "launcherd/hosts/discovery.h"
@@ -114,7 +115,10 @@ base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Envir
     return std::string();
   }
   if (!options.elastic.discovery_script.empty()) {
-    const launcherd::Waiter waiter{.deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
+    // The script has a session of its own: Ctrl-C would end us alone.
+    MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
+    const launcherd::Waiter waiter{.cancel_fd = signals.fd(),
+                                   .deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
     MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::discover_hosts(options.elastic.discovery_script, waiter));
     for (model::HostSpec& host : hosts) {
       if (!host.slots && options.elastic.slots_per_host) host.slots = static_cast<int>(*options.elastic.slots_per_host);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/build_id.h"
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/compat.h"
 #include "cli/completion.h"
@@ -15,6 +16,7 @@
 #include "cli/run_doctor.h"
 #include "cli/run_job.h"
 #include "cli/stacks.h"
+#include "cli/standard_streams.h"
 #include "cli/torchrun.h"
 
 namespace muster::cli {
@@ -62,13 +64,12 @@ std::string usage() {
 }
 
 int fail(const std::string& message) {
-  fmt::print(stderr, "muster: {}\n", message);
+  base::print_remark("muster: {}\n", message);
   return kUsageError;
 }
 
 int print(const std::string& text) {
-  fmt::print("{}", text);
-  return 0;
+  return print_answer("muster", text);
 }
 
 // muster --man VERB, muster --completion SHELL.
@@ -105,5 +106,6 @@ int muster_main(const Words& words) {
 }  // namespace muster::cli
 
 int main(int argc, char** argv) {
+  muster::cli::hold_standard_streams(argv);
   return muster::cli::muster_main({argv + 1, argv + argc});
 }

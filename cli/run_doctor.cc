@@ -5,11 +5,13 @@
 #include <system_error>
 
 #include "base/build_id.h"
+#include "base/print.h"
 #include "base/thread.h"
 #include "cli/doctor.h"
 #include "cli/doctor_report.h"
 #include "cli/job_hosts.h"
 #include "cli/probe_hosts.h"
+#include "cli/standard_streams.h"
 #include "cli/surroundings.h"
 #include "launcherd/doctor/judge.h"
 #include "proto/diagnosis_json.h"
@@ -22,7 +24,7 @@ constexpr int kUsageError = 2;
 constexpr int kNothingKnown = 125;
 
 int fail(int code, std::string_view message) {
-  fmt::print(stderr, "muster doctor: {}\n", message);
+  base::print_remark("muster doctor: {}\n", message);
   return code;
 }
 
@@ -30,16 +32,18 @@ int examine(ParsedDoctor parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
   const auto note = choose_hosts(options, environment, logical_working_directory(environment));
   if (!note.ok()) return fail(kUsageError, note.status().message());
-  if (options.launch.verbose && !note->empty()) fmt::print(stderr, "muster doctor: {}\n", *note);
+  if (options.launch.verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
   const auto hosts = distinct_hosts(options.job.placement.hosts);
   const auto findings = probe_hosts(options, hosts, environment, {.program = "muster doctor"});
   if (!findings.ok()) return fail(kNothingKnown, findings.status().message());
   const auto diagnoses = launcherd::judge_hosts(*findings, options.launch.agent_link);
+  std::string text;
   if (parsed.json) {
-    for (const model::HostDiagnosis& diagnosis : diagnoses) fmt::print("{}", proto::diagnosis_line(diagnosis));
+    for (const model::HostDiagnosis& diagnosis : diagnoses) text += proto::diagnosis_line(diagnosis);
   } else {
-    fmt::print("{}", format_diagnoses(diagnoses));
+    text = format_diagnoses(diagnoses);
   }
+  if (const int failed = print_answer("muster doctor", text); failed != 0) return failed;
   if (launcherd::is_nothing_known(*findings)) return kNothingKnown;
   const bool has_failures = std::ranges::any_of(
       diagnoses, [](const model::HostDiagnosis& each) { return each.state() == model::CheckState::kFail; });
@@ -53,7 +57,8 @@ int run_doctor(const std::vector<std::string>& arguments) {
     const base::Environment environment = base::Environment::current();
     ParsedDoctor parsed = parse_doctor(arguments, environment, {.build_id = base::build_id()});
     if (!parsed.exit_code) return examine(std::move(parsed), environment);
-    fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
+    if (*parsed.exit_code == 0) return print_answer("muster doctor", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
     return fail(kNothingKnown, base::thread_failure(failure));

@@ -9,6 +9,7 @@
 #include "base/build_id.h"
 #include "base/ids.h"
 #include "base/loop.h"
+#include "base/print.h"
 #include "base/thread.h"
 #include "cli/dry_run.h"
 #include "cli/event_file.h"
@@ -19,6 +20,7 @@
 #include "cli/probe_hosts.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/standard_streams.h"
 #include "cli/stdin_reader.h"
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
@@ -37,7 +39,7 @@ constexpr int kThreads = 20;
 constexpr std::chrono::seconds kLastWords{2};
 
 int fail(int code, std::string_view message) {
-  fmt::print(stderr, "hvdrun: {}\n", message);
+  base::print_remark("hvdrun: {}\n", message);
   return code;
 }
 
@@ -137,7 +139,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
     return fail(kMusterFailed, room.message());
   }
 
-  options.job.input = settle_input(options.job.input, inherited_stdin());
+  options.job.input = settle_input(options.job.input, STDIN_FILENO);
   const auto agent_path = find_agent(environment);
   if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
 
@@ -192,7 +194,8 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
                      });
     }
     if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);
-    fmt::print(*parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
+    if (*parsed.exit_code == 0) return print_answer("hvdrun", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
     return fail(kMusterFailed, base::thread_failure(failure));

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/found_jobs.h"
 #include "cli/help.h"
 #include "cli/settings.h"
 #include "cli/stack_view.h"
+#include "cli/standard_streams.h"
 #include "launcherd/service/api_client.h"
 
 namespace muster::cli {
@@ -20,7 +22,7 @@ constexpr int kMaxRank = 1'000'000;
 constexpr std::chrono::seconds kPatience{20};
 
 int fail(const std::string& message, int code = kUsageError) {
-  fmt::print(stderr, "muster stacks: {}\n", message);
+  base::print_remark("muster stacks: {}\n", message);
   return code;
 }
 
@@ -52,10 +54,12 @@ int show(const launcherd::FoundLauncher& job, const Wish& wish) {
   // Hosts answer in any order; sentences on hosts come first.
   std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
   bool is_whole = true;
+  std::string text;
   for (const v1::ProcessStack& process : processes) {
     is_whole = is_whole && process.problem().empty();
-    fmt::print("{}", wish.json ? process_stack_json(process) : format_process_stack(process));
+    text += wish.json ? process_stack_json(process) : format_process_stack(process);
   }
+  if (const int failed = print_answer("muster stacks", text); failed != 0) return failed;
   if (!fetched.ok()) return fail(fmt::format("job {}: {}", job.job_id, base::printable(fetched.message())), kNotAll);
   return is_whole ? 0 : kNotAll;
 }
@@ -66,8 +70,7 @@ int run_stacks(const std::string&, const std::vector<std::string>& arguments) {
   const auto line = read_verb_line(arguments, stacks_flags());
   if (!line.ok()) return fail(line.status().message());
   if (line->options.is_answered) {
-    fmt::print("{}", help_text(stacks_doc()));
-    return 0;
+    return print_answer("muster stacks", help_text(stacks_doc()));
   }
   const auto wish = read_wish(line->options);
   if (!wish.ok()) return fail(wish.status().message());

@@ -35,7 +35,8 @@ const CommandDoc& stacks_doc() {
       .examples = {{"muster stacks", "all ranks of the only job"}, {"muster stacks -r 3 --json", ""}},
       .exit_codes = {{"0", "all was read"},
                      {"1", "a host or process could not be asked; it is named"},
-                     {"2", "a mistake in the command line, or no such job"}},
+                     {"2", "a mistake in the command line, or no such job"},
+                     {"125", "the output could not be written"}},
   };
   return kDoc;
 }

@@ -20,6 +20,7 @@
 #include "agent/service/rank_inputs.h"
 #include "agent/service/stack_reader.h"
 #include "base/loop.h"
+#include "base/print.h"
 #include "base/tls.h"
 #include "model/rank_env.h"
 #include "proto/channel_mux.h"
@@ -153,7 +154,7 @@ int Agent::Core::run() {
   control_.reset();
   mux_.reset();
   const base::Status closed = warden_.close();  // also of a lost one: its session directory is ours to remove then
-  if (!closed.ok()) fmt::print(stderr, "muster-agent: {}\n", closed.message());
+  if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
   return status_;
 }
 
@@ -307,7 +308,7 @@ void Agent::Core::ask_owner(v1::OwnerQuestion question) {
 
 // To the launcher's --verbose, over stderr and the bootstrap.
 void Agent::Core::log(const base::Status& problem) {
-  if (join_.verbose()) fmt::print(stderr, "muster-agent: {}\n", problem.message());
+  if (join_.verbose()) base::print_remark("muster-agent: {}\n", problem.message());
 }
 
 base::Status Agent::Core::make_sender() {
@@ -426,7 +427,7 @@ void Agent::Core::launcher_lost(const std::string& why) {
     return;
   }
   // stderr may be a closed channel by now; SIGPIPE is ignored and this line is only for a log that still listens.
-  fmt::print(stderr, "muster-agent: {}: ending the ranks\n", why);
+  base::print_remark("muster-agent: {}: ending the ranks\n", why);
   stop(std::chrono::milliseconds(0));
 }
 

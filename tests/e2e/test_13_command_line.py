@@ -1,8 +1,11 @@
 """What users type: configuration files, hosts of a scheduler's job, limits, expansion, what ends a job, dry runs."""
 
 import json
+import signal
 
 import pytest
+from cluster import testing
+from console import Watched
 
 SHOW = ["sh", "-c", "echo $MUSTER_RANK/$MUSTER_SIZE on $(hostname)"]
 
@@ -140,3 +143,32 @@ def test_dry_run_contacts_nobody(hvdrun, no_leftovers):
     assert [rank["cpus"] for rank in placement["hosts"][1]["ranks"]] == [[0, 1], [2, 3]]
     table = hvdrun(["--dry-run", "-H", "nowhere[1-2]:2"])
     assert table.rc == 0 and table.stdout.splitlines()[-1].split() == ["3", "nowhere2", "1/2", "1/2", "-", "-"], table
+
+
+@pytest.mark.parametrize("command", ["hvdrun --help", "hvdrun --dry-run -np 1 x", "muster --completion bash", "muster doctor --help",
+                                     "muster torchrun --help", "muster stacks --help", "muster --version"])
+def test_an_answer_that_cannot_be_written(hvdrun, command):
+    result = hvdrun([], argv=["bash", "-c", f"{command} > /dev/full"])
+    assert result.rc == 125 and "cannot write to stdout: No space left on device" in result.stderr, result
+    result = hvdrun([], argv=["bash", "-c", f"{command} | head -0; echo ${{PIPESTATUS[*]}}"])
+    assert result.stdout in ("141 0\n", "0 0\n") and result.stderr == "", result  # 0: it was done before head was
+    assert hvdrun([], argv=["bash", "-c", f"{command.split()[0]} --wrong 2> /dev/full"]).rc == 2
+
+
+@pytest.mark.parametrize("closed, out, err", [(">&-", 0, 1), ("2>&-", 1, 0), (">&- 2>&- <&-", 0, 0)])
+def test_streams_that_are_closed(hvdrun, no_leftovers, closed, out, err):
+    """They are as /dev/null: no file or socket of hvdrun's gets their number."""
+    script = f"hvdrun -np 2 -H n1,n2 sh -c 'echo out; echo err >&2' {closed}; echo code $? > code"
+    result = hvdrun([], argv=["bash", "-c", f"cd && {script}; cat code"])
+    assert result.stdout.endswith("code 0\n"), result
+    assert (result.stdout.count("<stdout>:out"), result.stderr.count("<stderr>:err")) == (2 * out, 2 * err), result
+
+
+def test_interrupt_while_a_discovery_script_runs(hvdrun, cluster, no_leftovers):
+    """It is in a session of its own: what it has started ends with it."""
+    job = Watched(hvdrun, cluster, ["--host-discovery-script", "echo up >/home/alice/up; sleep 1000; :", "true"])
+    marker = cluster.path("head", "/home/alice/up")
+    testing.eventually(marker.exists, 20.0)
+    marker.unlink()
+    job.signal(signal.SIGINT)
+    assert job.end().rc == -signal.SIGINT

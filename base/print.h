@@ -1,0 +1,22 @@
+// Text for the standard streams. fmt::print() throws where a stream does not take it (closed, a full disk, a pipe that
+// nobody reads), and says nothing of what is lost at exit.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace muster::base {
+
+// Writes it out. False, with errno: not all of it was taken.
+bool print_text(std::FILE* stream, std::string_view text);
+
+// A remark for stderr; there is nobody to tell if it is not taken.
+template <typename... Args>
+void print_remark(fmt::format_string<Args...> format, Args&&... args) {
+  (void)print_text(stderr, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace muster::base

@@ -1,0 +1,17 @@
+// stdin, stdout and stderr of the programs: there from the first line on, and answered for at the end.
+#pragma once
+
+#include <string_view>
+
+namespace muster::cli {
+
+// Call first. Where one of the three was closed (`>&-`), the program is started again with /dev/null in its place:
+// their numbers would be those of sockets and files, also of libraries that open some before main(). Without /proc or
+// /dev/null it goes on as it is.
+void hold_standard_streams(char** argv);
+
+// What a program was asked for, on stdout: 0, else the exit code, after a line on stderr. A pipe that nobody reads any
+// more ends a program that has not ignored SIGPIPE; else the code is the same.
+int print_answer(std::string_view program, std::string_view text);
+
+}  // namespace muster::cli
