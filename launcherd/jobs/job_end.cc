@@ -328,6 +328,9 @@ void JobRunner::Core::finish() {
   stop_timer_.cancel();
   output_timer_.cancel();
   root_timer_.cancel();
+  suspend_timer_.cancel();
+  // Ctrl-Z still stops the launcher: it may have more to do than this attempt.
+  if (suspend_done_) std::exchange(suspend_done_, nullptr)();
   observer_->on_finished(make_outcome());
 }
 

@@ -56,6 +56,7 @@ base::Status RestartingJob::start() {
 }
 
 void RestartingJob::stop(StopCause cause) {
+  is_stopped_ = true;
   if (!failed_) {
     runner_->stop(cause);
     return;
@@ -70,7 +71,8 @@ void RestartingJob::on_progress(int up, int total, const std::vector<std::string
 }
 
 void RestartingJob::on_finished(const JobOutcome& outcome) {
-  if (options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
+  // A stop that comes while a failed attempt is being ended does not change what ended it, but it is a stop.
+  if (is_stopped_ || options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
     finish(outcome);
     return;
   }

@@ -68,6 +68,7 @@ class RestartingJob final : private JobObserver {
   base::MonotonicTime started_at_{};
   InputSource* input_ = nullptr;
   std::optional<std::pair<int, int>> window_;  // rows, columns
+  bool is_stopped_ = false;                    // from outside: no other attempt begins
   std::optional<JobOutcome> failed_;           // the attempt that the next one, already on its way, replaces
   std::unique_ptr<JobRunner> runner_;
   base::Timer again_;

@@ -156,6 +156,17 @@ def test_interrupt_ends_all_attempts(hvdrun, cluster, no_leftovers):
     assert result.rc == 130 and result.stderr.count("restart 1 of 2") == 1 and "restart 2" not in result.stderr, result
 
 
+def test_interrupt_while_a_failed_attempt_is_ended(hvdrun, cluster, no_leftovers):
+    """What ended that attempt stays its failure, and no other begins."""
+    program = "trap 'echo told; wait' TERM; echo up; [ $RANK = 0 ] || exit 4; sleep 1000 & wait"
+    job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1,n2", "--max-restarts=2",
+                                                  "--kill-grace", "1000", "sh", "-c", program])
+    job.out.wait_for("told", timeout=TRAINING)
+    job.signal(2)
+    result = job.end(TRAINING)
+    assert result.rc == 4 and "restart" not in result.stderr, result
+
+
 def test_nobody_else_gets_anything(hvdrun, cluster, torch, script, no_leftovers):
     path = script(HOLD)
     job = Watched(hvdrun, cluster, argv=["muster", "torchrun", "-H", "n1,n2", path], env=ENV)
