@@ -29,14 +29,8 @@ bool is_live(int fd) {
 
 }  // namespace
 
-// Libraries open descriptors before main() begins; theirs and ours close on exec, which no inherited one does.
-int inherited_stdin() {
-  const int flags = ::fcntl(STDIN_FILENO, F_GETFD);
-  return flags >= 0 && (flags & FD_CLOEXEC) == 0 ? STDIN_FILENO : -1;
-}
-
 model::JobInput settle_input(model::JobInput wanted, int fd) {
-  if (wanted.to != model::InputTo::kAuto && fd >= 0) return wanted;
+  if (wanted.to != model::InputTo::kAuto) return wanted;
   wanted.to = is_live(fd) ? model::InputTo::kRank : model::InputTo::kNone;
   wanted.rank = 0;
   return wanted;
@@ -51,6 +45,11 @@ StdinReader::StdinReader(base::Loop& loop, int fd, StdinReaderOptions options)
   if (is_terminal_ || S_ISFIFO(info.st_mode)) {
     own_fd_.reset(::open(fmt::format("/proc/self/fd/{}", fd_).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   }
+}
+
+// A key that answers what the rank shows first is a byte already.
+void StdinReader::prepare() {
+  if (options_.reads && !is_over_ && !is_paused_) enter_raw();
 }
 
 void StdinReader::start(launcherd::InputFeed& feed) {

@@ -16,11 +16,8 @@
 
 namespace muster::cli {
 
-// The descriptor of stdin; -1 if it was closed when this program began (`<&-`), whatever has its number since.
-int inherited_stdin();
-
 // What kAuto means with this stdin: a pipe, a socket or a terminal whose foreground we are goes to rank 0; a file,
-// /dev/null or a terminal in the background to nobody. A closed one (-1) goes to nobody in any case.
+// /dev/null or a terminal in the background to nobody.
 model::JobInput settle_input(model::JobInput wanted, int fd);
 
 struct StdinReaderOptions {
@@ -34,6 +31,7 @@ class StdinReader final : public launcherd::InputSource {
   StdinReader(base::Loop& loop, int fd, StdinReaderOptions options);
   ~StdinReader() override { stop(); }
 
+  void prepare() override;
   void start(launcherd::InputFeed& feed) override;
   void has_room() override { wait(); }
   void stop() override;

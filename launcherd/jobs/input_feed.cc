@@ -11,6 +11,7 @@ namespace muster::launcherd {
 InputFeed::InputFeed(const std::vector<int>& ranks, InputSource* source, Send send)
     : source_(source), send_(std::move(send)) {
   for (const int rank : ranks) readers_[rank];
+  if (source_ != nullptr) source_->prepare();
 }
 
 InputFeed::~InputFeed() {
@@ -70,7 +71,7 @@ void InputFeed::rank_over(int rank) {
 void InputFeed::close() {
   readers_.clear();
   if (std::exchange(is_closed_, true)) return;
-  if (is_started_ && source_ != nullptr) source_->stop();
+  if (source_ != nullptr) source_->stop();
 }
 
 void InputFeed::settle(bool had_room) {

@@ -19,9 +19,10 @@ class InputFeed;
 class InputSource {
  public:
   virtual ~InputSource() = default;
+  virtual void prepare() = 0;               // the ranks are being started: they may show something before start()
   virtual void start(InputFeed& feed) = 0;  // the ranks run and read; `feed` is there until stop()
   virtual void has_room() = 0;              // feed.room() was 0 and is not any more
-  virtual void stop() = 0;                  // nobody reads any more
+  virtual void stop() = 0;                  // nobody reads any more, or ever has
 };
 
 class InputFeed {
@@ -29,7 +30,7 @@ class InputFeed {
   // To these ranks; `ends`: nothing comes after `bytes`.
   using Send = std::function<void(const std::vector<int>& ranks, std::string_view bytes, bool ends)>;
 
-  // `source` is borrowed; null: the ranks' input ends as they start.
+  // Made when the ranks are started. `source` is borrowed; null: the ranks' input ends as they start.
   InputFeed(const std::vector<int>& ranks, InputSource* source, Send send);
   ~InputFeed();  // close()
   InputFeed(const InputFeed&) = delete;

@@ -71,8 +71,6 @@ TEST_F(StdinReaderTest, AutoIsRank0ForAPipeAndNobodyForAFile) {
   EXPECT_EQ(settle_input({}, sockets->first.get()), (model::JobInput{InputTo::kRank, 0}));
   EXPECT_EQ(settle_input({}, null.get()), model::JobInput{InputTo::kNone});
   EXPECT_EQ(settle_input({}, file.get()), model::JobInput{InputTo::kNone});
-  EXPECT_EQ(settle_input({}, -1), model::JobInput{InputTo::kNone});
-  EXPECT_EQ(settle_input({InputTo::kAll}, -1), model::JobInput{InputTo::kNone});
   EXPECT_EQ(settle_input({InputTo::kAuto, 0, true}, null.get()), (model::JobInput{InputTo::kNone, 0, true}));
   EXPECT_EQ(settle_input({InputTo::kRank, 3}, null.get()), (model::JobInput{InputTo::kRank, 3}));
 }
@@ -208,6 +206,15 @@ TEST_F(StdinTerminalTest, IsRawWhileTheRankReadsAndNoLonger) {
   feed->rank_over(0);
   EXPECT_FALSE(is_raw());
   EXPECT_EQ(told, (std::vector<bool>{true, false, true, false}));
+}
+
+TEST_F(StdinTerminalTest, IsRawBeforeARankCanShowAnything) {
+  StdinReader reader(loop, line.get(), {.reads = true, .wants_raw = true});
+  {
+    launcherd::InputFeed feed({0}, &reader, [](const std::vector<int>&, std::string_view, bool) {});
+    EXPECT_TRUE(is_raw());
+  }
+  EXPECT_FALSE(is_raw()) << "it did not start";
 }
 
 TEST_F(StdinTerminalTest, WithoutRawLinesComeAsTypedAndCtrlDEnds) {

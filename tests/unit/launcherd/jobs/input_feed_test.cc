@@ -23,6 +23,7 @@ struct Sent {
 // Notes what it is told.
 class FakeSource final : public InputSource {
  public:
+  void prepare() override { ++prepares; }
   void start(InputFeed& the_feed) override { feed = &the_feed; }
   void has_room() override { ++wakes; }
   void stop() override {
@@ -30,6 +31,7 @@ class FakeSource final : public InputSource {
     ++stops;
   }
   InputFeed* feed = nullptr;
+  int prepares = 0;
   int wakes = 0;
   int stops = 0;
 };
@@ -143,10 +145,12 @@ TEST_F(InputFeedTest, ClosedItStopsTheSourceOnceAndForAll) {
   EXPECT_EQ(source.stops, 1);
 }
 
-TEST_F(InputFeedTest, ASourceThatWasNotStartedIsNotStopped) {
+TEST_F(InputFeedTest, ASourceThatWasOnlyPreparedIsStopped) {
   auto feed = make({0});
+  EXPECT_EQ(source.prepares, 1);
+  EXPECT_EQ(source.feed, nullptr);
   feed.reset();
-  EXPECT_EQ(source.stops, 0);
+  EXPECT_EQ(source.stops, 1);
 }
 
 TEST_F(InputFeedTest, WithoutASourceTheInputEndsAtOnce) {
