@@ -30,9 +30,9 @@ std::vector<ProcessInfo> running_below(const std::map<int, pid_t>& pids) {
   return running;
 }
 
-base::Result<pid_t> spawn_reader(const std::string& program, const std::vector<std::string>& targets, int output) {
+base::Result<pid_t> spawn_reader(const std::string& program, const std::map<int, pid_t>& pids, int output) {
   std::vector<std::string> words = {"muster-agent", "--stacks"};
-  words.insert(words.end(), targets.begin(), targets.end());
+  for (const auto& [rank, pid] : pids) words.push_back(fmt::format("{}:{}", rank, pid));
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -60,9 +60,6 @@ StackReader::~StackReader() {
 }
 
 void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids) {
-  Question question{.id = id, .targets = {}, .running = {}};
-  for (const auto& [rank, pid] : pids) question.targets.push_back(fmt::format("{}:{}", rank, pid));
-  question.running = running_below(pids);
   if (waiting_.size() >= kMaxWaiting) {
     v1::StackAnswer answer;
     answer.set_id(id);
@@ -71,7 +68,7 @@ void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids) {
     send_(std::move(answer));
     return;
   }
-  waiting_.push_back(std::move(question));
+  waiting_.push_back({.id = id, .pids = pids});
   if (pid_ == 0 && !next_.armed()) start_next();
 }
 
@@ -79,19 +76,19 @@ void StackReader::start_next() {
   if (waiting_.empty()) return;
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
-  if (current_.targets.empty()) return end("");
+  if (current_.pids.empty()) return end("");
   if (const base::Status started = start(); !started.ok()) end(started.message());
 }
 
 base::Status StackReader::start() {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pipe, base::make_pipe());
-  MUSTER_ASSIGN_OR_RETURN(pid_, spawn_reader(options_.program, current_.targets, pipe.second.get()));
+  running_ = running_below(current_.pids);
+  MUSTER_ASSIGN_OR_RETURN(pid_, spawn_reader(options_.program, current_.pids, pipe.second.get()));
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(pipe.first.get(), true));
   output_ = std::move(pipe.first);
   watch_ = loop_.on_readable(output_.get(), [this] { readable(); });
   deadline_ = loop_.after(options_.patience, [this] {
-    ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
-    end(fmt::format("not done after {} s: a process may hang in the kernel",
+    cut(fmt::format("not done after {} s: a process may hang in the kernel",
                     std::chrono::duration<double>(options_.patience).count()));
   });
   return base::ok_status();
@@ -101,15 +98,17 @@ void StackReader::readable() {
   char chunk[64 << 10];
   const ssize_t count = ::read(output_.get(), chunk, sizeof chunk);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {
-    end(frames_.is_empty() ? "" : "the reading of stacks ended in the middle of a process");
-    return;
-  }
+  if (count <= 0) return end(cut_because_);
+  if (!cut_because_.empty()) return;
   frames_.feed({chunk, static_cast<std::size_t>(count)});
   const base::Status taken = take_frames();
-  if (taken.ok()) return;
-  ::kill(pid_, SIGKILL);
-  end("the reading of stacks failed: " + taken.message());
+  if (!taken.ok()) cut("the reading of stacks failed: " + taken.message());
+}
+
+// Its end is waited for by the end of its output: who hangs in the kernel is not there to be reaped at once.
+void StackReader::cut(const std::string& why) {
+  cut_because_ = why;
+  ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
 }
 
 base::Status StackReader::take_frames() {
@@ -125,31 +124,40 @@ base::Status StackReader::take_frames() {
   }
 }
 
-void StackReader::end(const std::string& problem) {
+// Empty: it has read all.
+std::string StackReader::reap() {
+  int status = 0;
+  ::waitpid(std::exchange(pid_, 0), &status, 0);
+  if (WIFSIGNALED(status)) {
+    // A tracer that dies between stopping a process and reading it leaves the stop behind.
+    for (const ProcessInfo& info : running_) signal_process(info, SIGCONT);
+    return fmt::format("the reading of stacks was ended by signal {}", WTERMSIG(status));
+  }
+  if (!frames_.is_empty()) return "the reading of stacks ended in the middle of a process";
+  return status == 0 ? "" : fmt::format("the reading of stacks ended with exit code {}", WEXITSTATUS(status));
+}
+
+void StackReader::end(std::string problem) {
   watch_.cancel();
   deadline_.cancel();
   output_.reset();
-  frames_ = {};
   if (pid_ != 0) {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    const bool was_cut = WIFSIGNALED(status);
-    // A tracer that dies between stopping a process and reading it leaves the stop behind.
-    if (was_cut) {
-      for (const ProcessInfo& info : current_.running) signal_process(info, SIGCONT);
-    }
+    const std::string how = reap();
+    if (problem.empty()) problem = how;
   }
+  frames_ = {};
+  cut_because_.clear();
   v1::StackAnswer answer;
   answer.set_id(current_.id);
   answer.set_done(true);
   answer.set_problem(problem);
   send_(std::move(answer));
   // Not from within: this may be the callback of the watch that the next one replaces.
-  if (!waiting_.empty())
-    next_ = loop_.after(base::Duration::zero(), [this] {
-      next_.cancel();
-      start_next();
-    });
+  if (waiting_.empty()) return;
+  next_ = loop_.after(base::Duration::zero(), [this] {
+    next_.cancel();
+    start_next();
+  });
 }
 
 }  // namespace muster::agent

@@ -43,21 +43,24 @@ class StackReader {
  private:
   struct Question {
     std::uint64_t id = 0;
-    std::vector<std::string> targets;
-    std::vector<ProcessInfo> running;  // not stopped when asked
+    std::map<int, pid_t> pids;
   };
 
   void start_next();
   base::Status start();
   void readable();
   base::Status take_frames();
-  void end(const std::string& problem);
+  void cut(const std::string& why);
+  std::string reap();
+  void end(std::string problem);
 
   base::Loop& loop_;
   const std::function<void(v1::StackAnswer)> send_;
   const Options options_;
   std::deque<Question> waiting_;
   Question current_;
+  std::vector<ProcessInfo> running_;  // not stopped when it began
+  std::string cut_because_;           // it has been killed
   pid_t pid_ = 0;
   base::UniqueFd output_;
   proto::FrameReader frames_;

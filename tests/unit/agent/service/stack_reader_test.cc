@@ -85,6 +85,12 @@ TEST(StackReader, JunkIsAProblem) {
   EXPECT_NE(ask("printf '\\377\\377\\377\\177'; exec sleep 1000", {{0, 1}}).back().problem(), "");
 }
 
+// As when it meets a file that its library cannot bear.
+TEST(StackReader, AReadingThatFailsIsNotWhole) {
+  EXPECT_NE(ask("exit 1", {{0, ::getpid()}}).back().problem().find("exit code 1"), std::string::npos);
+  EXPECT_NE(ask("kill -SEGV $$", {{0, ::getpid()}}).back().problem().find("signal 11"), std::string::npos);
+}
+
 TEST(StackReader, AReadingThatHangsIsEnded) {
   const auto answers = ask("exec sleep 1000", {{0, ::getpid()}}, std::chrono::milliseconds(50));
   ASSERT_EQ(answers.size(), 1u);
