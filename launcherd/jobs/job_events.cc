@@ -156,7 +156,10 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
     }
     if (!there.empty()) asked.push_back({.agent = host.agent, .host = host.name, .ranks = std::move(there)});
   }
-  if (asked.empty()) return base::error(base::Code::kFailedPrecondition, "none of these ranks runs");
+  if (asked.empty())
+    return base::error(
+        base::Code::kFailedPrecondition, "{}",
+        ranks.empty() ? "no rank runs at the moment: it is starting or ending" : "none of these ranks runs");
   stack_questions_.ask(asked, std::move(on_process), std::move(done));
   return base::ok_status();
 }

@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,9 +21,10 @@ namespace muster::launcherd {
 namespace {
 
 constexpr int kAttempts = 10;
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 128;
 constexpr std::string_view kPrefix = "job-";
 constexpr std::string_view kSuffix = ".sock";
+constexpr std::string_view kNotYet = ".new";
 
 std::optional<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -35,16 +38,20 @@ void remove_if_empty(const std::string& directory) {
   ::rmdir(directory.c_str());  // fails while another job is there, as it should
 }
 
+// Has its name only once it listens: who looks before would take it for one that a killed launcher has left.
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
-  const auto address = address_of(path);
+  const std::string not_yet = fmt::format("{}{}", path, kNotYet);
+  const auto address = address_of(not_yet);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     return base::errno_error(errno, fmt::format("listen at {}", path));
   }
-  if (::listen(fd.get(), kBacklog) != 0) return base::errno_error(errno, fmt::format("listen at {}", path));
-  return fd;
+  if (::listen(fd.get(), kBacklog) == 0 && ::rename(not_yet.c_str(), path.c_str()) == 0) return fd;
+  const base::Status failed = base::errno_error(errno, fmt::format("listen at {}", path));
+  ::unlink(not_yet.c_str());
+  return failed;
 }
 
 // False: its launcher is gone.
@@ -122,6 +129,23 @@ std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& direct
   }
   std::ranges::sort(found, {}, &FoundLauncher::job_id);
   return found;
+}
+
+base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience) {
+  const auto address = address_of(path);
+  if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
+  base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
+  const timeval time{.tv_sec = patience.count(), .tv_usec = 0};
+  // A Unix socket waits in connect() while the queue is full; without waiting it fails, and is not "in progress".
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time) != 0) {
+    return base::errno_error(errno, "limit the time of a connection");
+  }
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
+  if (errno == ENOENT || errno == ECONNREFUSED) return base::error(base::Code::kUnavailable, "it has ended meanwhile");
+  if (errno == EAGAIN)
+    return base::error(base::Code::kDeadlineExceeded, "its hvdrun has not answered in time: is it stopped (Ctrl-Z)?");
+  return base::errno_error(errno, fmt::format("connect to {}", path));
 }
 
 bool is_own_peer(int fd) {

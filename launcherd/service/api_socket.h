@@ -2,6 +2,7 @@
 // foreground job, "job-<id>.sock". Blocks for as long as the file system does.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct FoundLauncher {
 
 // Jobs whose launcher lives, in order of id. Sockets that a killed launcher has left are removed.
 std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories);
+
+// A connection to one of them, which blocks. UNAVAILABLE: it has ended since; DEADLINE_EXCEEDED: it accepts none.
+base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience);
 
 // Whether the process at the other end of a connected Unix socket is of our user.
 bool is_own_peer(int fd);

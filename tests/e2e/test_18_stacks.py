@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from cluster import testing
 from conftest import BIN_DIR
 from console import Watched
 
@@ -118,3 +119,21 @@ def test_a_host_that_is_cut_off_costs_only_its_own(cluster, job, no_leftovers):
 def test_no_job(cluster, no_leftovers):
     result = stacks(cluster)
     assert result.returncode == 2 and "no hvdrun of yours runs" in result.stderr, result
+
+
+def test_many_at_the_same_time(cluster, job, no_leftovers):
+    script = f"for i in $(seq 40); do {MUSTER} stacks --json > $i.json & done; for i in $(seq 40); do wait -n || echo failed; done; wc -l *.json"
+    result = cluster.run("head", "alice", ["bash", "-c", f"mkdir ~/many && cd ~/many && {script}"], timeout=100)
+    cluster.run("head", "alice", ["rm", "-r", "/home/alice/many"], check=True)
+    assert "failed" not in result.stdout and result.stderr == "", result
+    assert result.stdout.split()[0::2].count("8") == 40, result  # a line a process: 4 ranks and their children
+
+
+def test_a_job_that_is_suspended(cluster, job, no_leftovers):
+    job.signal(signal.SIGTSTP)
+    stat = f"/proc/{job.command.real_pid}/stat"
+    testing.eventually(lambda: open(stat).read().split()[2] == "T", 20.0)
+    result = stacks(cluster)
+    assert result.returncode == 1 and "has not answered in time: is it stopped (Ctrl-Z)?" in result.stderr, result
+    job.signal(signal.SIGCONT)
+    assert stacks(cluster).returncode == 0

@@ -90,6 +90,24 @@ TEST_F(ApiTest, ANameThatIsTooLongIsAnError) {
   EXPECT_FALSE(refused.ok());
 }
 
+TEST_F(ApiTest, WhoEndsMeanwhileAndWhoAcceptsNobodyAreToldApart) {
+  std::string path;
+  {
+    const ApiSocket socket = open("aaaaaaaa");
+    path = socket.path();
+    std::vector<base::UniqueFd> waiting;
+    base::Status status = base::ok_status();
+    for (int i = 0; i < 1000 && status.ok(); ++i) {
+      auto fd = connect_launcher(path, std::chrono::seconds(1));
+      status = fd.ok() ? base::ok_status() : fd.status();
+      if (fd.ok()) waiting.push_back(std::move(*fd));
+    }
+    EXPECT_EQ(status.code(), base::Code::kDeadlineExceeded);
+    EXPECT_GE(waiting.size(), 100u) << "so many may ask at the same time";
+  }
+  EXPECT_EQ(connect_launcher(path, kPatience).status().code(), base::Code::kUnavailable);
+}
+
 // Answers as it is told to.
 class Handler final : public ApiHandler {
  public:
