@@ -73,7 +73,8 @@ std::string help_text(const CommandDoc& doc) {
       if (flag.group == group.group) text += option_entry(flag);
     }
   }
-  text += fmt::format("\n{}\n\nExamples:\n", wrapped(doc.notes, 0, 0));
+  if (!doc.notes.empty()) text += fmt::format("\n{}\n", wrapped(doc.notes, 0, 0));
+  text += "\nExamples:\n";
   for (const Example& example : doc.examples) text += fmt::format("  {}\n", example.command);
   text += "\nExit code:\n";
   for (const ExitCode& code : doc.exit_codes) text += entry(std::string(code.codes), code.meaning);

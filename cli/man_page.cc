@@ -94,7 +94,7 @@ std::string man_page(const CommandDoc& doc) {
       if (flag.group == group.group) text += option(flag);
     }
   }
-  text += fmt::format(".SH NOTES\n{}", paragraphs(doc.notes));
+  if (!doc.notes.empty()) text += fmt::format(".SH NOTES\n{}", paragraphs(doc.notes));
   text += ".SH EXAMPLES\n";
   for (const Example& example : doc.examples) {
     text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(example.command), plain(example.effect));
@@ -103,6 +103,7 @@ std::string man_page(const CommandDoc& doc) {
   for (const ExitCode& code : doc.exit_codes) {
     text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(code.codes), plain(code.meaning));
   }
+  if (std::ranges::find(doc.table->flags(), "config-file", &Flag::name) == doc.table->flags().end()) return text;
   text += ".SH FILES\n.TP\n/etc/muster/config.yaml\n.TQ\n~/.config/muster/config.yaml\n";
   return text + plain("Settings; --config-file names another file, --print-config shows what holds.") + "\n";
 }

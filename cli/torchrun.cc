@@ -114,6 +114,11 @@ Status read_ranks_per_host(const Settings& settings, SettingReader& read, Hvdrun
   if (setting != nullptr && setting->value == "xpu") {
     return error(Code::kUnimplemented, "{}: Intel's GPUs are not counted: give the number of ranks", setting->label);
   }
+  if (setting != nullptr && !setting->value.empty() &&
+      setting->value.find_first_of("0123456789") == std::string::npos) {
+    return error(Code::kInvalidArgument, "{} must be gpu, cpu, auto or a number, not '{}'", setting->label,
+                 base::printable(setting->value));
+  }
   read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, options.job.placement.ranks_per_node);
   return read.status();
 }

@@ -341,7 +341,7 @@ Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::stri
     MUSTER_RETURN_IF_ERROR(parse_line(fmt::format("{}:{}", file_name, line_number), {line, 1}, hosts));
   }
   if (hosts.empty()) {
-    return error(Code::kInvalidArgument, "{}: the file names no host: a line is 'n1 slots=4' or 'n1:4'", file_name);
+    return error(Code::kInvalidArgument, "{}: no host is named: a line is 'n1 slots=4' or 'n1:4'", file_name);
   }
   return hosts;
 }

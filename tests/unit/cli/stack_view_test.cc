@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/man_page.h"
+#include "cli/stacks.h"
+
 namespace muster::cli {
 namespace {
 
@@ -57,6 +60,11 @@ TEST(StackView, Json) {
   process.set_pid(5);
   EXPECT_EQ(process_stack_json(process), R"({"rank":1,"host":"n1","pid":"5","command":"","threads":[],"problem":""})"
                                          "\n");
+}
+
+TEST(StacksManPage, OnlyWhoReadsSettingsHasTheirFiles) {
+  EXPECT_EQ(man_page(stacks_doc()).find(".SH FILES"), std::string::npos);
+  EXPECT_EQ(man_page(stacks_doc()).find(".SH NOTES"), std::string::npos);
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ TEST(Torchrun, RefusesWithOneSentence) {
       {{"torchrun"}, "no script is given"},
       {{"--nproc-per-node", "xpu", "s"}, "--nproc-per-node: Intel's GPUs are not counted"},
       {{"--nproc-per-node", "0", "s"}, "--nproc-per-node must be a number from 1"},
-      {{"--nproc_per_node=two", "s"}, "--nproc_per_node must be a number from 1"},
+      {{"--nproc_per_node=two", "s"}, "--nproc_per_node must be gpu, cpu, auto or a number, not 'two'"},
       {{"--nnodes", "0", "s"}, "--nnodes must be a number of hosts, or MIN:MAX, not '0'"},
       {{"--nnodes", "3:2", "s"}, "--nnodes must be a number of hosts"},
       {{"--nnodes", "1:2:3", "s"}, "--nnodes must be a number of hosts"},

@@ -166,7 +166,7 @@ TEST_P(HostfileRefused, NamesThePlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, HostfileRefused,
-    ::testing::Values(Refused{"", "hosts: the file names no host"}, Refused{"# none\n\n", "names no host"},
+    ::testing::Values(Refused{"", "hosts: no host is named"}, Refused{"# none\n\n", "no host is named"},
                       Refused{"n1\nn2 slot=4\n", "hosts:2:4: 'slot=4' is none of"},
                       Refused{"n1 4", "hosts:1:4: '4' is none of"}, Refused{"n1 slots=", "hosts:1:10: slots must be"},
                       Refused{"n1 slots=0", "slots must be a number from 1"},

@@ -43,7 +43,7 @@ TEST(Discovery, MistakesAreNamed) {
       "host discovery script echo 'no such cluster' >&2; exit 3 ended with exit code 3; it said: no such cluster");
   EXPECT_EQ(discover("kill -9 $$"), "host discovery script kill -9 $$ was ended by signal 9");
   EXPECT_THAT(discover("echo asleep >&2"),
-              HasSubstr("names no host: a line is 'n1 slots=4' or 'n1:4'; it said: asleep"));
+              HasSubstr("no host is named: a line is 'n1 slots=4' or 'n1:4'; it said: asleep"));
   EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it said: "));
 }
 
