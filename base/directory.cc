@@ -1,10 +1,10 @@
-#include "agent/probe/entries.h"
+#include "base/directory.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
-namespace muster::agent {
+namespace muster::base {
 
 std::vector<std::string> entries_of(const std::string& directory) {
   std::vector<std::string> names;
@@ -16,4 +16,4 @@ std::vector<std::string> entries_of(const std::string& directory) {
   return names;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::base

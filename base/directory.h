@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace muster::agent {
+namespace muster::base {
 
 // Names, sorted; empty where there is no such directory or it cannot be read.
 std::vector<std::string> entries_of(const std::string& directory);
 
-}  // namespace muster::agent
+}  // namespace muster::base

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "agent/probe/entries.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -53,7 +53,7 @@ LogindSettings read_logind_settings(const std::string& root) {
   std::map<std::string, std::string> drop_ins;  // by file name
   for (const char* const folder : {"/etc/systemd/logind.conf.d", "/run/systemd/logind.conf.d",
                                    "/usr/local/lib/systemd/logind.conf.d", "/usr/lib/systemd/logind.conf.d"}) {
-    for (const std::string& name : entries_of(root + folder)) {
+    for (const std::string& name : base::entries_of(root + folder)) {
       if (name.ends_with(".conf")) drop_ins.emplace(name, fmt::format("{}{}/{}", root, folder, name));
     }
   }

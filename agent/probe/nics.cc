@@ -1,6 +1,6 @@
 #include "agent/probe/nics.h"
 
-#include "agent/probe/entries.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -31,7 +31,7 @@ std::string port_state(const std::string& text) {
 
 std::vector<v1::NicFact> read_nics(const std::string& sys) {
   std::vector<v1::NicFact> facts;
-  for (const std::string& name : entries_of(sys + "/class/net")) {
+  for (const std::string& name : base::entries_of(sys + "/class/net")) {
     const std::string directory = sys + "/class/net/" + name;
     const std::string type = first_line(directory + "/type");
     if (type.empty() || type == "772") continue;  // no device (bonding_masters), ARPHRD_LOOPBACK
@@ -41,9 +41,9 @@ std::vector<v1::NicFact> read_nics(const std::string& sys) {
     fact.set_state(first_line(directory + "/operstate"));
     fact.set_speed_mbps(base::parse_decimal(first_line(directory + "/speed"), kMostMbps).value_or(0));
   }
-  for (const std::string& device : entries_of(sys + "/class/infiniband")) {
+  for (const std::string& device : base::entries_of(sys + "/class/infiniband")) {
     const std::string ports = sys + "/class/infiniband/" + device + "/ports";
-    for (const std::string& port : entries_of(ports)) {
+    for (const std::string& port : base::entries_of(ports)) {
       v1::NicFact& fact = facts.emplace_back();
       fact.set_name(fmt::format("{}/{}", device, port));
       fact.set_kind("infiniband");

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/cpu_set.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -22,17 +21,6 @@ using model::GpuVendor;
 
 constexpr std::size_t kMostBytes = 64 << 10;
 constexpr long kMostNodes = 4096;
-
-// Names in `directory`, sorted; empty if there is none.
-std::vector<std::string> entries_of(const std::string& directory) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 // Lines of a key, `separator` and a value.
 std::map<std::string, std::string> read_fields(const std::string& path, char separator) {
@@ -84,7 +72,7 @@ std::string known_uuid(const std::string& uuid) {
 std::vector<GpuShape> find_nvidia(const std::string& root) {
   const std::string directory = root + "/proc/driver/nvidia/gpus";
   std::vector<GpuShape> gpus;
-  for (const std::string& address : entries_of(directory)) {  // all of one length: sorted as PCI counts
+  for (const std::string& address : base::entries_of(directory)) {  // all of one length: sorted as PCI counts
     const auto fields = read_fields(directory + "/" + address + "/information", ':');
     if (fields.empty() || text_field(fields, "GPU Excluded") == "Yes") continue;
     GpuShape& gpu = gpus.emplace_back();
@@ -99,7 +87,7 @@ std::vector<GpuShape> find_nvidia(const std::string& root) {
 std::vector<GpuShape> find_amd(const std::string& root) {
   const std::string directory = root + "/sys/class/kfd/kfd/topology/nodes";
   std::vector<long> numbers;
-  for (const std::string& name : entries_of(directory)) {
+  for (const std::string& name : base::entries_of(directory)) {
     if (const auto number = base::parse_decimal(name, kMostNodes)) numbers.push_back(*number);
   }
   std::ranges::sort(numbers);
