@@ -6,9 +6,11 @@
 
 #include "base/build_id.h"
 #include "base/file.h"
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/command_line.h"
 #include "cli/help.h"
+#include "cli/standard_streams.h"
 #include "cli/surroundings.h"
 #include "proto/message_json.h"
 
@@ -47,7 +49,7 @@ base::Result<v1::ClientResult> read_result(const std::string& path, const Client
 }
 
 int fail(const std::string& message, int code = kUsageError) {
-  fmt::print(stderr, "muster compat: {}\n", message);
+  base::print_remark("muster compat: {}\n", message);
   return code;
 }
 
@@ -86,8 +88,7 @@ int run_compat(const std::string&, const std::vector<std::string>& arguments) {
   const auto line = split_command_line(arguments, compat_flags());
   if (!line.ok()) return fail(line.status().message());
   if (line->is_answered) {
-    fmt::print("{}", help_text(compat_doc()));
-    return 0;
+    return print_answer("muster compat", help_text(compat_doc()));
   }
   if (!line->command.empty()) {
     return fail(fmt::format("'{}' is a word too many: there is nothing to name", base::printable(line->command[0])));
@@ -98,11 +99,13 @@ int run_compat(const std::string&, const std::vector<std::string>& arguments) {
   const auto results = read_compat(*programs + "/../share/muster/compat", &problems);
   for (const std::string& problem : problems) fail(problem);
   const bool json = !line->options.empty();  // the only other option
+  std::string text;
   if (json) {
-    for (const v1::ClientResult& row : results) fmt::print("{}", proto::message_line(row));
+    for (const v1::ClientResult& row : results) text += proto::message_line(row);
   } else {
-    fmt::print("{}", format_compat(results, std::string(base::build_id())));
+    text = format_compat(results, std::string(base::build_id()));
   }
+  if (const int failed = print_answer("muster compat", text); failed != 0) return failed;
   return std::ranges::any_of(results, [](const auto& row) { return row.result() == "failed"; }) ? kFailed : 0;
 }
 

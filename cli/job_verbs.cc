@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/found_jobs.h"
 #include "cli/help.h"
 #include "cli/job_table.h"
 #include "cli/settings.h"
+#include "cli/standard_streams.h"
 #include "launcherd/service/api_client.h"
 #include "proto/message_json.h"
 
@@ -28,12 +30,16 @@ constexpr int kHighestSignal = 64;
 constexpr std::chrono::seconds kPatience{20};
 
 int fail(const std::string& verb, const std::string& message, int code = kUsageError) {
-  fmt::print(stderr, "muster {}: {}\n", verb, message);
+  base::print_remark("muster {}: {}\n", verb, message);
   return code;
 }
 
 int not_answered(const std::string& verb, const FoundLauncher& job, const base::Status& status) {
   return fail(verb, fmt::format("job {}: {}", job.job_id, base::printable(status.message())), kNotAnswered);
+}
+
+int answer(const std::string& verb, const std::string& text) {
+  return print_answer("muster " + verb, text);
 }
 
 bool is_set(const VerbLine& line, std::string_view name) {
@@ -49,8 +55,7 @@ Read read(const std::string& verb, const CommandDoc& doc, const std::vector<std:
   auto line = read_verb_line(arguments, *doc.table);
   if (!line.ok()) return {.line = {}, .exit_code = fail(verb, line.status().message())};
   if (!line->options.is_answered) return {.line = std::move(*line)};
-  fmt::print("{}", help_text(doc));
-  return {};
+  return {.line = {}, .exit_code = answer(verb, help_text(doc))};
 }
 
 std::optional<int> signal_named(std::string_view text) {
@@ -65,17 +70,18 @@ std::optional<int> signal_named(std::string_view text) {
   return std::nullopt;
 }
 
-base::Status kill_and_wait(const FoundLauncher& job, bool at_once) {
+// The exit code.
+int kill_and_wait(const std::string& verb, const FoundLauncher& job, bool at_once) {
   ApiClient client(job.path);
-  MUSTER_RETURN_IF_ERROR(client.kill(at_once, kPatience));
+  const base::Status told = client.kill(at_once, kPatience);
+  if (!told.ok()) return not_answered(verb, job, told);
   int exit_code = -1;
   const base::Status watched = client.watch(0, [&](const v1::Event& event) {
     if (event.has_job_ended()) exit_code = event.job_ended().exit_code();
     return true;
   });
-  if (exit_code < 0) return watched;
-  fmt::print("job {} ended with exit code {}\n", job.job_id, exit_code);
-  return base::ok_status();
+  if (exit_code < 0) return watched.ok() ? 0 : not_answered(verb, job, watched);
+  return answer(verb, fmt::format("job {} ended with exit code {}\n", job.job_id, exit_code));
 }
 
 }  // namespace
@@ -94,12 +100,10 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
     if (job.ok()) jobs.push_back(std::move(*job));
     if (!job.ok() && job.status().code() != base::Code::kUnavailable) not_answered(verb, launcher, job.status());
   }
-  if (is_set(*given.line, "json")) {
-    for (const v1::Job& job : jobs) fmt::print("{}", proto::message_line(job));
-  } else {
-    fmt::print("{}", format_jobs(jobs, base::SystemClock().wall()));
-  }
-  return 0;
+  if (!is_set(*given.line, "json")) return answer(verb, format_jobs(jobs, base::SystemClock().wall()));
+  std::string lines;
+  for (const v1::Job& job : jobs) lines += proto::message_line(job);
+  return answer(verb, lines);
 }
 
 int run_status(const std::string& verb, const std::vector<std::string>& arguments) {
@@ -116,9 +120,8 @@ int run_status(const std::string& verb, const std::vector<std::string>& argument
     job->mutable_ranks()->MergeFrom(more->ranks());
   }
   if (!job.ok()) return not_answered(verb, *found, job.status());
-  fmt::print("{}",
-             is_set(*given.line, "json") ? proto::message_line(*job) : format_status(*job, base::SystemClock().wall()));
-  return 0;
+  return answer(
+      verb, is_set(*given.line, "json") ? proto::message_line(*job) : format_status(*job, base::SystemClock().wall()));
 }
 
 int run_kill(const std::string& verb, const std::vector<std::string>& arguments) {
@@ -142,9 +145,13 @@ int run_kill(const std::string& verb, const std::vector<std::string>& arguments)
   }
   int exit_code = 0;
   for (const FoundLauncher& job : jobs) {
-    const base::Status done =
-        signo ? ApiClient(job.path).signal(*signo, kPatience) : kill_and_wait(job, settings.find("now") != nullptr);
-    if (!done.ok()) exit_code = not_answered(verb, job, done);
+    int ended = 0;
+    if (!signo) {
+      ended = kill_and_wait(verb, job, settings.find("now") != nullptr);
+    } else if (const base::Status sent = ApiClient(job.path).signal(*signo, kPatience); !sent.ok()) {
+      ended = not_answered(verb, job, sent);
+    }
+    if (ended != 0) exit_code = ended;
   }
   return exit_code;
 }
@@ -159,11 +166,12 @@ int run_events(const std::string& verb, const std::vector<std::string>& argument
   if (!job.ok()) return not_answered(verb, *found, job.status());
   const bool json = is_set(*given.line, "json");
   const bool follow = is_set(*given.line, "follow");
+  int failed = 0;
   const base::Status watched = client.watch(0, [&](const v1::Event& event) {
-    fmt::print("{}", json ? proto::message_line(event) : format_event(event));
-    std::fflush(stdout);
-    return follow || event.sequence() < job->last_event();
+    failed = answer(verb, json ? proto::message_line(event) : format_event(event));
+    return failed == 0 && (follow || event.sequence() < job->last_event());
   });
+  if (failed != 0) return failed;
   return watched.ok() ? 0 : not_answered(verb, *found, watched);
 }
 

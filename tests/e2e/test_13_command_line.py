@@ -146,7 +146,8 @@ def test_dry_run_contacts_nobody(hvdrun, no_leftovers):
 
 
 @pytest.mark.parametrize("command", ["hvdrun --help", "hvdrun --dry-run -np 1 x", "muster --completion bash", "muster doctor --help",
-                                     "muster torchrun --help", "muster stacks --help", "muster --version"])
+                                     "muster torchrun --help", "muster stacks --help", "muster jobs --help", "muster compat",
+                                     "muster --version"])
 def test_an_answer_that_cannot_be_written(hvdrun, command):
     result = hvdrun([], argv=["bash", "-c", f"{command} > /dev/full"])
     assert result.rc == 125 and "cannot write to stdout: No space left on device" in result.stderr, result
