@@ -82,36 +82,35 @@ class ApiServer::State::Service final : public v1::Launcher::CallbackService {
 
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest* request,
                                    v1::Job* job) override {
-    return state_.unary<v1::Job>(job, [request = *request](ApiHandler& handler) { return handler.get_job(request); });
+    return state_.unary<v1::Job>(job, [request = *request](ApiHandler& api) { return api.get_job(request); });
   }
   grpc::ServerUnaryReactor* Kill(grpc::CallbackServerContext*, const v1::KillRequest* request,
                                  v1::KillResponse* response) override {
     return state_.unary<v1::KillResponse>(response,
-                                          [request = *request](ApiHandler& handler) -> base::Result<v1::KillResponse> {
-                                            MUSTER_RETURN_IF_ERROR(handler.kill(request));
+                                          [request = *request](ApiHandler& api) -> base::Result<v1::KillResponse> {
+                                            MUSTER_RETURN_IF_ERROR(api.kill(request));
                                             return v1::KillResponse();
                                           });
   }
   grpc::ServerUnaryReactor* Signal(grpc::CallbackServerContext*, const v1::SignalRequest* request,
                                    v1::SignalResponse* response) override {
-    return state_.unary<v1::SignalResponse>(
-        response, [request = *request](ApiHandler& handler) -> base::Result<v1::SignalResponse> {
-          MUSTER_RETURN_IF_ERROR(handler.signal(request));
-          return v1::SignalResponse();
-        });
+    return state_.unary<v1::SignalResponse>(response,
+                                            [request = *request](ApiHandler& api) -> base::Result<v1::SignalResponse> {
+                                              MUSTER_RETURN_IF_ERROR(api.signal(request));
+                                              return v1::SignalResponse();
+                                            });
   }
   grpc::ServerWriteReactor<v1::Event>* Watch(grpc::CallbackServerContext*, const v1::WatchRequest* request) override {
-    return state_.stream<v1::Event>([request = *request](ApiHandler& handler, Replies<v1::Event> replies) {
-      return handler.watch(request, std::move(replies));
+    return state_.stream<v1::Event>([request = *request](ApiHandler& api, Replies<v1::Event> replies) {
+      return api.watch(request, std::move(replies));
     });
   }
   grpc::ServerWriteReactor<v1::ProcessStack>* Stacks(grpc::CallbackServerContext*,
                                                      const v1::StacksRequest* request) override {
-    return state_.stream<v1::ProcessStack>(
-        [request = *request](ApiHandler& handler, Replies<v1::ProcessStack> replies) {
-          handler.stacks(request, std::move(replies));
-          return std::function<void()>();
-        });
+    return state_.stream<v1::ProcessStack>([request = *request](ApiHandler& api, Replies<v1::ProcessStack> replies) {
+      api.stacks(request, std::move(replies));
+      return std::function<void()>();
+    });
   }
 
  private:
