@@ -78,7 +78,10 @@ base::Result<SessionDir> SessionDir::create(const std::string& root, const std::
   const std::string path = fmt::format("{}/{}-{}", parent, job_id, agent_id);
   // Another job that ends may remove the empty parent, a sweep a stale directory: then it is made again.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    MUSTER_RETURN_IF_ERROR(base::make_private_directory(parent));
+    if (const auto status = base::make_private_directory(parent); !status.ok()) {
+      return base::error(status.code(), "{}: MUSTER_TMPDIR can name another directory, one that every host has",
+                         status.message());
+    }
     if (auto status = base::make_private_directory(path); !status.ok()) {
       if (status.code() == base::Code::kNotFound) continue;
       return status;

@@ -47,6 +47,12 @@ TEST(Discovery, MistakesAreNamed) {
   EXPECT_THAT(discover("./no_such_program"), HasSubstr("ended with exit code 127; it said: "));
 }
 
+TEST(Discovery, OneThatNeverStopsTalkingIsCutShort) {
+  EXPECT_THAT(discover("yes n1"), HasSubstr("yes n1 prints more than 1 MiB: that is no list of hosts"));
+  EXPECT_THAT(discover("head -c 2000000 /dev/zero"), HasSubstr("more than 1 MiB"));
+  EXPECT_THAT(discover("yes >&2", milliseconds(300)), HasSubstr("took too long and was ended"));
+}
+
 TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
   std::string pattern = (std::filesystem::temp_directory_path() / "discovery_test.XXXXXX").string();
   const std::filesystem::path directory = ::mkdtemp(pattern.data());
