@@ -53,10 +53,12 @@ def _foreign(cluster):
 
 
 def _session_folders(cluster, host):
+    """But for the socket of an hvdrun, which outlives a SIGKILL of it until the next `muster jobs`; one that lives is
+    found as a process."""
     found = []
     for folder in cluster.path(host, "/tmp").glob("muster-*"):
         if folder.stat().st_uid != cluster.uid("bob"):
-            found += [f"/tmp/{folder.name}/{entry.name}" for entry in folder.iterdir()]
+            found += [f"/tmp/{folder.name}/{entry.name}" for entry in folder.iterdir() if not entry.is_socket()]
     return found
 
 

@@ -22,6 +22,10 @@ def the_job(cluster):
     return jobs[0]
 
 
+def sockets(cluster):
+    return list(cluster.path("head", "/tmp").glob("muster-*/job-*.sock"))
+
+
 @pytest.fixture
 def job(hvdrun, cluster):
     job = Watched(hvdrun, cluster, args=["-np", "4", "-H", "n1:2,n2:2", "sh", "-c", WAITS])
@@ -30,6 +34,7 @@ def job(hvdrun, cluster):
     if job.command.poll() is None:
         job.signal(signal.SIGINT)
         assert job.end().rc == 130
+        assert not sockets(cluster)
 
 
 def test_seen_from_another_terminal(cluster, job, no_leftovers):
@@ -56,6 +61,7 @@ def test_kill_ends_the_job_and_waits(cluster, job, no_leftovers):
     assert (result.returncode, result.stdout) == (0, f"job {job_id} ended with exit code 143\n"), result
     ended = job.end()
     assert ended.rc == 143 and "hvdrun: stopping all ranks, as muster kill asked\n" in ended.stderr, ended
+    assert not sockets(cluster)
     assert muster(cluster, "jobs").stdout == ""
     result = muster(cluster, "kill", job_id)
     assert result.returncode == 2 and "no hvdrun of yours runs on this host" in result.stderr, result
@@ -109,8 +115,10 @@ def test_others_see_and_end_nothing(cluster, job, no_leftovers):
 def test_a_killed_launcher_leaves_no_job(cluster, job, no_leftovers):
     job.signal(signal.SIGKILL)
     job.end()
+    assert len(sockets(cluster)) == 1
     result = muster(cluster, "jobs")
     assert (result.returncode, result.stdout) == (0, ""), result
+    assert not sockets(cluster)
 
 
 def test_mistakes(cluster, no_leftovers):
