@@ -4,6 +4,7 @@
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
 //   muster-agent --install SHA256 PATH --stdio   checks its own hash, renames itself to PATH, then the same
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
+//   muster-agent --cleanup …                  ends what dead jobs have left (agent/service/cleanup_report.h)
 //   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/service/stack_report.h)
 //   muster-agent --version
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include "agent/probe/probe.h"
 #include "agent/process/sweep.h"
 #include "agent/service/agent.h"
+#include "agent/service/cleanup_report.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/install.h"
 #include "agent/service/stack_report.h"
@@ -152,6 +154,10 @@ int agent_main(int argc, char** argv) {
     return 0;
   }
   if (!arguments.empty() && arguments[0] == "--sweep") return run_sweep({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments[0] == "--cleanup") {
+    const base::Status reported = report_cleanup({arguments.begin() + 1, arguments.end()});
+    return reported.ok() ? 0 : fail(reported);
+  }
   if (!arguments.empty() && arguments[0] == "--stacks") {
     const base::Status reported = report_stacks({arguments.begin() + 1, arguments.end()});
     return reported.ok() ? 0 : fail(reported);

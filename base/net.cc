@@ -191,4 +191,20 @@ Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int bac
   return fd;
 }
 
+std::optional<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+bool is_abandoned_socket(const std::string& path) {
+  const auto address = unix_address(path);
+  if (!address) return false;
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
 }  // namespace muster::base

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,5 +69,11 @@ Result<std::uint16_t> local_port(int socket_fd);
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
 // The same on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
+
+// nullopt: longer than a Unix socket's address can be.
+std::optional<sockaddr_un> unix_address(const std::string& path);
+
+// Whether `path` is a socket whose listener is gone: a connection to it is refused.
+bool is_abandoned_socket(const std::string& path);
 
 }  // namespace muster::base

@@ -7,12 +7,14 @@
 #include "base/build_id.h"
 #include "base/print.h"
 #include "base/strings.h"
+#include "cli/cleanup.h"
 #include "cli/compat.h"
 #include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/help.h"
 #include "cli/job_verbs.h"
 #include "cli/man_page.h"
+#include "cli/run_cleanup.h"
 #include "cli/run_doctor.h"
 #include "cli/run_job.h"
 #include "cli/stacks.h"
@@ -43,6 +45,10 @@ int run_doctor_verb(const std::string&, const Words& arguments) {
   return run_doctor(arguments);
 }
 
+int run_cleanup_verb(const std::string&, const Words& arguments) {
+  return run_cleanup(arguments);
+}
+
 constexpr auto kVerbs = std::to_array<Verb>(
     {{"jobs", "the jobs that run", jobs_doc, run_jobs},
      {"status", "a running job with its hosts and ranks", status_doc, run_status},
@@ -53,6 +59,7 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},
      {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb},
+     {"cleanup", "end what dead jobs have left on hosts", cleanup_doc, run_cleanup_verb},
      {"compat", "which frameworks' own clients were run against this build", compat_doc, run_compat}});
 
 std::string usage() {

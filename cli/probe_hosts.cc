@@ -1,83 +1,31 @@
 #include "cli/probe_hosts.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
-#include "base/build_id.h"
-#include "base/loop.h"
-#include "base/thread.h"
+#include "cli/asking.h"
 #include "cli/doctor_report.h"
-#include "cli/surroundings.h"
 #include "launcherd/doctor/host_probes.h"
-#include "launcherd/output/terminal.h"
 #include "proto/convert.h"
 
 namespace muster::cli {
 namespace {
 
-// The bootstrap's first ones, and some to spare.
-constexpr int kThreads = 12;
-constexpr std::chrono::seconds kLastWords{2};
-
 using Findings = std::vector<launcherd::HostFindings>;
-
-// A host that goes away must not end this process; who reads our own output may, as with other programs.
-class NoSigpipe {
- public:
-  NoSigpipe() : before_(::signal(SIGPIPE, SIG_IGN)) {}
-  ~NoSigpipe() { ::signal(SIGPIPE, before_); }
-  NoSigpipe(const NoSigpipe&) = delete;
-  NoSigpipe& operator=(const NoSigpipe&) = delete;
-
- private:
-  void (*before_)(int);
-};
-
-// All that lives while hosts are asked.
-struct Asking {
-  base::Loop loop;
-  launcherd::Terminal terminal{STDERR_FILENO, "stderr"};
-  launcherd::NoticeWriter notices;
-  Findings findings;
-  std::unique_ptr<launcherd::HostProbes> probes;
-  std::unique_ptr<launcherd::Bootstrap> bootstrap;  // last: its threads call all of the above
-
-  explicit Asking(const std::string& program) : notices(&terminal, program + ": ") {}
-};
-
-launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, const std::string& agent_path,
-                                              Asking& asking) {
-  launcherd::BootstrapOptions bootstrap = options.bootstrap;
-  bootstrap.agent_path = agent_path;
-  bootstrap.agent_id = base::build_id();
-  bootstrap.start_timeout = options.job.start_timeout;
-  launcherd::NoticeWriter& notices = asking.notices;
-  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
-    if (verbose) notices.line(host + ": " + line);
-  };
-  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
-    notices.line(host + ": " + line);
-  };
-  bootstrap.on_failure = [&asking](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
-    asking.probes->failed(target, kind);
-  };
-  return bootstrap;
-}
 
 }  // namespace
 
 base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts,
                                    const base::Environment& environment, const ProbeStyle& style) {
-  const NoSigpipe no_sigpipe;
-  raise_descriptor_limit();
-  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kThreads));
-  MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
   Asking asking(style.program);
-  MUSTER_ASSIGN_OR_RETURN(asking.bootstrap, launcherd::make_bootstrap(bootstrap_options(options, agent_path, asking)));
+  std::unique_ptr<launcherd::HostProbes> probes;
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<launcherd::Bootstrap> bootstrap,
+      asking.make_bootstrap(options, environment,
+                            [&probes](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
+                              probes->failed(target, kind);
+                            }));
+  Findings found;
   launcherd::ProbePlan plan{.hosts = hosts,
                             .job = options.job,
                             .agent_link = options.launch.agent_link,
@@ -85,20 +33,17 @@ base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vect
                             .environment = environment,
                             .shape_only = style.shape_only};
   launcherd::ProbeEvents events;
-  events.on_progress = [&asking, total = hosts.size()](const std::vector<std::string>& waiting) {
-    asking.notices.status(format_waiting(total, waiting));
+  events.on_progress = [&notices = asking.notices, total = hosts.size()](const std::vector<std::string>& waiting) {
+    notices.status(format_waiting(total, waiting));
   };
-  events.on_done = [&asking](Findings findings) {
-    asking.findings = std::move(findings);
-    asking.loop.stop();
+  events.on_done = [&found, &loop = asking.loop](Findings findings) {
+    found = std::move(findings);
+    loop.stop();
   };
-  asking.probes =
-      std::make_unique<launcherd::HostProbes>(asking.loop, asking.bootstrap.get(), std::move(plan), std::move(events));
-  MUSTER_RETURN_IF_ERROR(asking.probes->start());
-  asking.loop.run();
-  asking.notices.status("");
-  if (!asking.notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) asking.terminal.cancel();
-  return std::move(asking.findings);
+  probes = std::make_unique<launcherd::HostProbes>(asking.loop, bootstrap.get(), std::move(plan), std::move(events));
+  MUSTER_RETURN_IF_ERROR(probes->start());
+  asking.run_blocking();
+  return found;
 }
 
 std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& hosts) {

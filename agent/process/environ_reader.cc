@@ -90,21 +90,38 @@ MUSTER_BARE void tell(EnvironReaderPlan* plan, ScanRecordKind kind, pid_t pid) {
   }
 }
 
+// `size` bytes with a NUL; nothing when they do not fit.
+MUSTER_BARE void copy_value(char* to, std::size_t capacity, const char* from, std::size_t size) {
+  if (size >= capacity) size = 0;
+  for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
+  to[size] = '\0';
+}
+
+MUSTER_BARE bool is_marker(const EnvironReaderPlan* plan, std::size_t at, std::size_t size) {
+  const bool fits = plan->any_value ? size > plan->marker_size : size == plan->marker_size;
+  return fits && equals(plan->buffer + at, plan->marker, plan->marker_size);
+}
+
 MUSTER_BARE void look_at(EnvironReaderPlan* plan, const char* name, pid_t pid) {
   if (!is_ours(plan, name)) return;
   *plan->looking_at = pid;
   const std::size_t end = read_environ(plan, name);
   bool is_marked = false;
   plan->record.session_dir[0] = '\0';
+  plan->record.job_id[0] = '\0';
   constexpr std::size_t kNameSize = sizeof kSessionName - 1;
   for (std::size_t at = 0; at < end;) {
     const std::size_t size = entry_size(plan, at, end);
-    if (size == plan->marker_size && equals(plan->buffer + at, plan->marker, size)) is_marked = true;
+    // As for getenv, the first of several counts.
+    if (!is_marked && is_marker(plan, at, size)) {
+      is_marked = true;
+      copy_value(plan->record.job_id, sizeof plan->record.job_id, plan->buffer + at + plan->marker_size,
+                 size - plan->marker_size);
+    }
     if (size > kNameSize && size - kNameSize < sizeof plan->record.session_dir &&
         equals(plan->buffer + at, kSessionName, kNameSize)) {
-      for (std::size_t i = kNameSize; i <= size; ++i) {
-        plan->record.session_dir[i - kNameSize] = i < size ? plan->buffer[at + i] : '\0';
-      }
+      copy_value(plan->record.session_dir, sizeof plan->record.session_dir, plan->buffer + at + kNameSize,
+                 size - kNameSize);
     }
     at += size + 1;
   }

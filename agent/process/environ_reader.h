@@ -13,12 +13,14 @@ enum class ScanRecordKind : int { kMarked, kDone };
 struct ScanRecord {
   ScanRecordKind kind = ScanRecordKind::kMarked;
   pid_t pid = 0;
+  char job_id[16] = {};  // what follows the marker; a longer value is none
   char session_dir[512] = {};
 };
 
 struct EnvironReaderPlan {
-  const char* marker = nullptr;  // the whole entry, NAME=VALUE
+  const char* marker = nullptr;  // the whole entry, NAME=VALUE; with any_value its beginning, NAME=
   std::size_t marker_size = 0;
+  bool any_value = false;
   volatile pid_t* looking_at = nullptr;  // in shared memory: the parent sees where the child hangs
   uid_t uid = 0;                         // processes of others are not opened
   pid_t parent = 0;                      // ends when this is no longer its parent

@@ -12,7 +12,7 @@
 #include "agent/process/bare_clone.h"
 #include "agent/process/environ_reader.h"
 #include "agent/process/session_dir.h"
-#include "base/file.h"
+#include "base/ids.h"
 
 namespace muster::agent {
 namespace {
@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kEnvironBytes = 8u << 20;  // more than execve accepts by default
 constexpr std::size_t kNameBytes = 32u << 10;
 constexpr int kKillRounds = 10;
+constexpr std::string_view kMarker = "MUSTER_JOB_ID=";
 
 // Untouched pages cost nothing, so the buffer may be large.
 class ScanBuffer {
@@ -45,13 +46,6 @@ class ScanBuffer {
   void* shared_;
   void* data_;
 };
-
-bool is_of_our_uid(pid_t pid) {
-  const auto content = base::read_file(fmt::format("/proc/{}/status", pid), 1u << 16);
-  if (!content.ok()) return false;
-  const std::string wanted = fmt::format("Uid:\t{}\t", ::getuid());
-  return content->find("\n" + wanted) != std::string::npos;
-}
 
 enum class ReadEnd { kDone, kStuck, kOutOfTime, kFailed };
 
@@ -79,8 +73,8 @@ ReadEnd follow_child(int fd, pid_t child, const volatile pid_t* looking_at, cons
     if (!whole.ok() || !*whole) return ReadEnd::kFailed;
     if (record.kind == ScanRecordKind::kDone) return ReadEnd::kDone;
     auto info = read_process(record.pid);
-    if (info && !info->is_dead() && is_of_our_uid(record.pid)) {
-      scan.found.push_back({std::move(*info), record.session_dir});
+    if (info && !info->is_dead() && is_of_user(record.pid, ::getuid())) {
+      scan.found.push_back({std::move(*info), record.job_id, record.session_dir});
     }
   }
 }
@@ -100,10 +94,7 @@ bool is_other_living_session(const MarkedProcess& process, const std::string& ow
   return session.ok() && session->is_alive;
 }
 
-}  // namespace
-
-base::Result<EnvironScan> scan_environments(const std::string& job_id, const ScanLimits& limits) {
-  const std::string marker = "MUSTER_JOB_ID=" + job_id;
+base::Result<EnvironScan> scan_for(const std::string& marker, bool any_value, const ScanLimits& limits) {
   const ScanBuffer buffer;
   if (!buffer.valid()) return base::errno_error(errno, "map a buffer for the scan");
   EnvironScan scan;
@@ -113,6 +104,7 @@ base::Result<EnvironScan> scan_environments(const std::string& job_id, const Sca
   plan.parent = ::getpid();
   plan.marker = marker.data();
   plan.marker_size = marker.size();
+  plan.any_value = any_value;
   plan.buffer = buffer.environ_part();
   plan.buffer_size = kEnvironBytes;
   plan.names = buffer.name_part();
@@ -130,13 +122,27 @@ base::Result<EnvironScan> scan_environments(const std::string& job_id, const Sca
     if (end == ReadEnd::kFailed && hangs_at <= plan.after) {
       return base::error(base::Code::kUnavailable, "cannot read /proc");
     }
-    if (hangs_at > plan.after && is_of_our_uid(hangs_at)) scan.unreadable.push_back(hangs_at);
+    if (hangs_at > plan.after && is_of_user(hangs_at, ::getuid())) scan.unreadable.push_back(hangs_at);
     plan.after = hangs_at;
     if (end == ReadEnd::kOutOfTime) {
       scan.is_complete = false;
       return scan;
     }
   }
+}
+
+}  // namespace
+
+base::Result<EnvironScan> scan_environments(const std::string& job_id, const ScanLimits& limits) {
+  MUSTER_ASSIGN_OR_RETURN(EnvironScan scan, scan_for(std::string(kMarker) + job_id, false, limits));
+  for (MarkedProcess& process : scan.found) process.job_id = job_id;
+  return scan;
+}
+
+base::Result<EnvironScan> scan_all_jobs(const ScanLimits& limits) {
+  MUSTER_ASSIGN_OR_RETURN(EnvironScan scan, scan_for(std::string(kMarker), true, limits));
+  std::erase_if(scan.found, [](const MarkedProcess& process) { return !base::JobId::parse(process.job_id).ok(); });
+  return scan;
 }
 
 base::Result<MarkedKill> kill_marked(const std::string& job_id, const std::string& own_session,

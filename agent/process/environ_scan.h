@@ -16,6 +16,7 @@ namespace muster::agent {
 
 struct MarkedProcess {
   ProcessInfo info;
+  std::string job_id;
   std::string session_dir;  // its MUSTER_SESSION_DIR; empty without
 };
 
@@ -31,6 +32,9 @@ struct ScanLimits {
 };
 
 base::Result<EnvironScan> scan_environments(const std::string& job_id, const ScanLimits& limits = {});
+
+// The same for every job: processes whose MUSTER_JOB_ID is a well-formed id.
+base::Result<EnvironScan> scan_all_jobs(const ScanLimits& limits = {});
 
 struct MarkedKill {
   std::vector<ProcessInfo> killed;

@@ -114,6 +114,11 @@ std::vector<pid_t> ancestors(pid_t pid) {
   return line;
 }
 
+bool is_of_user(pid_t pid, uid_t uid) {
+  const auto content = base::read_file(fmt::format("/proc/{}/status", pid), 1u << 16);
+  return content.ok() && content->find(fmt::format("\nUid:\t{}\t", uid)) != std::string::npos;
+}
+
 std::string wait_channel(pid_t pid) {
   std::string text = read_small(AT_FDCWD, fmt::format("/proc/{}/wchan", pid).c_str());
   return text == "0" ? std::string() : text;

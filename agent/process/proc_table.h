@@ -38,6 +38,9 @@ std::vector<ProcessInfo> descendants(const std::vector<ProcessInfo>& table, pid_
 // `pid` and its parents up to pid 1.
 std::vector<pid_t> ancestors(pid_t pid);
 
+// Whether its real uid is `uid`. False: it has ended, too.
+bool is_of_user(pid_t pid, uid_t uid);
+
 // The kernel function that it waits in; empty when unknown.
 std::string wait_channel(pid_t pid);
 

@@ -11,6 +11,7 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/ids.h"
 #include "base/strings.h"
 
 namespace muster::agent {
@@ -59,11 +60,15 @@ bool is_same_file(int fd, const std::string& path) {
          by_fd.st_dev == by_path.st_dev;
 }
 
-bool lease_has_passed(const std::string& content) {
+// Zero: no lease is in force any more.
+std::chrono::milliseconds lease_left(const std::string& content) {
+  using std::chrono::nanoseconds;
   const auto words = base::split(base::trim(content), ' ');
-  if (words.size() != 2 || words[0] == kNoLease || words[1] != boot_id()) return true;
+  if (words.size() != 2 || words[0] == kNoLease || words[1] != boot_id()) return {};
   const auto until = base::parse_decimal(words[0], std::numeric_limits<long>::max());
-  return !until || base::SystemClock().now().time_since_epoch() > std::chrono::nanoseconds(*until);
+  const nanoseconds now = base::SystemClock().now().time_since_epoch();
+  if (!until || now > nanoseconds(*until)) return {};
+  return std::chrono::ceil<std::chrono::milliseconds>(nanoseconds(*until) - now);
 }
 
 }  // namespace
@@ -131,15 +136,29 @@ base::Status remove_session(const std::string& path) {
 }
 
 std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id) {
+  std::vector<std::string> paths = list_all_sessions(root);
+  std::erase_if(paths, [&job_id](const std::string& path) { return job_of_session(path) != job_id; });
+  return paths;
+}
+
+std::vector<std::string> list_all_sessions(const std::string& root) {
   std::vector<std::string> paths;
   const std::string parent = session_root(root);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(parent.c_str()), ::closedir);
   if (!directory) return paths;
   while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(job_id + "-")) paths.push_back(fmt::format("{}/{}", parent, name));
+    std::string path = fmt::format("{}/{}", parent, entry->d_name);
+    if (!job_of_session(path).empty()) paths.push_back(std::move(path));
   }
   return paths;
+}
+
+std::string job_of_session(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::size_t dash = name.find('-');
+  if (dash == std::string::npos || dash + 1 == name.size()) return "";
+  const auto job = base::JobId::parse(name.substr(0, dash));
+  return job.ok() ? job->str() : "";
 }
 
 base::Result<FoundSession> look_at_session(const std::string& path) {
@@ -155,7 +174,8 @@ base::Result<FoundSession> look_at_session(const std::string& path) {
   if (!alive.valid() && errno == ENOENT) return found;
   if (!alive.valid()) return base::errno_error(errno, fmt::format("open {}", file));
   const auto content = base::read_file(file, 4096);
-  found.lease_has_passed = !content.ok() || lease_has_passed(*content);
+  if (content.ok()) found.lease_left = lease_left(*content);
+  found.lease_has_passed = found.lease_left.count() == 0;
   if (::flock(alive.get(), LOCK_EX | LOCK_NB) == 0) {
     found.lock = std::move(alive);
   } else if (errno == EWOULDBLOCK) {

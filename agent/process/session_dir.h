@@ -4,6 +4,7 @@
 // last.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,10 +43,15 @@ struct FoundSession {
   bool is_alive = false;         // agent or warden lives
   base::UniqueFd lock;           // ours now, when it is not alive and has its file
   bool lease_has_passed = true;  // also when none is written
+  std::chrono::milliseconds lease_left{0};
 };
 
 std::string session_root(const std::string& root);  // <root>/muster-<uid>
 std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id);
+std::vector<std::string> list_all_sessions(const std::string& root);
+
+// The job that a session directory is named after, by the last part of `path`; empty: that is no such name.
+std::string job_of_session(const std::string& path);
 base::Result<FoundSession> look_at_session(const std::string& path);
 base::Status remove_session(const std::string& path);
 

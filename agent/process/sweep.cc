@@ -10,9 +10,8 @@
 #include "agent/process/environ_scan.h"
 #include "agent/process/proc_table.h"
 #include "agent/process/session_dir.h"
-#include "base/file.h"
+#include "agent/process/session_notes.h"
 #include "base/ids.h"
-#include "base/strings.h"
 
 namespace muster::agent {
 namespace {
@@ -50,33 +49,6 @@ std::vector<FoundSession> lock_dead_sessions(const std::string& job_id, const Sw
   return dead;
 }
 
-std::vector<std::string> lines_of(const std::string& path) {
-  std::vector<std::string> lines;
-  const auto content = base::read_file(path);
-  if (!content.ok()) return lines;
-  for (const std::string_view line : base::split(*content, '\n')) {
-    if (!line.empty()) lines.emplace_back(line);
-  }
-  return lines;
-}
-
-struct KnownRank {
-  pid_t pid = 0;
-  std::uint64_t not_before = 0;  // its start time is this or shortly after
-};
-
-std::vector<KnownRank> known_ranks(const FoundSession& session) {
-  std::vector<KnownRank> ranks;
-  for (const std::string& line : lines_of(session.path + "/ranks")) {
-    const auto words = base::split(line, ' ');
-    if (words.size() != 2) continue;
-    const auto pid = base::parse_decimal(words[0], 1L << 30);
-    const auto start = base::parse_decimal(words[1], std::numeric_limits<long>::max());
-    if (pid && start) ranks.push_back({static_cast<pid_t>(*pid), static_cast<std::uint64_t>(*start)});
-  }
-  return ranks;
-}
-
 bool is_spared(const std::vector<pid_t>& spare, pid_t pid) {
   return std::ranges::find(spare, pid) != spare.end();
 }
@@ -85,20 +57,6 @@ void add_new(std::vector<ProcessInfo>& found, const ProcessInfo& info) {
   const bool is_known = std::ranges::any_of(
       found, [&info](const ProcessInfo& old) { return old.pid == info.pid && old.start_time == info.start_time; });
   if (!is_known && !info.is_dead()) found.push_back(info);
-}
-
-// A session keeps its number for as long as it has members, so these belong to the rank, unless the number was given
-// away again after the last of them: then its leader is there and started much later.
-void add_sessions(const std::vector<ProcessInfo>& table, const std::vector<KnownRank>& ranks,
-                  std::vector<ProcessInfo>& found) {
-  const auto second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  for (const KnownRank& rank : ranks) {
-    const auto leader = std::ranges::find(table, rank.pid, &ProcessInfo::pid);
-    if (leader != table.end() && leader->start_time > rank.not_before + second) continue;
-    for (const ProcessInfo& info : table) {
-      if (info.session == rank.pid && info.start_time >= rank.not_before) add_new(found, info);
-    }
-  }
 }
 
 class Sweeper {
@@ -119,9 +77,7 @@ class Sweeper {
 };
 
 void Sweeper::kill_cgroup(const FoundSession& session) {
-  const std::string name = "muster-" + session.path.substr(session.path.rfind('/') + 1);
-  for (const std::string& path : lines_of(session.path + "/cgroup")) {
-    if (!path.ends_with("/" + name)) continue;
+  for (const std::string& path : known_cgroups(session.path)) {
     const auto cgroup = Cgroup::open(path);
     if (!cgroup.ok()) continue;  // gone already
     for (const pid_t pid : cgroup->pids()) {
@@ -161,7 +117,11 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
     add_new(found, process.info);
     for (const ProcessInfo& below : descendants(table, process.info.pid, spare_)) add_new(found, below);
   }
-  for (const FoundSession& session : dead) add_sessions(table, known_ranks(session), found);
+  for (const FoundSession& session : dead) {
+    for (const KnownRank& rank : known_ranks(session.path)) {
+      for (const ProcessInfo& member : members_of_session(table, rank)) add_new(found, member);
+    }
+  }
   std::erase_if(found, [this](const ProcessInfo& info) { return is_spared(spare_, info.pid); });
   return found;
 }

@@ -4,18 +4,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/file.h"
+#include "base/net.h"
 
 namespace muster::launcherd {
 namespace {
@@ -26,14 +24,6 @@ constexpr std::string_view kPrefix = "job-";
 constexpr std::string_view kSuffix = ".sock";
 constexpr std::string_view kNotYet = ".new";
 
-std::optional<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
 void remove_if_empty(const std::string& directory) {
   ::rmdir(directory.c_str());  // fails while another job is there, as it should
 }
@@ -41,7 +31,7 @@ void remove_if_empty(const std::string& directory) {
 // Has its name only once it listens: who looks before would take it for one that a killed launcher has left.
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
   const std::string not_yet = fmt::format("{}{}", path, kNotYet);
-  const auto address = address_of(not_yet);
+  const auto address = base::unix_address(not_yet);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
@@ -52,15 +42,6 @@ base::Result<base::UniqueFd> listen_at(const std::string& path) {
   const base::Status failed = base::errno_error(errno, fmt::format("listen at {}", path));
   ::unlink(not_yet.c_str());
   return failed;
-}
-
-// False: its launcher is gone.
-bool answers(const std::string& path) {
-  const auto address = address_of(path);
-  if (!address) return false;
-  const base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 ||
-         errno != ECONNREFUSED;
 }
 
 bool is_private_directory(const std::string& path) {
@@ -119,10 +100,10 @@ std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& direct
       FoundLauncher launcher;
       launcher.job_id = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
       launcher.path = fmt::format("{}/{}", path, name);
-      if (answers(launcher.path)) {
-        found.push_back(std::move(launcher));
-      } else {
+      if (base::is_abandoned_socket(launcher.path)) {
         ::unlink(launcher.path.c_str());
+      } else {
+        found.push_back(std::move(launcher));
       }
     }
     remove_if_empty(path);
@@ -132,7 +113,7 @@ std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& direct
 }
 
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience) {
-  const auto address = address_of(path);
+  const auto address = base::unix_address(path);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");

@@ -1,0 +1,57 @@
+#include "cli/asking.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/build_id.h"
+#include "base/thread.h"
+#include "cli/surroundings.h"
+
+namespace muster::cli {
+namespace {
+
+// The bootstrap's first ones, and some to spare.
+constexpr int kThreads = 12;
+constexpr std::chrono::seconds kLastWords{2};
+
+}  // namespace
+
+NoSigpipe::NoSigpipe() : before_(::signal(SIGPIPE, SIG_IGN)) {}
+
+NoSigpipe::~NoSigpipe() {
+  ::signal(SIGPIPE, before_);
+}
+
+Asking::Asking(const std::string& program) : terminal(STDERR_FILENO, "stderr"), notices(&terminal, program + ": ") {}
+
+base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const HvdrunOptions& options,
+                                                                           const base::Environment& environment,
+                                                                           OnFailure on_failure) {
+  raise_descriptor_limit();
+  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kThreads));
+  MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
+  launcherd::BootstrapOptions bootstrap = options.bootstrap;
+  bootstrap.agent_path = agent_path;
+  bootstrap.agent_id = base::build_id();
+  bootstrap.start_timeout = options.job.start_timeout;
+  bootstrap.on_note = [&lines = notices, verbose = options.launch.verbose](const std::string& host,
+                                                                           const std::string& line) {
+    if (verbose) lines.line(host + ": " + line);
+  };
+  bootstrap.on_stderr = [&lines = notices](const std::string& host, const std::string& line) {
+    lines.line(host + ": " + line);
+  };
+  bootstrap.on_failure = std::move(on_failure);
+  return launcherd::make_bootstrap(std::move(bootstrap));
+}
+
+void Asking::run_blocking() {
+  loop.run();
+  notices.status("");
+  if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminal.cancel();
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,173 @@
+"""muster cleanup: what jobs that were killed whole, launcher, agents and wardens, have left on hosts; and nothing else."""
+
+import json
+import os
+import random
+import signal
+import time
+import uuid
+
+import pytest
+from cluster import testing
+from conftest import BIN_DIR, REPOSITORY
+
+MUSTER = str(BIN_DIR / "muster")
+COMMAND = ["/usr/bin/python3", "-IS", str(REPOSITORY / "tests/programs/stray_tree.py")]
+HOSTS = "n1,n2,localhost"
+CHILDREN = 4
+ROUNDS, BATCH = 20, 5
+LEASE = 15.0
+PATIENCE = 30.0
+
+
+def cleanup(cluster, *args, hosts=HOSTS, user="alice"):
+    result = cluster.run("head", user, [MUSTER, "cleanup", "-H", hosts, *args], timeout=PATIENCE * 2)
+    reports = []
+    if "--json" in args:
+        reports = [json.loads(line) for line in result.stdout.splitlines()]
+    return result, reports
+
+
+def remains(reports, kind="PROCESS"):
+    return {(report["host"], each["pid"]) for report in reports for each in report["remains"]
+            if each["kind"] == f"REMAINS_KIND_{kind}"}
+
+
+def supervisors(cluster, user="alice"):
+    """{key: Process} of this user's launchers, agents and wardens on all hosts."""
+    return {process.key: process for found in cluster.all_processes().values() for process in found
+            if process.uid == cluster.uid(user)
+            and (process.comm in ("hvdrun", "muster-warden") or "--stdio" in process.argv)}
+
+
+def with_token(cluster, token):
+    """{(host, pid as the host numbers it)}"""
+    return {(host, process.inner_pid) for host, found in cluster.all_processes().items() for process in found
+            if token in process.argv and process.comm != "hvdrun" and process.state != "Z"}
+
+
+class Job:
+    """alice's, on n1 and n2."""
+
+    def __init__(self, hvdrun, cluster, spared=()):
+        self.cluster, self.spared = cluster, set(spared)
+        self.token = "token-" + uuid.uuid4().hex
+        self.command = hvdrun.start(["-np", "4", "-H", "n1:2,n2:2", "--contain", "subreaper", *COMMAND, self.token, 600],
+                                    on=cluster)
+
+    def wait_ready(self):
+        assert testing.eventually(lambda: len(with_token(self.cluster, self.token)) == 4 * (1 + CHILDREN)
+                                  or self.command.ended(), PATIENCE)
+        assert not self.command.ended()
+        return self
+
+    @property
+    def job_id(self):
+        return next(process.environ["MUSTER_JOB_ID"] for process in self.cluster.processes("n1")
+                    if self.token in process.argv and "MUSTER_JOB_ID" in process.environ)
+
+    def kill_whole(self):
+        """Launcher, agents and wardens at once: stopped first, so that none sees another's end."""
+        targets = {key: process.pid for key, process in supervisors(self.cluster).items() if key not in self.spared}
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in targets.values():
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+        self.command.wait()
+        assert testing.eventually(lambda: not targets.keys() & supervisors(self.cluster).keys(), PATIENCE)
+
+    def stop(self):
+        self.command.send_signal(signal.SIGINT)
+        assert self.command.wait(PATIENCE) == 130
+
+
+def until_clean(cluster, living):
+    """Leases pass first; a job whose agent came up after the kill ends by itself, and lives until then."""
+    seen = []
+
+    def is_clean():
+        result, reports = cleanup(cluster, "--json")
+        seen.append(reports)
+        return result.returncode == 0 and {job for report in reports for job in report["alive_jobs"]} == {living.job_id}
+
+    assert testing.eventually(is_clean, LEASE + PATIENCE), seen[-1]
+
+
+@pytest.fixture
+def living(hvdrun, cluster):
+    """A job of alice's that lives on the same hosts, and stays as it is."""
+    job = Job(hvdrun, cluster).wait_ready()
+    before = with_token(cluster, job.token), set(supervisors(cluster))
+    yield job
+    assert (with_token(cluster, job.token), set(supervisors(cluster))) == before
+    job.stop()
+
+
+def test_exactly_what_a_dead_job_has_left(hvdrun, cluster, no_leftovers, living):
+    job = Job(hvdrun, cluster, supervisors(cluster)).wait_ready()
+    dead, lives = job.job_id, living.job_id
+    job.kill_whole()
+    assert testing.eventually(lambda: len(with_token(cluster, job.token)) == 4 * (CHILDREN - 1)
+                              or len(with_token(cluster, job.token)) == 4 * CHILDREN, 5)
+    result, reports = cleanup(cluster, "--dry-run", "--json")
+    if any(report["waiting_jobs"] for report in reports):
+        assert result.returncode == 1 and not remains(reports), result
+    # The lease passes; --dry-run shows what is there and leaves it.
+    seen = []
+    assert testing.eventually(
+        lambda: seen.append(cleanup(cluster, "--dry-run", "--json")[1]) or not any(
+            report["waiting_jobs"] for report in seen[-1]), LEASE + PATIENCE), seen[-1]
+    strays = with_token(cluster, job.token)
+    assert strays
+    result, reports = cleanup(cluster, "--dry-run", "--json")
+    assert result.returncode == 1 and remains(reports) == strays, result
+    assert {host for host, _ in remains(reports, "SESSION")} == {"n1", "n2"}, result
+    assert {host for host, _ in remains(reports, "SOCKET")} == {"localhost"}, result
+    assert with_token(cluster, job.token) == strays
+    for report in reports:
+        if report["host"] in ("n1", "n2"):
+            assert report["alive_jobs"] == [lives], report
+    # The job that lives is not touched when it is named either.
+    result, _ = cleanup(cluster, "--job", lives)
+    assert result.returncode == 1 and f"n1: job {lives} lives: end it with its hvdrun" in result.stdout, result
+    # The beginning of an id is enough.
+    result, reports = cleanup(cluster, "--json", "--job", dead[:6])
+    assert result.returncode == 0 and remains(reports) == strays, result
+    assert {each["state"] for report in reports for each in report["remains"]} == {"REMAINS_STATE_GONE"}
+    assert not with_token(cluster, job.token)
+    result, _ = cleanup(cluster)
+    assert result.returncode == 0 and "3 hosts: nothing found, 1 living and not touched" in result.stdout, result
+
+
+def test_kills_at_random_moments(hvdrun, cluster, no_leftovers, living):
+    seed = int(time.time())
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    for _ in range(ROUNDS // BATCH):
+        jobs = []
+        for _ in range(BATCH):
+            job = Job(hvdrun, cluster, supervisors(cluster))
+            testing.eventually(job.command.ended, moments.uniform(0.05, 2.5))
+            job.kill_whole()
+            jobs.append(job)
+        until_clean(cluster, living)
+        for job in jobs:
+            assert not with_token(cluster, job.token), f"seed {seed}"
+
+
+def test_a_host_that_is_down_is_unknown(cluster, no_leftovers):
+    cluster.cut("n3", "drop")
+    result, reports = cleanup(cluster, "--json", "--start-timeout", "4", hosts="n1,n3")
+    assert result.returncode == 1, result
+    assert [bool(report["unreachable"]) for report in reports] == [False, True], result
+    result, _ = cleanup(cluster, "--start-timeout", "4", hosts="n1,n3")
+    assert "\nn3: unknown, not clean: " in "\n" + result.stdout and "1 unknown" in result.stdout, result
+    assert cleanup(cluster, "--start-timeout", "4", hosts="n3")[0].returncode == 125
+
+
+def test_usage(cluster, no_leftovers):
+    result = cluster.run("head", "alice", [MUSTER, "cleanup"], timeout=PATIENCE)
+    assert result.returncode == 0 and result.stdout == "1 host: nothing found\n", result
+    assert cluster.run("head", "alice", [MUSTER, "cleanup", "--job", "No"], timeout=PATIENCE).returncode == 2

@@ -1,0 +1,199 @@
+// The clean-up of a host with real processes: exactly what dead jobs have left, and nothing else.
+#include "agent/process/cleanup.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/ids.h"
+#include "base/net.h"
+#include "tests/unit/agent/process/agent_harness.h"
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Playground;
+using testing::processes_with;
+
+class CleanupTest : public ::testing::Test {
+ protected:
+  pid_t stray(const std::vector<std::string>& env, const std::string& token) {
+    const std::string victim = ground_.victim("sleeper");
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      std::vector<char*> environment;
+      for (const std::string& entry : env) environment.push_back(const_cast<char*>(entry.c_str()));
+      environment.push_back(nullptr);
+      char* const arguments[] = {const_cast<char*>(victim.c_str()), const_cast<char*>(token.c_str()), nullptr};
+      ::setsid();
+      ::execve(victim.c_str(), arguments, environment.data());
+      ::_exit(9);
+    }
+    EXPECT_TRUE(testing::eventually(5s, [&] { return !processes_with(token).empty(); }));
+    strays_.push_back(pid);
+    return pid;
+  }
+  void TearDown() override {
+    for (const pid_t pid : strays_) {
+      if (lives(pid)) ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  static bool lives(pid_t pid) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+  }
+  // Its lock file was changed long ago.
+  SessionDir session(const std::string& job, const std::string& root = "") {
+    auto made = SessionDir::create(root.empty() ? ground_.session_root() : root, job, "0");
+    EXPECT_TRUE(made.ok()) << made.status();
+    return std::move(*made);
+  }
+  static void make_old(const std::string& session_path) {
+    const auto long_ago = std::filesystem::file_time_type::clock::now() - 1h;
+    if (std::filesystem::exists(session_path + "/alive")) {
+      std::filesystem::last_write_time(session_path + "/alive", long_ago);
+    }
+    std::filesystem::last_write_time(session_path, long_ago);
+  }
+  CleanupReport clean(bool dry_run, const std::string& job = "") {
+    CleanupOptions options;
+    options.look.session_root = ground_.session_root();
+    options.look.shared_memory = shared_memory_;
+    options.look.job_prefix = job.empty() ? job_ : job;  // never what another test on this machine has left
+    options.dry_run = dry_run;
+    auto report = clean_up(options);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.ok() ? std::move(*report) : CleanupReport{};
+  }
+
+  Playground ground_;
+  std::string shared_memory_ = ground_.path();
+  std::string job_ = base::JobId::random().str();
+  std::string marker_ = "MUSTER_JOB_ID=" + job_;
+  std::vector<pid_t> strays_;
+};
+
+TEST_F(CleanupTest, EndsTheMarkedProcessesOfADeadJobAndItsDirectory) {
+  SessionDir dead = session(job_);
+  dead.close_lock();
+  make_old(dead.path());
+  const pid_t marked = stray({marker_, "MUSTER_SESSION_DIR=" + dead.path()}, job_ + "-marked");
+  const pid_t other = stray({"MUSTER_JOB_ID=" + base::JobId::random().str()}, job_ + "-other");
+  const auto begin = std::chrono::steady_clock::now();
+  const CleanupReport dry = clean(true);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 2s);
+  ASSERT_EQ(dry.remains.size(), 2U);
+  for (const Remains& remains : dry.remains) EXPECT_EQ(remains.state, RemainsState::kFound);
+  EXPECT_TRUE(lives(marked));
+  EXPECT_TRUE(std::filesystem::exists(dead.path()));
+
+  const CleanupReport report = clean(false);
+  ASSERT_EQ(report.remains.size(), 2U);
+  for (const Remains& remains : report.remains) EXPECT_EQ(remains.state, RemainsState::kGone) << remains.problem;
+  EXPECT_FALSE(lives(marked));
+  EXPECT_TRUE(lives(other));
+  EXPECT_FALSE(ground_.has_sessions());
+  EXPECT_TRUE(clean(false).remains.empty());
+}
+
+TEST_F(CleanupTest, WithoutASessionDirectoryTheProcessItselfIsEnough) {
+  const pid_t marked = stray({marker_}, job_ + "-marked");
+  const CleanupReport report = clean(false);
+  ASSERT_EQ(report.remains.size(), 1U);
+  EXPECT_EQ(report.remains[0].pid, marked);
+  EXPECT_EQ(report.remains[0].found_by, "environment");
+  EXPECT_FALSE(lives(marked));
+}
+
+TEST_F(CleanupTest, ALivingJobIsNotTouchedAlsoUnderAnotherRoot) {
+  const SessionDir here = session(job_);
+  make_old(here.path());
+  const std::string elsewhere = base::JobId::random().str();
+  const SessionDir there = session(elsewhere, ground_.path());
+  make_old(there.path());
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=" + here.path()}, job_ + "-rank");
+  const pid_t hidden = stray({"MUSTER_JOB_ID=" + elsewhere, "MUSTER_SESSION_DIR=" + there.path()}, job_ + "-hidden");
+  EXPECT_EQ(clean(false).alive_jobs, std::vector<std::string>{job_});
+  EXPECT_EQ(clean(false, elsewhere).alive_jobs, std::vector<std::string>{elsewhere});
+  EXPECT_TRUE(lives(rank));
+  EXPECT_TRUE(lives(hidden));
+  EXPECT_TRUE(std::filesystem::exists(here.path()));
+}
+
+TEST_F(CleanupTest, TheLeaseMustHavePassed) {
+  SessionDir dead = session(job_);
+  dead.write_lease(std::chrono::steady_clock::now() + 1h);
+  dead.close_lock();
+  make_old(dead.path());
+  const pid_t rank = stray({marker_}, job_ + "-rank");
+  const CleanupReport report = clean(false);
+  EXPECT_TRUE(report.remains.empty());
+  ASSERT_EQ(report.waiting_jobs.size(), 1U);
+  EXPECT_EQ(report.waiting_jobs[0].job_id, job_);
+  EXPECT_GT(report.waiting_jobs[0].lease_left, 59min);
+  EXPECT_TRUE(lives(rank));
+}
+
+TEST_F(CleanupTest, ASessionThatIsJustMadeIsLeftToItsAgent) {
+  SessionDir young = session(job_);
+  young.close_lock();
+  const CleanupReport report = clean(false);
+  EXPECT_TRUE(report.remains.empty());
+  EXPECT_EQ(report.waiting_jobs.size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(young.path()));
+}
+
+TEST_F(CleanupTest, ADirectoryThatIsNoSessionIsNotRemovedBecauseAVariableNamesIt) {
+  const std::string precious = ground_.path() + "/" + job_ + "-work";
+  std::filesystem::create_directories(precious);
+  std::ofstream(precious + "/result") << "42";
+  stray({marker_, "MUSTER_SESSION_DIR=" + precious}, job_ + "-rank");
+  EXPECT_EQ(clean(false).remains.size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(precious + "/result"));
+}
+
+TEST_F(CleanupTest, AProcessWithoutItsEnvironmentIsFoundByTheNotes) {
+  SessionDir dead = session(job_);
+  const pid_t cleared = stray({}, job_ + "-cleared");
+  const auto info = read_process(cleared);
+  ASSERT_TRUE(info);
+  ASSERT_TRUE(write_note(dead.path(), "ranks", fmt::format("{} {}\n", cleared, info->start_time)).ok());
+  dead.close_lock();
+  make_old(dead.path());
+  const CleanupReport report = clean(false);
+  ASSERT_EQ(report.remains.size(), 2U);
+  EXPECT_FALSE(lives(cleared));
+  EXPECT_TRUE(std::ranges::any_of(report.remains, [](const Remains& each) { return each.found_by == "session"; }));
+}
+
+TEST_F(CleanupTest, SocketsAndSharedMemoryOfDeadJobs) {
+  const std::string parent = session_root(ground_.session_root());
+  std::filesystem::create_directories(parent);
+  const std::string path = fmt::format("{}/job-{}.sock", parent, job_);
+  const auto address = base::unix_address(path);
+  ASSERT_TRUE(address);
+  base::UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_TRUE(clean(false).remains.empty());
+  listener.reset();
+  std::ofstream(shared_memory_ + "/muster-" + job_ + "-ring") << "x";
+  std::ofstream(shared_memory_ + "/muster-" + job_ + "ring") << "not named after the job";
+  const CleanupReport report = clean(false);
+  ASSERT_EQ(report.remains.size(), 2U);
+  for (const Remains& remains : report.remains) EXPECT_EQ(remains.state, RemainsState::kGone) << remains.problem;
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(std::filesystem::exists(shared_memory_ + "/muster-" + job_ + "-ring"));
+  EXPECT_TRUE(std::filesystem::exists(shared_memory_ + "/muster-" + job_ + "ring"));
+}
+
+}  // namespace
+}  // namespace muster::agent
