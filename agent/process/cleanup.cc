@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 
 #include "agent/process/cgroup.h"
 
@@ -16,6 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kSecondLook{2000};
+constexpr int kMaxLooks = 4;  // after the first one
 constexpr milliseconds kKillBound{5000};
 constexpr int kMaxPollMs = 16;
 
@@ -63,6 +65,22 @@ bool has(const std::vector<Trace>& traces, const Trace& wanted) {
 bool is_dead(const HostLook& look, const std::string& job_id) {
   const auto job = look.jobs.find(job_id);
   return job != look.jobs.end() && job->second == JobState::kDead;
+}
+
+// Jobs of which the second look sees remains that the first did not: a lease has run out in between, a process was
+// born.
+std::set<std::string> new_in(const HostLook& first, const HostLook& second) {
+  std::set<std::string> jobs;
+  for (const Stray& stray : second.strays) {
+    if (seen_twice(first.strays, {stray}).empty()) jobs.insert(stray.job_id);
+  }
+  for (const SeenSession& session : second.sessions) {
+    if (!is_dead(first, session.job_id)) jobs.insert(session.job_id);
+  }
+  for (const Trace& trace : second.traces) {
+    if (!has(first.traces, trace)) jobs.insert(trace.job_id);
+  }
+  return jobs;
 }
 
 class Cleaner {
@@ -222,8 +240,19 @@ base::Result<CleanupReport> Cleaner::run() {
     describe_others(first);
     return std::move(report_);
   }
-  ::poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
-  MUSTER_ASSIGN_OR_RETURN(HostLook second, look_at_host(options_.look));
+  HostLook second;
+  for (int looks = 1;; ++looks) {
+    ::poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
+    MUSTER_ASSIGN_OR_RETURN(second, look_at_host(options_.look));
+    const std::set<std::string> unconfirmed = new_in(first, second);
+    if (unconfirmed.empty()) break;
+    if (looks == kMaxLooks) {
+      for (const std::string& job_id : unconfirmed) report_.waiting_jobs.push_back({job_id, milliseconds(0)});
+      break;
+    }
+    first = std::move(second);
+    for (SeenSession& session : first.sessions) session.found.lock.reset();
+  }
   describe_others(second);
   confirm(first, std::move(second));
   if (options_.dry_run) return std::move(report_);

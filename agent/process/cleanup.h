@@ -1,6 +1,7 @@
 // Ends what dead jobs of our uid have left on this host, whichever they are: `muster-agent --cleanup`. The rule is in
-// stray_rule.h; it must hold in two looks 2 s apart. Every process is pinned by a pidfd and looked at once more, start
-// time and environment, before it is killed. Nothing of a job that lives is touched, not even by name.
+// stray_rule.h; it must hold in two looks 2 s apart; what only the later one sees is looked at again. Every process is
+// pinned by a pidfd and looked at once more, start time and environment, before it is killed. Nothing of a job that
+// lives is touched, not even by name.
 #pragma once
 
 #include <chrono>
