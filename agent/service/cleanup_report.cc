@@ -103,7 +103,8 @@ v1::CleanupReport to_message(const CleanupReport& report) {
   // What is not gone comes first: it is left out last.
   std::vector<const Remains*> ordered;
   for (const Remains& remains : report.remains) ordered.push_back(&remains);
-  std::ranges::stable_partition(ordered, [](const Remains* remains) { return remains->state == RemainsState::kLeft; });
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const Remains* remains) { return remains->state == RemainsState::kLeft; });
   std::size_t bytes = 0;
   for (const Remains* from : ordered) {
     v1::Remains remains = remains_of(*from);
