@@ -46,9 +46,10 @@ TEST_F(KnownHostsTest, CompletesALastLineWithoutNewline) {
 }
 
 TEST_F(KnownHostsTest, HashesTheName) {
-  ASSERT_TRUE(add_known_host(path(), "n1 ssh-ed25519 AAAA\n", true).ok());
+  // A short name may turn up in the base64 of a hash by chance.
+  ASSERT_TRUE(add_known_host(path(), "secret.host.name ssh-ed25519 AAAA\n", true).ok());
   EXPECT_TRUE(content().starts_with("|1|")) << content();
-  EXPECT_EQ(content().find("n1"), std::string::npos);
+  EXPECT_EQ(content().find("secret.host"), std::string::npos);
   EXPECT_TRUE(content().ends_with(" ssh-ed25519 AAAA\n"));
 }
 
