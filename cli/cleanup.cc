@@ -1,9 +1,6 @@
 #include "cli/cleanup.h"
 
 #include "base/strings.h"
-#include "cli/command_line.h"
-#include "cli/config_file.h"
-#include "cli/help.h"
 
 namespace muster::cli {
 namespace {
@@ -21,50 +18,32 @@ base::Status read_job(const GivenOption& option, std::string& job) {
   return base::ok_status();
 }
 
-base::Result<ParsedCleanup> read_line(CommandLine line, const base::Environment& environment,
-                                      const ParseContext& context) {
-  ParsedCleanup parsed;
-  if (!line.command.empty()) {
-    return base::error(base::Code::kInvalidArgument,
-                       "'{}' is not an option: hosts are named by -H or --hostfile, a job by --job",
-                       base::printable(line.command.front()));
+base::Result<bool> take(const GivenOption& option, ParsedCleanup& parsed) {
+  if (option.flag->name == "json") {
+    parsed.json = true;
+  } else if (option.flag->name == "dry-run") {
+    parsed.dry_run = true;
+  } else if (option.flag->name == "job") {
+    MUSTER_RETURN_IF_ERROR(read_job(option, parsed.job));
+  } else {
+    return false;
   }
-  // The rest is hvdrun's, with its files and variables.
-  CommandLine ours;
-  for (GivenOption& option : line.options) {
-    if (option.flag->name == "json") {
-      parsed.json = true;
-    } else if (option.flag->name == "dry-run") {
-      parsed.dry_run = true;
-    } else if (option.flag->name == "job") {
-      MUSTER_RETURN_IF_ERROR(read_job(option, parsed.job));
-    } else {
-      option.flag = &hvdrun_flags().named(option.flag->name);
-      ours.options.push_back(std::move(option));
-    }
-  }
-  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(ours, environment, context.system_config, hvdrun_flags()));
-  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
-  return parsed;
+  return true;
 }
 
 }  // namespace
 
 ParsedCleanup parse_cleanup(const std::vector<std::string>& arguments, const base::Environment& environment,
                             const ParseContext& context) {
-  ParsedCleanup answer;
-  auto line = split_command_line(arguments, cleanup_flags());
-  if (line.ok() && line->is_answered) {
-    answer.exit_code = 0;
-    answer.text = help_text(cleanup_doc());
-    return answer;
-  }
-  auto parsed = line.ok() ? read_line(std::move(*line), environment, context) : line.status();
-  if (parsed.ok()) return std::move(*parsed);
-  answer.exit_code = 2;
-  answer.text = fmt::format("muster cleanup: {}\n", parsed.status().message());
-  return answer;
+  ParsedCleanup parsed;
+  const HostVerb verb{.doc = cleanup_doc(),
+                      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+                      .advice =
+                          [](const std::vector<std::string>&) {
+                            return std::string("hosts are named by -H or --hostfile, a job by --job");
+                          }};
+  static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
+  return parsed;
 }
 
 }  // namespace muster::cli

@@ -1,9 +1,7 @@
 // The options of `muster cleanup`: hvdrun's that say which hosts and how they are reached, and its own.
-#include <algorithm>
 #include <array>
 
 #include "cli/cleanup.h"
-#include "cli/flag_row.h"
 
 namespace muster::cli {
 namespace {
@@ -15,21 +13,12 @@ constexpr auto kOfHvdrun =
 }  // namespace
 
 const FlagTable& cleanup_flags() {
-  static const FlagTable kTable = [] {
-    std::vector<Flag> flags;
-    for (const Flag& flag : hvdrun_flags().flags()) {
-      if (std::ranges::find(kOfHvdrun, flag.name) != kOfHvdrun.end()) flags.push_back(flag);
-    }
-    add_group(
-        FlagGroup::kGeneral,
-        {option("job", {"--job"}, "JOB", "Only what this job has left: its id, or the beginning of it.")
-             .command_line_only(),
-         toggle("dry-run", {{"--dry-run", "true"}}, "Say what is there, and touch nothing.").command_line_only(),
-         toggle("json", {{"--json", "true"}}, "Print one muster.v1.CleanupReport a line, as JSON.").command_line_only(),
-         toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
-        flags);
-    return FlagTable(std::move(flags));
-  }();
+  static const FlagTable kTable = host_verb_flags(
+      kOfHvdrun,
+      {option("job", {"--job"}, "JOB", "Only what this job has left: its id, or the beginning of it.")
+           .command_line_only(),
+       toggle("dry-run", {{"--dry-run", "true"}}, "Say what is there, and touch nothing.").command_line_only(),
+       toggle("json", {{"--json", "true"}}, "Print one muster.v1.CleanupReport a line, as JSON.").command_line_only()});
   return kTable;
 }
 

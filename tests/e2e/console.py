@@ -137,6 +137,22 @@ class Watched:
         return Result(rc, out, out if self.err is self.out else self.err.wait_end(), elapsed)
 
 
+class Shell:
+    """An interactive shell of alice with job control on a terminal of head."""
+
+    def __init__(self, hvdrun, cluster):
+        self.job = Watched(hvdrun, cluster, argv=["bash", "--norc", "-i"], terminal=True, env={"PS1": "prompt> "})
+        self.out = self.job.out
+        self.out.wait_for("prompt> ")
+
+    def type(self, text):
+        self.job.type(text)
+
+    def close(self):
+        self.type("exit\n")
+        return self.job.end()
+
+
 def notices(result):
     """The launcher's own lines in order, without their prefix; also those that a terminal wrote over."""
     lines = re.split(r"\r\x1b\[K|[\r\n]+", result.stderr)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from cluster import testing
-from console import PATIENCE, PYTHON, Watched, last_line
+from console import PATIENCE, PYTHON, Shell, Watched, last_line
 
 HOSTS = ["-np", "4", "-H", "n1:2,n2:2"]
 LEASE = 15.0
@@ -138,22 +138,6 @@ def test_window_is_closed(hvdrun, cluster, no_leftovers):
     job = ready(hvdrun, cluster, ["-np", "2", "-H", "localhost:1,n1:1", *RANKS], count=2, terminal=True)
     job.hang_up()
     assert job.command.wait(PATIENCE) == 129
-
-
-class Shell:
-    """An interactive shell of alice with job control on a terminal of head."""
-
-    def __init__(self, hvdrun, cluster):
-        self.job = Watched(hvdrun, cluster, argv=["bash", "--norc", "-i"], terminal=True, env={"PS1": "prompt> "})
-        self.out = self.job.out
-        self.out.wait_for("prompt> ")
-
-    def type(self, text):
-        self.job.type(text)
-
-    def close(self):
-        self.type("exit\n")
-        return self.job.end()
 
 
 def states(cluster, marker):

@@ -13,7 +13,7 @@ import threading
 
 import pytest
 from cluster import testing
-from console import PATIENCE, PYTHON, Watched, last_line
+from console import PATIENCE, PYTHON, Shell, Watched, last_line
 
 FOUR = ["-np", "4", "-H", "n1:2,n2:2"]
 ONE = ["-np", "1", "-H", "n1"]
@@ -175,22 +175,6 @@ def test_a_rank_that_does_not_exist(hvdrun):
     assert result.rc == 2 and "--stdin 4: there is no such rank, the job has 4 (0 to 3)" in result.stderr, result
     result = hvdrun([*FOUR, "--stdin", "all", "--pty", "true"])
     assert result.rc == 2 and "--pty" in result.stderr, result
-
-
-class Shell:
-    """An interactive shell of alice with job control on a terminal of head."""
-
-    def __init__(self, hvdrun, cluster):
-        self.job = Watched(hvdrun, cluster, argv=["bash", "--norc", "-i"], terminal=True, env={"PS1": "prompt> "})
-        self.out = self.job.out
-        self.out.wait_for("prompt> ")
-
-    def type(self, text):
-        self.job.type(text)
-
-    def close(self):
-        self.type("exit\n")
-        return self.job.end()
 
 
 def test_lines_typed_in_the_foreground(hvdrun, cluster, no_leftovers):

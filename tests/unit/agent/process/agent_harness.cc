@@ -171,6 +171,35 @@ std::chrono::milliseconds gone_within() {
   return is_known && load > 2 * processors ? std::chrono::seconds(20) : std::chrono::seconds(2);
 }
 
+Strays::~Strays() {
+  for (const pid_t pid : pids_) {
+    if (lives(pid)) ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+}
+
+pid_t Strays::start(const std::vector<std::string>& env, const std::string& token, uid_t uid) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::vector<char*> environment;
+    for (const std::string& entry : env) environment.push_back(const_cast<char*>(entry.c_str()));
+    environment.push_back(nullptr);
+    char* const arguments[] = {const_cast<char*>(program_.c_str()), const_cast<char*>(token.c_str()), nullptr};
+    ::setsid();
+    if (uid != ::getuid() && (::setgid(uid) != 0 || ::setuid(uid) != 0)) ::_exit(9);
+    ::execve(program_.c_str(), arguments, environment.data());
+    ::_exit(9);
+  }
+  EXPECT_TRUE(eventually(std::chrono::seconds(5), [&] { return !processes_with(token).empty(); }));
+  pids_.push_back(pid);
+  return pid;
+}
+
+bool Strays::lives(pid_t pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
 std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }

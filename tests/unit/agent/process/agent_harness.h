@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/process/warden.h"
@@ -58,6 +59,24 @@ std::vector<pid_t> processes_with(const std::string& token);
 // Waits until there are none; the number of those left at the end of `bound`.
 std::size_t left_after(const std::string& token, std::chrono::milliseconds bound);
 bool eventually(std::chrono::milliseconds bound, const std::function<bool()>& condition);
+
+// Children of the test that stand in for what a dead job has left; ended with it.
+class Strays {
+ public:
+  explicit Strays(std::string program) : program_(std::move(program)) {}
+  ~Strays();
+  Strays(const Strays&) = delete;
+  Strays& operator=(const Strays&) = delete;
+
+  // One with just this environment, in a session of its own, of this user, once processes_with(token) shows it.
+  pid_t start(const std::vector<std::string>& env, const std::string& token, uid_t uid);
+  // Also false for one that has ended and is not reaped.
+  static bool lives(pid_t pid);
+
+ private:
+  const std::string program_;
+  std::vector<pid_t> pids_;
+};
 
 std::size_t open_descriptors();
 

@@ -21,35 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Playground;
 using testing::processes_with;
+using testing::Strays;
 
 class CleanupTest : public ::testing::Test {
  protected:
   pid_t stray(const std::vector<std::string>& env, const std::string& token) {
-    const std::string victim = ground_.victim("sleeper");
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      std::vector<char*> environment;
-      for (const std::string& entry : env) environment.push_back(const_cast<char*>(entry.c_str()));
-      environment.push_back(nullptr);
-      char* const arguments[] = {const_cast<char*>(victim.c_str()), const_cast<char*>(token.c_str()), nullptr};
-      ::setsid();
-      ::execve(victim.c_str(), arguments, environment.data());
-      ::_exit(9);
-    }
-    EXPECT_TRUE(testing::eventually(5s, [&] { return !processes_with(token).empty(); }));
-    strays_.push_back(pid);
-    return pid;
+    return strays_.start(env, token, ::getuid());
   }
-  void TearDown() override {
-    for (const pid_t pid : strays_) {
-      if (lives(pid)) ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-  }
-  static bool lives(pid_t pid) {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
-  }
+  static bool lives(pid_t pid) { return Strays::lives(pid); }
   // Its lock file was changed long ago.
   SessionDir session(const std::string& job, const std::string& root = "") {
     auto made = SessionDir::create(root.empty() ? ground_.session_root() : root, job, "0");
@@ -78,7 +57,7 @@ class CleanupTest : public ::testing::Test {
   std::string shared_memory_ = ground_.path();
   std::string job_ = base::JobId::random().str();
   std::string marker_ = "MUSTER_JOB_ID=" + job_;
-  std::vector<pid_t> strays_;
+  Strays strays_{ground_.victim("sleeper")};
 };
 
 TEST_F(CleanupTest, EndsTheMarkedProcessesOfADeadJobAndItsDirectory) {

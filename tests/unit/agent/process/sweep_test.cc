@@ -22,35 +22,15 @@ using testing::as_agent;
 using testing::kOrdinaryUid;
 using testing::Playground;
 using testing::processes_with;
+using testing::Strays;
 
 class SweepTest : public ::testing::Test {
  protected:
   // A process with just this environment, of this user; ended at the end of the test.
   pid_t stray(const std::vector<std::string>& env, const std::string& token, uid_t uid = ::getuid()) {
-    const std::string victim = ground_.victim("sleeper");
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      std::vector<char*> environment;
-      for (const std::string& entry : env) environment.push_back(const_cast<char*>(entry.c_str()));
-      environment.push_back(nullptr);
-      char* const arguments[] = {const_cast<char*>(victim.c_str()), const_cast<char*>(token.c_str()), nullptr};
-      if (uid != ::getuid() && (::setgid(uid) != 0 || ::setuid(uid) != 0)) ::_exit(9);
-      ::execve(victim.c_str(), arguments, environment.data());
-      ::_exit(9);
-    }
-    EXPECT_TRUE(testing::eventually(5s, [&] { return !processes_with(token).empty(); }));
-    strays_.push_back(pid);
-    return pid;
+    return strays_.start(env, token, uid);
   }
-  void TearDown() override {
-    for (const pid_t pid : strays_) {
-      if (lives(pid)) ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-  }
-  static bool lives(pid_t pid) {
-    return ::waitid(P_PID, static_cast<id_t>(pid), &info_, WEXITED | WNOHANG | WNOWAIT) == 0 && info_.si_pid == 0;
-  }
+  static bool lives(pid_t pid) { return Strays::lives(pid); }
 
   SweepReport sweep_now(bool owner_says_dead) const {
     SweepOptions options{.session_root = ground_.session_root(), .owner_says_dead = owner_says_dead};
@@ -60,11 +40,10 @@ class SweepTest : public ::testing::Test {
     return report.ok() ? *report : SweepReport{};
   }
 
-  static inline siginfo_t info_{};
   Playground ground_;
   std::string job_ = base::JobId::random().str();
   std::string marker_ = "MUSTER_JOB_ID=" + job_;
-  std::vector<pid_t> strays_;
+  Strays strays_{ground_.victim("sleeper")};
 };
 
 TEST_F(SweepTest, TakesExactlyTheMarkedProcesses) {
