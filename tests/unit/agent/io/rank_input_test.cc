@@ -2,6 +2,7 @@
 #include "agent/io/rank_input.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -148,6 +149,10 @@ TEST_F(RankInputTerminalTest, TheEndWithinALine) {
 
 TEST_F(RankInputTerminalTest, TheEndIsTypedAgainForAProgramThatReadsKeys) {
   input->end();
+  // The kernel carries typed characters over in its own time: one that is still under way would outlive the flush
+  // below.
+  pollfd arrived{.fd = reader.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&arrived, 1, 10'000), 1);
   termios modes{};
   ASSERT_EQ(::tcgetattr(reader.get(), &modes), 0);
   ::cfmakeraw(&modes);
