@@ -346,6 +346,14 @@ Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::stri
   return hosts;
 }
 
+bool is_host_name(std::string_view text) {
+  return is_name(text) || (text.size() <= kMaxNameLength && base::IpAddress::parse(text).ok());
+}
+
+bool is_user_name(std::string_view text) {
+  return is_name(text);
+}
+
 bool is_localhost(const HostSpec& host) {
   // As another user or through a port, sshd of this machine is what the user wants.
   if (!host.user.empty() || host.port != 0) return false;

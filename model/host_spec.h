@@ -36,6 +36,11 @@ base::Result<std::vector<HostSpec>> parse_host_list(std::string_view text, std::
 // file:line:column.
 base::Result<std::vector<HostSpec>> parse_hostfile(std::string_view content, std::string_view file_name);
 
+// As the grammar above has them, for names that come from elsewhere. A host: a name or an address literal without
+// brackets.
+bool is_host_name(std::string_view text);
+bool is_user_name(std::string_view text);
+
 // "localhost", a loopback literal: runs without ssh.
 bool is_localhost(const HostSpec& host);
 

@@ -24,10 +24,19 @@ enum class OnExit {
   kWait,         // wait for all, whatever they return
 };
 
+// Where exactly a rank runs, as somebody else has decided it.
+struct RankPlace {
+  int rank = 0;
+  std::string host{};               // as in the host list
+  std::vector<int> cpus{};          // OS numbers; empty: as bind_to says
+  std::vector<std::string> gpus{};  // UUIDs; empty: as gpu_bind says
+};
+
 struct JobSpec {
   std::vector<std::string> command;  // argv, byte for byte
   std::vector<std::size_t> expand;   // the words of `command` in which {rank} … are replaced (model/expand.h)
   PlacementRequest placement;
+  std::vector<RankPlace> places;  // by rank, of all of them; empty: they are dealt as `placement` says
   BindTo bind_to = BindTo::kShare;
   GpuBind gpu_bind = GpuBind::kOrder;
   ExportPolicy environment;

@@ -1,0 +1,405 @@
+#include "proto/job_spec_convert.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/ip_network.h"
+#include "base/strings.h"
+
+namespace muster::proto {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Status;
+using std::chrono::milliseconds;
+using Duration = google::protobuf::Duration;
+using Timestamp = google::protobuf::Timestamp;
+
+constexpr int kMostWords = 100'000;
+constexpr std::size_t kLongestCommand = std::size_t{1} << 20;
+constexpr std::size_t kLongestPath = 4096;
+constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kLongestLabel = 256;
+constexpr int kMostLabels = 64;
+constexpr std::size_t kLongestEnvironment = std::size_t{1} << 20;
+constexpr int kMostVariables = 20'000;
+constexpr int kMostInterfaces = 64;
+constexpr std::size_t kLongestInterface = 64;
+constexpr int kHighestCpu = 1 << 16;
+constexpr int kMostGpus = 64;  // of one rank
+constexpr std::size_t kLongestGpu = 96;
+constexpr int kMostRestarts = 1'000'000;
+constexpr int kMostLimits = 64;
+constexpr int kHighestPort = 65'535;
+constexpr std::int64_t kLongestSeconds = 10LL * 366 * 24 * 3600;
+constexpr milliseconds kHeldLease{std::chrono::minutes(10)};
+
+template <typename... Args>
+Status bad(std::string_view field, fmt::format_string<Args...> format, Args&&... args) {
+  return error(Code::kInvalidArgument, "{}: {}", field, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// A word among few; empty: the first.
+template <typename T>
+struct Choice {
+  std::string_view word;
+  T meaning;
+};
+
+template <typename T, std::size_t N>
+Status read_choice(std::string_view field, const std::string& word, const std::array<Choice<T>, N>& choices, T& into) {
+  for (const Choice<T>& choice : choices) {
+    if (word == choice.word || (word.empty() && &choice == &choices.front())) {
+      into = choice.meaning;
+      return base::ok_status();
+    }
+  }
+  return bad(field, "'{}' is none of its values", base::printable(word.substr(0, kLongestInterface)));
+}
+
+constexpr std::array kBindings = {
+    Choice<model::BindTo>{"share", model::BindTo::kShare}, Choice<model::BindTo>{"none", model::BindTo::kNone},
+    Choice<model::BindTo>{"core", model::BindTo::kCore}, Choice<model::BindTo>{"numa", model::BindTo::kNuma},
+    Choice<model::BindTo>{"socket", model::BindTo::kSocket}};
+constexpr std::array kGpuBindings = {Choice<model::GpuBind>{"order", model::GpuBind::kOrder},
+                                     Choice<model::GpuBind>{"one", model::GpuBind::kOne},
+                                     Choice<model::GpuBind>{"none", model::GpuBind::kNone}};
+constexpr std::array kContainments = {
+    Choice<std::string_view>{"auto", "auto"}, Choice<std::string_view>{"cgroup", "cgroup"},
+    Choice<std::string_view>{"pidns", "pidns"}, Choice<std::string_view>{"subreaper", "subreaper"}};
+
+template <typename T, std::size_t N>
+std::string_view word_of(const std::array<Choice<T>, N>& choices, T meaning) {
+  const auto* const found = std::ranges::find(choices, meaning, &Choice<T>::meaning);
+  return found == choices.end() ? choices.front().word : found->word;
+}
+
+Status check_range(std::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
+  if (value >= min && value <= max) return base::ok_status();
+  return bad(field, "{} is not between {} and {}", value, min, max);
+}
+
+// No NUL, which ends a word for execve, and not too long.
+Status check_text(std::string_view field, const std::string& text, std::size_t longest) {
+  if (text.size() > longest) return bad(field, "{} bytes are more than {}", text.size(), longest);
+  if (text.find('\0') != std::string::npos) return bad(field, "it holds a zero byte");
+  return base::ok_status();
+}
+
+// For people: one line.
+Status check_line(std::string_view field, const std::string& text, std::size_t longest) {
+  MUSTER_RETURN_IF_ERROR(check_text(field, text, longest));
+  if (base::printable(text) != text) return bad(field, "it holds a control character");
+  return base::ok_status();
+}
+
+base::Result<milliseconds> read_duration(std::string_view field, const Duration& from) {
+  const bool is_valid = from.seconds() >= 0 && from.nanos() >= 0 && from.nanos() <= 999'999'999;
+  if (!is_valid || from.seconds() > kLongestSeconds) return bad(field, "not between 0 and ten years");
+  return milliseconds(from.seconds() * 1000 + (from.nanos() + 999'999) / 1'000'000);
+}
+
+Status read_time(std::string_view field, bool is_given, const Duration& from, milliseconds min, milliseconds& into) {
+  if (!is_given) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(into, read_duration(field, from));
+  return into >= min ? base::ok_status() : bad(field, "it must be at least {} ms", min.count());
+}
+
+void set_time(milliseconds from, Duration& to) {
+  to.set_seconds(from.count() / 1000);
+  to.set_nanos(static_cast<int>(from.count() % 1000 * 1'000'000));
+}
+
+Status read_command(const v1::JobSpec& spec, model::JobSpec& job) {
+  if (spec.command().empty() || spec.command(0).empty()) return bad("spec.command", "there is none");
+  if (spec.command_size() > kMostWords) return bad("spec.command", "more than {} words", kMostWords);
+  std::size_t bytes = 0;
+  for (const std::string& word : spec.command()) {
+    MUSTER_RETURN_IF_ERROR(check_text("spec.command", word, kLongestCommand));
+    bytes += word.size() + 1;
+    if (bytes > kLongestCommand) return bad("spec.command", "more than {} bytes", kLongestCommand);
+    job.command.push_back(word);
+  }
+  if (spec.expand_size() > spec.command_size()) return bad("spec.expand", "more entries than the command has words");
+  for (const std::uint32_t index : spec.expand()) {
+    MUSTER_RETURN_IF_ERROR(check_range("spec.expand", index, 0, spec.command_size() - 1));
+    job.expand.push_back(index);
+  }
+  if (!spec.working_directory().starts_with('/')) return bad("spec.working_directory", "it is no absolute path");
+  job.workdir = spec.working_directory();
+  MUSTER_RETURN_IF_ERROR(check_text("spec.working_directory", job.workdir, kLongestPath));
+  MUSTER_RETURN_IF_ERROR(check_range("spec.umask", spec.umask(), 0, 0777));
+  if (spec.umask() != 0) job.umask = spec.umask();
+  job.role = spec.role().empty() ? job.role : spec.role();
+  return check_line("spec.role", job.role, kLongestName);
+}
+
+base::Result<model::RankPlace> rank_place_of(const v1::RankPlace& from, const std::string& host) {
+  constexpr std::string_view kField = "spec.hosts.ranks";
+  model::RankPlace place{.rank = from.rank(), .host = host};
+  MUSTER_RETURN_IF_ERROR(check_range(kField, from.rank(), 0, model::kMaxRanks - 1));
+  if (from.cpus_size() > kHighestCpu) return bad(kField, "rank {} has more than {} cpus", from.rank(), kHighestCpu);
+  for (const int cpu : from.cpus()) MUSTER_RETURN_IF_ERROR(check_range("spec.hosts.ranks.cpus", cpu, 0, kHighestCpu));
+  place.cpus.assign(from.cpus().begin(), from.cpus().end());
+  std::ranges::sort(place.cpus);
+  if (from.gpus_size() > kMostGpus) return bad(kField, "rank {} has more than {} GPUs", from.rank(), kMostGpus);
+  for (const std::string& gpu : from.gpus()) {
+    const bool is_uuid = !gpu.empty() && gpu.size() <= kLongestGpu && std::ranges::all_of(gpu, [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
+    });
+    if (!is_uuid) return bad("spec.hosts.ranks.gpus", "'{}' is no UUID", base::printable(gpu.substr(0, kLongestGpu)));
+    place.gpus.push_back(gpu);
+  }
+  return place;
+}
+
+base::Result<model::HostSpec> host_of(const v1::WantedHost& from) {
+  model::HostSpec host;
+  host.name = from.name();
+  if (!model::is_host_name(host.name)) {
+    return bad("spec.hosts.name", "'{}' is no host name", base::printable(host.name.substr(0, kLongestName)));
+  }
+  host.user = from.user();
+  if (!host.user.empty() && !model::is_user_name(host.user)) {
+    return bad("spec.hosts.user", "'{}' is no user name", base::printable(host.user.substr(0, kLongestName)));
+  }
+  MUSTER_RETURN_IF_ERROR(check_range("spec.hosts.port", from.port(), 0, kHighestPort));
+  host.port = from.port();
+  MUSTER_RETURN_IF_ERROR(check_range("spec.hosts.slots", from.slots(), 0, model::kMaxSlotsPerHost));
+  if (from.slots() > 0) host.slots = from.slots();
+  return host;
+}
+
+// Every rank once, from 0.
+Status check_places(const v1::JobSpec& spec, model::JobSpec& job) {
+  std::ranges::sort(job.places, {}, &model::RankPlace::rank);
+  for (std::size_t i = 0; i < job.places.size(); ++i) {
+    if (job.places[i].rank == static_cast<int>(i)) continue;
+    return bad("spec.hosts.ranks", "rank {} is {}", i,
+               job.places[i].rank < static_cast<int>(i) ? "there twice" : "missing");
+  }
+  const bool is_whole =
+      std::ranges::none_of(spec.hosts(), [](const v1::WantedHost& host) { return host.ranks().empty(); });
+  if (!is_whole) return bad("spec.hosts.ranks", "all hosts must have them, or none");
+  const int count = static_cast<int>(job.places.size());
+  if (spec.size() != 0 && spec.size() != count) {
+    return bad("spec.hosts.ranks", "{} ranks are placed, and spec.size is {}", count, spec.size());
+  }
+  job.placement.np = count;
+  return base::ok_status();
+}
+
+Status read_placement(const v1::JobSpec& spec, model::JobSpec& job) {
+  model::PlacementRequest& placement = job.placement;
+  MUSTER_RETURN_IF_ERROR(check_range("spec.size", spec.size(), 0, model::kMaxRanks));
+  placement.np = spec.size();
+  MUSTER_RETURN_IF_ERROR(check_range("spec.ranks_per_host", spec.ranks_per_host(), 0, model::kMaxSlotsPerHost));
+  placement.ranks_per_node = spec.ranks_per_host();
+  placement.oversubscribe = spec.oversubscribe();
+  placement.map_by = spec.map_by_node() ? model::MapBy::kNode : model::MapBy::kSlot;
+  if (spec.hosts_size() > model::kMaxHosts) return bad("spec.hosts", "more than {}", model::kMaxHosts);
+  for (const v1::WantedHost& wanted : spec.hosts()) {
+    MUSTER_ASSIGN_OR_RETURN(model::HostSpec host, host_of(wanted));
+    for (const v1::RankPlace& rank : wanted.ranks()) {
+      MUSTER_ASSIGN_OR_RETURN(model::RankPlace place, rank_place_of(rank, host.name));
+      job.places.push_back(std::move(place));
+    }
+    placement.hosts.push_back(std::move(host));
+  }
+  return job.places.empty() ? base::ok_status() : check_places(spec, job);
+}
+
+Status read_life(const v1::JobSpec& spec, model::JobSpec& job) {
+  switch (spec.on_exit()) {
+    case v1::ON_EXIT_UNSPECIFIED:
+    case v1::ON_EXIT_NONZERO_KILL:
+      job.on_exit = model::OnExit::kNonzeroKill;
+      break;
+    case v1::ON_EXIT_ANY_KILL:
+      job.on_exit = model::OnExit::kAnyKill;
+      break;
+    case v1::ON_EXIT_WAIT:
+      job.on_exit = model::OnExit::kWait;
+      break;
+    default:
+      return bad("spec.on_exit", "{} is none of its values", static_cast<int>(spec.on_exit()));
+  }
+  job.lease = kHeldLease;
+  MUSTER_RETURN_IF_ERROR(read_time("spec.start_timeout", spec.has_start_timeout(), spec.start_timeout(),
+                                   milliseconds(1), job.start_timeout));
+  MUSTER_RETURN_IF_ERROR(
+      read_time("spec.kill_grace", spec.has_kill_grace(), spec.kill_grace(), milliseconds(0), job.kill_grace));
+  MUSTER_RETURN_IF_ERROR(read_time("spec.lease", spec.has_lease(), spec.lease(), milliseconds(1'000), job.lease));
+  if (spec.has_timeout()) {
+    job.timeout = milliseconds(0);
+    MUSTER_RETURN_IF_ERROR(read_time("spec.timeout", true, spec.timeout(), milliseconds(1), *job.timeout));
+  }
+  MUSTER_RETURN_IF_ERROR(check_range("spec.max_restarts", spec.max_restarts(), 0, kMostRestarts));
+  job.max_restarts = spec.max_restarts();
+  return base::ok_status();
+}
+
+Status read_surroundings(const v1::JobSpec& spec, model::JobSpec& job) {
+  MUSTER_RETURN_IF_ERROR(read_choice("spec.bind_to", spec.bind_to(), kBindings, job.bind_to));
+  MUSTER_RETURN_IF_ERROR(read_choice("spec.gpu_bind", spec.gpu_bind(), kGpuBindings, job.gpu_bind));
+  if (spec.limits_size() > kMostLimits) return bad("spec.limits", "more than {}", kMostLimits);
+  for (const v1::UlimitSetting& limit : spec.limits()) {
+    MUSTER_RETURN_IF_ERROR(check_range("spec.limits.resource", limit.resource(), 0, RLIM_NLIMITS - 1));
+    if (limit.soft() > limit.hard()) return bad("spec.limits", "{} is above {}", limit.soft(), limit.hard());
+    job.limits.push_back({.resource = limit.resource(), .soft = limit.soft(), .hard = limit.hard()});
+  }
+  if (spec.network_interfaces_size() > kMostInterfaces) {
+    return bad("spec.network_interfaces", "more than {}", kMostInterfaces);
+  }
+  for (const std::string& name : spec.network_interfaces()) {
+    MUSTER_RETURN_IF_ERROR(check_line("spec.network_interfaces", name, kLongestInterface));
+    if (name.empty()) return bad("spec.network_interfaces", "an empty name");
+    job.network_interfaces.push_back(name);
+  }
+  if (!spec.network().empty()) {
+    MUSTER_RETURN_IF_ERROR(check_line("spec.network", spec.network(), kLongestInterface));
+    auto network = base::IpNetwork::parse(spec.network());
+    if (!network.ok()) return network.status().with_context("spec.network");
+    job.network = std::move(*network);
+  }
+  job.torch_agent_store = spec.torch_agent_store();
+  return base::ok_status();
+}
+
+Status check_people(const v1::SubmitRequest& request) {
+  MUSTER_RETURN_IF_ERROR(check_text("request_id", request.request_id(), kLongestName));
+  MUSTER_RETURN_IF_ERROR(check_line("name", request.name(), kLongestName));
+  if (request.labels_size() > kMostLabels) return bad("labels", "more than {}", kMostLabels);
+  for (const v1::NameValue& label : request.labels()) {
+    if (label.name().empty()) return bad("labels", "one has no name");
+    MUSTER_RETURN_IF_ERROR(check_line("labels.name", label.name(), kLongestLabel));
+    MUSTER_RETURN_IF_ERROR(check_line("labels.value", label.value(), kLongestLabel));
+  }
+  return base::ok_status();
+}
+
+// Errors name variables, never values.
+Status read_environment(const v1::SubmitRequest& request, model::JobSpec& job) {
+  if (request.environment_size() > kMostVariables) return bad("environment", "more than {}", kMostVariables);
+  job.environment.only_named = true;
+  std::size_t bytes = 0;
+  for (const v1::EnvVar& variable : request.environment()) {
+    const std::string& name = variable.name();
+    bytes += name.size() + variable.value().size() + 2;
+    if (bytes > kLongestEnvironment) return bad("environment", "more than {} bytes", kLongestEnvironment);
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+      return bad("environment", "'{}' is no variable's name", base::printable(name.substr(0, kLongestName)));
+    }
+    if (variable.value().find('\0') != std::string::npos) {
+      return bad("environment", "the value of {} holds a zero byte", base::printable(name.substr(0, kLongestName)));
+    }
+    job.environment.named.push_back(name + '=' + variable.value());
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec) {
+  model::JobSpec job;
+  MUSTER_RETURN_IF_ERROR(read_command(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_placement(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_life(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_surroundings(spec, job));
+  job.environment.only_named = true;
+  job.input.to = model::InputTo::kNone;
+  return job;
+}
+
+base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec) {
+  LaunchWishes wishes;
+  std::string_view contain;
+  MUSTER_RETURN_IF_ERROR(read_choice("spec.contain", spec.contain(), kContainments, contain));
+  wishes.contain = contain;
+  if (!v1::OnLauncherLoss_IsValid(spec.on_launcher_loss())) {
+    return bad("spec.on_launcher_loss", "{} is none of its values", static_cast<int>(spec.on_launcher_loss()));
+  }
+  wishes.hold = spec.on_launcher_loss() != v1::ON_LAUNCHER_LOSS_KILL;
+  if (spec.has_deadline()) {
+    const Timestamp& time = spec.deadline();
+    constexpr std::int64_t kYear2200 = 7'258'118'400;
+    if (time.seconds() < 0 || time.seconds() > kYear2200 || time.nanos() < 0 || time.nanos() > 999'999'999) {
+      return bad("spec.deadline", "it is no time between 1970 and 2200");
+    }
+    wishes.deadline = base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(
+        std::chrono::seconds(time.seconds()) + std::chrono::nanoseconds(time.nanos())));
+  }
+  return wishes;
+}
+
+base::Result<Submission> submission_of(const v1::SubmitRequest& request) {
+  if (!request.has_spec()) return bad("spec", "there is none");
+  Submission submission;
+  MUSTER_ASSIGN_OR_RETURN(submission.job, job_spec_of(request.spec()));
+  MUSTER_ASSIGN_OR_RETURN(submission.wishes, launch_wishes_of(request.spec()));
+  MUSTER_RETURN_IF_ERROR(check_people(request));
+  MUSTER_RETURN_IF_ERROR(read_environment(request, submission.job));
+  if (request.has_retention()) {
+    MUSTER_ASSIGN_OR_RETURN(const milliseconds retention, read_duration("retention", request.retention()));
+    submission.retention = std::chrono::ceil<std::chrono::seconds>(retention);
+  }
+  return submission;
+}
+
+v1::JobSpec to_proto(const model::JobSpec& job) {
+  v1::JobSpec spec;
+  for (const std::string& word : job.command) spec.add_command(word);
+  for (const std::size_t index : job.expand) spec.add_expand(static_cast<std::uint32_t>(index));
+  spec.set_working_directory(job.workdir);
+  spec.set_umask(job.umask);
+  spec.set_size(job.placement.np);
+  for (const model::HostSpec& host : job.placement.hosts) {
+    v1::WantedHost& wanted = *spec.add_hosts();
+    wanted.set_name(host.name);
+    wanted.set_slots(host.slots.value_or(0));
+    wanted.set_user(host.user);
+    wanted.set_port(host.port);
+    for (const model::RankPlace& place : job.places) {
+      if (place.host != host.name) continue;
+      v1::RankPlace& rank = *wanted.add_ranks();
+      rank.set_rank(place.rank);
+      rank.mutable_cpus()->Add(place.cpus.begin(), place.cpus.end());
+      rank.mutable_gpus()->Add(place.gpus.begin(), place.gpus.end());
+    }
+  }
+  spec.set_ranks_per_host(job.placement.ranks_per_node);
+  spec.set_oversubscribe(job.placement.oversubscribe);
+  spec.set_map_by_node(job.placement.map_by == model::MapBy::kNode);
+  spec.set_bind_to(std::string(word_of(kBindings, job.bind_to)));
+  spec.set_gpu_bind(std::string(word_of(kGpuBindings, job.gpu_bind)));
+  spec.set_on_exit(job.on_exit == model::OnExit::kWait      ? v1::ON_EXIT_WAIT
+                   : job.on_exit == model::OnExit::kAnyKill ? v1::ON_EXIT_ANY_KILL
+                                                            : v1::ON_EXIT_NONZERO_KILL);
+  set_time(job.start_timeout, *spec.mutable_start_timeout());
+  if (job.timeout) set_time(*job.timeout, *spec.mutable_timeout());
+  set_time(job.kill_grace, *spec.mutable_kill_grace());
+  set_time(job.lease, *spec.mutable_lease());
+  spec.set_max_restarts(job.max_restarts);
+  for (const model::Ulimit& limit : job.limits) {
+    v1::UlimitSetting& setting = *spec.add_limits();
+    setting.set_resource(limit.resource);
+    setting.set_soft(limit.soft);
+    setting.set_hard(limit.hard);
+  }
+  for (const std::string& name : job.network_interfaces) spec.add_network_interfaces(name);
+  if (job.network) spec.set_network(job.network->str());
+  spec.set_torch_agent_store(job.torch_agent_store);
+  spec.set_role(job.role);
+  return spec;
+}
+
+v1::SubmitRequest without_values(v1::SubmitRequest request) {
+  for (v1::EnvVar& variable : *request.mutable_environment()) variable.clear_value();
+  return request;
+}
+
+}  // namespace muster::proto

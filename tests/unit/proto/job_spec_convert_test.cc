@@ -1,0 +1,208 @@
+#include "proto/job_spec_convert.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::proto {
+namespace {
+
+using base::Code;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+v1::SubmitRequest plain_request() {
+  v1::SubmitRequest request;
+  request.mutable_spec()->add_command("true");
+  request.mutable_spec()->set_working_directory("/tmp");
+  return request;
+}
+
+TEST(JobSpecConvert, WhatIsNotSaidHasItsDefault) {
+  const auto submission = submission_of(plain_request());
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  const model::JobSpec& job = submission->job;
+  EXPECT_THAT(job.command, ElementsAre("true"));
+  EXPECT_EQ(job.umask, 022u);
+  EXPECT_EQ(job.placement.np, 0);
+  EXPECT_EQ(job.start_timeout, std::chrono::seconds(30));
+  EXPECT_EQ(job.kill_grace, std::chrono::seconds(5));
+  EXPECT_EQ(job.lease, std::chrono::minutes(10));
+  EXPECT_FALSE(job.timeout.has_value());
+  EXPECT_EQ(job.role, "default");
+  EXPECT_TRUE(job.environment.only_named);
+  EXPECT_EQ(submission->retention, std::chrono::hours(24 * 7));
+  EXPECT_EQ(submission->wishes.contain, "auto");
+  EXPECT_TRUE(submission->wishes.hold);
+  EXPECT_FALSE(submission->wishes.deadline.has_value());
+}
+
+model::JobSpec full_job() {
+  model::JobSpec job;
+  job.command = {"python3", "{rank}"};
+  job.expand = {1};
+  job.workdir = "/work";
+  job.umask = 077;
+  job.placement = {.hosts = {{.name = "n1", .user = "me", .port = 22, .slots = 4}, {.name = "fd00::2"}},
+                   .np = 3,
+                   .ranks_per_node = 2,
+                   .oversubscribe = true,
+                   .map_by = model::MapBy::kNode};
+  job.places = {{.rank = 0, .host = "n1", .cpus = {0, 1}, .gpus = {"GPU-1"}},
+                {.rank = 1, .host = "fd00::2"},
+                {.rank = 2, .host = "n1"}};
+  job.bind_to = model::BindTo::kSocket;
+  job.gpu_bind = model::GpuBind::kOne;
+  job.limits = {{.resource = 7, .soft = 5, .hard = model::Ulimit::kUnlimited}};
+  job.on_exit = model::OnExit::kWait;
+  job.start_timeout = std::chrono::milliseconds(1'500);
+  job.timeout = std::chrono::milliseconds(1);
+  job.kill_grace = std::chrono::milliseconds(0);
+  job.lease = std::chrono::seconds(60);
+  job.max_restarts = 3;
+  job.role = "trainer";
+  job.network_interfaces = {"eth0"};
+  job.network = *base::IpNetwork::parse("10.0.0.0/8");
+  job.torch_agent_store = true;
+  return job;
+}
+
+TEST(JobSpecConvert, AJobComesBackAsItWas) {
+  const model::JobSpec job = full_job();
+  const auto back = job_spec_of(to_proto(job));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(to_proto(*back).SerializeAsString(), to_proto(job).SerializeAsString());
+  EXPECT_EQ(back->command, job.command);
+  EXPECT_EQ(back->expand, job.expand);
+  EXPECT_EQ(back->umask, job.umask);
+  EXPECT_EQ(back->placement.hosts, job.placement.hosts);
+  EXPECT_EQ(back->placement.np, 3);
+  EXPECT_EQ(back->placement.map_by, model::MapBy::kNode);
+  ASSERT_EQ(back->places.size(), 3u);
+  EXPECT_EQ(back->places[1].host, "fd00::2");
+  EXPECT_THAT(back->places[0].gpus, ElementsAre("GPU-1"));
+  EXPECT_EQ(back->limits, job.limits);
+  EXPECT_EQ(back->timeout, job.timeout);
+  EXPECT_EQ(back->kill_grace, job.kill_grace);
+  EXPECT_EQ(back->network->str(), "10.0.0.0/8");
+}
+
+TEST(JobSpecConvert, VariablesAreTheOnlyPlaceOfValues) {
+  v1::SubmitRequest request = plain_request();
+  v1::EnvVar& variable = *request.add_environment();
+  variable.set_name("TOKEN");
+  variable.set_value("a=b");
+  const auto submission = submission_of(request);
+  ASSERT_TRUE(submission.ok());
+  EXPECT_THAT(submission->job.environment.named, ElementsAre("TOKEN=a=b"));
+  const v1::SubmitRequest stored = without_values(request);
+  EXPECT_EQ(stored.environment(0).name(), "TOKEN");
+  EXPECT_EQ(stored.SerializeAsString().find("a=b"), std::string::npos);
+}
+
+TEST(JobSpecConvert, WishesAreRead) {
+  v1::JobSpec spec;
+  spec.set_contain("pidns");
+  spec.set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_KILL);
+  spec.mutable_deadline()->set_seconds(1'700'000'000);
+  const auto wishes = launch_wishes_of(spec);
+  ASSERT_TRUE(wishes.ok()) << wishes.status();
+  EXPECT_EQ(wishes->contain, "pidns");
+  EXPECT_FALSE(wishes->hold);
+  EXPECT_EQ(wishes->deadline, base::WallTime(std::chrono::seconds(1'700'000'000)));
+}
+
+struct Mistake {
+  const char* field;
+  std::function<void(v1::SubmitRequest&)> make;
+};
+
+v1::WantedHost& add_host(v1::SubmitRequest& request, const std::string& name, std::initializer_list<int> ranks = {}) {
+  v1::WantedHost& host = *request.mutable_spec()->add_hosts();
+  host.set_name(name);
+  for (const int rank : ranks) host.add_ranks()->set_rank(rank);
+  return host;
+}
+
+const Mistake kMistakes[] = {
+    {"spec", [](auto& r) { r.clear_spec(); }},
+    {"spec.command", [](auto& r) { r.mutable_spec()->clear_command(); }},
+    {"spec.command", [](auto& r) { r.mutable_spec()->set_command(0, ""); }},
+    {"spec.command", [](auto& r) { r.mutable_spec()->add_command(std::string("a\0b", 3)); }},
+    {"spec.command", [](auto& r) { r.mutable_spec()->add_command(std::string(2 << 20, 'x')); }},
+    {"spec.expand", [](auto& r) { r.mutable_spec()->add_expand(1); }},
+    {"spec.working_directory", [](auto& r) { r.mutable_spec()->set_working_directory("tmp"); }},
+    {"spec.umask", [](auto& r) { r.mutable_spec()->set_umask(01000); }},
+    {"spec.size", [](auto& r) { r.mutable_spec()->set_size(-1); }},
+    {"spec.size", [](auto& r) { r.mutable_spec()->set_size(1'000'001); }},
+    {"spec.ranks_per_host", [](auto& r) { r.mutable_spec()->set_ranks_per_host(-1); }},
+    {"spec.hosts.name", [](auto& r) { add_host(r, "-oProxyCommand=x"); }},
+    {"spec.hosts.name", [](auto& r) { add_host(r, ""); }},
+    {"spec.hosts.user", [](auto& r) { add_host(r, "n1").set_user("a b"); }},
+    {"spec.hosts.port", [](auto& r) { add_host(r, "n1").set_port(70'000); }},
+    {"spec.hosts.slots", [](auto& r) { add_host(r, "n1").set_slots(-1); }},
+    {"spec.hosts.ranks",
+     [](auto& r) {
+       add_host(r, "n1", {0, 2});
+     }},
+    {"spec.hosts.ranks",
+     [](auto& r) {
+       add_host(r, "n1", {0, 0});
+     }},
+    {"spec.hosts.ranks", [](auto& r) { add_host(r, "n1", {0}), add_host(r, "n2"); }},
+    {"spec.hosts.ranks", [](auto& r) { add_host(r, "n1", {0}), r.mutable_spec()->set_size(2); }},
+    {"spec.hosts.ranks.cpus", [](auto& r) { add_host(r, "n1", {0}).mutable_ranks(0)->add_cpus(-1); }},
+    {"spec.hosts.ranks.gpus", [](auto& r) { add_host(r, "n1", {0}).mutable_ranks(0)->add_gpus("$(x)"); }},
+    {"spec.bind_to", [](auto& r) { r.mutable_spec()->set_bind_to("shared"); }},
+    {"spec.gpu_bind", [](auto& r) { r.mutable_spec()->set_gpu_bind("two"); }},
+    {"spec.contain", [](auto& r) { r.mutable_spec()->set_contain("jail"); }},
+    {"spec.on_exit", [](auto& r) { r.mutable_spec()->set_on_exit(static_cast<v1::OnExit>(9)); }},
+    {"spec.on_launcher_loss",
+     [](auto& r) { r.mutable_spec()->set_on_launcher_loss(static_cast<v1::OnLauncherLoss>(9)); }},
+    {"spec.start_timeout", [](auto& r) { r.mutable_spec()->mutable_start_timeout()->set_seconds(0); }},
+    {"spec.kill_grace", [](auto& r) { r.mutable_spec()->mutable_kill_grace()->set_seconds(-1); }},
+    {"spec.timeout", [](auto& r) { r.mutable_spec()->mutable_timeout()->set_seconds(1LL << 60); }},
+    {"spec.lease", [](auto& r) { r.mutable_spec()->mutable_lease()->set_nanos(2'000'000'000); }},
+    {"spec.max_restarts", [](auto& r) { r.mutable_spec()->set_max_restarts(-1); }},
+    {"spec.limits.resource", [](auto& r) { r.mutable_spec()->add_limits()->set_resource(99); }},
+    {"spec.limits", [](auto& r) { r.mutable_spec()->add_limits()->set_soft(1); }},
+    {"spec.network_interfaces", [](auto& r) { r.mutable_spec()->add_network_interfaces(""); }},
+    {"spec.network", [](auto& r) { r.mutable_spec()->set_network("10.0.0.0/99"); }},
+    {"spec.role", [](auto& r) { r.mutable_spec()->set_role("a\nb"); }},
+    {"spec.deadline", [](auto& r) { r.mutable_spec()->mutable_deadline()->set_seconds(-5); }},
+    {"request_id", [](auto& r) { r.set_request_id(std::string(129, 'x')); }},
+    {"name", [](auto& r) { r.set_name("a\x1b[2J"); }},
+    {"labels", [](auto& r) { r.add_labels(); }},
+    {"labels.value",
+     [](auto& r) { r.add_labels()->set_name("a"), r.mutable_labels(0)->set_value(std::string(257, 'x')); }},
+    {"environment", [](auto& r) { r.add_environment()->set_name("A=B"); }},
+    {"environment", [](auto& r) { r.add_environment()->set_name(""); }},
+    {"environment",
+     [](auto& r) {
+       r.add_environment()->set_name("A"), r.mutable_environment(0)->set_value(std::string(1 << 20, 'x'));
+     }},
+    {"retention", [](auto& r) { r.mutable_retention()->set_seconds(-1); }},
+};
+
+TEST(JobSpecConvert, AMistakeIsNamedByItsField) {
+  for (const Mistake& mistake : kMistakes) {
+    v1::SubmitRequest request = plain_request();
+    mistake.make(request);
+    const auto refused = submission_of(request);
+    ASSERT_FALSE(refused.ok()) << mistake.field;
+    EXPECT_EQ(refused.status().code(), Code::kInvalidArgument) << refused.status();
+    EXPECT_THAT(refused.status().message(), StartsWith(std::string(mistake.field) + ":"));
+    EXPECT_EQ(refused.status().message().find('\n'), std::string::npos);
+  }
+}
+
+TEST(JobSpecConvert, ManyLabelsAreTooMany) {
+  v1::SubmitRequest request = plain_request();
+  for (int i = 0; i < 65; ++i) request.add_labels()->set_name("a");
+  EXPECT_THAT(submission_of(request).status().message(), HasSubstr("more than 64"));
+}
+
+}  // namespace
+}  // namespace muster::proto
