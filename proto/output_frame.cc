@@ -1,23 +1,9 @@
 #include "proto/output_frame.h"
 
-#include <cstring>
+#include "base/little_endian.h"
 
 namespace muster::proto {
 namespace {
-
-template <typename T>
-void put(char* to, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i));
-}
-
-template <typename T>
-T get(const char* from) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(from[i])) << (8 * i);
-  }
-  return static_cast<T>(value);
-}
 
 struct Limits {
   std::size_t min;
@@ -51,14 +37,14 @@ bool is_consistent(OutputKind kind, std::uint8_t flags, std::uint8_t stream, std
 
 void encode_output_header(const OutputHeader& header, char* to) {
   const bool is_data = header.kind == OutputKind::kData;
-  put<std::uint32_t>(to, header.length);
+  base::put_little_endian<std::uint32_t>(to, header.length);
   to[4] = static_cast<char>(header.kind);
   to[5] = static_cast<char>(header.flags);
   to[6] = is_data ? static_cast<char>(header.stream) : '\0';
   to[7] = '\0';
-  put<std::uint32_t>(to + 8, header.rank);
-  put<std::uint32_t>(to + 12, 0);
-  put<std::uint64_t>(to + 16, header.sequence);
+  base::put_little_endian<std::uint32_t>(to + 8, header.rank);
+  base::put_little_endian<std::uint32_t>(to + 12, 0);
+  base::put_little_endian<std::uint64_t>(to + 16, header.sequence);
 }
 
 std::string encode_output_frame(OutputHeader header, std::string_view payload) {
@@ -71,28 +57,29 @@ std::string encode_output_frame(OutputHeader header, std::string_view payload) {
 
 std::array<char, 16> encode_end_counts(EndCounts counts) {
   std::array<char, 16> payload;
-  put<std::uint64_t>(payload.data(), counts.stdout_bytes);
-  put<std::uint64_t>(payload.data() + 8, counts.stderr_bytes);
+  base::put_little_endian<std::uint64_t>(payload.data(), counts.stdout_bytes);
+  base::put_little_endian<std::uint64_t>(payload.data() + 8, counts.stderr_bytes);
   return payload;
 }
 
 EndCounts decode_end_counts(std::string_view payload) {
   MUSTER_CHECK(payload.size() == 16);
-  return {get<std::uint64_t>(payload.data()), get<std::uint64_t>(payload.data() + 8)};
+  return {base::get_little_endian<std::uint64_t>(payload.data()),
+          base::get_little_endian<std::uint64_t>(payload.data() + 8)};
 }
 
 base::Result<OutputParse> parse_output_frame(std::string_view bytes) {
   if (bytes.size() < kOutputHeaderSize) return OutputParse{OutputParse::State::kNeedMore, {}, kOutputHeaderSize};
-  const auto length = get<std::uint32_t>(bytes.data());
+  const auto length = base::get_little_endian<std::uint32_t>(bytes.data());
   const auto kind = static_cast<std::uint8_t>(bytes[4]);
   const auto flags = static_cast<std::uint8_t>(bytes[5]);
   const auto stream = static_cast<std::uint8_t>(bytes[6]);
-  const auto rank = get<std::uint32_t>(bytes.data() + 8);
+  const auto rank = base::get_little_endian<std::uint32_t>(bytes.data() + 8);
   const Limits limits = payload_limits(kind);
   if (length < limits.min || length > limits.max) {
     return base::error(base::Code::kInvalidArgument, "output frame of kind {} with {} bytes", kind, length);
   }
-  if (bytes[7] != 0 || get<std::uint32_t>(bytes.data() + 12) != 0 ||
+  if (bytes[7] != 0 || base::get_little_endian<std::uint32_t>(bytes.data() + 12) != 0 ||
       !is_consistent(static_cast<OutputKind>(kind), flags, stream, rank)) {
     return base::error(base::Code::kInvalidArgument, "output frame of kind {} with a malformed header", kind);
   }
@@ -104,7 +91,7 @@ base::Result<OutputParse> parse_output_frame(std::string_view bytes) {
   header.stream = stream == 0 ? OutputStream::kStdout : static_cast<OutputStream>(stream);
   header.rank = rank;
   header.length = length;
-  header.sequence = get<std::uint64_t>(bytes.data() + 16);
+  header.sequence = base::get_little_endian<std::uint64_t>(bytes.data() + 16);
   return OutputParse{OutputParse::State::kFrame, {header, bytes.substr(kOutputHeaderSize, length)}, size};
 }
 

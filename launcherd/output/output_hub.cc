@@ -362,7 +362,10 @@ base::Status OutputHub::Worker::on_numbered(Agent* agent, int index, const proto
     return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, agent->last_taken);
   }
   agent->last_taken = header.sequence;
+  sink_->frame(index, header.sequence);
   if (header.kind == OutputKind::kFinish) {
+    report(sink_->end_agent(index));
+    is_flush_due_ = true;
     complete(index, agent);
     return base::ok_status();
   }

@@ -1,4 +1,4 @@
-// Where the output of ranks goes: console, files, both. One thread (the hub's) calls a sink.
+// Where the output of ranks goes: console, files, a journal, several of them. One thread (the hub's) calls a sink.
 //
 // A sink reports a failed destination once and from then on drops what would go there, so that ranks are not blocked by
 // a full disk while the job is being stopped. Codes that callers act on: CANCELLED = nobody reads stdout any more
@@ -21,6 +21,13 @@ class OutputSink {
   virtual base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) = 0;
   // The rank sends no more: an unfinished line is finished where the destination wants that.
   virtual base::Status end_rank(int rank) = 0;
+  // What only a sink that continues after a restart of its launcher wants to know. A new attempt of the job begins:
+  // agents number their frames anew.
+  virtual void begin_attempt(int /*attempt*/) {}
+  // The calls up to the next frame() are of this numbered frame of an agent; each frame comes once, in its order.
+  virtual void frame(int /*agent*/, std::uint64_t /*sequence*/) {}
+  // No rank of the agent sends any more.
+  virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }
   // Everything written so far is handed to the destination. Called whenever there is nothing more to do at once.
   virtual base::Status flush() = 0;
 };

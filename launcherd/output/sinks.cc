@@ -174,6 +174,21 @@ base::Status TeeSink::flush() {
   return first_of(std::move(first), second_->flush());
 }
 
+void TeeSink::begin_attempt(int attempt) {
+  first_->begin_attempt(attempt);
+  second_->begin_attempt(attempt);
+}
+
+void TeeSink::frame(int agent, std::uint64_t sequence) {
+  first_->frame(agent, sequence);
+  second_->frame(agent, sequence);
+}
+
+base::Status TeeSink::end_agent(int agent) {
+  base::Status first = first_->end_agent(agent);
+  return first_of(std::move(first), second_->end_agent(agent));
+}
+
 base::Status SelectSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) {
   const Streams& streams = by_rank_.at(static_cast<std::size_t>(rank));
   const bool passes = stream == proto::OutputStream::kStdout ? streams.out : streams.err;

@@ -71,6 +71,9 @@ class TeeSink final : public OutputSink {
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
   base::Status end_rank(int rank) override;
   base::Status flush() override;
+  void begin_attempt(int attempt) override;
+  void frame(int agent, std::uint64_t sequence) override;
+  base::Status end_agent(int agent) override;
 
  private:
   OutputSink* first_;
@@ -89,6 +92,9 @@ class SelectSink final : public OutputSink {
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
   base::Status end_rank(int rank) override { return next_->end_rank(rank); }
   base::Status flush() override { return next_->flush(); }
+  void begin_attempt(int attempt) override { next_->begin_attempt(attempt); }
+  void frame(int agent, std::uint64_t sequence) override { next_->frame(agent, sequence); }
+  base::Status end_agent(int agent) override { return next_->end_agent(agent); }
 
  private:
   OutputSink* next_;

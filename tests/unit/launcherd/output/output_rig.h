@@ -134,6 +134,10 @@ class DigestSink final : public launcherd::OutputSink {
   }
   base::Status end_rank(int) override { return base::ok_status(); }
   base::Status flush() override { return base::ok_status(); }
+  void frame(int agent, std::uint64_t sequence) override {
+    const std::lock_guard lock(mutex_);
+    if (sequence != ++last_frame_[agent]) ++broken_;
+  }
 
   Digest digest(int rank, proto::OutputStream stream = proto::OutputStream::kStdout) {
     const std::lock_guard lock(mutex_);
@@ -154,6 +158,7 @@ class DigestSink final : public launcherd::OutputSink {
   std::condition_variable changed_;
   std::map<std::pair<int, proto::OutputStream>, Digest> got_;
   std::map<std::pair<int, proto::OutputStream>, std::string> last_;
+  std::map<int, std::uint64_t> last_frame_;
   int broken_ = 0;
 };
 

@@ -1,0 +1,251 @@
+#include "launcherd/output/journal_sink.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "launcherd/output/journal_reader.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr std::uint64_t kSetAsideStep = 4 << 20;  // an fallocate for so much output
+constexpr std::uint64_t kTellStep = 256 * 1024;   // readers wait for no more than this while the hub never rests
+
+// Whether the file holds nothing but zero bytes from `begin` on: what some file systems leave after a power cut.
+base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
+  std::array<char, 16 * 1024> block;
+  for (;;) {
+    const ssize_t got = pread(fd, block.data(), block.size(), static_cast<off_t>(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return base::errno_error(errno, "read");
+    if (got == 0) return true;
+    if (std::any_of(block.begin(), block.begin() + got, [](char byte) { return byte != '\0'; })) return false;
+    begin += static_cast<std::uint64_t>(got);
+  }
+}
+
+void remember(const JournalHeader& header, JournalPast* past) {
+  if (header.kind == JournalKind::kAttempt) {
+    *past = JournalPast();
+    past->attempt = static_cast<int>(header.rank);
+    return;
+  }
+  const int agent = static_cast<int>(header.agent);
+  if (header.sequence != 0) {
+    std::uint64_t& last = past->last_taken[agent];
+    last = std::max(last, header.sequence);
+  }
+  if (header.kind == JournalKind::kEndRank) past->ended_ranks.insert(static_cast<int>(header.rank));
+  if (header.kind == JournalKind::kEndAgent) past->finished_agents.insert(agent);
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<JournalSink>> JournalSink::open(const std::string& path, const base::Clock* clock,
+                                                             OnFlush on_flush) {
+  base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.valid()) return base::errno_error(errno, "open " + path);
+  struct stat about {};
+  if (fstat(fd.get(), &about) != 0) return base::errno_error(errno, "open " + path);
+  if (!S_ISREG(about.st_mode)) {
+    return base::error(base::Code::kFailedPrecondition, "{} is no file: the output of a job cannot be kept there",
+                       path);
+  }
+  std::unique_ptr<JournalSink> sink(new JournalSink(path, std::move(fd), clock, std::move(on_flush)));
+  MUSTER_RETURN_IF_ERROR(sink->read_past());
+  sink->told_ = sink->size_;
+  if (sink->on_flush_) sink->on_flush_(sink->size_);
+  return sink;
+}
+
+base::Status JournalSink::read_past() {
+  JournalReader reader(fd_.get(), path_);
+  for (;;) {
+    const auto record = reader.next();
+    if (!record.ok() && record.status().code() == base::Code::kDataLoss) {
+      MUSTER_ASSIGN_OR_RETURN(const bool is_zero, is_zero_from(fd_.get(), reader.position()));
+      if (is_zero) break;
+    }
+    if (!record.ok()) return record.status();
+    if (!record->has_value()) break;
+    remember((*record)->header, &past_);
+  }
+  size_ = past_.bytes = set_aside_ = reader.position();
+  is_open_ = true;
+  return cut_off();
+}
+
+JournalSink::~JournalSink() {
+  if (!is_open_) return;
+  (void)settle_lost();
+  (void)cut_off();  // also frees what fallocate has set aside; a failure costs a part of a record, which open() removes
+  lost_.clear();
+  tell_readers();
+}
+
+JournalHeader JournalSink::header(JournalKind kind, int rank) const {
+  JournalHeader header;
+  header.kind = kind;
+  header.rank = static_cast<std::uint32_t>(rank);
+  header.agent = static_cast<std::uint32_t>(agent_);
+  header.sequence = sequence_;
+  header.time_us = std::chrono::duration_cast<std::chrono::microseconds>(clock_->wall().time_since_epoch()).count();
+  return header;
+}
+
+// Everything behind the last whole record.
+base::Status JournalSink::cut_off() {
+  has_torn_end_ = ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0;
+  if (has_torn_end_) return base::errno_error(errno, "truncate " + path_);
+  set_aside_ = size_;
+  return base::ok_status();
+}
+
+// 0, or why there is no room for the file up to `end`.
+int JournalSink::allocate(std::uint64_t end) {
+  while (fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(end - size_)) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  set_aside_ = end;
+  return 0;
+}
+
+// Room for `size` more bytes and, behind them, kReserve. File systems that know no such thing have room until they say
+// otherwise.
+base::Status JournalSink::set_aside(std::uint64_t size) {
+  const std::uint64_t needed = size_ + size + kReserve;
+  if (!can_set_aside_ || set_aside_ >= needed) return base::ok_status();
+  int problem = allocate(needed + kSetAsideStep);
+  if (problem != 0) problem = allocate(needed);
+  can_set_aside_ = problem != EOPNOTSUPP && problem != ENOSYS;
+  return problem == 0 || !can_set_aside_ ? base::ok_status() : base::errno_error(problem, "write " + path_);
+}
+
+// All of the record at the offset `at`, or an error and a file that may hold a part of it.
+base::Status JournalSink::put(const JournalHeader& header, std::string_view payload, std::uint64_t at) {
+  auto front = encode_journal_header(header);
+  auto back = encode_journal_trailer(header);
+  std::array<iovec, 3> parts{
+      {{front.data(), front.size()}, {const_cast<char*>(payload.data()), payload.size()}, {back.data(), back.size()}}};
+  std::size_t part = 0;
+  while (part < parts.size()) {
+    ssize_t wrote = pwritev(fd_.get(), &parts[part], static_cast<int>(parts.size() - part), static_cast<off_t>(at));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return base::errno_error(errno == EFBIG ? ENOSPC : errno, "write " + path_);
+    at += static_cast<std::uint64_t>(wrote);
+    for (auto left = static_cast<std::size_t>(wrote); part < parts.size(); ++part) {
+      iovec& now = parts[part];
+      const std::size_t used = std::min(left, now.iov_len);
+      now.iov_base = static_cast<char*>(now.iov_base) + used;
+      now.iov_len -= used;
+      left -= used;
+      if (now.iov_len != 0) break;
+    }
+  }
+  return base::ok_status();
+}
+
+base::Status JournalSink::append(JournalHeader header, std::string_view payload) {
+  if (has_torn_end_) MUSTER_RETURN_IF_ERROR(cut_off());
+  header.length = static_cast<std::uint32_t>(payload.size());
+  const base::Status status = put(header, payload, size_);
+  if (!status.ok()) {
+    (void)cut_off();  // remembered in has_torn_end_ if it failed
+    return status;
+  }
+  size_ += journal_record_size(payload.size());
+  return base::ok_status();
+}
+
+base::Status JournalSink::once(base::Status failure) {
+  if (std::exchange(has_told_failure_, true)) return base::ok_status();
+  return failure.with_context("the output of the job is not kept from here on, until there is room again");
+}
+
+// The record that tells what is missing of an agent, written or brought up to date.
+base::Status JournalSink::put_lost(int agent, Lost* lost) {
+  JournalHeader record = header(JournalKind::kLost, 0);
+  record.agent = static_cast<std::uint32_t>(agent);
+  record.sequence = lost->sequence;
+  const auto payload = encode_lost_bytes(lost->bytes);
+  const std::string_view text(payload.data(), payload.size());
+  record.length = static_cast<std::uint32_t>(text.size());
+  if (lost->at) return put(record, text, *lost->at);  // in place: readers do not look there yet
+  const std::uint64_t at = size_;
+  MUSTER_RETURN_IF_ERROR(append(record, text));
+  lost->at = at;
+  return base::ok_status();
+}
+
+// Before lines are kept again.
+base::Status JournalSink::settle_lost() {
+  for (auto& [agent, lost] : lost_) {
+    if (!lost.at) MUSTER_RETURN_IF_ERROR(put_lost(agent, &lost));
+  }
+  return base::ok_status();
+}
+
+base::Status JournalSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) {
+  JournalHeader record = header(JournalKind::kData, rank);
+  record.stream = stream;
+  record.flags = flags;
+  base::Status status = set_aside(journal_record_size(bytes.size()));
+  if (status.ok()) status = settle_lost();
+  if (status.ok()) status = append(record, bytes);
+  if (status.ok()) {
+    lost_.clear();
+    if (size_ - told_ >= kTellStep) tell_readers();
+    return status;
+  }
+  Lost& lost = lost_[agent_];
+  lost.bytes += bytes.size();
+  lost.sequence = sequence_;
+  (void)put_lost(agent_, &lost);  // what does not fit yet is tried again by settle_lost()
+  return once(std::move(status));
+}
+
+base::Status JournalSink::end_rank(int rank) {
+  base::Status status = append(header(JournalKind::kEndRank, rank), {});
+  return status.ok() ? status : once(std::move(status));
+}
+
+base::Status JournalSink::end_agent(int agent) {
+  JournalHeader record = header(JournalKind::kEndAgent, 0);
+  record.agent = static_cast<std::uint32_t>(agent);
+  base::Status status = append(record, {});
+  return status.ok() ? status : once(std::move(status));
+}
+
+void JournalSink::begin_attempt(int attempt) {
+  agent_ = 0;
+  sequence_ = 0;
+  lost_.clear();
+  (void)set_aside(0);  // fails where the disk is full: the record below then has what room is left
+  (void)append(header(JournalKind::kAttempt, attempt), {});
+}
+
+void JournalSink::frame(int agent, std::uint64_t sequence) {
+  agent_ = agent;
+  sequence_ = sequence;
+}
+
+base::Status JournalSink::flush() {
+  tell_readers();
+  return base::ok_status();
+}
+
+// Not beyond a record that still changes.
+void JournalSink::tell_readers() {
+  std::uint64_t readable = size_;
+  for (const auto& [agent, lost] : lost_) readable = std::min(readable, lost.at.value_or(size_));
+  if (std::exchange(told_, readable) != readable && on_flush_) on_flush_(readable);
+}
+
+}  // namespace muster::launcherd
