@@ -271,6 +271,21 @@ Result<Placement> place(const PlacementRequest& request) {
   return placement;
 }
 
+Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank) {
+  Placement placement;
+  placement.size = static_cast<int>(host_of_rank.size());
+  std::map<std::size_t, std::size_t> placed;  // index into `hosts` -> into placement.hosts
+  for (int rank = 0; rank < placement.size; ++rank) {
+    const std::size_t index = host_of_rank[static_cast<std::size_t>(rank)];
+    const auto [at, is_new] = placed.try_emplace(index, placement.hosts.size());
+    if (is_new) placement.hosts.push_back({hosts[index], hosts[index].slots.value_or(0), {}});
+    std::vector<PlacedRank>& ranks = placement.hosts[at->second].ranks;
+    ranks.push_back({.rank = rank, .local_rank = static_cast<int>(ranks.size())});
+  }
+  fill_sizes(placement);
+  return placement;
+}
+
 std::string format_placement(const Placement& placement) {
   std::size_t width = 4;
   for (const PlacedHost& host : placement.hosts) width = std::max(width, display_name(host.host).size());

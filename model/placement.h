@@ -54,6 +54,11 @@ struct PlacementRequest {
 // Too few slots: the message holds the table of hosts and slots and the exact flag that would fix it.
 base::Result<Placement> place(const PlacementRequest& request);
 
+// The placement that somebody else has decided on: ranks by number from 0, each once, and for every one its host as an
+// index into `hosts`. Hosts without a rank are left out; the host of rank 0 comes first, the others by their lowest
+// rank.
+Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<std::size_t>& host_of_rank);
+
 // The table of `place` for people (--verbose, --dry-run): one line a rank.
 std::string format_placement(const Placement& placement);
 

@@ -1,0 +1,91 @@
+#include "launcherd/placement/job_queue.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace muster::launcherd {
+namespace {
+
+long free_slots(const std::vector<SlotHost>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), 0L,
+                         [](long sum, const SlotHost& host) { return sum + host.free(); });
+}
+
+// As others see the hosts when what is free on those that `need` may use is kept for it.
+void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
+  for (SlotHost& host : hosts) {
+    if (may_use(need, host)) host.used = host.slots;
+  }
+}
+
+bool touches(const model::Placement& placement, const JobNeed& need) {
+  return std::ranges::any_of(
+      placement.hosts, [&](const model::PlacedHost& placed) { return may_use(need, SlotHost{.host = placed.host}); });
+}
+
+}  // namespace
+
+void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need) {
+  const Key key{-std::int64_t{priority}, number};
+  keys_.insert_or_assign(id, key);
+  entries_.insert_or_assign(key, Entry{.id = id, .need = std::move(need)});
+}
+
+bool JobQueue::remove(const base::JobId& id) {
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return false;
+  entries_.erase(found->second);
+  keys_.erase(found);
+  return true;
+}
+
+std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
+  std::vector<Start> started;
+  std::vector<SlotHost> open = hosts;  // without what is kept for the head
+  Entry* head = nullptr;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const long free = free_slots(open);
+    if (free == 0) break;
+    Entry& entry = at->second;
+    // Whoever oversubscribes has more ranks than slots.
+    const bool is_hopeless = entry.need.ranks() > free && !entry.need.request.oversubscribe;
+    auto placement = is_hopeless ? std::nullopt : fit(entry.need, open);
+    if (!placement) {
+      if (head == nullptr && fits_when_idle(entry.need, hosts)) {
+        head = &entry;
+        if (head->overtaken >= kMostOvertakes) keep_slots(head->need, open);
+      }
+      ++at;
+      continue;
+    }
+    take_slots(*placement, hosts);
+    take_slots(*placement, open);
+    if (head != nullptr && touches(*placement, head->need) && ++head->overtaken >= kMostOvertakes) {
+      keep_slots(head->need, open);
+    }
+    started.push_back({entry.id, std::move(*placement)});
+    keys_.erase(entry.id);
+    at = entries_.erase(at);
+  }
+  return started;
+}
+
+const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts) const {
+  const auto found = std::ranges::find_if(entries_, [&](const auto& each) {
+    return !fit(each.second.need, hosts) && fits_when_idle(each.second.need, hosts);
+  });
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return "";
+  const Entry& entry = entries_.at(found->second);
+  if (!fit(entry.need, hosts)) return why_not(entry.need, hosts);
+  const Entry* const first = head(hosts);
+  if (first == nullptr || first == &entry) return "waits for its turn";
+  return fmt::format("the free slots are kept for job {}, which comes before it: that {}", first->id.str(),
+                     why_not(first->need, hosts));
+}
+
+}  // namespace muster::launcherd

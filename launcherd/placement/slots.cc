@@ -1,0 +1,258 @@
+#include "launcherd/placement/slots.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+const model::HostSpec* wanted_host(const JobNeed& need, const std::string& name) {
+  const auto found = std::ranges::find(need.request.hosts, name, &model::HostSpec::name);
+  return found == need.request.hosts.end() ? nullptr : &*found;
+}
+
+enum class Room { kFree, kIdle };
+
+// How many ranks the host takes of the job, when what is used is used, or when nothing is.
+int room_on(const JobNeed& need, const SlotHost& host, Room room) {
+  if (!may_use(need, host)) return 0;
+  const model::HostSpec* const wanted = wanted_host(need, host.host.name);
+  const int there = host.is_drained ? 0 : host.slots;
+  int most = room == Room::kFree ? host.free() : there;
+  if (wanted != nullptr && wanted->slots) most = std::min(most, *wanted->slots);
+  if (need.request.ranks_per_node > 0) most = std::min(most, need.request.ranks_per_node);
+  return most;
+}
+
+long total_room(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
+  long total = 0;
+  for (const SlotHost& host : hosts) total += room_on(need, host, room);
+  return total;
+}
+
+std::map<std::string, int> ranks_by_host(const JobNeed& need) {
+  std::map<std::string, int> counts;
+  for (const model::RankPlace& place : need.places) ++counts[place.host];
+  return counts;
+}
+
+bool is_idle(const SlotHost& host) {
+  return !host.is_drained && host.used == 0;
+}
+
+// Whether every host has the slots for the ranks that were placed on it.
+bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
+  for (const auto& [name, count] : ranks_by_host(need)) {
+    const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
+    if (host == hosts.end() || host->is_drained) return false;
+    const int there = room == Room::kFree ? host->free() : host->slots;
+    const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
+    if (there < count && !is_all) return false;
+  }
+  return true;
+}
+
+// More ranks than the job's hosts have slots: it takes all of them.
+bool is_oversubscribing(const JobNeed& need, std::span<const SlotHost> hosts) {
+  return need.request.oversubscribe && need.places.empty() && total_room(need, hosts, Room::kIdle) < need.ranks();
+}
+
+// What the job says of a host goes before what the list says.
+model::HostSpec named(const JobNeed& need, const SlotHost& host, int slots) {
+  model::HostSpec spec = host.host;
+  if (const model::HostSpec* const wanted = wanted_host(need, host.host.name)) {
+    if (!wanted->user.empty()) spec.user = wanted->user;
+    if (wanted->port != 0) spec.port = wanted->port;
+  }
+  spec.slots = slots;
+  spec.max_slots.reset();
+  return spec;
+}
+
+// In the job's order of hosts, where it names some.
+std::vector<const SlotHost*> in_order(const JobNeed& need, std::span<const SlotHost> hosts) {
+  std::vector<const SlotHost*> ordered;
+  for (const SlotHost& host : hosts) {
+    if (may_use(need, host)) ordered.push_back(&host);
+  }
+  if (need.request.hosts.empty()) return ordered;
+  std::ranges::stable_sort(ordered, {}, [&](const SlotHost* host) { return wanted_host(need, host->host.name); });
+  return ordered;
+}
+
+std::optional<model::Placement> fit_places(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!has_places(need, hosts, Room::kFree)) return std::nullopt;
+  std::vector<model::HostSpec> specs;
+  std::map<std::string, std::size_t> index_of;
+  for (const SlotHost& host : hosts) {
+    if (!may_use(need, host)) continue;
+    index_of[host.host.name] = specs.size();
+    specs.push_back(named(need, host, host.slots));
+  }
+  std::vector<std::size_t> host_of_rank;
+  for (const model::RankPlace& place : need.places) host_of_rank.push_back(index_of.at(place.host));
+  return model::place_as_told(specs, host_of_rank);
+}
+
+base::Status merge_wanted(const model::JobSpec& job, std::span<const SlotHost> hosts, JobNeed& need) {
+  for (const model::HostSpec& wanted : job.placement.hosts) {
+    const auto known = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == wanted.name; });
+    if (known == hosts.end()) {
+      return base::error(Code::kInvalidArgument, "spec.hosts: {} is none of launcherd's hosts: muster hosts lists them",
+                         wanted.name);
+    }
+    auto same = std::ranges::find(need.request.hosts, wanted.name, &model::HostSpec::name);
+    if (same == need.request.hosts.end()) {
+      need.request.hosts.push_back(wanted);
+    } else if (same->slots && wanted.slots) {
+      same->slots = std::min(*same->slots + *wanted.slots, model::kMaxSlotsPerHost);
+    } else {
+      same->slots.reset();
+    }
+  }
+  return base::ok_status();
+}
+
+// Where the spec says no number.
+long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (need.request.ranks_per_node > 0) {
+    const auto count = need.request.hosts.empty() ? hosts.size() : need.request.hosts.size();
+    return static_cast<long>(need.request.ranks_per_node) * static_cast<long>(count);
+  }
+  if (need.request.hosts.empty()) return 1;
+  long slots = 0;
+  for (const SlotHost& host : hosts) {
+    const model::HostSpec* const wanted = wanted_host(need, host.host.name);
+    if (wanted != nullptr) slots += wanted->slots.value_or(host.slots);
+  }
+  return slots;
+}
+
+std::string slot_count(long count) {
+  return fmt::format("{} {}", count, count == 1 ? "slot" : "slots");
+}
+
+std::string names(const std::vector<const SlotHost*>& hosts) {
+  if (hosts.empty()) return "no host";
+  if (hosts.size() == 1) return hosts.front()->host.name;
+  if (hosts.size() == 2) return fmt::format("{} and {}", hosts.front()->host.name, hosts.back()->host.name);
+  return fmt::format("{}..{}", hosts.front()->host.name, hosts.back()->host.name);
+}
+
+std::string drained_remark(const std::vector<const SlotHost*>& hosts) {
+  std::vector<const SlotHost*> drained;
+  std::ranges::copy_if(hosts, std::back_inserter(drained), &SlotHost::is_drained);
+  if (drained.empty()) return "";
+  return fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
+}
+
+std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) {
+  for (const auto& [name, count] : ranks_by_host(need)) {
+    const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
+    if (host == hosts.end()) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
+    if (host->is_drained) return fmt::format("needs {} on {}, which is drained", slot_count(count), name);
+    if (host->free() < count) {
+      return fmt::format("needs {} on {}, {} {} free there", slot_count(count), name, host->free(),
+                         host->free() == 1 ? "is" : "are");
+    }
+  }
+  return "waits for its turn";
+}
+
+}  // namespace
+
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts) {
+  JobNeed need{.request = job.placement, .places = job.places};
+  need.request.hosts.clear();
+  MUSTER_RETURN_IF_ERROR(merge_wanted(job, hosts, need));
+  const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
+  if (ranks > model::kMaxRanks) {
+    return base::error(Code::kInvalidArgument, "spec.size: {} ranks are more than the {} of one job", ranks,
+                       model::kMaxRanks);
+  }
+  need.request.np = static_cast<int>(ranks);
+  std::vector<SlotHost> undrained(hosts.begin(), hosts.end());
+  for (SlotHost& host : undrained) host.is_drained = false;
+  if (ranks > 0 && fits_when_idle(need, undrained)) return need;
+  if (!need.places.empty()) {
+    return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
+  }
+  return base::error(Code::kInvalidArgument, "spec.size: {} are needed, and {} together {} {} for this job{}",
+                     slot_count(ranks), names(in_order(need, undrained)),
+                     in_order(need, undrained).size() == 1 ? "has" : "have", total_room(need, undrained, Room::kIdle),
+                     need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe");
+}
+
+bool may_use(const JobNeed& need, const SlotHost& host) {
+  return need.request.hosts.empty() || wanted_host(need, host.host.name) != nullptr;
+}
+
+bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!need.places.empty()) return has_places(need, hosts, Room::kIdle);
+  const long room = total_room(need, hosts, Room::kIdle);
+  if (room >= need.ranks()) return true;
+  if (!need.request.oversubscribe || room == 0) return false;
+  // What -N forbids, oversubscribing does not allow.
+  const auto usable = std::ranges::count_if(
+      hosts, [&](const SlotHost& host) { return !host.is_drained && may_use(need, host) && host.slots > 0; });
+  return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
+}
+
+std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!need.places.empty()) return fit_places(need, hosts);
+  const bool takes_all = is_oversubscribing(need, hosts);
+  if (takes_all ? !fits_when_idle(need, hosts) : total_room(need, hosts, Room::kFree) < need.ranks()) {
+    return std::nullopt;
+  }
+  model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
+  for (const SlotHost* const host : in_order(need, hosts)) {
+    if (takes_all && !host->is_drained && host->used > 0) return std::nullopt;
+    const int room = room_on(need, *host, Room::kFree);
+    if (room == 0) continue;
+    request.hosts.push_back(named(need, *host, room));
+    if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
+  }
+  auto placement = model::place(request);
+  if (!placement.ok()) return std::nullopt;
+  return std::move(*placement);
+}
+
+void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
+  for (const model::PlacedHost& placed : placement.hosts) {
+    for (SlotHost& host : hosts) {
+      if (host.host.name == placed.host.name) host.used += std::min(static_cast<int>(placed.ranks.size()), host.slots);
+    }
+  }
+}
+
+void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
+  for (const model::PlacedHost& placed : placement.hosts) {
+    for (SlotHost& host : hosts) {
+      if (host.host.name != placed.host.name) continue;
+      host.used = std::max(0, host.used - std::min(static_cast<int>(placed.ranks.size()), host.slots));
+    }
+  }
+}
+
+std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
+  for (const model::HostSpec& wanted : need.request.hosts) {
+    const bool is_known =
+        std::ranges::any_of(hosts, [&](const SlotHost& host) { return host.host.name == wanted.name; });
+    if (!is_known) return fmt::format("needs host {}, which launcherd's list does not have any more", wanted.name);
+  }
+  if (!need.places.empty()) return why_no_places(need, hosts);
+  const auto usable = in_order(need, hosts);
+  if (is_oversubscribing(need, hosts)) {
+    return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), drained_remark(usable));
+  }
+  const long room = total_room(need, hosts, Room::kFree);
+  if (room >= need.ranks()) return "waits for its turn";
+  return fmt::format("needs {}, {} {} free on {}{}", slot_count(need.ranks()), room, room == 1 ? "is" : "are",
+                     names(usable), drained_remark(usable));
+}
+
+}  // namespace muster::launcherd

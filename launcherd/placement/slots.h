@@ -1,0 +1,52 @@
+// Which slots of launcherd's hosts a job takes. Plain values, pure functions.
+//
+// A job takes one slot a rank. With more ranks than its hosts have slots (oversubscribe) it takes all slots of the
+// hosts that it may use, and starts when all of them are free.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/job_spec.h"
+#include "model/placement.h"
+
+namespace muster::launcherd {
+
+struct SlotHost {
+  model::HostSpec host;  // as launcherd's list has it
+  int slots = 0;
+  int used = 0;
+  bool is_drained = false;  // takes no new job
+
+  int free() const { return is_drained || used > slots ? 0 : slots - used; }
+};
+
+// What a job asks of the hosts.
+struct JobNeed {
+  model::PlacementRequest request;  // np > 0; hosts: each name once, empty: any
+  std::vector<model::RankPlace> places;
+
+  int ranks() const { return request.np; }
+};
+
+// Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
+// here, also if all hosts were idle and none drained.
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts);
+
+bool may_use(const JobNeed& need, const SlotHost& host);
+// Whether it would start if nothing else ran; drained hosts stay drained.
+bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts);
+// Where it runs when it starts now; nullopt: not enough is free.
+std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts);
+
+// Slots of a running job's placement, counted as used or given back.
+void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
+void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
+
+// Why it does not fit, for people: "needs 16 slots, 12 are free on n1..n3".
+std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts);
+
+}  // namespace muster::launcherd
