@@ -21,11 +21,11 @@ class ForegroundApi final : private launcherd::ApiHandler {
   ~ForegroundApi() override;
 
  private:
-  base::Result<v1::Job> get_job(const v1::GetJobRequest& request) override;
-  base::Status kill(const v1::KillRequest& request) override;
-  base::Status signal(const v1::SignalRequest& request) override;
-  std::function<void()> watch(const v1::WatchRequest& request, launcherd::Replies<v1::Event> replies) override;
-  void stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) override;
+  void get_job(const v1::GetJobRequest& request, launcherd::Reply<v1::Job> reply) override;
+  void kill(const v1::KillRequest& request, launcherd::Reply<v1::KillResponse> reply) override;
+  void signal(const v1::SignalRequest& request, launcherd::Reply<v1::SignalResponse> reply) override;
+  launcherd::Gone watch(const v1::WatchRequest& request, launcherd::Replies<v1::Event> replies) override;
+  launcherd::Gone stacks(const v1::StacksRequest& request, launcherd::Replies<v1::ProcessStack> replies) override;
 
   launcherd::RestartingJob* const job_;
   launcherd::JobRecord* const record_;

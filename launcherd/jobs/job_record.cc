@@ -1,5 +1,6 @@
 #include "launcherd/jobs/job_record.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,20 +19,32 @@ std::string own_host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
 }
 
-v1::JobState final_state(const JobOutcome& outcome) {
-  if (outcome.exit_code == 0) return v1::JOB_STATE_SUCCEEDED;
+constexpr int kHighestSignal = 64;
+
+}  // namespace
+
+base::Status check_signal(int signo) {
+  if (signo < 1 || signo > kHighestSignal) {
+    return base::error(base::Code::kInvalidArgument, "there is no signal {}: 1 to {}", signo, kHighestSignal);
+  }
+  if (signo == SIGKILL) {
+    return base::error(base::Code::kInvalidArgument, "SIGKILL ends the job: kill it instead");
+  }
+  return base::ok_status();
+}
+
+model::JobState final_state(const JobOutcome& outcome) {
+  if (outcome.exit_code == 0) return model::JobState::kSucceeded;
   switch (outcome.cause) {
     case StopCause::kHangup:
     case StopCause::kInterrupt:
     case StopCause::kTerminate:
     case StopCause::kStdoutClosed:
-      return v1::JOB_STATE_KILLED;
+      return model::JobState::kKilled;
     default:
-      return v1::JOB_STATE_FAILED;
+      return model::JobState::kFailed;
   }
 }
-
-}  // namespace
 
 model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome) {
   model::JobEnded ended;
@@ -179,7 +192,7 @@ void JobRecord::on_event(const model::JobEvent& event) {
 
 void JobRecord::on_finished(const JobOutcome& outcome) {
   keep(ended_event(job_.id(), outcome));
-  job_.set_state(final_state(outcome));
+  job_.set_state(static_cast<v1::JobState>(final_state(outcome)));
   for (const auto& [id, watcher] : std::exchange(watchers_, {})) watcher.on_end();
   next_->on_finished(outcome);
 }

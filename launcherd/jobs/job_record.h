@@ -16,6 +16,12 @@
 
 namespace muster::launcherd {
 
+// INVALID_ARGUMENT: ranks cannot be sent this signal and go on.
+base::Status check_signal(int signo);
+
+// As its outcome says: SUCCEEDED, FAILED, or KILLED.
+model::JobState final_state(const JobOutcome& outcome);
+
 // The event of a job's end.
 model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome);
 

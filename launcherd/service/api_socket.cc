@@ -23,25 +23,31 @@ constexpr int kBacklog = 128;
 constexpr std::string_view kPrefix = "job-";
 constexpr std::string_view kSuffix = ".sock";
 constexpr std::string_view kNotYet = ".new";
+constexpr std::string_view kDaemonName = "launcherd.sock";
 
 void remove_if_empty(const std::string& directory) {
   ::rmdir(directory.c_str());  // fails while another job is there, as it should
 }
 
-// Has its name only once it listens: who looks before would take it for one that a killed launcher has left.
+// Has its name only once it listens: who looks before would take it for one that a killed launcher has left. A name
+// that is taken is ALREADY_EXISTS.
 base::Result<base::UniqueFd> listen_at(const std::string& path) {
-  const std::string not_yet = fmt::format("{}{}", path, kNotYet);
+  const std::string not_yet = fmt::format("{}.{}{}", path, ::getpid(), kNotYet);
   const auto address = base::unix_address(not_yet);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::errno_error(errno, "open a Unix socket");
+  ::unlink(not_yet.c_str());  // of a process with our number that was killed
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     return base::errno_error(errno, fmt::format("listen at {}", path));
   }
-  if (::listen(fd.get(), kBacklog) == 0 && ::rename(not_yet.c_str(), path.c_str()) == 0) return fd;
-  const base::Status failed = base::errno_error(errno, fmt::format("listen at {}", path));
+  base::Status failed;
+  if (::listen(fd.get(), kBacklog) != 0 || ::link(not_yet.c_str(), path.c_str()) != 0) {
+    failed = base::errno_error(errno, fmt::format("listen at {}", path));
+  }
   ::unlink(not_yet.c_str());
-  return failed;
+  if (!failed.ok()) return failed;
+  return fd;
 }
 
 bool is_private_directory(const std::string& path) {
@@ -75,6 +81,36 @@ base::Result<ApiSocket> ApiSocket::open(const std::vector<std::string>& director
       failed = fd.status();
       if (failed.code() != base::Code::kNotFound) break;
     }
+  }
+  return failed;
+}
+
+base::Result<ApiSocket> ApiSocket::open_for_daemon(const std::vector<std::string>& directories) {
+  base::Status failed;
+  for (const std::string& directory : directories) {
+    auto socket = open_at(fmt::format("{}/{}", directory, kDaemonName));
+    if (socket.ok() || socket.status().code() == base::Code::kAlreadyExists) return socket;
+    failed = socket.status();
+  }
+  return failed;
+}
+
+base::Result<ApiSocket> ApiSocket::open_at(const std::string& path) {
+  if (!path.starts_with('/')) return base::error(base::Code::kInvalidArgument, "{} is no absolute path", path);
+  base::Status failed;
+  // A foreground job that ends removes the directory when it is the last there.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MUSTER_RETURN_IF_ERROR(base::make_private_directory(path.substr(0, path.rfind('/'))));
+    auto fd = listen_at(path);
+    if (fd.ok()) return ApiSocket(path, std::move(*fd));
+    failed = fd.status();
+    if (failed.code() == base::Code::kNotFound) continue;
+    if (failed.code() != base::Code::kAlreadyExists) return failed;
+    if (!base::is_abandoned_socket(path)) {
+      return base::error(base::Code::kAlreadyExists,
+                         "another launcherd listens at {}: end it, or name another socket by --listen unix:PATH", path);
+    }
+    ::unlink(path.c_str());
   }
   return failed;
 }

@@ -1,5 +1,5 @@
 // Where the Unix sockets of launchers lie: a directory of the user's that nobody else may enter, and in it one socket a
-// foreground job, "job-<id>.sock". Blocks for as long as the file system does.
+// foreground job, "job-<id>.sock", and launcherd's, "launcherd.sock". Blocks for as long as the file system does.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,10 @@ std::vector<std::string> api_directories(const base::Environment& environment);
 class ApiSocket {
  public:
   static base::Result<ApiSocket> open(const std::vector<std::string>& directories, const std::string& job_id);
+  // launcherd's, in the first directory that can be made. ALREADY_EXISTS: another launcherd listens there.
+  static base::Result<ApiSocket> open_for_daemon(const std::vector<std::string>& directories);
+  // At an absolute path; its directory is made if it is missing, with its parents there. Errors as before.
+  static base::Result<ApiSocket> open_at(const std::string& path);
   ~ApiSocket();
   ApiSocket(ApiSocket&& other) noexcept;
   ApiSocket& operator=(ApiSocket&&) = delete;

@@ -38,6 +38,19 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     }
   }
 
+  // `task` once all that was sent has been written, now or on a thread of gRPC; not after the end.
+  void when_taken(std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_ || last_) return;
+      if (!queue_.empty()) {
+        taken_ = std::move(task);
+        return;
+      }
+    }
+    task();
+  }
+
   // After what was sent.
   void finish(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
@@ -47,17 +60,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   }
 
   void OnWriteDone(bool ok) override {
-    const std::lock_guard lock(mutex_);
-    queue_.pop_front();
-    if (!ok) {
-      queue_.clear();
-      last_ = grpc::Status::CANCELLED;
-    }
-    if (!queue_.empty()) {
-      this->StartWrite(&queue_.front());
-    } else {
-      finish_if_written();
-    }
+    const std::function<void()> taken = written(ok);
+    if (taken) taken();
   }
 
   void OnCancel() override { finish(grpc::Status::CANCELLED); }
@@ -68,6 +72,22 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   }
 
  private:
+  // What is to be told after it.
+  std::function<void()> written(bool ok) {
+    const std::lock_guard lock(mutex_);
+    queue_.pop_front();
+    if (!ok) {
+      queue_.clear();
+      last_ = grpc::Status::CANCELLED;
+    }
+    if (!queue_.empty()) {
+      this->StartWrite(&queue_.front());
+      return {};
+    }
+    finish_if_written();
+    return last_ ? nullptr : std::exchange(taken_, nullptr);
+  }
+
   void finish_if_written() {
     if (!last_ || !queue_.empty() || finished_) return;
     finished_ = true;
@@ -78,6 +98,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   std::mutex mutex_;
   std::deque<Answer> queue_;  // front is being written
   std::optional<grpc::Status> last_;
+  std::function<void()> taken_;
   bool finished_ = false;
   std::shared_ptr<StreamCall> self_;
 };

@@ -111,20 +111,20 @@ TEST_F(ApiTest, WhoEndsMeanwhileAndWhoAcceptsNobodyAreToldApart) {
 // Answers as it is told to.
 class Handler final : public ApiHandler {
  public:
-  base::Result<v1::Job> get_job(const v1::GetJobRequest& request) override {
+  void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override {
     v1::Job job;
     job.set_id("aaaaaaaa");
     job.set_attempt(request.first_rank());
-    return job;
+    reply(job);
   }
-  base::Status kill(const v1::KillRequest& request) override {
+  void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override {
     killed_at_once = request.at_once();
-    return base::ok_status();
+    reply(v1::KillResponse());
   }
-  base::Status signal(const v1::SignalRequest& request) override {
-    return base::error(base::Code::kInvalidArgument, "there is no signal {}", request.signal());
+  void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override {
+    reply(base::error(base::Code::kInvalidArgument, "there is no signal {}", request.signal()));
   }
-  std::function<void()> watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override {
+  Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override {
     for (std::uint64_t sequence = request.from_sequence(); sequence < request.from_sequence() + 3; ++sequence) {
       v1::Event event;
       event.set_sequence(sequence);
@@ -133,7 +133,7 @@ class Handler final : public ApiHandler {
     watching.set_value();
     return [this] { gone.set_value(); };
   }
-  void stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override {
+  Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override {
     for (const int rank : request.ranks()) {
       v1::ProcessStack process;
       process.set_rank(rank);
@@ -142,6 +142,7 @@ class Handler final : public ApiHandler {
     }
     replies.done(request.ranks().empty() ? base::error(base::Code::kFailedPrecondition, "none of these ranks runs")
                                          : base::ok_status());
+    return {};
   }
 
   std::promise<void> watching;
@@ -155,7 +156,9 @@ class Served {
   explicit Served(ApiSocket socket) : path_(socket.path()) {
     std::promise<void> up;
     thread_ = std::thread([this, &up, socket = std::move(socket)]() mutable {
-      const auto server = ApiServer::start(loop_, std::move(socket), &handler);
+      ApiListeners listeners;
+      listeners.sockets.push_back(std::move(socket));
+      const auto server = ApiServer::start(loop_, std::move(listeners), &handler);
       loop_.post([&up] { up.set_value(); });
       loop_.run();
     });

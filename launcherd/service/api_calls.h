@@ -1,0 +1,129 @@
+// Calls of launcher.proto between gRPC's threads and the loop: each is checked for its role, posted to the loop, and
+// answered from there; streams that are open when the launcher leaves are ended. Private to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/loop.h"
+#include "launcherd/service/api_handler.h"
+#include "launcherd/service/caller_role.h"
+#include "launcherd/service/grpc_status.h"
+#include "launcherd/service/stream_call.h"
+#include "launcherd/service/unary_call.h"
+
+namespace muster::launcherd {
+
+inline grpc::Status launcher_leaves() {
+  return {grpc::StatusCode::UNAVAILABLE, "the launcher leaves: its jobs are over, or it is being ended"};
+}
+
+class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
+ public:
+  ApiCalls(base::Loop& loop, ApiHandler* handler) : loop_(loop), handler_(handler) {}
+
+  template <typename Request, typename Answer>
+  grpc::ServerUnaryReactor* unary(grpc::CallbackServerContext* context, Role role,
+                                  void (ApiHandler::*serve)(const Request&, Reply<Answer>), const Request* request,
+                                  Answer* answer) {
+    auto call = std::make_shared<UnaryCall<Answer>>(answer);
+    call->begin();
+    if (const base::Status refused = check_role(*context, role); !refused.ok()) {
+      call->answer(to_grpc(refused), Answer());
+      return call.get();
+    }
+    loop_.post([weak = weak_from_this(), call, serve, request = *request] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->is_closed_) {
+        call->answer(launcher_leaves(), Answer());
+        return;
+      }
+      (self->handler_->*serve)(request, [call](base::Result<Answer> result) {
+        const grpc::Status status = to_grpc(result.status());
+        call->answer(status, result.ok() ? std::move(*result) : Answer());
+      });
+    });
+    return call.get();
+  }
+
+  template <typename Request, typename Answer>
+  grpc::ServerWriteReactor<Answer>* stream(grpc::CallbackServerContext* context, Role role,
+                                           Gone (ApiHandler::*serve)(const Request&, Replies<Answer>),
+                                           const Request* request) {
+    auto number = std::make_shared<std::uint64_t>(0);  // set and read on the loop
+    auto call = std::make_shared<StreamCall<Answer>>([&loop = loop_, weak = weak_from_this(), number] {
+      loop.post([weak, number] {
+        if (const auto self = weak.lock()) self->ended(*number);
+      });
+    });
+    call->begin();
+    if (const base::Status refused = check_role(*context, role); !refused.ok()) {
+      call->finish(to_grpc(refused));
+      return call.get();
+    }
+    loop_.post([weak = weak_from_this(), call, number, serve, request = *request] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->is_closed_) {
+        call->finish(launcher_leaves());
+        return;
+      }
+      *number = self->next_++;
+      self->streams_[*number].finish = [call](const grpc::Status& status) { call->finish(status); };
+      Gone gone = (self->handler_->*serve)(request, self->template replies_of<Answer>(call));
+      // The end of the call is posted: it cannot have been told yet.
+      self->streams_[*number].gone = std::move(gone);
+    });
+    return call.get();
+  }
+
+  // From now on calls are answered UNAVAILABLE; streams end so.
+  void close() {
+    is_closed_ = true;
+    for (auto& [number, open] : std::exchange(streams_, {})) {
+      open.finish(launcher_leaves());
+      if (open.gone) open.gone();
+    }
+  }
+
+ private:
+  // A stream that has not ended: how to end it, and what to do when its caller has gone.
+  struct Open {
+    std::function<void(const grpc::Status&)> finish;
+    Gone gone;
+  };
+
+  template <typename Answer>
+  Replies<Answer> replies_of(std::shared_ptr<StreamCall<Answer>> call) {
+    return {.send = [call](Answer answer) { call->send(std::move(answer)); },
+            .done = [call](const base::Status& status) { call->finish(to_grpc(status)); },
+            .when_taken =
+                [call, weak = weak_from_this(), &loop = loop_](base::Loop::Task task) {
+                  call->when_taken([weak, &loop, task = std::move(task)] {
+                    loop.post([weak, task] {
+                      const auto self = weak.lock();
+                      if (self != nullptr && !self->is_closed_) task();
+                    });
+                  });
+                }};
+  }
+
+  void ended(std::uint64_t number) {
+    const auto found = streams_.find(number);
+    if (found == streams_.end()) return;
+    const Gone gone = std::move(found->second.gone);
+    streams_.erase(found);
+    if (gone) gone();
+  }
+
+  base::Loop& loop_;
+  ApiHandler* const handler_;
+  bool is_closed_ = false;
+  std::map<std::uint64_t, Open> streams_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace muster::launcherd

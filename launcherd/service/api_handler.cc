@@ -1,0 +1,57 @@
+#include "launcherd/service/api_handler.h"
+
+namespace muster::launcherd {
+namespace {
+
+base::Status not_served(std::string_view call) {
+  return base::error(base::Code::kUnimplemented,
+                     "this launcher does not serve {}: launcherd does, a foreground hvdrun has its one job only", call);
+}
+
+}  // namespace
+
+void ApiHandler::submit(const v1::SubmitRequest&, Reply<v1::SubmitResponse> reply) {
+  reply(not_served("Submit"));
+}
+void ApiHandler::get_job(const v1::GetJobRequest&, Reply<v1::Job> reply) {
+  reply(not_served("GetJob"));
+}
+void ApiHandler::list_jobs(const v1::ListJobsRequest&, Reply<v1::ListJobsResponse> reply) {
+  reply(not_served("ListJobs"));
+}
+Gone ApiHandler::watch(const v1::WatchRequest&, Replies<v1::Event> replies) {
+  replies.done(not_served("Watch"));
+  return {};
+}
+Gone ApiHandler::logs(const v1::LogsRequest&, Replies<v1::LogChunk> replies) {
+  replies.done(not_served("Logs"));
+  return {};
+}
+void ApiHandler::kill(const v1::KillRequest&, Reply<v1::KillResponse> reply) {
+  reply(not_served("Kill"));
+}
+void ApiHandler::signal(const v1::SignalRequest&, Reply<v1::SignalResponse> reply) {
+  reply(not_served("Signal"));
+}
+Gone ApiHandler::stacks(const v1::StacksRequest&, Replies<v1::ProcessStack> replies) {
+  replies.done(not_served("Stacks"));
+  return {};
+}
+Gone ApiHandler::cleanup(const v1::CleanupRequest&, Replies<v1::CleanupReport> replies) {
+  replies.done(not_served("Cleanup"));
+  return {};
+}
+void ApiHandler::list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) {
+  reply(not_served("ListHosts"));
+}
+void ApiHandler::drain_host(const v1::DrainHostRequest&, Reply<v1::LauncherHost> reply) {
+  reply(not_served("DrainHost"));
+}
+void ApiHandler::resume_host(const v1::ResumeHostRequest&, Reply<v1::LauncherHost> reply) {
+  reply(not_served("ResumeHost"));
+}
+void ApiHandler::get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::Capabilities> reply) {
+  reply(not_served("GetCapabilities"));
+}
+
+}  // namespace muster::launcherd

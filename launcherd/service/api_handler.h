@@ -1,0 +1,49 @@
+// What the calls of launcher.proto do: one function a call, for the two kinds of launchers. What a launcher does not
+// serve is answered with UNIMPLEMENTED.
+//
+// Loop thread only. Every Reply is called once, now or later, on the loop thread; the same for Replies::done.
+#pragma once
+
+#include <functional>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::launcherd {
+
+template <typename Answer>
+using Reply = std::function<void(base::Result<Answer>)>;
+
+// Several answers and then the end. All do nothing when the caller has gone.
+template <typename Answer>
+struct Replies {
+  std::function<void(Answer)> send;
+  std::function<void(const base::Status&)> done;
+  // `task` is called once, on the loop, when the transport has taken all that was sent: send more then, and a caller
+  // that does not read costs no memory. Never when the caller has gone.
+  std::function<void(base::Loop::Task)> when_taken;
+};
+
+// Called once when the caller has gone before `done`; empty: nothing to do then.
+using Gone = std::function<void()>;
+
+class ApiHandler {
+ public:
+  virtual ~ApiHandler() = default;
+  virtual void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+  virtual void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply);
+  virtual void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply);
+  virtual Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies);
+  virtual Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies);
+  virtual void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply);
+  virtual void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply);
+  virtual Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies);
+  virtual Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies);
+  virtual void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply);
+  virtual void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply);
+  virtual void resume_host(const v1::ResumeHostRequest& request, Reply<v1::LauncherHost> reply);
+  virtual void get_capabilities(const v1::GetCapabilitiesRequest& request, Reply<v1::Capabilities> reply);
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,71 @@
+// The generated service: which function of the handler serves a call, and which role it needs. Private to this folder.
+#pragma once
+
+#include "launcherd/service/api_calls.h"
+#include "proto/muster/v1/launcher.grpc.pb.h"
+
+namespace muster::launcherd {
+
+class ApiService final : public v1::Launcher::CallbackService {
+ public:
+  explicit ApiService(ApiCalls& calls) : calls_(calls) {}
+
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest* request,
+                                   v1::SubmitResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::submit, request, answer);
+  }
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::Job* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::get_job, request, answer);
+  }
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::list_jobs, request, answer);
+  }
+  grpc::ServerWriteReactor<v1::Event>* Watch(grpc::CallbackServerContext* context,
+                                             const v1::WatchRequest* request) override {
+    return calls_.stream(context, Role::kWatch, &ApiHandler::watch, request);
+  }
+  grpc::ServerWriteReactor<v1::LogChunk>* Logs(grpc::CallbackServerContext* context,
+                                               const v1::LogsRequest* request) override {
+    return calls_.stream(context, Role::kWatch, &ApiHandler::logs, request);
+  }
+  grpc::ServerUnaryReactor* Kill(grpc::CallbackServerContext* context, const v1::KillRequest* request,
+                                 v1::KillResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::kill, request, answer);
+  }
+  grpc::ServerUnaryReactor* Signal(grpc::CallbackServerContext* context, const v1::SignalRequest* request,
+                                   v1::SignalResponse* answer) override {
+    return calls_.unary(context, Role::kSubmit, &ApiHandler::signal, request, answer);
+  }
+  grpc::ServerWriteReactor<v1::ProcessStack>* Stacks(grpc::CallbackServerContext* context,
+                                                     const v1::StacksRequest* request) override {
+    return calls_.stream(context, Role::kSubmit, &ApiHandler::stacks, request);
+  }
+  grpc::ServerWriteReactor<v1::CleanupReport>* Cleanup(grpc::CallbackServerContext* context,
+                                                       const v1::CleanupRequest* request) override {
+    return calls_.stream(context, Role::kAdmin, &ApiHandler::cleanup, request);
+  }
+  grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context, const v1::ListHostsRequest* request,
+                                      v1::ListHostsResponse* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::list_hosts, request, answer);
+  }
+  grpc::ServerUnaryReactor* DrainHost(grpc::CallbackServerContext* context, const v1::DrainHostRequest* request,
+                                      v1::LauncherHost* answer) override {
+    return calls_.unary(context, Role::kAdmin, &ApiHandler::drain_host, request, answer);
+  }
+  grpc::ServerUnaryReactor* ResumeHost(grpc::CallbackServerContext* context, const v1::ResumeHostRequest* request,
+                                       v1::LauncherHost* answer) override {
+    return calls_.unary(context, Role::kAdmin, &ApiHandler::resume_host, request, answer);
+  }
+  grpc::ServerUnaryReactor* GetCapabilities(grpc::CallbackServerContext* context,
+                                            const v1::GetCapabilitiesRequest* request,
+                                            v1::Capabilities* answer) override {
+    return calls_.unary(context, Role::kWatch, &ApiHandler::get_capabilities, request, answer);
+  }
+
+ private:
+  ApiCalls& calls_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,58 @@
+#include "launcherd/service/caller_role.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include <grpc/grpc_security_constants.h>
+
+namespace muster::launcherd {
+namespace {
+
+struct RoleName {
+  std::string_view uri;
+  std::string_view word;
+  Role role;
+};
+
+constexpr std::array kRoles = {RoleName{"muster://role/watch", "watch", Role::kWatch},
+                               RoleName{"muster://role/submit", "submit", Role::kSubmit},
+                               RoleName{"muster://role/admin", "admin", Role::kAdmin}};
+
+std::string_view word_of(Role role) {
+  return kRoles[static_cast<std::size_t>(role)].word;
+}
+
+bool is_by_tls(const grpc::AuthContext& auth) {
+  for (const grpc::string_ref& type : auth.FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME)) {
+    if (std::string_view(type.data(), type.size()) == GRPC_SSL_TRANSPORT_SECURITY_TYPE) return true;
+  }
+  return false;
+}
+
+std::optional<Role> highest_role(const grpc::AuthContext& auth) {
+  std::optional<Role> highest;
+  for (const grpc::string_ref& uri : auth.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
+    for (const RoleName& known : kRoles) {
+      if (std::string_view(uri.data(), uri.size()) != known.uri) continue;
+      if (!highest || known.role > *highest) highest = known.role;
+    }
+  }
+  return highest;
+}
+
+}  // namespace
+
+base::Status check_role(const grpc::ServerContextBase& context, Role needed) {
+  const auto auth = context.auth_context();
+  if (auth == nullptr || !is_by_tls(*auth)) return base::ok_status();  // accepted from our own user (api_server.cc)
+  const auto role = highest_role(*auth);
+  if (role && *role >= needed) return base::ok_status();
+  return base::error(
+      base::Code::kPermissionDenied,
+      "this needs the role {}, and the certificate gives {}: it wants the URI muster://role/{} among its "
+      "subject alternative names",
+      word_of(needed), role ? word_of(*role) : "none", word_of(needed));
+}
+
+}  // namespace muster::launcherd

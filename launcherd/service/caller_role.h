@@ -1,0 +1,17 @@
+// What a caller may do. Who comes over a Unix socket is the launcher's own user and may do everything; who comes by TCP
+// has shown a certificate of the launcher's client CA, whose URIs muster://role/<role> say it. Private to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include "base/status.h"
+
+namespace muster::launcherd {
+
+// Each may do what those before it may.
+enum class Role { kWatch, kSubmit, kAdmin };
+
+// PERMISSION_DENIED: the certificate gives none that is enough. Any thread.
+base::Status check_role(const grpc::ServerContextBase& context, Role needed);
+
+}  // namespace muster::launcherd
