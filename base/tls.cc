@@ -26,9 +26,6 @@ namespace {
 
 constexpr long kBackdateSeconds = 2L * 24 * 3600;
 constexpr long kValiditySeconds = 30L * 24 * 3600;
-constexpr std::size_t kMaxIdentity = 128;
-constexpr std::size_t kMinSecret = 16;
-constexpr std::size_t kMaxSecret = 256;
 constexpr std::size_t kReadBuffer = 64 * 1024;
 // A new key well before AES-GCM's limit of 2^24.5 records.
 constexpr std::uint64_t kBytesPerKey = std::uint64_t{1} << 36;
@@ -76,7 +73,7 @@ Result<std::string> certificate_pem(X509* certificate) {
   return bio_text(bio.get());
 }
 
-Result<std::string> key_pem(EVP_PKEY* key) {
+Result<std::string> private_key_pem(EVP_PKEY* key) {
   const BioPtr bio(BIO_new(BIO_s_secmem()));  // wiped when freed
   if (!bio || PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
     return openssl_error("write private key");
@@ -149,12 +146,7 @@ Status add_names(X509* certificate, const std::vector<std::string>& entries) {
 }
 
 // The keys of a context, for OpenSSL's callbacks.
-struct Keys {
-  ~Keys() {
-    for (auto& [identity, secret] : secrets) OPENSSL_cleanse(secret.data(), secret.size());
-  }
-  std::map<std::string, std::string, std::less<>> secrets;  // by identity
-};
+using Keys = std::shared_ptr<const TlsKeyRing>;
 
 // The pre-shared key as a "session"; its cipher suite fixes the hash of the key schedule.
 SSL_SESSION* make_session(SSL* ssl, const std::string& secret) {
@@ -176,16 +168,39 @@ int keys_index() {
   return kIndex;
 }
 
-const Keys& keys_of(SSL* ssl) {
-  return *static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
+const TlsKeyRing& keys_of(SSL* ssl) {
+  return **static_cast<const Keys*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), keys_index()));
+}
+
+// Of an SSL: by whose key the handshake is made. Its own copy, since the key may go at any time.
+int identity_index() {
+  static const int kIndex = SSL_get_ex_new_index(
+      0, nullptr, nullptr, nullptr,
+      [](void*, void* identity, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<std::string*>(identity); });
+  return kIndex;
+}
+
+const std::string* identity_of(const SSL* ssl) {
+  return static_cast<const std::string*>(SSL_get_ex_data(ssl, identity_index()));
+}
+
+bool remember_identity(SSL* ssl, std::string_view name) {
+  delete static_cast<std::string*>(SSL_get_ex_data(ssl, identity_index()));
+  auto identity = std::make_unique<std::string>(name);
+  const bool done = SSL_set_ex_data(ssl, identity_index(), identity.get()) == 1;
+  if (done) (void)identity.release();  // freed with the SSL
+  return done;
 }
 
 int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* size,
                 SSL_SESSION** session) {
   *session = nullptr;
   if (hash != nullptr && EVP_MD_get_type(hash) != NID_sha256) return 1;  // the server wants another hash: no key for it
-  const auto& [name, secret] = *keys_of(ssl).secrets.begin();
-  *session = make_session(ssl, secret);
+  auto key = keys_of(ssl).first();
+  if (!key || !remember_identity(ssl, key->identity)) return 0;
+  *session = make_session(ssl, key->secret);
+  OPENSSL_cleanse(key->secret.data(), key->secret.size());
+  const std::string& name = *identity_of(ssl);  // OpenSSL reads it after this call
   *identity = reinterpret_cast<const unsigned char*>(name.data());
   *size = name.size();
   return *session != nullptr ? 1 : 0;
@@ -193,11 +208,11 @@ int use_session(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, st
 
 int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
   *session = nullptr;
-  const Keys& keys = keys_of(ssl);
-  const auto found = keys.secrets.find(std::string_view(reinterpret_cast<const char*>(identity), size));
-  if (found == keys.secrets.end()) return 1;  // unknown: the handshake then fails for want of a certificate
-  SSL_set_app_data(ssl, const_cast<std::string*>(&found->first));
-  *session = make_session(ssl, found->second);
+  const std::string_view name(reinterpret_cast<const char*>(identity), size);
+  auto secret = keys_of(ssl).secret_of(name);
+  if (!secret) return 1;  // unknown: the handshake then fails for want of a certificate
+  *session = remember_identity(ssl, name) ? make_session(ssl, *secret) : nullptr;
+  OPENSSL_cleanse(secret->data(), secret->size());
   return *session != nullptr ? 1 : 0;
 }
 
@@ -241,6 +256,23 @@ Result<CertificateAuthority> CertificateAuthority::create() {
   return CertificateAuthority(std::move(certificate), std::move(key), std::move(pem));
 }
 
+Result<CertificateAuthority> CertificateAuthority::load(const std::string& ca_pem, const std::string& key_pem) {
+  initialise();
+  const BioPtr certificate_text(BIO_new_mem_buf(ca_pem.data(), static_cast<int>(ca_pem.size())));
+  const BioPtr key_text(BIO_new_mem_buf(key_pem.data(), static_cast<int>(key_pem.size())));
+  X509Ptr certificate(certificate_text ? PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr)
+                                       : nullptr);
+  KeyPtr key(key_text ? PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr) : nullptr);
+  if (!certificate || !key || X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return error(Code::kInvalidArgument, "no certificate authority and its key: {}", take_reason());
+  }
+  return CertificateAuthority(std::move(certificate), std::move(key), ca_pem);
+}
+
+Result<std::string> CertificateAuthority::key_pem() const {
+  return private_key_pem(key_.get());
+}
+
 Result<TlsIdentity> CertificateAuthority::issue(const std::string& common_name,
                                                 const std::vector<std::string>& alternative_names) const {
   const KeyPtr key(EVP_EC_gen("P-256"));
@@ -258,24 +290,16 @@ Result<TlsIdentity> CertificateAuthority::issue(const std::string& common_name,
   }
   TlsIdentity identity;
   MUSTER_ASSIGN_OR_RETURN(identity.cert_pem, certificate_pem(leaf));
-  MUSTER_ASSIGN_OR_RETURN(identity.key_pem, key_pem(key.get()));
+  MUSTER_ASSIGN_OR_RETURN(identity.key_pem, private_key_pem(key.get()));
   return identity;
 }
 
 TlsContext::TlsContext(std::shared_ptr<SSL_CTX> context, bool is_server)
     : context_(std::move(context)), is_server_(is_server) {}
 
-Result<TlsContext> TlsContext::make(std::vector<TlsKey> keys, bool is_server) {
+Result<TlsContext> TlsContext::make(std::shared_ptr<const TlsKeyRing> keys, bool is_server) {
   initialise();
-  auto known = std::make_unique<Keys>();
-  for (TlsKey& key : keys) {
-    if (key.identity.empty() || key.identity.size() > kMaxIdentity || key.secret.size() < kMinSecret ||
-        key.secret.size() > kMaxSecret) {
-      return error(Code::kInvalidArgument, "TLS key '{}': its name or its secret is too short or too long",
-                   key.identity);
-    }
-    known->secrets[std::move(key.identity)] = std::move(key.secret);
-  }
+  auto known = std::make_unique<Keys>(std::move(keys));
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method()), SSL_CTX_free);
   if (!context || SSL_CTX_set_ex_data(context.get(), keys_index(), known.get()) != 1) {
     return openssl_error("set up TLS");
@@ -285,12 +309,20 @@ Result<TlsContext> TlsContext::make(std::vector<TlsKey> keys, bool is_server) {
   return TlsContext(std::move(context), is_server);
 }
 
-Result<TlsContext> TlsContext::server(std::vector<TlsKey> peers) {
+Result<TlsContext> TlsContext::server(std::shared_ptr<const TlsKeyRing> peers) {
   return make(std::move(peers), true);
 }
 
+Result<TlsContext> TlsContext::server(std::vector<TlsKey> peers) {
+  auto ring = std::make_shared<TlsKeyRing>();
+  for (TlsKey& key : peers) MUSTER_RETURN_IF_ERROR(ring->add(std::move(key)));
+  return make(std::move(ring), true);
+}
+
 Result<TlsContext> TlsContext::client(TlsKey own) {
-  return make({std::move(own)}, false);
+  auto ring = std::make_shared<TlsKeyRing>();
+  MUSTER_RETURN_IF_ERROR(ring->add(std::move(own)));
+  return make(std::move(ring), false);
 }
 
 // No TCP_USER_TIMEOUT: it also ends connections whose peer is alive but does not read, as when a console is blocked.
@@ -455,8 +487,8 @@ void TlsStream::close_notify() {
 }
 
 std::string TlsStream::peer_identity() const {
-  const void* identity = is_established_ && is_server_ ? SSL_get_app_data(ssl_.get()) : nullptr;
-  return identity != nullptr ? *static_cast<const std::string*>(identity) : std::string();
+  const std::string* identity = is_established_ && is_server_ ? identity_of(ssl_.get()) : nullptr;
+  return identity != nullptr ? *identity : std::string();
 }
 
 }  // namespace muster::base

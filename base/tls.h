@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/tls_keys.h"
 #include "base/unique_fd.h"
 
 struct ssl_st;
@@ -37,12 +38,15 @@ struct TlsIdentity {
 class CertificateAuthority {
  public:
   static Result<CertificateAuthority> create();  // ECDSA P-256, self-signed
+  // What ca_pem() and key_pem() of another gave. INVALID_ARGUMENT: not that.
+  static Result<CertificateAuthority> load(const std::string& ca_pem, const std::string& key_pem);
 
   // A leaf for client and server use. `alternative_names`: "URI:muster://…", "DNS:launcherd", "IP:10.0.0.1"; others are
   // INVALID_ARGUMENT.
   Result<TlsIdentity> issue(const std::string& common_name, const std::vector<std::string>& alternative_names) const;
 
   const std::string& ca_pem() const { return pem_; }
+  Result<std::string> key_pem() const;  // secret
 
  private:
   CertificateAuthority(std::shared_ptr<x509_st> certificate, std::shared_ptr<evp_pkey_st> key, std::string pem);
@@ -52,15 +56,11 @@ class CertificateAuthority {
   std::string pem_;
 };
 
-struct TlsKey {
-  std::string identity;  // public: sent in clear; not empty, at most 128 bytes
-  std::string secret;    // 16 to 256 random bytes
-};
-
 // A cheap handle; copies share one SSL_CTX.
 class TlsContext {
  public:
-  static Result<TlsContext> server(std::vector<TlsKey> peers);  // accepts who proves one of these
+  static Result<TlsContext> server(std::vector<TlsKey> peers);                // accepts who proves one of these
+  static Result<TlsContext> server(std::shared_ptr<const TlsKeyRing> peers);  // … at the time of the handshake
   static Result<TlsContext> client(TlsKey own);
 
   bool is_server() const { return is_server_; }
@@ -68,7 +68,7 @@ class TlsContext {
  private:
   friend class TlsStream;
   TlsContext(std::shared_ptr<ssl_ctx_st> context, bool is_server);
-  static Result<TlsContext> make(std::vector<TlsKey> keys, bool is_server);
+  static Result<TlsContext> make(std::shared_ptr<const TlsKeyRing> keys, bool is_server);
 
   std::shared_ptr<ssl_ctx_st> context_;
   bool is_server_ = false;

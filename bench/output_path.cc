@@ -118,10 +118,8 @@ double run_once(const Options& options) {
   console.first.reset();
 
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<base::TlsKey> keys;
   for (int i = 0; i < options.agents; ++i) {
-    keys.push_back({proto::output_identity(job.id, i), job.token});
-    base::TlsContext tls = must(base::TlsContext::client(keys.back()));
+    base::TlsContext tls = must(base::TlsContext::client({proto::output_identity(job.id, i), job.token}));
     children.push_back(fork());
     if (children.back() == 0) {
       console.second.reset();
@@ -141,12 +139,14 @@ double run_once(const Options& options) {
   events.on_error = [](const base::Status& status) {
     std::fprintf(stderr, "output_path: %s\n", status.message().c_str());
   };
-  auto hub = must(launcherd::OutputHub::start({.job = job.id, .tls = must(base::TlsContext::server(std::move(keys)))},
-                                              std::move(listening), &sink, events));
+  auto hub = must(launcherd::OutputHub::start({}, std::move(listening)));
+  hub->add_job(job.id, &sink, events);
   for (int i = 0; i < options.agents; ++i) {
     std::vector<int> ranks;
     for (int j = 0; j < options.ranks; ++j) ranks.push_back(i * options.ranks + j);
-    hub->expect_agent(i, ranks);
+    const base::Status expected =
+        hub->expect_agent(job.id, {.agent = i, .secret = job.token, .ranks = std::move(ranks)});
+    if (!expected.ok()) std::fprintf(stderr, "output_path: %s\n", expected.message().c_str());
   }
   all_done.get_future().wait();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

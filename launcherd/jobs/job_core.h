@@ -10,14 +10,12 @@
 #include <vector>
 
 #include "launcherd/jobs/end_collector.h"
-#include "launcherd/jobs/host_link.h"
 #include "launcherd/jobs/input_feed.h"
+#include "launcherd/jobs/job_agents.h"
 #include "launcherd/jobs/job_runner.h"
 #include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/owner_questions.h"
 #include "launcherd/jobs/stack_questions.h"
-#include "launcherd/output/output_hub.h"
-#include "launcherd/service/control_server.h"
 
 namespace muster::launcherd {
 
@@ -49,10 +47,11 @@ struct JobHost {
   int placed = 0;    // index in placement_.hosts; -1: kUnused
   std::string name;  // for messages
   HostPhase phase = HostPhase::kBootstrapping;
-  std::unique_ptr<HostLink> link;
   HostFacts facts;
-  base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
-  std::string token;
+  std::string agent_link;  // "dial" or "ssh"
+  // Of a job that an earlier launcherd had begun: what is still to be taken in (job_agents.h).
+  std::vector<v1::AgentMessage> history;
+  bool was_told = false;   // its ranks, by that launcherd
   std::vector<int> ranks;  // that it was told to start
   bool launched = false;   // every spawn was tried
   bool output_complete = false;
@@ -65,10 +64,10 @@ struct JobHost {
   std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
 };
 
-class JobRunner::Core {
+class JobRunner::Core final : private AgentListener {
  public:
   Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-       LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+       LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
        JobObserver* observer);
 
   base::Status start();
@@ -81,12 +80,9 @@ class JobRunner::Core {
 
  private:
   // job_start.cc
-  base::Result<std::vector<std::string>> open_services();  // and what each host's agent is told first
-  std::string make_join(const JobHost& host, const std::string& ca_pem, const base::TlsIdentity& identity) const;
-  void start_agent(const JobHost& host, JoinSource join);
-  void bootstrapped(int agent, base::Result<StartedAgent> started);
-  void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
-  void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  void agent_started(int agent) override;
+  void agent_up(int agent, AgentUp up) override;
+  void agent_failed(int agent, const std::string& message) override;
   void host_start_failed(int agent, const std::string& message);
   void start_timed_out();
   void maybe_prepare();
@@ -95,12 +91,16 @@ class JobRunner::Core {
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
   void launch();
+  void take_up(JobHost& host);
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
   void report_progress();
 
   // job_events.cc
-  void said(int agent, const v1::AgentMessage& message);
+  void agent_said(int agent, const v1::AgentMessage& message) override;
+  void agent_stream(int agent, bool is_there) override;
+  void note(const std::string& line) override;
+  void said(JobHost& host, const v1::AgentMessage& message);
   std::vector<int> owners_of(const std::string& address) const;
   void pong(JobHost& host, const v1::Pong& pong);
   void rank_exited(JobHost& host, const v1::RankExited& exited);
@@ -109,6 +109,7 @@ class JobRunner::Core {
   void add_end(model::RankEnd end);
   void maybe_name_root_cause();
   void tick();
+  void send_ping(const JobHost& host);
   void check_liveness(base::MonotonicTime now);
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
 
@@ -116,11 +117,12 @@ class JobRunner::Core {
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
   void send_stop(std::chrono::milliseconds grace, const std::string& reason);
   void stop_overdue();
-  void agent_gone(int agent, const base::Status& status);
+  void agent_gone(int agent, const base::Status& status) override;
   void host_lost(JobHost& host, const std::string& why, bool reachable);
   void sweep(JobHost& host);
   void swept(int agent, const base::Result<CommandResult>& result);
-  void output_failed(const base::Status& status);
+  void output_complete(int agent) override;
+  void output_failed(const base::Status& status) override;
   void maybe_finish();
   void finish();
   JobOutcome make_outcome();
@@ -128,17 +130,6 @@ class JobRunner::Core {
   bool is_starting() const { return !launched_ && !stopping_; }
   bool host_is_final(const JobHost& host) const;
   JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
-  // A closure for another thread: runs on the loop while this core lives and has not finished.
-  template <typename Function>
-  auto posted(Function function) {
-    return [&loop = loop_, weak = std::weak_ptr<Core>(self_.lock()), function](auto... arguments) {
-      loop.post([weak, function, ... arguments = std::move(arguments)]() mutable {
-        const auto core = weak.lock();
-        if (core != nullptr && !core->finished_) function(*core, std::move(arguments)...);
-      });
-    };
-  }
-
   friend class JobRunner;
 
   base::Loop& loop_;
@@ -147,21 +138,19 @@ class JobRunner::Core {
   model::Placement placement_;
   const LaunchOptions options_;
   const base::Environment environment_;
-  Bootstrap* const bootstrap_;
   OutputSink* const sink_;
   JobObserver* const observer_;
-  std::weak_ptr<Core> self_;
 
   std::vector<JobHost> hosts_;
   std::string master_address_;
   EndCollector ends_;
   OwnerQuestions owner_questions_{
-      [this](int agent, v1::LauncherMessage message) { control_->send(agent, std::move(message)); }};
+      [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   InputSource* input_ = nullptr;
   std::unique_ptr<InputFeed> feed_;  // from launch(); null: no rank reads
   v1::WindowSize window_;
   StackQuestions stack_questions_{
-      loop_, [this](int agent, v1::LauncherMessage message) { control_->send(agent, std::move(message)); }};
+      loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   std::map<int, std::string> stderr_tails_;
   std::vector<HostFailure> host_failures_;
   std::vector<HostFailure> unclean_;
@@ -189,10 +178,8 @@ class JobRunner::Core {
   base::Timer stop_timer_;
   base::Timer output_timer_;
   base::Timer suspend_timer_;
-  // Last, so that their threads end before anything that they post to.
-  std::unique_ptr<ControlServer> control_;
-  std::unique_ptr<OutputHub> hub_;
-  std::uint16_t output_port_ = 0;
+  // Last: it is gone before anything that it calls back into.
+  const std::shared_ptr<JobAgents> agents_;
 };
 
 }  // namespace muster::launcherd

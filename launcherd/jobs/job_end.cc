@@ -66,7 +66,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   gather_timer_.cancel();
   run_timer_.cancel();
   if (!launched_) {
-    bootstrap_->cancel();
+    agents_->cancel_start();
     for (JobHost& host : hosts_) {
       if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
         // Named only when the failure of another host cut this one's start short.
@@ -76,13 +76,11 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
                fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
         }
         host.phase = HostPhase::kFailed;
-        host.link.reset();
+        agents_->drop(host.agent);
       } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
         host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
         host.output_complete = true;
-        v1::LauncherMessage leave;
-        leave.mutable_leave();
-        control_->send(host.agent, std::move(leave));
+        agents_->leave(host.agent);
       }
     }
     maybe_finish();
@@ -100,7 +98,7 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_grace_ms(grace.count());
     message.mutable_stop_ranks()->set_reason(reason);
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
   }
 }
 
@@ -120,7 +118,7 @@ void JobRunner::Core::signal_ranks(int signo) {
     if (host.phase != HostPhase::kLaunched) continue;
     v1::LauncherMessage message;
     message.mutable_signal_ranks()->set_signal(signo);
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
   }
 }
 
@@ -133,7 +131,7 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
     any = any || host.has_stream;
     v1::LauncherMessage message;
     message.mutable_suspend()->set_on(on);
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
   }
   if (done == nullptr) return;
   if (!any) {
@@ -179,10 +177,8 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
   host.phase = HostPhase::kLost;
   stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
-  control_->forget(host.agent);
-  hub_->forget_agent(host.agent);
+  agents_->drop(host.agent);
   host.output_complete = true;
-  host.link.reset();
   for (const int rank : host.ranks) {
     if (ends_.has_ended(rank)) continue;
     model::RankEnd end;
@@ -212,16 +208,9 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
 // Agent and warden may both be dead; the host itself answers, so go in again and look.
 void JobRunner::Core::sweep(JobHost& host) {
   host.sweeping = true;
-  const model::HostSpec& spec = placement_.hosts[static_cast<std::size_t>(host.placed)].host;
-  std::vector<std::string> arguments = {"--sweep", options_.job_id};
-  if (const auto root = environment_.get("MUSTER_TMPDIR")) {
-    arguments.emplace_back("--session-root");
-    arguments.emplace_back(*root);
-  }
-  bootstrap_->run({.name = spec.name, .user = spec.user, .port = spec.port}, std::move(arguments),
-                  posted([agent = host.agent](Core& core, const base::Result<CommandResult>& result) {
-                    core.swept(agent, result);
-                  }));
+  agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
+    if (!finished_) swept(agent, result);
+  });
 }
 
 void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result) {
@@ -245,7 +234,14 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
   maybe_finish();
 }
 
+void JobRunner::Core::output_complete(int agent) {
+  if (finished_) return;
+  host_at(agent).output_complete = true;
+  maybe_finish();
+}
+
 void JobRunner::Core::output_failed(const base::Status& status) {
+  if (finished_) return;
   const bool closed = status.code() == base::Code::kCancelled;
   // A closed stderr (2>&-) takes what is written there with it; only stdout's reader decides about the job.
   if (closed && status.message().starts_with("stderr")) return;
@@ -320,9 +316,7 @@ void JobRunner::Core::finish() {
                                                  "does so by itself now",
                                                  host.name)});
     }
-    v1::LauncherMessage leave;
-    leave.mutable_leave();
-    control_->send(host.agent, std::move(leave));
+    agents_->leave(host.agent);
   }
   tick_timer_.cancel();
   stop_timer_.cancel();
@@ -335,12 +329,10 @@ void JobRunner::Core::finish() {
 }
 
 JobRunner::JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                     LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
-                     JobObserver* observer)
-    : core_(std::make_shared<Core>(loop, clock, std::move(job), std::move(placement), std::move(options),
-                                   std::move(environment), bootstrap, sink, observer)) {
-  core_->self_ = core_;
-}
+                     LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
+                     OutputSink* sink, JobObserver* observer)
+    : core_(std::make_unique<Core>(loop, clock, std::move(job), std::move(placement), std::move(options),
+                                   std::move(environment), std::move(agents), sink, observer)) {}
 
 JobRunner::~JobRunner() = default;
 

@@ -23,7 +23,18 @@ constexpr std::size_t kMaxStrayLines = 20;
 
 }  // namespace
 
-void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
+void JobRunner::Core::note(const std::string& line) {
+  observer_->on_note(line);
+}
+
+void JobRunner::Core::agent_stream(int agent, bool is_there) {
+  if (finished_) return;
+  JobHost& host = host_at(agent);
+  host.has_stream = is_there;
+  if (is_there) host.last_heard = clock_.now();
+}
+
+void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
   if (finished_) return;
   JobHost& host = host_at(agent);
   host.last_heard = clock_.now();
@@ -33,14 +44,17 @@ void JobRunner::Core::said(int agent, const v1::AgentMessage& message) {
     observer_->on_warning(fmt::format("{} answers again", host.name));
   }
   if (host.phase == HostPhase::kLost || host.phase == HostPhase::kFailed) return;
+  said(host, message);
+}
+
+void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
   switch (message.body_case()) {
     case v1::AgentMessage::kPong:
       pong(host, message.pong());
       break;
     case v1::AgentMessage::kPrepared:
       if (message.prepared().error().empty()) {
-        observer_->on_event(model::HostUp{host.name, host.output_over_ssh.valid() ? "ssh" : "dial",
-                                          base::printable(host.facts.hello.containment())});
+        observer_->on_event(model::HostUp{host.name, host.agent_link, base::printable(host.facts.hello.containment())});
       }
       prepared(host, message.prepared());
       break;
@@ -118,7 +132,7 @@ void JobRunner::Core::send_input(const std::vector<int>& ranks, std::string_view
     if (input.ranks().empty()) continue;
     input.set_data(std::string(bytes));
     input.set_eof(ends);
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
   }
 }
 
@@ -135,7 +149,7 @@ void JobRunner::Core::send_window() {
     if (host.placed != 0 || host.phase != HostPhase::kLaunched) continue;
     v1::LauncherMessage message;
     *message.mutable_window_size() = window_;
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
   }
 }
 
@@ -181,6 +195,7 @@ void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {
   host.best_round_trip = round_trip;
   // The agent read its clock half a round trip ago, on the fastest exchange so far.
   host.clock_offset_ns = pong.agent_ns() - (pong.launcher_ns() + now_ns) / 2;
+  if (host.was_told) maybe_prepare();
 }
 
 base::MonotonicTime JobRunner::Core::corrected(const JobHost& host, std::int64_t agent_ns) const {
@@ -267,13 +282,15 @@ void JobRunner::Core::tick() {
   }
   last_tick_ = now;
   for (const JobHost& host : hosts_) {
-    if (host.has_stream) {
-      v1::LauncherMessage message;
-      message.mutable_ping()->set_launcher_ns(to_ns(now));
-      control_->send_unnumbered(host.agent, std::move(message));
-    }
+    if (host.has_stream) send_ping(host);
   }
   check_liveness(now);
+}
+
+void JobRunner::Core::send_ping(const JobHost& host) {
+  v1::LauncherMessage message;
+  message.mutable_ping()->set_launcher_ns(to_ns(clock_.now()));
+  agents_->send_unnumbered(host.agent, std::move(message));
 }
 
 void JobRunner::Core::check_liveness(base::MonotonicTime now) {

@@ -33,14 +33,7 @@ class ProcessStack;
 
 namespace muster::launcherd {
 
-struct LaunchOptions {
-  std::string job_id;
-  std::string agent_link = "auto";  // auto | ssh | dial
-  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
-  std::string build_id;             // agents must be of the same build
-  bool verbose = false;
-  int attempt = 0;  // how often the job was started before
-};
+class JobAgents;
 
 // Why a job was stopped from outside; decides the exit code.
 enum class StopCause {
@@ -53,6 +46,19 @@ enum class StopCause {
   kStdoutClosed,
   kHostFailed,
   kOutputFailed
+};
+
+struct LaunchOptions {
+  std::string job_id;
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  std::string build_id;             // agents must be of the same build; empty: of any
+  bool verbose = false;
+  int attempt = 0;  // how often the job was started before
+  // An earlier launcherd had begun this attempt: agents that hold ranks of it come back, and what had been asked of it
+  // then goes on.
+  bool resumes = false;
+  StopCause resumed_stop = StopCause::kNone;
 };
 
 struct HostFailure {
@@ -93,9 +99,9 @@ class JobObserver {
 
 class JobRunner {
  public:
-  // `bootstrap` and `sink` are borrowed and outlive the runner.
+  // `sink` and `observer` are borrowed and outlive the runner.
   JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-            LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
+            LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
             JobObserver* observer);
   ~JobRunner();
 
@@ -119,7 +125,7 @@ class JobRunner {
 
  private:
   class Core;
-  std::shared_ptr<Core> core_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace muster::launcherd

@@ -1,208 +1,103 @@
 // Hosts come up, learn of each other, and are told their ranks.
 #include <algorithm>
 
-#include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
 #include "proto/convert.h"
-#include "proto/frame.h"
-#include "proto/peer_names.h"
 
 namespace muster::launcherd {
 namespace {
 
-constexpr int kListenBacklog = 1024;
-constexpr std::size_t kMaxDialAddresses = 8;
 // The bootstrap has the same time limit, and knows how far it came with a host.
 constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
+
+// nullptr: it was not asked, or has not answered.
+const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
+  const auto found = std::ranges::find_if(history, &v1::AgentMessage::has_prepared);
+  return found == history.end() ? nullptr : &found->prepared();
+}
 
 }  // namespace
 
 JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                      LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
-                      JobObserver* observer)
+                      LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
+                      OutputSink* sink, JobObserver* observer)
     : loop_(loop),
       clock_(clock),
       job_(std::move(job)),
       placement_(std::move(placement)),
       options_(std::move(options)),
       environment_(std::move(environment)),
-      bootstrap_(bootstrap),
       sink_(sink),
       observer_(observer),
-      ends_(placement_.size, job_.on_exit) {}
+      ends_(placement_.size, job_.on_exit),
+      agents_(std::move(agents)) {}
 
 base::Status JobRunner::Core::start() {
   started_at_ = last_tick_ = clock_.now();
+  std::vector<AgentHost> hosts;
   for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
+    const model::HostSpec& spec = placement_.hosts[i].host;
     JobHost& host = hosts_.emplace_back();
     host.agent = host.placed = static_cast<int>(i);
-    host.name = placement_.hosts[i].host.name;
-    host.facts.local = model::is_localhost(placement_.hosts[i].host);
-    host.token = base::random_hex(32);
+    host.name = spec.name;
+    host.facts.local = model::is_localhost(spec);
     host.last_heard = started_at_;
+    hosts.push_back(
+        {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
   }
-  // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
-  std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
-  for (std::size_t i = 0; i < hosts_.size(); ++i) start_agent(hosts_[i], promises[i].get_future().share());
-  auto joins = open_services();
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    promises[i].set_value(joins.ok() ? base::Result<std::string>(std::move((*joins)[i])) : joins.status());
-  }
-  MUSTER_RETURN_IF_ERROR(joins.status());
-  start_timer_ = loop_.after(job_.start_timeout + kBootstrapSpeaksFirst, [this] { start_timed_out(); });
+  MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
+  // Agents that an earlier launcherd had started come back by themselves, for as long as they hold their ranks.
+  const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
+  start_timer_ = loop_.after(patience + kBootstrapSpeaksFirst, [this] { start_timed_out(); });
   tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
   report_progress();
   return base::ok_status();
 }
 
-base::Result<std::vector<std::string>> JobRunner::Core::open_services() {
-  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
-  ControlServerOptions control;
-  control.job_id = options_.job_id;
-  control.ca_pem = ca.ca_pem();
-  control.certificate_pem = identity.cert_pem;
-  control.key_pem = identity.key_pem;
-  for (const JobHost& host : hosts_) control.tokens.push_back(host.token);
-  MUSTER_ASSIGN_OR_RETURN(control_, ControlServer::start(loop_, std::move(control)));
-  control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { said_hello(agent, hello, resumed); };
-  control_->on_message = [this](int agent, const v1::AgentMessage& message) { said(agent, message); };
-  control_->on_cut = [this](int agent) { host_at(agent).has_stream = false; };
-
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kListenBacklog));
-  MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));
-  std::vector<base::TlsKey> keys;
-  for (const JobHost& host : hosts_) {
-    keys.push_back({proto::output_identity(options_.job_id, host.agent), host.token});
-  }
-  MUSTER_ASSIGN_OR_RETURN(const auto tls, base::TlsContext::server(std::move(keys)));
-  OutputHubEvents events;
-  events.on_agent_complete = posted([](Core& core, int agent) {
-    core.host_at(agent).output_complete = true;
-    core.maybe_finish();
-  });
-  events.on_error = posted([](Core& core, const base::Status& status) { core.output_failed(status); });
-  MUSTER_ASSIGN_OR_RETURN(hub_,
-                          OutputHub::start({.job = options_.job_id, .tls = tls}, std::move(listening), sink_, events));
-  // One for all agents of the job: making a key and a certificate takes longer than all else on this path.
-  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
-                          ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
-  std::vector<std::string> joins;
-  for (const JobHost& host : hosts_) joins.push_back(make_join(host, ca.ca_pem(), shared));
-  return joins;
-}
-
-std::string JobRunner::Core::make_join(const JobHost& host, const std::string& ca_pem,
-                                       const base::TlsIdentity& identity) const {
-  v1::AgentJoin join;
-  join.set_job_id(options_.job_id);
-  join.set_agent_index(host.agent);
-  if (host.facts.local) {
-    join.add_launcher_addresses("127.0.0.1");
-    join.add_launcher_addresses("::1");
-  } else if (const auto own = base::interface_addresses(); own.ok()) {
-    // After the address that sshd saw, which the agent tries first: the launcher may be multi-homed.
-    for (const base::InterfaceAddress& entry : *own) {
-      if (entry.address.is_loopback() || join.launcher_addresses_size() >= static_cast<int>(kMaxDialAddresses))
-        continue;
-      join.add_launcher_addresses(entry.address.str());
-    }
-  }
-  join.set_control_port(control_->port());
-  join.set_output_port(output_port_);
-  join.set_ca_pem(ca_pem);
-  join.set_certificate_pem(identity.cert_pem);
-  join.set_key_pem(identity.key_pem);
-  join.set_token(host.token);
-  join.set_link(options_.agent_link);
-  join.set_lease_ms(job_.lease.count());
-  join.set_contain(options_.contain);
-  join.set_session_root(environment_.get("MUSTER_TMPDIR") ? std::string(*environment_.get("MUSTER_TMPDIR")) : "");
-  join.set_dial_timeout_ms(1'000);
-  join.set_verbose(options_.verbose);
-  join.set_host_name(host.name);
-  join.set_attempt(options_.attempt);
-  return proto::frame_message(join);
-}
-
-void JobRunner::Core::start_agent(const JobHost& host, JoinSource join) {
-  const model::HostSpec& spec = placement_.hosts[static_cast<std::size_t>(host.placed)].host;
-  bootstrap_->start({.name = spec.name, .user = spec.user, .port = spec.port}, std::move(join),
-                    [&loop = loop_, weak = self_, agent = host.agent](base::Result<StartedAgent> started) {
-                      // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
-                      auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
-                      loop.post([weak, agent, shared] {
-                        const auto core = weak.lock();
-                        if (core != nullptr && !core->finished_) core->bootstrapped(agent, std::move(*shared));
-                      });
-                    });
-}
-
-void JobRunner::Core::bootstrapped(int agent, base::Result<StartedAgent> started) {
-  JobHost& host = host_at(agent);
-  if (!started.ok()) {
-    if (stopping_) {
-      host.phase = HostPhase::kFailed;
-      maybe_finish();
-    } else {
-      host_start_failed(agent, started.status().message());
-    }
+void JobRunner::Core::agent_failed(int agent, const std::string& message) {
+  if (finished_) return;
+  if (!stopping_) {
+    host_start_failed(agent, message);
     return;
   }
-  if (stopping_) {  // too late: closing the stream ends the agent
+  host_at(agent).phase = HostPhase::kFailed;
+  maybe_finish();
+}
+
+void JobRunner::Core::agent_started(int agent) {
+  if (finished_) return;
+  JobHost& host = host_at(agent);
+  if (stopping_) {  // too late
+    agents_->drop(agent);
     host.phase = HostPhase::kFailed;
     maybe_finish();
     return;
   }
   host.phase = HostPhase::kJoining;
-  host.facts.launcher_addresses = started->launcher_addresses;
-  host.facts.host_address = started->host_address;
-  observer_->on_note(fmt::format("{}: agent started by {}{}", host.name, started->backend,
-                                 started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
-  HostLink::Events events;
-  events.on_link = [this, agent](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
-    linked(agent, choice, std::move(control), std::move(output));
-  };
-  events.on_gone = [this, agent](const base::Status& status) { agent_gone(agent, status); };
-  host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
 }
 
-void JobRunner::Core::linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
+void JobRunner::Core::agent_up(int agent, AgentUp up) {
   JobHost& host = host_at(agent);
-  if (!choice.over_ssh) {
-    observer_->on_note(fmt::format("{}: control and output by connections from the host", host.name));
+  if (finished_ || stopping_ || host.phase == HostPhase::kFailed || host.phase == HostPhase::kLost) return;
+  if (!options_.build_id.empty() && up.hello.build_id() != options_.build_id) {
+    host_start_failed(agent,
+                      fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
+                                  "cached agent on {} and start again",
+                                  host.name, base::printable(up.hello.build_id()), options_.build_id, host.name));
     return;
   }
-  observer_->on_note(fmt::format("{}: control and output over ssh ({})", host.name, choice.reason));
-  const base::Status added = control_->add_connection(std::move(control));
-  if (!added.ok()) {
-    agent_gone(agent, added);
-    return;
-  }
-  host.output_over_ssh = std::move(output);
-}
-
-void JobRunner::Core::said_hello(int agent, const v1::Hello& hello, bool resumed) {
-  JobHost& host = host_at(agent);
-  host.last_heard = clock_.now();
-  host.has_stream = true;
-  if (resumed) {
-    observer_->on_note(fmt::format("{}: the control connection is back", host.name));
-    return;
-  }
-  if (stopping_ || host.phase == HostPhase::kFailed || host.phase == HostPhase::kLost) return;
-  if (hello.build_id() != options_.build_id) {
-    host_start_failed(agent, fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
-                                         "cached agent on {} and start again",
-                                         host.name, base::printable(hello.build_id()), options_.build_id, host.name));
-    return;
-  }
-  host.facts.hello = hello;
+  host.facts.hello = std::move(up.hello);
+  host.facts.launcher_addresses = std::move(up.launcher_addresses);
+  host.facts.host_address = up.host_address;
+  host.agent_link = up.link;
+  host.history = std::move(up.history);
+  host.was_told = up.has_launched;
+  if (host.was_told) send_ping(host);  // its clock is asked before its past is taken in
   host.phase = HostPhase::kUp;
-  observer_->on_note(fmt::format("{}: up, {} cores, containment {}{}{}", host.name, hello.cores_size(),
-                                 hello.containment(), hello.containment_note().empty() ? "" : ": ",
-                                 base::printable(hello.containment_note())));
+  observer_->on_note(fmt::format(
+      "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
+      host.facts.hello.containment_note().empty() ? "" : ": ", base::printable(host.facts.hello.containment_note())));
   report_progress();
   maybe_prepare();
 }
@@ -227,8 +122,7 @@ void JobRunner::Core::host_start_failed(int agent, const std::string& message) {
   JobHost& host = host_at(agent);
   if (host.phase == HostPhase::kFailed) return;
   host.phase = HostPhase::kFailed;
-  host.link.reset();
-  control_->forget(agent);
+  agents_->drop(agent);
   host_failures_.push_back({host.name, message});
   report_progress();
   const bool any_waiting = std::ranges::any_of(hosts_, [](const JobHost& other) {
@@ -259,6 +153,10 @@ void JobRunner::Core::start_timed_out() {
 
 void JobRunner::Core::maybe_prepare() {
   if (prepared_sent_ || stopping_) return;
+  if (std::ranges::any_of(
+          hosts_, [](const JobHost& host) { return host.was_told && host.best_round_trip == base::Duration::max(); })) {
+    return;
+  }
   if (!std::ranges::all_of(hosts_, [](const JobHost& host) { return host.phase == HostPhase::kUp; })) {
     if (!host_failures_.empty() && std::ranges::none_of(hosts_, [](const JobHost& host) {
           return host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
@@ -295,9 +193,7 @@ base::Status JobRunner::Core::merge_same_hosts() {
     host.phase = HostPhase::kUnused;
     host.placed = -1;
     host.output_complete = true;
-    v1::LauncherMessage leave;
-    leave.mutable_leave();
-    control_->send(host.agent, std::move(leave));
+    agents_->leave(host.agent);
   }
   if (!any) return base::ok_status();
   auto placement = model::place(request);
@@ -341,7 +237,7 @@ void JobRunner::Core::prepare_hosts() {
   }
   master_address_ = *master;
   for (const JobHost& host : hosts_) {
-    if (host.placed < 0) continue;
+    if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
     v1::LauncherMessage message;
     message.mutable_prepare()->set_master_address(master_address_);
     if (host.placed == 0) {
@@ -355,7 +251,11 @@ void JobRunner::Core::prepare_hosts() {
         entry.set_local_size(static_cast<int>(placed.ranks.size()));
       }
     }
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
+  }
+  for (JobHost& host : hosts_) {
+    const v1::Prepared* const before = was_prepared(host.history);
+    if (before != nullptr) prepared(host, v1::Prepared(*before));
   }
 }
 
@@ -391,18 +291,29 @@ void JobRunner::Core::launch() {
   }
   LaunchPlan plan =
       plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
-  if (options_.attempt > 0) plan.warnings.clear();  // said before
+  const bool is_first = options_.attempt == 0 && !options_.resumes;
+  if (!is_first) plan.warnings.clear();  // said before
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
     for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);
-    hub_->expect_agent(host.agent, host.ranks);
-    if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
+    agents_->expect_output(host.agent, host.ranks);
     host.phase = HostPhase::kLaunched;
     if (i == 0) send_window();
+    if (host.was_told) continue;
     v1::LauncherMessage message;
     *message.mutable_launch() = std::move(plan.hosts[i]);
-    control_->send(host.agent, std::move(message));
+    agents_->send(host.agent, std::move(message));
+  }
+  for (JobHost& host : hosts_) take_up(host);
+  if (options_.resumed_stop != StopCause::kNone) stop(options_.resumed_stop);
+}
+
+// What an agent has said while nobody, or another launcherd, listened.
+void JobRunner::Core::take_up(JobHost& host) {
+  for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
+    if (finished_) return;
+    if (!message.has_prepared()) said(host, message);
   }
 }
 

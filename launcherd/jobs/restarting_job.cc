@@ -3,7 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcherd/jobs/own_agents.h"
+
 namespace muster::launcherd {
+namespace {
+
+OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptions& options,
+                                    const base::Environment& environment) {
+  OwnAgentsOptions own;
+  own.job_id = options.job_id;
+  own.agent_link = options.agent_link;
+  own.contain = options.contain;
+  own.lease = job.lease;
+  own.session_root = environment.get("MUSTER_TMPDIR").value_or("");
+  own.verbose = options.verbose;
+  return own;
+}
+
+}  // namespace
 
 bool is_worth_a_restart(const JobOutcome& outcome) {
   if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy) return false;
@@ -15,7 +32,7 @@ bool is_worth_a_restart(const JobOutcome& outcome) {
 }
 
 RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
-                             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap,
+                             LaunchOptions options, base::Environment environment, MakeAgents make_agents,
                              OutputSink* sink, JobObserver* observer)
     : loop_(loop),
       clock_(clock),
@@ -23,19 +40,30 @@ RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::
       placement_(std::move(placement)),
       options_(std::move(options)),
       environment_(std::move(environment)),
-      bootstrap_(bootstrap),
+      make_agents_(std::move(make_agents)),
       sink_(sink),
       observer_(observer),
       timeout_(job_.timeout) {
   make_runner();
 }
 
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap,
+                             OutputSink* sink, JobObserver* observer)
+    : RestartingJob(
+          loop, clock, job, std::move(placement), options, environment,
+          [&loop, bootstrap, own = own_agents_options(job, options, environment)](int attempt) mutable {
+            own.attempt = attempt;
+            return std::make_shared<OwnAgents>(loop, own, bootstrap);
+          },
+          sink, observer) {}
+
 RestartingJob::~RestartingJob() = default;
 
 void RestartingJob::make_runner() {
   JobObserver* const between = this;
-  runner_ =
-      std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_, bootstrap_, sink_, between);
+  runner_ = std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_,
+                                        make_agents_(options_.attempt), sink_, between);
   runner_->set_input(input_);
   if (window_) runner_->resize_terminal(window_->first, window_->second);
 }

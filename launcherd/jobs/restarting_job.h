@@ -8,6 +8,7 @@
 // Loop thread only; the calls and the observer's are those of JobRunner (job_runner.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,14 @@ bool is_worth_a_restart(const JobOutcome& outcome);
 
 class RestartingJob final : private JobObserver {
  public:
-  // `bootstrap`, `sink` and `observer` are borrowed and outlive it.
+  // The agents of one attempt.
+  using MakeAgents = std::function<std::shared_ptr<JobAgents>(int attempt)>;
+
+  // `sink` and `observer` are borrowed and outlive it.
+  RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                LaunchOptions options, base::Environment environment, MakeAgents make_agents, OutputSink* sink,
+                JobObserver* observer);
+  // With agents of its own for each attempt. `bootstrap` is borrowed, too.
   RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
                 LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
                 JobObserver* observer);
@@ -61,7 +69,7 @@ class RestartingJob final : private JobObserver {
   const model::Placement placement_;
   LaunchOptions options_;
   const base::Environment environment_;
-  Bootstrap* const bootstrap_;
+  const MakeAgents make_agents_;
   OutputSink* const sink_;
   JobObserver* const observer_;
   const std::optional<std::chrono::milliseconds> timeout_;  // of all attempts together

@@ -41,7 +41,7 @@ class HubConnection {
   std::string peer_identity() const { return stream_.peer_identity(); }
   base::MonotonicTime hello_deadline() const { return hello_deadline_; }
 
-  int agent = -1;                   // after its Hello was accepted
+  int flow = -1;                    // whose it is, after its Hello was accepted
   std::uint64_t acknowledged = 0;   // the last number that send() was given
   std::uint32_t polled_events = 0;  // as the hub's epoll has it
 

@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
@@ -19,6 +21,7 @@
 #include <variant>
 
 #include "base/thread.h"
+#include "base/tls.h"
 #include "launcherd/output/hub_connection.h"
 #include "proto/peer_names.h"
 
@@ -38,71 +41,102 @@ MonotonicTime now() {
   return std::chrono::steady_clock::now();
 }
 
-struct Agent {
+struct RankEnd {
+  int rank;
+  proto::EndCounts counts;
+};
+
+struct Job {
+  OutputSink* sink = nullptr;
+  OutputHubEvents events;
+  std::map<int, int> flows;  // by agent
+  bool is_flush_due = false;
+  std::vector<RankEnd> ended;  // to be told after the next flush
+  std::vector<int> completed;
+};
+
+// One agent's output for one job.
+struct Flow {
+  Job* job = nullptr;
+  std::string identity;
+  int agent = 0;
   std::set<int> running;         // its ranks whose End has not come
   std::uint64_t last_taken = 0;  // sequence of the last frame in the sink
   std::uint64_t connection = 0;  // id; 0: none
   bool is_complete = false;
 };
 
+struct AddJob {
+  std::string job;
+  OutputSink* sink;
+  OutputHubEvents events;
+};
+struct RemoveJob {
+  std::string job;
+  std::promise<void>* done;  // kept when the command has been handled, or will not be
+};
 struct ExpectAgent {
-  int agent;
-  std::vector<int> ranks;
+  std::string job;
+  ExpectedAgent expected;  // without its secret
 };
 struct ForgetAgent {
+  std::string job;
   int agent;
 };
 struct AddConnection {
   base::UniqueFd fd;
 };
-using Command = std::variant<ExpectAgent, ForgetAgent, AddConnection>;
-
-struct RankEnd {
-  int rank;
-  proto::EndCounts counts;
-};
+using Command = std::variant<AddJob, RemoveJob, ExpectAgent, ForgetAgent, AddConnection>;
 
 }  // namespace
 
 class OutputHub::Worker {
  public:
-  Worker(OutputHubConfig config, base::UniqueFd listening, OutputSink* sink, OutputHubEvents events);
+  Worker(OutputHubConfig config, base::UniqueFd listening)
+      : config_(std::move(config)), listening_(std::move(listening)) {}
   ~Worker() { stop(); }
 
   base::Status start();
   void post(Command command);
   void stop();
+  base::TlsKeyRing& keys() { return *keys_; }
 
  private:
   void run();
   void take_commands();
+  void on(AddJob command);
+  void on(RemoveJob command);
   void on(ExpectAgent command);
-  void on(ForgetAgent command);
+  void on(const ForgetAgent& command);
   void on(AddConnection command);
+  void forget(int flow);
   int timeout() const;
   void accept_connections();
   void add(base::UniqueFd fd);
   void serve(std::uint64_t id);
   base::Status on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
   base::Status on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
-  base::Status on_numbered(Agent* agent, int index, const proto::OutputFrame& frame);
+  base::Status on_numbered(Flow* flow, const proto::OutputFrame& frame);
   base::Status acknowledge(HubConnection* connection);
   void watch(std::uint64_t id, HubConnection* connection);
   void close(std::uint64_t id, const base::Status& why);
   void drop_late();
   void settle();
-  void report(const base::Status& status);
-  void complete(int index, Agent* agent);
+  void settle(Job* job);
+  void tell_stranger(const base::Status& status) const;
 
   const OutputHubConfig config_;
-  OutputSink* const sink_;
-  const OutputHubEvents events_;
+  const std::shared_ptr<base::TlsKeyRing> keys_ = std::make_shared<base::TlsKeyRing>();
+  std::optional<base::TlsContext> tls_;
   base::UniqueFd listening_;
   base::UniqueFd epoll_;
   base::UniqueFd wake_;
   ReadScratch scratch_;
 
-  std::map<int, Agent> agents_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::unordered_map<int, Flow> flows_;
+  std::unordered_map<std::string, int> flow_of_identity_;
+  int next_flow_ = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
   std::deque<std::uint64_t> pending_;  // before Hello, oldest first; may hold ids that are gone or accepted
   std::vector<std::uint64_t> hot_;     // have more to read although their socket may be quiet
@@ -111,20 +145,15 @@ class OutputHub::Worker {
   MonotonicTime accept_again_{};
   bool is_accept_paused_ = false;
 
-  bool is_flush_due_ = false;
-  std::vector<RankEnd> ended_;  // to be told after the next flush
-  std::vector<int> completed_;
-
   std::mutex mutex_;  // guards the two below
   std::vector<Command> commands_;
   bool is_stopping_ = false;
   std::thread thread_;
 };
 
-OutputHub::Worker::Worker(OutputHubConfig config, base::UniqueFd listening, OutputSink* sink, OutputHubEvents events)
-    : config_(std::move(config)), sink_(sink), events_(std::move(events)), listening_(std::move(listening)) {}
-
 base::Status OutputHub::Worker::start() {
+  MUSTER_ASSIGN_OR_RETURN(auto tls, base::TlsContext::server(keys_));
+  tls_ = std::move(tls);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.valid() || !wake_.valid()) return base::errno_error(errno, "output hub: epoll");
@@ -145,6 +174,10 @@ base::Status OutputHub::Worker::start() {
 
 void OutputHub::Worker::post(Command command) {
   const std::lock_guard lock(mutex_);
+  if (is_stopping_) {
+    if (const RemoveJob* remove = std::get_if<RemoveJob>(&command)) remove->done->set_value();
+    return;
+  }
   commands_.push_back(std::move(command));
   eventfd_write(wake_.get(), 1);
 }
@@ -158,6 +191,10 @@ void OutputHub::Worker::stop() {
   }
   thread_.join();
   connections_.clear();
+  for (Command& command : commands_) {
+    if (const RemoveJob* remove = std::get_if<RemoveJob>(&command)) remove->done->set_value();
+  }
+  commands_.clear();
 }
 
 void OutputHub::Worker::run() {
@@ -187,7 +224,7 @@ void OutputHub::Worker::run() {
     }
     for (const std::uint64_t id : hot) serve(id);
     drop_late();
-    if (hot_.empty() || !ended_.empty() || !completed_.empty()) settle();
+    settle();
   }
 }
 
@@ -196,7 +233,7 @@ int OutputHub::Worker::timeout() const {
   MonotonicTime next = is_accept_paused_ ? accept_again_ : MonotonicTime::max();
   for (const std::uint64_t id : pending_) {
     const auto found = connections_.find(id);
-    if (found == connections_.end() || found->second->agent >= 0) continue;
+    if (found == connections_.end() || found->second->flow >= 0) continue;
     next = std::min(next, found->second->hello_deadline());
     break;  // oldest first
   }
@@ -218,18 +255,58 @@ void OutputHub::Worker::take_commands() {
   }
 }
 
-void OutputHub::Worker::on(ExpectAgent command) {
-  on(ForgetAgent{command.agent});
-  Agent& agent = agents_[command.agent];
-  agent.running.insert(command.ranks.begin(), command.ranks.end());
+void OutputHub::Worker::on(AddJob command) {
+  auto job = std::make_unique<Job>();
+  job->sink = command.sink;
+  job->events = std::move(command.events);
+  jobs_[std::move(command.job)] = std::move(job);
 }
 
-void OutputHub::Worker::on(ForgetAgent command) {
-  const auto found = agents_.find(command.agent);
-  if (found == agents_.end()) return;
+void OutputHub::Worker::on(RemoveJob command) {
+  const auto found = jobs_.find(command.job);
+  if (found != jobs_.end()) {
+    for (const auto& [agent, flow] : std::map<int, int>(found->second->flows)) {
+      keys_->remove(flows_.at(flow).identity);
+      forget(flow);
+    }
+    jobs_.erase(found);
+  }
+  command.done->set_value();
+}
+
+void OutputHub::Worker::on(ExpectAgent command) {
+  on(ForgetAgent{command.job, command.expected.agent});
+  const auto job = jobs_.find(command.job);
+  if (job == jobs_.end()) return;
+  const int number = next_flow_++;
+  Flow& flow = flows_[number];
+  flow.job = job->second.get();
+  flow.agent = command.expected.agent;
+  flow.identity = proto::output_identity(command.job, flow.agent);
+  flow.running.insert(command.expected.ranks.begin(), command.expected.ranks.end());
+  flow.last_taken = command.expected.last_taken;
+  flow.job->flows[flow.agent] = number;
+  flow_of_identity_[flow.identity] = number;
+  if (flow.running.empty()) {  // of another launcher's time: the sink has all
+    flow.is_complete = true;
+    flow.job->completed.push_back(flow.agent);
+  }
+}
+
+void OutputHub::Worker::on(const ForgetAgent& command) {
+  const auto job = jobs_.find(command.job);
+  if (job == jobs_.end()) return;
+  const auto found = job->second->flows.find(command.agent);
+  if (found != job->second->flows.end()) forget(found->second);
+}
+
+void OutputHub::Worker::forget(int number) {
+  const auto found = flows_.find(number);
   const std::uint64_t connection = found->second.connection;
-  agents_.erase(found);
   close(connection, {Code::kCancelled, "the launcher no longer expects this agent"});
+  flow_of_identity_.erase(found->second.identity);
+  found->second.job->flows.erase(found->second.agent);
+  flows_.erase(found);
 }
 
 void OutputHub::Worker::on(AddConnection command) {
@@ -245,7 +322,7 @@ void OutputHub::Worker::accept_connections() {
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
     // Out of descriptors or memory: what is connected goes on, and the listener is asked again a little later.
-    if (events_.on_connection) events_.on_connection(-1, base::errno_error(errno, "output hub: accept"));
+    tell_stranger(base::errno_error(errno, "output hub: accept"));
     is_accept_paused_ = true;
     accept_again_ = idle_time_ + kAcceptPause;
     epoll_event none{};
@@ -258,7 +335,7 @@ void OutputHub::Worker::accept_connections() {
 void OutputHub::Worker::add(base::UniqueFd fd) {
   base::tune_output_socket(fd.get());
   const std::uint64_t id = next_id_++;
-  auto connection = std::make_unique<HubConnection>(config_.tls, std::move(fd), idle_time_ + config_.hello_timeout);
+  auto connection = std::make_unique<HubConnection>(*tls_, std::move(fd), idle_time_ + config_.hello_timeout);
   epoll_event event{};
   event.events = connection->polled_events = EPOLLIN;
   event.data.u64 = id;
@@ -271,7 +348,7 @@ void OutputHub::Worker::add(base::UniqueFd fd) {
 void OutputHub::Worker::drop_late() {
   std::erase_if(pending_, [this](std::uint64_t id) {
     const auto found = connections_.find(id);
-    return found == connections_.end() || found->second->agent >= 0;
+    return found == connections_.end() || found->second->flow >= 0;
   });
   while (!pending_.empty()) {
     const std::uint64_t oldest = pending_.front();
@@ -314,8 +391,8 @@ void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
 
 // One Ack a turn at most, and none while an earlier one is stuck.
 base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
-  const auto found = agents_.find(connection->agent);
-  if (found == agents_.end() || connection->has_unsent()) return base::ok_status();
+  const auto found = flows_.find(connection->flow);
+  if (found == flows_.end() || connection->has_unsent()) return base::ok_status();
   if (found->second.last_taken == connection->acknowledged) return base::ok_status();
   return connection->send(OutputKind::kAck, found->second.last_taken);
 }
@@ -323,90 +400,102 @@ base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
 void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const int index = found->second->agent;
-  const auto agent = agents_.find(index);
-  if (agent != agents_.end() && agent->second.connection == id) agent->second.connection = 0;
+  const auto flow = flows_.find(found->second->flow);
   connections_.erase(found);
-  if (events_.on_connection) events_.on_connection(index, why);
+  if (flow == flows_.end()) {
+    tell_stranger(why);
+    return;
+  }
+  if (flow->second.connection == id) flow->second.connection = 0;
+  if (flow->second.job->events.on_connection) flow->second.job->events.on_connection(flow->second.agent, why);
+}
+
+void OutputHub::Worker::tell_stranger(const base::Status& status) const {
+  if (config_.on_stranger) config_.on_stranger(status);
 }
 
 base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame) {
-  if (connection->agent < 0) return on_hello(id, connection, frame);
-  const auto found = agents_.find(connection->agent);
-  if (found == agents_.end()) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  return on_numbered(&found->second, connection->agent, frame);
+  if (connection->flow < 0) return on_hello(id, connection, frame);
+  const auto found = flows_.find(connection->flow);
+  if (found == flows_.end()) return {Code::kCancelled, "the launcher no longer expects this agent"};
+  return on_numbered(&found->second, frame);
 }
 
 base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame) {
   if (frame.header.kind != OutputKind::kHello) return {Code::kUnauthenticated, "the first frame was not Hello"};
-  const int index = static_cast<int>(frame.header.rank);
-  const auto found = agents_.find(index);
   const std::string identity = connection->peer_identity();
-  if (found == agents_.end() || identity != proto::output_identity(config_.job, index)) {
-    return base::error(Code::kUnauthenticated, "Hello of agent {} with the key of '{}' is refused", index, identity);
+  auto found = flow_of_identity_.find(identity);
+  if (found == flow_of_identity_.end()) {
+    take_commands();  // it may be expected since a moment ago
+    found = flow_of_identity_.find(identity);
   }
-  const std::uint64_t older = std::exchange(found->second.connection, id);
+  if (found == flow_of_identity_.end() || flows_[found->second].agent != static_cast<int>(frame.header.rank)) {
+    return base::error(Code::kUnauthenticated, "Hello of agent {} with the key of '{}' is refused", frame.header.rank,
+                       identity);
+  }
+  Flow& flow = flows_[found->second];
+  const std::uint64_t older = std::exchange(flow.connection, id);
   close(older, {Code::kAborted, "replaced by a newer connection"});
-  connection->agent = index;
-  if (events_.on_connection) events_.on_connection(index, base::ok_status());
-  return connection->send(OutputKind::kResume, found->second.last_taken);
+  connection->flow = found->second;
+  if (flow.job->events.on_connection) flow.job->events.on_connection(flow.agent, base::ok_status());
+  return connection->send(OutputKind::kResume, flow.last_taken);
 }
 
-base::Status OutputHub::Worker::on_numbered(Agent* agent, int index, const proto::OutputFrame& frame) {
+base::Status OutputHub::Worker::on_numbered(Flow* flow, const proto::OutputFrame& frame) {
   const proto::OutputHeader& header = frame.header;
   if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
     return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
   }
-  if (header.sequence <= agent->last_taken) return base::ok_status();  // sent again after a cut
-  if (header.sequence != agent->last_taken + 1) {
-    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, agent->last_taken);
+  if (header.sequence <= flow->last_taken) return base::ok_status();  // sent again after a cut
+  if (header.sequence != flow->last_taken + 1) {
+    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_taken);
   }
-  agent->last_taken = header.sequence;
-  sink_->frame(index, header.sequence);
-  if (header.kind == OutputKind::kFinish) {
-    report(sink_->end_agent(index));
-    is_flush_due_ = true;
-    complete(index, agent);
-    return base::ok_status();
-  }
+  flow->last_taken = header.sequence;
+  flow->job->sink->frame(flow->agent, header.sequence);
   const int rank = static_cast<int>(header.rank);
-  if (agent->running.count(rank) == 0) {
+  if (header.kind != OutputKind::kFinish && flow->running.count(rank) == 0) {
     return base::error(Code::kPermissionDenied, "output of rank {}, which is not (any more) one of this agent", rank);
   }
-  is_flush_due_ = true;
+  Job* const job = flow->job;
+  job->is_flush_due = true;
+  base::Status taken;
   if (header.kind == OutputKind::kData) {
-    report(sink_->write(rank, header.stream, frame.payload, header.flags));
-    return base::ok_status();
+    taken = job->sink->write(rank, header.stream, frame.payload, header.flags);
+  } else if (header.kind == OutputKind::kEnd) {
+    taken = job->sink->end_rank(rank);
+    job->ended.push_back({rank, proto::decode_end_counts(frame.payload)});
+    flow->running.erase(rank);
+  } else {
+    taken = job->sink->end_agent(flow->agent);
   }
-  report(sink_->end_rank(rank));
-  ended_.push_back({rank, proto::decode_end_counts(frame.payload)});
-  agent->running.erase(rank);
-  if (agent->running.empty()) complete(index, agent);
+  if (!taken.ok() && job->events.on_error) job->events.on_error(taken);
+  const bool is_complete = header.kind == OutputKind::kFinish || flow->running.empty();
+  if (is_complete && !std::exchange(flow->is_complete, true)) job->completed.push_back(flow->agent);
   return base::ok_status();
 }
 
-void OutputHub::Worker::complete(int index, Agent* agent) {
-  if (std::exchange(agent->is_complete, true)) return;
-  completed_.push_back(index);
-}
-
-void OutputHub::Worker::report(const base::Status& status) {
-  if (!status.ok() && events_.on_error) events_.on_error(status);
-}
-
 void OutputHub::Worker::settle() {
-  if (std::exchange(is_flush_due_, false)) report(sink_->flush());
-  for (const RankEnd& end : std::exchange(ended_, {})) {
-    if (events_.on_rank_ended) events_.on_rank_ended(end.rank, end.counts.stdout_bytes, end.counts.stderr_bytes);
-  }
-  for (const int agent : std::exchange(completed_, {})) {
-    if (events_.on_agent_complete) events_.on_agent_complete(agent);
+  for (const auto& [name, job] : jobs_) {
+    if (hot_.empty() || !job->ended.empty() || !job->completed.empty()) settle(job.get());
   }
 }
 
-base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config, base::UniqueFd listening,
-                                                          OutputSink* sink, OutputHubEvents events) {
-  auto worker = std::make_unique<Worker>(std::move(config), std::move(listening), sink, std::move(events));
+void OutputHub::Worker::settle(Job* job) {
+  if (std::exchange(job->is_flush_due, false)) {
+    const base::Status flushed = job->sink->flush();
+    if (!flushed.ok() && job->events.on_error) job->events.on_error(flushed);
+  }
+  for (const RankEnd& end : std::exchange(job->ended, {})) {
+    if (job->events.on_rank_ended)
+      job->events.on_rank_ended(end.rank, end.counts.stdout_bytes, end.counts.stderr_bytes);
+  }
+  for (const int agent : std::exchange(job->completed, {})) {
+    if (job->events.on_agent_complete) job->events.on_agent_complete(agent);
+  }
+}
+
+base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config, base::UniqueFd listening) {
+  auto worker = std::make_unique<Worker>(std::move(config), std::move(listening));
   MUSTER_RETURN_IF_ERROR(worker->start());
   return std::unique_ptr<OutputHub>(new OutputHub(std::move(worker)));
 }
@@ -414,12 +503,27 @@ base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config
 OutputHub::OutputHub(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 OutputHub::~OutputHub() = default;
 
-void OutputHub::expect_agent(int agent, std::vector<int> ranks) {
-  worker_->post(ExpectAgent{agent, std::move(ranks)});
+void OutputHub::add_job(const std::string& job, OutputSink* sink, OutputHubEvents events) {
+  worker_->post(AddJob{job, sink, std::move(events)});
 }
 
-void OutputHub::forget_agent(int agent) {
-  worker_->post(ForgetAgent{agent});
+void OutputHub::remove_job(const std::string& job) {
+  std::promise<void> done;
+  worker_->post(RemoveJob{job, &done});
+  done.get_future().wait();
+}
+
+base::Status OutputHub::expect_agent(const std::string& job, ExpectedAgent expected) {
+  // At once: its handshake may begin before the hub's thread reads the command.
+  MUSTER_RETURN_IF_ERROR(
+      worker_->keys().add({proto::output_identity(job, expected.agent), std::exchange(expected.secret, {})}));
+  worker_->post(ExpectAgent{job, std::move(expected)});
+  return base::ok_status();
+}
+
+void OutputHub::forget_agent(const std::string& job, int agent) {
+  worker_->keys().remove(proto::output_identity(job, agent));  // at once as well: it may be expected again soon
+  worker_->post(ForgetAgent{job, agent});
 }
 
 void OutputHub::add_connection(base::UniqueFd fd) {

@@ -1,15 +1,16 @@
-// Takes the output connections of agents, authenticates them, and feeds what they send into a sink, in order and
-// exactly once per agent.
+// Takes the output connections of agents, authenticates them, and feeds what they send into the sinks of their jobs, in
+// order and exactly once per agent.
 //
-// Runs its own thread; when the sink blocks (a console that nobody reads), only that thread waits and agents are held
+// Runs its own thread; when a sink blocks (a console that nobody reads), only that thread waits and agents are held
 // back by TCP. A connection counts after a TLS handshake with the key of proto::output_identity(job, n), and a Hello of
 // agent n, which is expected. Others are closed without an answer; they never delay anyone (handshake 10 s, at most
-// `max_pending` of them). A newer connection of an agent replaces its older one. Owner: the job layer. The sink must
-// outlive the hub. Methods may be called from any thread; callbacks come from the hub's thread (post, do not work
-// there) and never after stop() returned.
+// `max_pending` of them). A newer connection of an agent replaces its older one. Owner: the job layer. A job's sink
+// must outlive the hub or remove_job(). Methods may be called from any thread but the hub's; callbacks come from the
+// hub's thread (post, do not work there) and never after stop() or their job's remove_job() returned.
 //
-//   auto hub = OutputHub::start({.job = id, .tls = server_context}, std::move(listening_fd), &sink, events);
-//   hub->expect_agent(0, {0, 1, 2, 3});
+//   auto hub = OutputHub::start({}, std::move(listening_fd));
+//   hub->add_job("abcdefgh", &sink, events);
+//   hub->expect_agent("abcdefgh", {.agent = 0, .secret = token, .ranks = {0, 1, 2, 3}});
 #pragma once
 
 #include <cstddef>
@@ -21,44 +22,54 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/tls.h"
 #include "base/unique_fd.h"
 #include "launcherd/output/output_sink.h"
 
 namespace muster::launcherd {
 
 struct OutputHubConfig {
-  std::string job;
-  base::TlsContext tls;           // server side, with the keys of all agents
   std::size_t max_pending = 256;  // connections that have not said Hello; the oldest gives way
   base::Duration hello_timeout = std::chrono::seconds(10);
+  // A connection that is not authenticated came up (ok) or ended, or the listening socket failed; for logs.
+  std::function<void(base::Status)> on_stranger;
 };
 
+// Of one job.
 struct OutputHubEvents {
   // All output of the rank is in the sink and flushed.
   std::function<void(int rank, std::uint64_t stdout_bytes, std::uint64_t stderr_bytes)> on_rank_ended;
   // The same for every rank of the agent, or the agent said that it is finished. Once per expect_agent().
   std::function<void(int agent)> on_agent_complete;
-  // A sink's destination failed (see OutputSink), or the listening socket did.
+  // A sink's destination failed (see OutputSink).
   std::function<void(base::Status)> on_error;
-  // A connection came up (ok) or ended; for logs. agent -1: not authenticated.
+  // A connection came up (ok) or ended; for logs.
   std::function<void(int agent, base::Status)> on_connection;
+};
+
+struct ExpectedAgent {
+  int agent = 0;                 // its index in the job
+  std::string secret;            // of proto::output_identity(job, agent)
+  std::vector<int> ranks;        // only these are accepted from it
+  std::uint64_t last_taken = 0;  // of a job that another launcher had begun: the last frame that is in the sink
 };
 
 class OutputHub {
  public:
   // `listening` may be invalid: then only add_connection() brings agents.
-  static base::Result<std::unique_ptr<OutputHub>> start(OutputHubConfig config, base::UniqueFd listening,
-                                                        OutputSink* sink, OutputHubEvents events);
+  static base::Result<std::unique_ptr<OutputHub>> start(OutputHubConfig config, base::UniqueFd listening);
   ~OutputHub();  // stop()
   OutputHub(const OutputHub&) = delete;
   OutputHub& operator=(const OutputHub&) = delete;
 
-  // Before the agent may connect. Only `ranks` are accepted from it. Again for the same agent: new ranks,
-  // sequence numbers start anew.
-  void expect_agent(int agent, std::vector<int> ranks);
+  void add_job(const std::string& job, OutputSink* sink, OutputHubEvents events);
+  // Its agents are forgotten. Blocks for as long as a call of its sink or events is under way.
+  void remove_job(const std::string& job);
+
+  // Before the agent may connect. Again for the same agent: new ranks, another number to begin after.
+  // INVALID_ARGUMENT: a secret of a length that is not allowed.
+  base::Status expect_agent(const std::string& job, ExpectedAgent expected);
   // Its connection is closed and it is not let in again; what it sent so far is kept.
-  void forget_agent(int agent);
+  void forget_agent(const std::string& job, int agent);
 
   // A connected stream socket, for instance the mux's local end; treated like an accepted one.
   void add_connection(base::UniqueFd fd);

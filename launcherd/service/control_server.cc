@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "base/env.h"
@@ -105,15 +106,14 @@ struct AgentSlot {
 
 struct ControlServer::State : std::enable_shared_from_this<ControlServer::State> {
   State(ControlServer& server_, base::Loop& loop_, ControlServerOptions options_)
-      : owner(&server_), loop(loop_), options(std::move(options_)) {
-    for (const std::string& token : options.tokens) agents.emplace_back().token = token;
-  }
+      : owner(&server_), loop(loop_), options(std::move(options_)) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
   void arrived(const std::shared_ptr<AgentStream>& stream, int known_agent, v1::AgentMessage message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
   void done(const std::shared_ptr<AgentStream>& stream);
   int agent_of(const std::shared_ptr<AgentStream>& stream) const;
+  int agent_with(const std::string& token);  // any thread; -1: none
 
   // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
   class Service final : public v1::AgentControl::CallbackService {
@@ -132,6 +132,8 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   base::Loop& loop;
   ControlServerOptions options;
   std::vector<AgentSlot> agents;
+  std::mutex tokens_mutex;
+  std::unordered_map<std::string, int> tokens;  // guarded by tokens_mutex
   Service service{*this};
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -158,11 +160,7 @@ std::string metadata_token(const grpc::CallbackServerContext& context) {
 grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::State::accept(
     grpc::CallbackServerContext* context) {
   // The token says which agent it is; the certificate, that it is one at all.
-  const std::string token = metadata_token(*context);
-  int allowed = -1;
-  for (std::size_t i = 0; i < options.tokens.size(); ++i) {
-    if (token == options.tokens[i]) allowed = static_cast<int>(i);
-  }
+  const int allowed = agent_with(metadata_token(*context));
   const bool refused = allowed < 0 || !may_be_agent(*context->auth_context(), options.job_id);
   auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
   StreamEvents events;
@@ -182,6 +180,12 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
   stream->begin();
   if (refused) stream->close({grpc::StatusCode::UNAUTHENTICATED, "this is not an agent of this launcher's job"});
   return stream.get();
+}
+
+int ControlServer::State::agent_with(const std::string& token) {
+  const std::lock_guard lock(tokens_mutex);
+  const auto found = tokens.find(token);
+  return found == tokens.end() ? -1 : found->second;
 }
 
 int ControlServer::State::agent_of(const std::shared_ptr<AgentStream>& stream) const {
@@ -231,9 +235,10 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
   slot.stream = stream;
-  slot.outgoing.acknowledged(hello.resume_from());
+  // Numbers that it has from another launcher's time are not ours.
+  if (hello.launcher_instance() == options.launcher_instance) slot.outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
-  welcome.mutable_welcome();
+  welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
   welcome.set_ack(slot.incoming.last_received());
   stream->send(std::move(welcome));
   for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);
@@ -262,10 +267,14 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
   tls.pem_key_cert_pairs.push_back({state->options.key_pem, state->options.certificate_pem});
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
-  builder.AddListeningPort("[::]:0", grpc::SslServerCredentials(tls), &state->port);
+  builder.AddListeningPort(fmt::format("[::]:{}", state->options.port), grpc::SslServerCredentials(tls), &state->port);
   builder.RegisterService(&state->service);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
+    if (state->options.port != 0) {
+      return base::error(base::Code::kUnavailable, "cannot listen for agents on TCP port {}: another program has it",
+                         state->options.port);
+    }
     return base::error(base::Code::kUnavailable,
                        "cannot listen for agents on any TCP port of this machine: is the loopback interface up?");
   }
@@ -285,6 +294,15 @@ ControlServer::~ControlServer() {
 
 int ControlServer::port() const {
   return state_->port;
+}
+
+int ControlServer::add_agent(const std::string& token) {
+  state_->loop.assert_inside();
+  const int agent = static_cast<int>(state_->agents.size());
+  state_->agents.emplace_back().token = token;
+  const std::lock_guard lock(state_->tokens_mutex);
+  state_->tokens.emplace(token, agent);
+  return agent;
 }
 
 base::Status ControlServer::add_connection(base::UniqueFd fd) {
@@ -319,6 +337,11 @@ void ControlServer::forget(int agent) {
   state_->loop.assert_inside();
   AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
   slot.forgotten = true;
+  slot.outgoing = {};
+  {
+    const std::lock_guard lock(state_->tokens_mutex);
+    state_->tokens.erase(slot.token);
+  }
   if (slot.stream != nullptr) slot.stream->close({grpc::StatusCode::FAILED_PRECONDITION, "given up"});
 }
 

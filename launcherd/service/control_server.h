@@ -3,8 +3,9 @@
 //
 // Owned by the job layer; created, used and destroyed on the loop thread, which must still be alive (not necessarily
 // running) when it is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
-// A stream is accepted only with the agent's token and a certificate of this launcher's CA that names the role and this
-// job; on a connection that came through the agent's own ssh channel (add_connection), with the token alone.
+// A stream is accepted only with the token of an agent that was added and a certificate of this launcher's CA that
+// names the role and this job; on a connection that came through the agent's own ssh channel (add_connection), with the
+// token alone.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,12 @@
 namespace muster::launcherd {
 
 struct ControlServerOptions {
-  std::string job_id;
+  std::string job_id;                  // or the name of launcherd's state: what agents' certificates and Hellos say
+  std::string launcher_instance = {};  // of a launcherd: see Welcome in agent.proto
   std::string ca_pem;
   std::string certificate_pem;  // the server's: SAN DNS:launcherd
   std::string key_pem;
-  std::vector<std::string> tokens;  // by agent index
+  int port = 0;  // 0: any
 };
 
 class ControlServer {
@@ -41,6 +43,8 @@ class ControlServer {
   ~ControlServer();
 
   int port() const;
+  // An agent that may come, and its number: 0, 1, 2, …
+  int add_agent(const std::string& token);
   // A connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
   base::Status add_connection(base::UniqueFd fd);
   // Numbered: kept until acknowledged, sent again after a cut.

@@ -29,7 +29,7 @@ THIRD_PARTY = {
     "boost/asio": ["base/loop", "rendezvous", "agent", "launcherd"],
     "boost/beast": ["rendezvous", "launcherd/web"],
     "boost": ["base/loop", "rendezvous", "agent", "launcherd"],
-    "openssl": ["base/tls", "agent", "launcherd/service", "launcherd/bootstrap"],
+    "openssl": ["base/tls", "base/tls_keys", "agent", "launcherd/service", "launcherd/bootstrap"],
     "google/protobuf": ["proto", "agent/service", "launcherd/service"],
     "grpcpp": ["proto", "agent/service", "launcherd/service"],
     "grpc": ["proto", "agent/service", "launcherd/service"],

@@ -98,6 +98,29 @@ TEST_F(Tls, StreamsOutliveTheirContext) {
   EXPECT_EQ(server.peer_identity(), key(3).identity);
 }
 
+TEST_F(Tls, KeysComeAndGoWhileAServerRuns) {
+  const auto ring = std::make_shared<TlsKeyRing>();
+  const TlsContext server = must(TlsContext::server(ring));
+  EXPECT_FALSE(Pair(server, client_).server_status.ok());
+  ASSERT_TRUE(ring->add(key(3)).ok());
+  Pair pair(server, client_);
+  ASSERT_TRUE(pair.server_status.ok()) << pair.server_status;
+  ring->remove(key(3).identity);
+  EXPECT_EQ(pair.server->peer_identity(), key(3).identity) << "a connection that was accepted goes on";
+  EXPECT_FALSE(Pair(server, client_).server_status.ok());
+}
+
+TEST(CertificateAuthority, LoadedItSignsAsBefore) {
+  const CertificateAuthority made = must(CertificateAuthority::create());
+  const CertificateAuthority loaded = must(CertificateAuthority::load(made.ca_pem(), must(made.key_pem())));
+  EXPECT_EQ(loaded.ca_pem(), made.ca_pem());
+  EXPECT_EQ(must(loaded.key_pem()), must(made.key_pem()));
+  EXPECT_TRUE(loaded.issue("agent", {"URI:muster://abcdefgh/agent"}).ok());
+  const CertificateAuthority other = must(CertificateAuthority::create());
+  EXPECT_EQ(CertificateAuthority::load(made.ca_pem(), must(other.key_pem())).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(CertificateAuthority::load("junk", "junk").status().code(), Code::kInvalidArgument);
+}
+
 TEST_F(Tls, BytesPassBothWaysWhole) {
   Pair pair(server_, client_);
   const std::string sent(3'000'000, 'm');
@@ -144,7 +167,7 @@ TEST_F(Tls, WithoutTheKeyBothEndsRefuse) {
   expect_refused({server_, must(TlsContext::client({key(3).identity, key(1).secret}))});
   expect_refused({server_, must(TlsContext::client(key(4)))});
   expect_refused({must(TlsContext::server({{key(3).identity, key(1).secret}})), client_});
-  expect_refused({must(TlsContext::server({})), client_});
+  expect_refused({must(TlsContext::server(std::vector<TlsKey>())), client_});
 }
 
 // A peer of another kind: one that trusts certificates, or shows one.

@@ -51,7 +51,7 @@ struct Fleet {
       config.partial_line_after = std::chrono::minutes(10);  // a stalled machine is no reason to cut lines here
       senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
       for (int r = 0; r < ranks; ++r) numbers.push_back(a * ranks + r);
-      rig->hub().expect_agent(a, numbers);
+      rig->expect(a, numbers);
       for (const int rank : numbers) {
         auto out = std::make_shared<base::FdPair>(must(base::make_pipe()));
         senders.back()->add_rank(rank, std::move(out->first), base::UniqueFd());
@@ -224,7 +224,7 @@ TEST(OutputPath, ManyUnfinishedLinesStayWithinMemory) {
   agent::OutputSender sender(config, rig.log.sender_events());
   std::vector<int> numbers;
   for (int rank = 0; rank < kRanks; ++rank) numbers.push_back(rank);
-  rig.hub().expect_agent(0, numbers);
+  rig.expect(0, numbers);
   std::vector<base::UniqueFd> ends;
   for (const int rank : numbers) {
     base::FdPair out = must(base::make_pipe());
@@ -275,7 +275,7 @@ struct OneRank {
   explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
     out = must(base::make_pipe());
     err = must(base::make_pipe());
-    rig->hub().expect_agent(0, {0});
+    rig->expect(0, {0});
     sender.add_rank(0, std::move(out.first), std::move(err.first));
   }
   void say(std::string_view text) {
@@ -396,8 +396,8 @@ TEST(OutputPath, LastWordsAreKnownWhileTheConsoleIsBlocked) {
 TEST(OutputPath, WrongKeysAndRanksAreRefused) {
   DigestSink sink;
   Rig rig(&sink);
-  rig.hub().expect_agent(0, {0});
-  rig.hub().expect_agent(1, {1});
+  rig.expect(0, {0});
+  rig.expect(1, {1});
   const auto refused = [&](const agent::OutputSenderConfig& config) {
     EventLog own;
     agent::OutputSender sender(config, own.sender_events());
@@ -456,7 +456,7 @@ TEST(OutputPath, AgentsRefuseALauncherThatIsNone) {
 
 TEST(OutputPath, JunkAndSilenceOnThePortDelayNobody) {
   DigestSink sink;
-  launcherd::OutputHubConfig hub_config = Rig::default_config();
+  launcherd::OutputHubConfig hub_config;
   hub_config.max_pending = 8;
   hub_config.hello_timeout = std::chrono::milliseconds(300);
   Rig rig(&sink, hub_config);
@@ -505,7 +505,7 @@ TEST(OutputPath, OverTheMuxAsOverTcp) {
     if (!end->valid()) return base::error(base::Code::kFailedPrecondition, "the channel is gone");
     return std::move(*end);
   };
-  rig.hub().expect_agent(0, {0});
+  rig.expect(0, {0});
   agent::OutputSender sender(config, rig.log.sender_events());
   base::FdPair out = must(base::make_pipe());
   sender.add_rank(0, std::move(out.first), base::UniqueFd());
@@ -607,7 +607,7 @@ TEST(OutputPath, AThousandRanksWithTenThousandLinesEach) {
     senders.push_back(std::make_unique<agent::OutputSender>(config, rig->log.sender_events()));
     std::vector<int> numbers;
     for (int rank = a * kRanks; rank < (a + 1) * kRanks; ++rank) numbers.push_back(rank);
-    rig->hub().expect_agent(a, numbers);
+    rig->expect(a, numbers);
     std::vector<base::UniqueFd> pipes;
     for (const int rank : numbers) {
       base::FdPair out = must(base::make_pipe());

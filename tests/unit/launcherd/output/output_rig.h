@@ -177,6 +177,9 @@ class EventLog {
     };
     return events;
   }
+  void stranger(const base::Status& status) {
+    change([&] { connections.emplace_back(-1, status); });
+  }
   agent::OutputSenderEvents sender_events() {
     agent::OutputSenderEvents events;
     events.on_ended = [this](agent::RankOutputEnd end) { change([&] { sent.emplace(end.rank, end); }); };
@@ -273,24 +276,26 @@ class Relay {
 // Hub and authority of one job; makes senders.
 class Rig {
  public:
-  explicit Rig(launcherd::OutputSink* sink, launcherd::OutputHubConfig config = default_config()) {
+  explicit Rig(launcherd::OutputSink* sink, launcherd::OutputHubConfig config = {}) {
     // A launcher ignores it; here a rank may also outlive its reader.
     signal(SIGPIPE, SIG_IGN);
     base::UniqueFd listening = must(base::listen_any(0, 64));
     port_ = must(base::local_port(listening.get()));
-    std::vector<base::TlsKey> keys;
-    for (int agent = 0; agent < kMaxAgents; ++agent) keys.push_back(key(agent));
-    config.tls = must(base::TlsContext::server(std::move(keys)));
-    hub_ = must(launcherd::OutputHub::start(std::move(config), std::move(listening), sink, log.hub_events()));
+    config.on_stranger = [this](const base::Status& status) { log.stranger(status); };
+    hub_ = must(launcherd::OutputHub::start(std::move(config), std::move(listening)));
+    hub_->add_job(kJob, sink, log.hub_events());
   }
 
-  static launcherd::OutputHubConfig default_config() {
-    launcherd::OutputHubConfig config{.job = "abcdefgh", .tls = must(base::TlsContext::client(key(0)))};
-    return config;
+  void expect(int agent, std::vector<int> ranks) {
+    const auto expected =
+        hub_->expect_agent(kJob, {.agent = agent, .secret = key(agent).secret, .ranks = std::move(ranks)});
+    EXPECT_TRUE(expected.ok()) << expected;
   }
+
+  static constexpr const char* kJob = "abcdefgh";
   static constexpr int kMaxAgents = 64;
   static base::TlsKey key(int agent) {
-    return {proto::output_identity("abcdefgh", agent), "secret-of-the-agent-" + std::to_string(agent)};
+    return {proto::output_identity(kJob, agent), "secret-of-the-agent-" + std::to_string(agent)};
   }
   agent::OutputSenderConfig sender_config(int agent, std::uint16_t port = 0) {
     const auto dial = [to = port == 0 ? port_ : port](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {

@@ -28,10 +28,10 @@ struct Fixture : ::testing::Test {
     options.ca_pem = ca->ca_pem();
     options.certificate_pem = identity->cert_pem;
     options.key_pem = identity->key_pem;
-    options.tokens = {"token-0", "token-1"};
     auto started = launcherd::ControlServer::start(loop, options);
     ASSERT_TRUE(started.ok()) << started.status();
     server = std::move(*started);
+    for (const char* const token : {"token-0", "token-1"}) server->add_agent(token);
     deadline = loop.after(seconds(20), [this] {
       ADD_FAILURE() << "the test's deadline passed";
       loop.stop();

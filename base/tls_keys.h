@@ -1,0 +1,39 @@
+// The keys that a TLS server accepts, which may come and go while it runs. Any thread.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace muster::base {
+
+struct TlsKey {
+  std::string identity;  // public: sent in clear; not empty, at most 128 bytes
+  std::string secret;    // 16 to 256 random bytes
+};
+
+class TlsKeyRing {
+ public:
+  TlsKeyRing() = default;
+  ~TlsKeyRing();  // wipes the secrets, as remove() does
+  TlsKeyRing(const TlsKeyRing&) = delete;
+  TlsKeyRing& operator=(const TlsKeyRing&) = delete;
+
+  // Replaces an older key of this identity. INVALID_ARGUMENT: a length that is not allowed.
+  Status add(TlsKey key);
+  // Connections that have used it go on.
+  void remove(std::string_view identity);
+
+  std::optional<std::string> secret_of(std::string_view identity) const;
+  std::optional<TlsKey> first() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string, std::less<>> secrets_;  // by identity
+};
+
+}  // namespace muster::base

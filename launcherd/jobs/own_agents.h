@@ -1,0 +1,84 @@
+// Agents that are started for one job and end with it: hvdrun's. Makes the job's certificates, control server and
+// output hub, starts an agent on every host by the bootstrap, and watches its log-in connection: the agent ends when
+// that does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/tls.h"
+#include "launcherd/jobs/host_link.h"
+#include "launcherd/jobs/job_agents.h"
+#include "launcherd/output/output_hub.h"
+#include "launcherd/service/control_server.h"
+
+namespace muster::launcherd {
+
+struct OwnAgentsOptions {
+  std::string job_id;
+  int attempt = 0;
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  std::chrono::milliseconds lease{15'000};
+  std::string session_root;  // empty: the host's own
+  bool verbose = false;
+};
+
+// Addresses at which agents on other hosts may reach this launcher, beside the one that their sshd saw.
+void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
+
+class OwnAgents final : public JobAgents, public std::enable_shared_from_this<OwnAgents> {
+ public:
+  // `bootstrap` is borrowed. To be held by a shared_ptr: threads of the bootstrap and of the hub post to it.
+  OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap);
+
+  base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
+  void cancel_start() override;
+  void send(int agent, v1::LauncherMessage message) override;
+  void send_unnumbered(int agent, v1::LauncherMessage message) override;
+  void expect_output(int agent, const std::vector<int>& ranks) override;
+  void leave(int agent) override;
+  void drop(int agent) override;
+  void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
+
+ private:
+  struct Host {
+    AgentHost host;
+    std::string token;
+    AgentUp up;
+    std::unique_ptr<HostLink> link;
+    base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
+    bool is_dropped = false;
+  };
+
+  base::Result<std::vector<std::string>> open_services(OutputSink* sink);
+  std::string make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const;
+  void start_agent(int agent, JoinSource join);
+  void bootstrapped(int agent, base::Result<StartedAgent> started);
+  void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
+  void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  // A closure for another thread: runs on the loop while this lives.
+  template <typename Function>
+  auto posted(Function function) {
+    return [&loop = loop_, weak = weak_from_this(), function](auto... arguments) {
+      loop.post([weak, function, ... arguments = std::move(arguments)]() mutable {
+        if (const auto self = weak.lock()) function(*self, std::move(arguments)...);
+      });
+    };
+  }
+
+  base::Loop& loop_;
+  const OwnAgentsOptions options_;
+  Bootstrap* const bootstrap_;
+  AgentListener* listener_ = nullptr;
+  std::vector<Host> hosts_;
+  std::uint16_t output_port_ = 0;
+  // Last, so that their threads end before anything that they post to.
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<OutputHub> hub_;
+};
+
+}  // namespace muster::launcherd
