@@ -1,8 +1,11 @@
 #include "base/tls_keys.h"
 
+#include <array>
 #include <utility>
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
+#include <openssl/hmac.h>
 
 namespace muster::base {
 namespace {
@@ -16,6 +19,19 @@ void wipe(std::string& secret) {
 }
 
 }  // namespace
+
+std::string derive_secret(std::string_view secret, std::string_view purpose) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  const unsigned char* const done =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(), digest.data(), &size);
+  MUSTER_CHECK(done != nullptr);
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
+  OPENSSL_cleanse(digest.data(), digest.size());
+  return text;
+}
 
 TlsKeyRing::~TlsKeyRing() {
   for (auto& [identity, secret] : secrets_) wipe(secret);

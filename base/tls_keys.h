@@ -16,6 +16,9 @@ struct TlsKey {
   std::string secret;    // 16 to 256 random bytes
 };
 
+// A key for one purpose from a secret for several: HMAC-SHA256 in lower-case hex (64 characters).
+std::string derive_secret(std::string_view secret, std::string_view purpose);
+
 class TlsKeyRing {
  public:
   TlsKeyRing() = default;

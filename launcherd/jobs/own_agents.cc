@@ -33,6 +33,15 @@ void add_launcher_addresses(bool is_local, v1::AgentJoin& join) {
   }
 }
 
+std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root) {
+  std::vector<std::string> arguments = {"--sweep", job_id};
+  if (!session_root.empty()) {
+    arguments.emplace_back("--session-root");
+    arguments.push_back(session_root);
+  }
+  return arguments;
+}
+
 OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap)
     : loop_(loop), options_(std::move(options)), bootstrap_(bootstrap) {}
 
@@ -199,12 +208,7 @@ void OwnAgents::drop(int agent) {
 }
 
 void OwnAgents::sweep(int agent, std::function<void(base::Result<CommandResult>)> done) {
-  std::vector<std::string> arguments = {"--sweep", options_.job_id};
-  if (!options_.session_root.empty()) {
-    arguments.emplace_back("--session-root");
-    arguments.push_back(options_.session_root);
-  }
-  bootstrap_->run(at(agent).host.target, std::move(arguments),
+  bootstrap_->run(at(agent).host.target, sweep_arguments(options_.job_id, options_.session_root),
                   [&loop = loop_, weak = weak_from_this(), done = std::move(done)](base::Result<CommandResult> result) {
                     loop.post([weak, done, result = std::move(result)] {
                       if (weak.lock() != nullptr) done(result);

@@ -29,6 +29,9 @@ struct OwnAgentsOptions {
 // Addresses at which agents on other hosts may reach this launcher, beside the one that their sshd saw.
 void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
 
+// What `muster-agent` is told to look for what a dead agent has left of a job.
+std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root);
+
 class OwnAgents final : public JobAgents, public std::enable_shared_from_this<OwnAgents> {
  public:
   // `bootstrap` is borrowed. To be held by a shared_ptr: threads of the bootstrap and of the hub post to it.

@@ -97,6 +97,7 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
 
 struct AgentSlot {
   std::string token;
+  int hello_index = 0;
   std::shared_ptr<AgentStream> stream;  // null while cut
   proto::ReplayQueue<v1::LauncherMessage> outgoing;
   proto::ReplayQueue<v1::AgentMessage> incoming;
@@ -224,11 +225,11 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
 }
 
 void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello) {
-  if (hello.job_id() != options.job_id || hello.agent_index() != known_agent) {
+  AgentSlot& slot = agents[static_cast<std::size_t>(known_agent)];
+  if (hello.job_id() != options.job_id || hello.agent_index() != slot.hello_index) {
     stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the token"});
     return;
   }
-  AgentSlot& slot = agents[static_cast<std::size_t>(known_agent)];
   if (slot.forgotten) {
     stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
     return;
@@ -296,10 +297,12 @@ int ControlServer::port() const {
   return state_->port;
 }
 
-int ControlServer::add_agent(const std::string& token) {
+int ControlServer::add_agent(const std::string& token, std::optional<int> hello_index) {
   state_->loop.assert_inside();
   const int agent = static_cast<int>(state_->agents.size());
-  state_->agents.emplace_back().token = token;
+  AgentSlot& slot = state_->agents.emplace_back();
+  slot.token = token;
+  slot.hello_index = hello_index.value_or(agent);
   const std::lock_guard lock(state_->tokens_mutex);
   state_->tokens.emplace(token, agent);
   return agent;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ class ControlServer {
   ~ControlServer();
 
   int port() const;
-  // An agent that may come, and its number: 0, 1, 2, …
-  int add_agent(const std::string& token);
+  // An agent that may come, and its number: 0, 1, 2, … `hello_index`: what its Hello says instead, of one that another
+  // launcher has numbered.
+  int add_agent(const std::string& token, std::optional<int> hello_index = std::nullopt);
   // A connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
   base::Status add_connection(base::UniqueFd fd);
   // Numbered: kept until acknowledged, sent again after a cut.

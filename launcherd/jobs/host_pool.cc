@@ -1,0 +1,412 @@
+#include "launcherd/jobs/host_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "base/ids.h"
+#include "base/net.h"
+#include "base/strings.h"
+#include "base/tls.h"
+#include "launcherd/jobs/own_agents.h"
+#include "launcherd/jobs/pool_core.h"
+#include "launcherd/jobs/pooled_agents.h"
+#include "proto/frame.h"
+#include "proto/peer_names.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kListenBacklog = 1024;
+constexpr std::chrono::milliseconds kDialTimeout{2'000};
+constexpr std::chrono::milliseconds kPingPeriod{500};
+constexpr std::chrono::milliseconds kSuspectAfter{1'500};
+// A cut agent dials again within milliseconds when it can; then it is looked at on its host.
+constexpr std::chrono::milliseconds kLookAfter{300};
+// One that belonged to the launcherd before waits up to a second between two attempts.
+constexpr std::chrono::milliseconds kAwaitFor{3'000};
+constexpr std::chrono::seconds kReportAfter{20};
+constexpr int kQuickLooks = 5;
+constexpr std::chrono::milliseconds kSlowLook{2'000};
+constexpr std::chrono::seconds kFirstRetry{5};
+constexpr std::chrono::seconds kLastRetry{60};
+
+std::string key_of(const BootstrapTarget& target) {
+  return fmt::format("{}@{}:{}", target.user, target.name, target.port);
+}
+
+}  // namespace
+
+HostPool::Core::Core(base::Loop& loop, const base::Clock& clock, HostPoolOptions options, Bootstrap* bootstrap)
+    : loop_(loop), clock_(clock), options_(std::move(options)), bootstrap_(bootstrap), instance_(base::random_hex(8)) {}
+
+HostPool::Core::~Core() = default;
+
+base::Status HostPool::Core::start() {
+  MUSTER_RETURN_IF_ERROR(load_state());
+  MUSTER_RETURN_IF_ERROR(open_services());
+  await_agents();
+  MUSTER_RETURN_IF_ERROR(save_state());
+  tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
+  return base::ok_status();
+}
+
+base::Status HostPool::Core::load_state() {
+  const auto content = base::read_file(options_.state_file);
+  if (content.ok()) {
+    if (state_.ParseFromString(*content) && !state_.id().empty()) return base::ok_status();
+    return base::error(
+        base::Code::kDataLoss,
+        "{} is not the list of agents that launcherd wrote: remove it (agents that still run then end by "
+        "themselves), and start again",
+        options_.state_file);
+  }
+  if (content.status().code() != base::Code::kNotFound) return content.status();
+  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
+  MUSTER_ASSIGN_OR_RETURN(const auto own, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
+  state_.set_id(base::JobId::random().str());
+  MUSTER_ASSIGN_OR_RETURN(const auto agents, ca.issue("agent", {"URI:" + proto::agent_uri(state_.id())}));
+  MUSTER_ASSIGN_OR_RETURN(*state_.mutable_ca_key_pem(), ca.key_pem());
+  state_.set_ca_pem(ca.ca_pem());
+  state_.set_certificate_pem(own.cert_pem);
+  state_.set_key_pem(own.key_pem);
+  state_.set_agent_certificate_pem(agents.cert_pem);
+  state_.set_agent_key_pem(agents.key_pem);
+  return base::ok_status();
+}
+
+base::Status HostPool::Core::open_services() {
+  MUSTER_ASSIGN_OR_RETURN(control_, ControlServer::start(loop_, {.job_id = state_.id(),
+                                                                 .launcher_instance = instance_,
+                                                                 .ca_pem = state_.ca_pem(),
+                                                                 .certificate_pem = state_.certificate_pem(),
+                                                                 .key_pem = state_.key_pem(),
+                                                                 .port = state_.control_port()}));
+  state_.set_control_port(control_->port());
+  control_->on_hello = [this](int number, const v1::Hello& hello, bool resumed) {
+    if (PoolHost* const host = host_numbered(number)) said_hello(*host, hello, resumed);
+  };
+  control_->on_message = [this](int number, const v1::AgentMessage& message) {
+    PoolHost* const host = host_numbered(number);
+    if (host == nullptr) return;
+    host->last_heard = clock_.now();
+    if (std::exchange(host->is_suspect, false)) changed();
+    said(*host, message);
+  };
+  control_->on_cut = [this](int number) {
+    if (PoolHost* const host = host_numbered(number)) was_cut(*host);
+  };
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening,
+                          base::listen_any(static_cast<std::uint16_t>(state_.output_port()), kListenBacklog));
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
+  state_.set_output_port(port);
+  MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
+  return base::ok_status();
+}
+
+void HostPool::Core::await_agents() {
+  for (const v1::PoolAgent& agent : state_.agents()) {
+    PoolHost& host = host_at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
+    host.token = agent.token();
+    host.hello_number = agent.number();
+    host.number = control_->add_agent(host.token, host.hello_number);
+    host.phase = PoolHost::Phase::kAwaited;
+    host.last_heard = clock_.now();
+    if (const auto address = base::IpAddress::parse(agent.host_address()); address.ok()) {
+      host.up.host_address = *address;
+    }
+    for (const std::string& text : agent.launcher_addresses()) {
+      if (const auto address = base::IpAddress::parse(text); address.ok()) {
+        host.up.launcher_addresses.push_back(*address);
+      }
+    }
+    look_later(host, kAwaitFor);
+  }
+  state_.clear_agents();
+}
+
+base::Status HostPool::Core::save_state() {
+  v1::PoolState state = state_;
+  for (const auto& [key, host] : hosts_) {
+    if (host->number < 0) continue;
+    v1::PoolAgent& agent = *state.add_agents();
+    agent.set_user(host->target.user);
+    agent.set_name(host->target.name);
+    agent.set_port(host->target.port);
+    agent.set_token(host->token);
+    agent.set_number(host->hello_number);
+    if (host->up.host_address) agent.set_host_address(host->up.host_address->str());
+    for (const base::IpAddress& address : host->up.launcher_addresses) agent.add_launcher_addresses(address.str());
+  }
+  return base::write_file_atomically(options_.state_file, state.SerializeAsString());
+}
+
+PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
+  std::unique_ptr<PoolHost>& host = hosts_[key_of(target)];
+  if (host == nullptr) {
+    host = std::make_unique<PoolHost>();
+    host->target = target;
+  }
+  return *host;
+}
+
+PoolHost* HostPool::Core::host_numbered(int number) {
+  const auto found = std::ranges::find_if(hosts_, [&](const auto& entry) { return entry.second->number == number; });
+  return found == hosts_.end() ? nullptr : found->second.get();
+}
+
+base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
+  host.token = base::random_hex(32);
+  host.number = host.hello_number = control_->add_agent(host.token);
+  // Before anything runs there: a launcherd that comes after us must know whom it may hear from.
+  MUSTER_RETURN_IF_ERROR(save_state());
+  v1::AgentJoin join;
+  join.set_warm(true);
+  join.set_job_id(state_.id());
+  join.set_agent_index(host.hello_number);
+  add_launcher_addresses(host.is_local, join);
+  join.set_control_port(control_->port());
+  join.set_output_port(state_.output_port());
+  join.set_ca_pem(state_.ca_pem());
+  join.set_certificate_pem(state_.agent_certificate_pem());
+  join.set_key_pem(state_.agent_key_pem());
+  join.set_token(host.token);
+  join.set_link("dial");
+  join.set_lease_ms(options_.lease.count());
+  join.set_idle_timeout_ms(options_.idle_timeout.count());
+  join.set_contain("auto");
+  join.set_session_root(options_.session_root);
+  join.set_dial_timeout_ms(kDialTimeout.count());
+  join.set_verbose(options_.verbose);
+  join.set_host_name(host.target.name);
+  return proto::frame_message(join);
+}
+
+void HostPool::Core::start_agent(PoolHost& host) {
+  host.retry_timer.cancel();
+  auto join = make_join(host);
+  if (!join.ok()) {
+    // Whoever wants the host is not ready to hear of it yet.
+    loop_.post([weak = weak_from_this(), &host, number = host.number, text = join.status().message()] {
+      const auto self = weak.lock();
+      if (self != nullptr && host.number == number) self->start_failed(host, text);
+    });
+    return;
+  }
+  host.phase = PoolHost::Phase::kStarting;
+  changed();
+  bootstrap_->start(
+      host.target, ready_join(std::move(*join)),
+      [&loop = loop_, weak = weak_from_this(), &host, number = host.number](base::Result<StartedAgent> started) {
+        // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
+        auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
+        loop.post([weak, &host, number, shared] {
+          if (const auto self = weak.lock()) self->bootstrapped(host, number, std::move(*shared));
+        });
+      });
+}
+
+void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {
+  if (host.number != number) return;  // another one was started since
+  if (!started.ok()) {
+    start_failed(host, started.status().message());
+    return;
+  }
+  host.up.launcher_addresses = started->launcher_addresses;
+  host.up.host_address = started->host_address;
+  note(fmt::format("{}: agent started by {}{}", host.target.name, started->backend,
+                   started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
+  if (host.phase == PoolHost::Phase::kStarting) {
+    host.phase = PoolHost::Phase::kJoining;
+    host.look_timer = loop_.after(kReportAfter, [this, &host] {
+      start_failed(host, fmt::format("{}: the agent was started but did not report: check whether the host can connect "
+                                     "to this one",
+                                     host.target.name));
+    });
+  }
+  HostLink::Events events;
+  // An agent that has dialled needs its log-in no more: either event may be the first of the two that tell so.
+  events.on_link = [](const LinkChoice&, base::UniqueFd, base::UniqueFd) {};
+  events.on_gone = [this, &host, number](const base::Status& status) {
+    if (host.number != number) return;
+    // The link is in the middle of this call.
+    loop_.post([weak = weak_from_this(), &host, number] {
+      if (weak.lock() != nullptr && host.number == number) host.link.reset();
+    });
+    if (host.phase == PoolHost::Phase::kJoining && !host.has_stream) {
+      host.look_timer = loop_.after(kDialTimeout, [this, &host, text = status.message()] {
+        start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "
+                                       "launcherd's log",
+                                       host.target.name, text));
+      });
+    }
+  };
+  host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
+}
+
+void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
+  if (host.number >= 0) control_->forget(std::exchange(host.number, -1));
+  host.look_timer.cancel();
+  host.link.reset();
+  host.phase = PoolHost::Phase::kFailed;
+  host.problem = message;
+  const auto pause = std::min<std::chrono::seconds>(kFirstRetry * (1 << std::min(host.failures, 4)), kLastRetry);
+  ++host.failures;
+  host.retry_timer = loop_.after(pause, [this, &host] { start_agent(host); });
+  fail_sessions(host, message);
+  changed();
+}
+
+void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
+  host.last_heard = clock_.now();
+  host.has_stream = true;
+  host.is_suspect = false;
+  host.looks = 0;
+  host.look_timer.cancel();
+  if (resumed) {
+    note(fmt::format("{}: the control connection is back", host.target.name));
+    for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, true);
+    return;
+  }
+  host.phase = PoolHost::Phase::kUp;
+  host.failures = 0;
+  host.problem.clear();
+  host.up.hello = hello;
+  host.up.link = "dial";
+  // Once more, with the addresses that the log-in has told.
+  if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
+  note(fmt::format("{}: agent up, holding {} jobs", host.target.name, hello.held_jobs_size()));
+  take_up_sessions(host, hello);
+  changed();
+}
+
+void HostPool::Core::was_cut(PoolHost& host) {
+  host.has_stream = false;
+  for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, false);
+  look_later(host, kLookAfter);
+  changed();
+}
+
+void HostPool::Core::look_later(PoolHost& host, base::Duration after) {
+  host.look_timer = loop_.after(after, [this, &host] { look(host); });
+}
+
+// Whether an agent without a stream lives is known on its host, by the lock of a job that it holds.
+void HostPool::Core::look(PoolHost& host) {
+  if (host.has_stream || host.is_looked_at || host.number < 0) return;
+  const auto held = std::ranges::find_if(host.sessions, [](const auto& entry) {
+    return entry.second.resumes || entry.second.phase == PoolSession::Phase::kOpen ||
+           entry.second.phase == PoolSession::Phase::kRecalling;
+  });
+  if (held == host.sessions.end()) {
+    agent_lost(host, "its connection was closed");
+    return;
+  }
+  host.is_looked_at = true;
+  sweep(host.target, held->first, [this, &host](const base::Result<CommandResult>& result) {
+    host.is_looked_at = false;
+    looked(host, result);
+  });
+}
+
+void HostPool::Core::looked(PoolHost& host, const base::Result<CommandResult>& result) {
+  if (host.has_stream || host.number < 0) return;
+  if (result.ok() && result->exit_status == 0) {
+    agent_lost(host, "it was looked for, and nothing of it lives");
+    return;
+  }
+  look_later(host, ++host.looks < kQuickLooks ? base::Duration(kLookAfter) : base::Duration(kSlowLook));
+}
+
+void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
+  control_->forget(std::exchange(host.number, -1));
+  host.look_timer.cancel();
+  host.link.reset();
+  host.has_stream = false;
+  host.phase = PoolHost::Phase::kNone;
+  host.closing.clear();
+  note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
+  if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
+  lose_sessions(host, why);
+  changed();
+}
+
+void HostPool::Core::tick() {
+  const base::MonotonicTime now = clock_.now();
+  for (const auto& [key, host] : hosts_) {
+    if (!host->has_stream) continue;
+    v1::LauncherMessage message;
+    message.mutable_ping()->set_launcher_ns(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count());
+    control_->send_unnumbered(host->number, std::move(message));
+    if (now - host->last_heard > kSuspectAfter && !std::exchange(host->is_suspect, true)) changed();
+  }
+}
+
+void HostPool::Core::changed() {
+  if (options_.on_change) options_.on_change();
+}
+
+void HostPool::Core::note(const std::string& line) {
+  if (options_.on_note) options_.on_note(line);
+}
+
+PoolHostView HostPool::Core::view(const BootstrapTarget& target) const {
+  PoolHostView view;
+  const auto found = hosts_.find(key_of(target));
+  if (found == hosts_.end()) return view;
+  const PoolHost& host = *found->second;
+  view.hello = host.up.hello;
+  view.problem = host.problem;
+  view.jobs = static_cast<int>(host.sessions.size());
+  switch (host.phase) {
+    case PoolHost::Phase::kNone:
+      break;
+    case PoolHost::Phase::kStarting:
+    case PoolHost::Phase::kJoining:
+      view.state = v1::AGENT_STATE_STARTING;
+      break;
+    case PoolHost::Phase::kAwaited:
+      view.state = v1::AGENT_STATE_SUSPECT;
+      break;
+    case PoolHost::Phase::kUp:
+      view.state = host.has_stream && !host.is_suspect ? v1::AGENT_STATE_UP : v1::AGENT_STATE_SUSPECT;
+      break;
+    case PoolHost::Phase::kFailed:
+      view.state = v1::AGENT_STATE_FAILED;
+      break;
+  }
+  return view;
+}
+
+base::Result<std::unique_ptr<HostPool>> HostPool::start(base::Loop& loop, const base::Clock& clock,
+                                                        HostPoolOptions options, Bootstrap* bootstrap) {
+  auto core = std::make_shared<Core>(loop, clock, std::move(options), bootstrap);
+  MUSTER_RETURN_IF_ERROR(core->start());
+  return std::unique_ptr<HostPool>(new HostPool(std::move(core)));
+}
+
+HostPool::HostPool(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+HostPool::~HostPool() = default;
+
+std::shared_ptr<JobAgents> HostPool::agents_for(PooledJob job) {
+  return std::make_shared<PooledAgents>(*core_, std::move(job));
+}
+
+PoolHostView HostPool::view(const BootstrapTarget& target) const {
+  return core_->view(target);
+}
+
+void HostPool::forget_other_jobs() {
+  core_->forget_other_jobs();
+}
+
+void HostPool::let_go() {
+  core_->let_go();
+}
+
+int HostPool::control_port() const {
+  return core_->control_port();
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,141 @@
+// The inside of HostPool, in three files: host_pool.cc (services, state file, agents that are started and lost),
+// pool_sessions.cc (jobs on agents), pooled_agents.cc (a job's view). Private to this folder.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcherd/jobs/host_link.h"
+#include "launcherd/jobs/host_pool.h"
+#include "launcherd/service/control_server.h"
+#include "proto/muster/v1/pool.pb.h"
+
+namespace muster::launcherd {
+
+class PooledAgents;
+
+// One job on one host.
+struct PoolSession {
+  enum class Phase {
+    kWaiting,    // for the agent, or for the end of the job's attempt before
+    kOpening,    // OpenJob was sent
+    kRecalling,  // the agent holds the job and tells its past
+    kOpen,
+  };
+  PooledAgents* owner = nullptr;
+  int agent = 0;  // the host's index in the job
+  v1::OpenJob open;
+  bool resumes = false;
+  bool was_running = false;
+  Phase phase = Phase::kWaiting;
+  bool has_launched = false;  // of kRecalling: as Hello said
+  v1::JobOpened opened;
+  std::vector<v1::AgentMessage> history;
+  int starts = 0;  // of agents that were lost before they had opened it
+};
+
+struct PoolHost {
+  enum class Phase {
+    kNone,
+    kStarting,  // the bootstrap works on it
+    kJoining,   // the agent runs and has not said Hello
+    kAwaited,   // an agent of the launcherd before may come back
+    kUp,
+    kFailed,  // could not be started; tried again after a pause
+  };
+  BootstrapTarget target;
+  bool is_local = false;
+  Phase phase = Phase::kNone;
+  int number = -1;        // at the control server
+  int hello_number = -1;  // as its join said; differs after a restart of launcherd
+  std::string token;
+  AgentUp up;  // of the last agent that was up
+  std::string problem;
+  std::unique_ptr<HostLink> link;  // until the agent has dialled
+  bool has_stream = false;
+  bool is_suspect = false;
+  bool is_looked_at = false;
+  int looks = 0;     // in a row that found it alive
+  int failures = 0;  // in a row
+  base::MonotonicTime last_heard{};
+  std::map<std::string, PoolSession> sessions;  // by job
+  std::set<std::string> closing;                // jobs that were told to leave
+  base::Timer look_timer;                       // while it has no stream
+  base::Timer retry_timer;
+};
+
+class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
+ public:
+  Core(base::Loop& loop, const base::Clock& clock, HostPoolOptions options, Bootstrap* bootstrap);
+  ~Core();
+
+  base::Status start();
+
+  // pool_sessions.cc. `owner` is told by its pool_* functions until detach().
+  void attach(const AgentHost& host, const std::string& job, PoolSession session);
+  // Leave is sent, now or when the agent is back.
+  void detach(const BootstrapTarget& target, const std::string& job);
+  void send(const BootstrapTarget& target, const std::string& job, v1::LauncherMessage message, bool is_numbered);
+  void sweep(const BootstrapTarget& target, const std::string& job,
+             std::function<void(base::Result<CommandResult>)> done);
+  void forget_other_jobs();
+  void let_go() { lets_go_ = true; }
+
+  PoolHostView view(const BootstrapTarget& target) const;
+  const HostPoolOptions& options() const { return options_; }
+  OutputHub& hub() { return *hub_; }
+  base::Loop& loop() { return loop_; }
+  int control_port() const { return control_->port(); }
+  int output_port() const { return state_.output_port(); }
+
+ private:
+  // host_pool.cc
+  base::Status load_state();
+  base::Status open_services();
+  void await_agents();
+  base::Status save_state();
+  PoolHost& host_at(const BootstrapTarget& target);
+  PoolHost* host_numbered(int number);
+  base::Result<std::string> make_join(PoolHost& host);
+  void start_agent(PoolHost& host);
+  void bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started);
+  void start_failed(PoolHost& host, const std::string& message);
+  void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
+  void was_cut(PoolHost& host);
+  void look_later(PoolHost& host, base::Duration after);
+  void look(PoolHost& host);
+  void looked(PoolHost& host, const base::Result<CommandResult>& result);
+  void agent_lost(PoolHost& host, const std::string& why);
+  void tick();
+  void changed();
+  void note(const std::string& line);
+
+  // pool_sessions.cc
+  void take_up_sessions(PoolHost& host, const v1::Hello& hello);
+  void open(PoolHost& host, const std::string& job, PoolSession& session);
+  void send_leave(PoolHost& host, const std::string& job);
+  void said(PoolHost& host, const v1::AgentMessage& message);
+  void session_said(PoolHost& host, PoolSession& session, const v1::AgentMessage& message);
+  void session_up(PoolHost& host, PoolSession& session);
+  void fail_sessions(PoolHost& host, const std::string& message);
+  void lose_sessions(PoolHost& host, const std::string& why);
+
+  base::Loop& loop_;
+  const base::Clock& clock_;
+  const HostPoolOptions options_;
+  Bootstrap* const bootstrap_;
+  const std::string instance_;
+  v1::PoolState state_;                                     // without agents
+  std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; none is ever removed
+  bool forgets_others_ = false;
+  bool lets_go_ = false;
+  base::Timer tick_timer_;
+  // Last, so that their threads end before anything that they post to.
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<OutputHub> hub_;
+};
+
+}  // namespace muster::launcherd
