@@ -42,7 +42,11 @@ FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vect
 HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>& arguments,
                             const base::Environment& environment, const ParseContext& context) {
   auto line = split_command_line(arguments, *verb.doc.table);
-  if (line.ok() && line->is_answered) return {.exit_code = 0, .text = help_text(verb.doc), .options = {}};
+  if (line.ok() && line->is_answered) {
+    const GivenOption& option = line->options.back();
+    std::string text = option.flag->name == "help" ? help_text(verb.doc) : verb.answer(option);
+    return {.exit_code = 0, .text = std::move(text), .options = {}};
+  }
   auto options = line.ok() ? read_line(verb, std::move(*line), environment, context) : line.status();
   if (options.ok()) return {.exit_code = {}, .text = {}, .options = std::move(*options)};
   return {.exit_code = 2, .text = fmt::format("{}: {}\n", verb.doc.name, options.status().message()), .options = {}};

@@ -27,6 +27,8 @@ struct HostVerb {
   std::function<base::Result<bool>(const GivenOption& option)> take;
   // How hosts are named, for one who typed these words.
   std::function<std::string(const std::vector<std::string>& words)> advice;
+  // What another option than --help, which stands alone too, is answered with; may be empty.
+  std::function<std::string(const GivenOption& option)> answer = {};
 };
 
 struct HostVerbLine {

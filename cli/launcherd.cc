@@ -1,0 +1,8 @@
+// launcherd: runs jobs that others submit.
+#include "cli/run_launcherd.h"
+#include "cli/standard_streams.h"
+
+int main(int argc, char** argv) {
+  muster::cli::hold_standard_streams(argv);
+  return muster::cli::run_launcherd({argv + 1, argv + argc});
+}

@@ -1,0 +1,112 @@
+#include "cli/launcherd_options.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/completion.h"
+#include "cli/help.h"
+#include "cli/man_page.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+constexpr long kHighestPort = 65'535;
+
+base::Status bad(const GivenOption& option, std::string_view problem) {
+  return base::error(base::Code::kInvalidArgument, "{}: {}", option.spelling, problem);
+}
+
+base::Status read_listen(const GivenOption& option, ParsedLauncherd& parsed) {
+  const std::string& value = option.value;
+  if (value.starts_with(kUnix)) {
+    std::string path = value.substr(kUnix.size());
+    if (!path.starts_with('/')) return bad(option, "the path after unix: must begin with /");
+    if (!parsed.sockets.empty()) return bad(option, "one Unix socket is enough: every program of yours reaches it");
+    parsed.sockets.push_back(std::move(path));
+    return base::ok_status();
+  }
+  const auto colon = value.rfind(':');
+  const auto port =
+      colon == std::string::npos ? std::nullopt : base::parse_decimal(value.substr(colon + 1), kHighestPort);
+  if (!port || colon == 0) {
+    return bad(option, fmt::format("must be unix:PATH or HOST:PORT, not '{}'", base::printable(value)));
+  }
+  parsed.addresses.push_back(value);
+  return base::ok_status();
+}
+
+base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
+  const std::string_view name = option.flag->name;
+  if (name == "listen") {
+    MUSTER_RETURN_IF_ERROR(read_listen(option, parsed));
+  } else if (name == "tls-cert") {
+    parsed.tls_certificate = option.value;
+  } else if (name == "tls-key") {
+    parsed.tls_key = option.value;
+  } else if (name == "client-ca") {
+    parsed.client_ca = option.value;
+  } else if (name == "state") {
+    parsed.state = option.value;
+  } else if (name == "http") {
+    return bad(option, "this version serves no HTTP: leave it out");
+  } else if (name == "i-know-jobs-run-as-root") {
+    parsed.is_root_accepted = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// --version, --man, --completion SHELL.
+std::string answer(const GivenOption& option, std::string_view build_id) {
+  if (option.flag->name == "version") return version_text("launcherd", build_id);
+  if (option.flag->name == "man") return man_page(launcherd_doc());
+  return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
+}
+
+// What belongs together.
+base::Status check(const ParsedLauncherd& parsed, bool is_root) {
+  const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
+  const bool has_any = !parsed.tls_certificate.empty() || !parsed.tls_key.empty() || !parsed.client_ca.empty();
+  if (!parsed.addresses.empty() && !has_all) {
+    return base::error(
+        base::Code::kInvalidArgument,
+        "--listen {} needs --tls-cert, --tls-key and --client-ca: by TCP only who shows a certificate is "
+        "heard (docs/operations.md)",
+        parsed.addresses.front());
+  }
+  if (parsed.addresses.empty() && has_any) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--tls-cert, --tls-key and --client-ca are for --listen HOST:PORT, which is not there");
+  }
+  if (!parsed.addresses.empty() && is_root && !parsed.is_root_accepted) {
+    return base::error(base::Code::kInvalidArgument,
+                       "as root every job that comes by TCP runs as root: start launcherd as another user, or add "
+                       "--i-know-jobs-run-as-root");
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
+                                const ParseContext& context, bool is_root) {
+  ParsedLauncherd parsed;
+  const HostVerb verb{.doc = launcherd_doc(),
+                      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+                      .advice =
+                          [](const std::vector<std::string>&) {
+                            return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
+                          },
+                      .answer = [&context](const GivenOption& option) { return answer(option, context.build_id); }};
+  static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
+  if (parsed.exit_code) return parsed;
+  if (const base::Status wrong = check(parsed, is_root); !wrong.ok()) {
+    parsed.exit_code = 2;
+    parsed.text = fmt::format("launcherd: {}\n", wrong.message());
+  }
+  return parsed;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,176 @@
+#include "cli/run_launcherd.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "base/build_id.h"
+#include "base/file.h"
+#include "base/loop.h"
+#include "base/print.h"
+#include "base/thread.h"
+#include "cli/job_hosts.h"
+#include "cli/launcherd_options.h"
+#include "cli/signals.h"
+#include "cli/standard_streams.h"
+#include "cli/surroundings.h"
+#include "launcherd/daemon/daemon.h"
+#include "launcherd/output/terminal.h"
+#include "launcherd/service/api_socket.h"
+#include "launcherd/store/state_directory.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kMusterFailed = 125;
+// gRPC's, those of the store, and some to spare.
+constexpr int kThreads = 24;
+constexpr std::size_t kLongestPem = std::size_t{1} << 20;
+constexpr std::chrono::seconds kLastWords{2};
+
+int fail(int code, std::string_view message) {
+  base::print_remark("launcherd: {}\n", message);
+  return code;
+}
+
+// The hosts of the command line, of the hostfile as it is now, or this one.
+base::Result<std::vector<model::HostSpec>> hosts_of(HvdrunOptions options, const base::Environment& environment,
+                                                    const std::string& directory) {
+  MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
+  std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
+  if (hosts.empty()) {
+    const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    hosts.push_back({.name = "localhost", .slots = processors});
+  }
+  return hosts;
+}
+
+base::Result<std::string> state_directory(const ParsedLauncherd& parsed, const base::Environment& environment,
+                                          const std::string& directory) {
+  if (!parsed.state.empty()) return absolute_path(parsed.state, directory);
+  char name[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return base::errno_error(errno, "ask for the host's name");
+  return launcherd::default_state_directory(environment, name);
+}
+
+base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLauncherd& parsed,
+                                                                const std::string& directory) {
+  std::vector<launcherd::TlsListener> listeners;
+  if (parsed.addresses.empty()) return listeners;
+  const auto read = [&](const std::string& path) {
+    return base::read_file(absolute_path(path, directory), kLongestPem);
+  };
+  MUSTER_ASSIGN_OR_RETURN(const std::string certificate, read(parsed.tls_certificate));
+  MUSTER_ASSIGN_OR_RETURN(const std::string key, read(parsed.tls_key));
+  MUSTER_ASSIGN_OR_RETURN(const std::string client_ca, read(parsed.client_ca));
+  for (const std::string& address : parsed.addresses) {
+    listeners.push_back({.address = address, .certificate = certificate, .key = key, .client_ca = client_ca});
+  }
+  return listeners;
+}
+
+launcherd::BootstrapOptions bootstrap_of(const HvdrunOptions& options, std::string agent_path,
+                                         launcherd::NoticeWriter& notices) {
+  launcherd::BootstrapOptions bootstrap = options.bootstrap;
+  bootstrap.agent_path = std::move(agent_path);
+  bootstrap.agent_id = base::build_id();
+  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
+    if (verbose) notices.line(host + ": " + line);
+  };
+  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
+    notices.line(host + ": " + line);
+  };
+  return bootstrap;
+}
+
+base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& parsed,
+                                                      const base::Environment& environment,
+                                                      const std::string& directory, launcherd::NoticeWriter& notices) {
+  launcherd::DaemonOptions options;
+  MUSTER_ASSIGN_OR_RETURN(options.hosts, hosts_of(parsed.options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.state_directory, state_directory(parsed, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.tls, tls_listeners(parsed, directory));
+  MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
+  if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
+  options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
+  options.socket_directories = launcherd::api_directories(environment);
+  options.bootstrap = bootstrap_of(parsed.options, std::move(agent_path), notices);
+  options.agent_link = parsed.options.launch.agent_link;
+  options.version = MUSTER_VERSION;
+  options.build_id = base::build_id();
+  options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
+  options.on_line = [&notices](const std::string& line) { notices.line(line); };
+  return options;
+}
+
+// SIGHUP.
+void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
+                      launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
+  if (parsed.options.hostfile.empty()) {
+    notices.line("SIGHUP reads the hostfile again, and there is none");
+    return;
+  }
+  const auto hosts = hosts_of(parsed.options, environment, directory);
+  if (!hosts.ok()) {
+    notices.line("the hosts stay as they are: " + hosts.status().message());
+    return;
+  }
+  daemon.replace_hosts(*hosts);
+  notices.line(daemon.description());
+}
+
+int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
+  const std::string directory = logical_working_directory(environment);
+  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) {
+    return fail(kMusterFailed, room.message());
+  }
+  const base::SystemClock clock;
+  launcherd::Terminal terminal(STDERR_FILENO, "stderr");
+  launcherd::NoticeWriter notices(&terminal, "launcherd: ");
+  auto options = daemon_options(parsed, environment, directory, notices);
+  if (!options.ok()) return fail(kUsageError, options.status().message());
+  {
+    auto daemon = launcherd::Daemon::open(loop, clock, std::move(*options));
+    if (!daemon.ok()) return fail(kMusterFailed, daemon.status().message());
+    signals->watch(loop, [&](int signo) {
+      if (signo == SIGHUP) {
+        read_hosts_again(parsed, environment, directory, **daemon, notices);
+      } else {
+        (*daemon)->leave([&loop] { loop.stop(); });
+      }
+    });
+    notices.line((*daemon)->description());
+    loop.run();
+  }
+  if (!notices.flush_blocking(clock.now() + kLastWords)) terminal.cancel();
+  return 0;
+}
+
+}  // namespace
+
+int run_launcherd(const std::vector<std::string>& arguments) {
+  try {
+    const base::Environment environment = base::Environment::current();
+    const ParsedLauncherd parsed =
+        parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
+    if (!parsed.exit_code) return serve(parsed, environment);
+    if (*parsed.exit_code == 0) return print_answer("launcherd", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return fail(kMusterFailed, base::thread_failure(failure));
+  }
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,12 @@
+// launcherd from its command line to its end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::cli {
+
+// The exit code.
+int run_launcherd(const std::vector<std::string>& arguments);
+
+}  // namespace muster::cli

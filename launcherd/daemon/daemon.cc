@@ -1,0 +1,150 @@
+#include "launcherd/daemon/daemon.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "launcherd/daemon/daemon_api.h"
+#include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/log_streams.h"
+#include "launcherd/daemon/retention.h"
+#include "launcherd/daemon/watch_streams.h"
+#include "launcherd/output/log_reader.h"
+#include "launcherd/store/job_store.h"
+#include "launcherd/store/state_directory.h"
+
+namespace muster::launcherd {
+namespace {
+
+std::string own_host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
+}
+
+v1::Capabilities capabilities_of(const DaemonOptions& options, base::WallTime now) {
+  v1::Capabilities capabilities;
+  capabilities.set_version(options.version);
+  capabilities.set_build_id(options.build_id);
+  for (const char* const feature : {"submit", "watch", "logs", "kill", "signal", "stacks", "cleanup", "hosts", "drain",
+                                    "priority", "backfill", "deadline", "retention", "placement"}) {
+    capabilities.add_features(feature);
+  }
+  capabilities.set_host(own_host_name());
+  capabilities.set_pid(::getpid());
+  capabilities.mutable_started()->set_seconds(std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count());
+  capabilities.set_state_directory(options.state_directory);
+  return capabilities;
+}
+
+base::Result<ApiListeners> open_listeners(const DaemonOptions& options) {
+  ApiListeners listeners;
+  if (options.has_socket) {
+    MUSTER_ASSIGN_OR_RETURN(ApiSocket socket, options.socket.empty()
+                                                  ? ApiSocket::open_for_daemon(options.socket_directories)
+                                                  : ApiSocket::open_at(options.socket));
+    listeners.sockets.push_back(std::move(socket));
+  }
+  listeners.tls = options.tls;
+  return listeners;
+}
+
+}  // namespace
+
+// In the order of their dependence: the last one ends first.
+struct Daemon::Parts {
+  Parts(base::Loop& loop_in, StateDirectory directory_in) : loop(loop_in), directory(std::move(directory_in)) {}
+
+  base::Loop& loop;
+  StateDirectory directory;
+  std::vector<std::string> addresses;
+  std::unique_ptr<JobStore> store;
+  std::unique_ptr<LogReader> logs;
+  std::unique_ptr<Retention> retention;
+  std::unique_ptr<WatchStreams> watches;
+  std::unique_ptr<LogStreams> log_streams;
+  std::unique_ptr<JobManager> jobs;
+  std::unique_ptr<DaemonApi> api;
+  std::unique_ptr<ApiServer> server;
+
+  base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
+  base::Status serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners);
+};
+
+base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(store, JobStore::open(directory.database(), loop));
+  MUSTER_ASSIGN_OR_RETURN(logs, LogReader::start(loop));
+  const std::string jobs_directory = directory.path() + "/jobs";
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(jobs_directory));
+  retention = std::make_unique<Retention>(loop, clock, store.get(), jobs_directory);
+  watches = std::make_unique<WatchStreams>(store.get());
+  log_streams = std::make_unique<LogStreams>(logs.get());
+  JobSurroundings surroundings;
+  surroundings.loop = &loop;
+  surroundings.clock = &clock;
+  surroundings.logs = logs.get();
+  surroundings.bootstrap = options.bootstrap;
+  surroundings.agent_link = options.agent_link;
+  surroundings.build_id = options.build_id;
+  surroundings.jobs_directory = jobs_directory;
+  if (!options.session_root.empty()) surroundings.own.set("MUSTER_TMPDIR", options.session_root);
+  surroundings.on_line = options.on_line;
+  jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(), HostTable(options.hosts));
+  jobs->on_change = [this](const base::JobId& id) { watches->changed(id); };
+  jobs->on_ended = [this](const base::JobId& id, base::WallTime forget_at) { retention->add(id, forget_at); };
+  MUSTER_ASSIGN_OR_RETURN(StoreReader reader, StoreReader::open(directory.database()));
+  MUSTER_RETURN_IF_ERROR(jobs->load_blocking(reader));
+  retention->load();
+  return base::ok_status();
+}
+
+base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners) {
+  if (!listeners.sockets.empty()) addresses.push_back("unix:" + listeners.sockets.front().path());
+  api = std::make_unique<DaemonApi>(DaemonApi::Parts{.loop = &loop,
+                                                     .store = store.get(),
+                                                     .jobs = jobs.get(),
+                                                     .watches = watches.get(),
+                                                     .logs = log_streams.get(),
+                                                     .bootstrap = options.bootstrap,
+                                                     .session_root = options.session_root,
+                                                     .capabilities = capabilities_of(options, clock.wall())});
+  MUSTER_ASSIGN_OR_RETURN(server, ApiServer::start(loop, std::move(listeners), api.get()));
+  for (std::size_t i = 0; i < options.tls.size(); ++i) {
+    const std::string& address = options.tls[i].address;
+    addresses.push_back(fmt::format("{}:{}", address.substr(0, address.rfind(':')), server->tls_ports()[i]));
+  }
+  return base::ok_status();
+}
+
+base::Result<std::unique_ptr<Daemon>> Daemon::open(base::Loop& loop, const base::Clock& clock, DaemonOptions options) {
+  MUSTER_ASSIGN_OR_RETURN(StateDirectory directory, StateDirectory::open(options.state_directory));
+  // Taken before anything is changed: another launcherd with other state may listen there.
+  MUSTER_ASSIGN_OR_RETURN(ApiListeners listeners, open_listeners(options));
+  auto parts = std::make_unique<Parts>(loop, std::move(directory));
+  MUSTER_RETURN_IF_ERROR(parts->open_store(clock, options));
+  MUSTER_RETURN_IF_ERROR(parts->serve(clock, options, std::move(listeners)));
+  return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
+}
+
+Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Daemon::~Daemon() = default;
+
+std::string Daemon::description() const {
+  const HostTable& hosts = parts_->jobs->hosts();
+  const std::size_t count = hosts.slots().size();
+  return fmt::format("serving {} with {} {} and {} {}", base::join(parts_->addresses, ", "), count,
+                     count == 1 ? "host" : "hosts", hosts.total_slots(), hosts.total_slots() == 1 ? "slot" : "slots");
+}
+
+void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
+  parts_->jobs->replace_hosts(hosts);
+}
+
+void Daemon::leave(base::Loop::Task done) {
+  parts_->jobs->leave(std::move(done));
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,55 @@
+// launcherd: its parts, put together. Loop thread only.
+//
+//   MUSTER_ASSIGN_OR_RETURN(const auto daemon, Daemon::open(loop, clock, std::move(options)));
+//   loop.run();                                     // serves; until
+//   daemon->leave([&] { loop.stop(); });            // jobs are stopped first; once more: at once
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/status.h"
+#include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/service/api_server.h"
+#include "model/host_spec.h"
+
+namespace muster::launcherd {
+
+struct DaemonOptions {
+  std::vector<model::HostSpec> hosts;           // at least one
+  std::string socket;                           // absolute path; empty: launcherd.sock in the first of the next
+  std::vector<std::string> socket_directories;  // api_directories()
+  bool has_socket = true;                       // false: by TCP only
+  std::vector<TlsListener> tls;
+  std::string state_directory;  // absolute
+  BootstrapOptions bootstrap;
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string version;
+  std::string build_id;
+  std::string session_root;                         // MUSTER_TMPDIR; empty: the hosts' own
+  std::function<void(const std::string&)> on_line;  // launcherd's own log; any thread
+};
+
+class Daemon {
+ public:
+  // Blocks while it makes its files. Errors are one sentence: the state directory or the socket is another launcherd's,
+  // an address cannot be listened at, the store is damaged.
+  static base::Result<std::unique_ptr<Daemon>> open(base::Loop& loop, const base::Clock& clock, DaemonOptions options);
+  ~Daemon();
+
+  // "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
+  std::string description() const;
+  void replace_hosts(const std::vector<model::HostSpec>& hosts);
+  void leave(base::Loop::Task done);
+
+ private:
+  struct Parts;
+  explicit Daemon(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,270 @@
+#include "launcherd/daemon/daemon_api.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "launcherd/daemon/job_view.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+constexpr std::size_t kLongestId = 8;
+
+}  // namespace
+
+// The agents of one Cleanup call.
+struct DaemonApi::RunningCleanup {
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::unique_ptr<HostCleanups> hosts;
+};
+
+DaemonApi::DaemonApi(Parts parts) : parts_(std::move(parts)) {}
+
+DaemonApi::~DaemonApi() = default;
+
+void DaemonApi::resolve(const std::string& job, Resolved resolved) {
+  if (job.empty() || job.size() > kLongestId) {
+    resolved(base::error(job.empty() ? Code::kInvalidArgument : Code::kNotFound,
+                         "job: {}: give a job's id, or the beginning of it",
+                         job.empty() ? "it is empty" : "there is no job of so long a name"));
+    return;
+  }
+  if (auto id = base::JobId::parse(job); id.ok()) {
+    resolved(std::move(id));
+    return;
+  }
+  parts_.store->read<base::JobId>([job](StoreReader& reader) { return reader.job_by_prefix(job); },
+                                  [resolved, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<base::JobId> id) {
+                                    if (!is_alive.expired()) resolved(std::move(id));
+                                  });
+}
+
+void DaemonApi::refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse) {
+  parts_.store->read<StoredJob>(
+      [id](StoreReader& reader) { return reader.job(id); },
+      [id, refuse = std::move(refuse)](const base::Result<StoredJob>& job) {
+        if (!job.ok()) {
+          refuse(job.status());
+        } else {
+          refuse(base::error(Code::kFailedPrecondition, "job {} has ended: {}", id.str(), model::name_of(job->state)));
+        }
+      });
+}
+
+void DaemonApi::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+  parts_.jobs->submit(request, std::move(reply));
+}
+
+void DaemonApi::get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) {
+  resolve(request.job(), [this, request, reply = std::move(reply)](const base::Result<base::JobId>& id) {
+    if (!id.ok()) {
+      reply(id.status());
+      return;
+    }
+    parts_.store->read<v1::Job>([id = *id, request](StoreReader& reader) { return read_job(reader, id, request); },
+                                [this, reply, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<v1::Job> job) {
+                                  if (is_alive.expired()) return;
+                                  if (job.ok()) {
+                                    parts_.jobs->describe(*job);
+                                    job->set_launcher_host(parts_.capabilities.host());
+                                    job->set_launcher_pid(parts_.capabilities.pid());
+                                  }
+                                  reply(std::move(job));
+                                });
+  });
+}
+
+void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) {
+  parts_.store->read<v1::ListJobsResponse>([request](StoreReader& reader) { return read_jobs(reader, request); },
+                                           [this, reply = std::move(reply), is_alive = std::weak_ptr<bool>(is_alive_)](
+                                               base::Result<v1::ListJobsResponse> page) {
+                                             if (is_alive.expired()) return;
+                                             if (page.ok()) {
+                                               for (v1::Job& job : *page->mutable_jobs()) {
+                                                 parts_.jobs->describe(job);
+                                                 job.set_launcher_host(parts_.capabilities.host());
+                                                 job.set_launcher_pid(parts_.capabilities.pid());
+                                               }
+                                             }
+                                             reply(std::move(page));
+                                           });
+}
+
+// A stream whose job has to be looked up first; its caller may go meanwhile.
+template <typename Answer>
+Gone DaemonApi::stream_of(const std::string& job, Replies<Answer> replies,
+                          std::function<Gone(const base::JobId&, Replies<Answer>)> begin) {
+  struct State {
+    bool is_gone = false;
+    Gone gone;
+  };
+  auto state = std::make_shared<State>();
+  resolve(job, [state, replies = std::move(replies), begin = std::move(begin)](const base::Result<base::JobId>& id) {
+    if (state->is_gone) return;
+    if (!id.ok()) {
+      replies.done(id.status());
+      return;
+    }
+    state->gone = begin(*id, replies);
+  });
+  return [state] {
+    state->is_gone = true;
+    if (state->gone) std::exchange(state->gone, nullptr)();
+  };
+}
+
+Gone DaemonApi::watch(const v1::WatchRequest& request, Replies<v1::Event> replies) {
+  return stream_of<v1::Event>(request.job(), std::move(replies),
+                              [this, from = request.from_sequence()](const base::JobId& id, Replies<v1::Event> to) {
+                                return parts_.watches->watch(id, from, std::move(to));
+                              });
+}
+
+Gone DaemonApi::logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) {
+  auto query = log_query_of(request);
+  if (!query.ok()) {
+    replies.done(query.status());
+    return {};
+  }
+  const bool follows = request.follow();
+  return stream_of<v1::LogChunk>(
+      request.job(), std::move(replies),
+      [this, query = *query, follows](const base::JobId& id, Replies<v1::LogChunk> to) mutable -> Gone {
+        query.path = fmt::format("{}/{}/output", parts_.jobs->jobs_directory(), id.str());
+        if (parts_.jobs->is_open(id)) {
+          query.follow = follows;
+          return parts_.logs->read(std::move(query), std::move(to));
+        }
+        auto gone = std::make_shared<Gone>([] {});
+        parts_.store->read<StoredJob>(
+            [id](StoreReader& reader) { return reader.job(id); },
+            [this, query, to, gone, is_alive = std::weak_ptr<bool>(is_alive_)](const base::Result<StoredJob>& job) {
+              if (is_alive.expired() || *gone == nullptr) return;
+              if (job.ok()) {
+                *gone = parts_.logs->read(query, to);
+              } else {
+                to.done(job.status());
+              }
+            });
+        return [gone] {
+          if (*gone) std::exchange(*gone, nullptr)();
+        };
+      });
+}
+
+void DaemonApi::kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) {
+  resolve(request.job(),
+          [this, at_once = request.at_once(), reply = std::move(reply)](const base::Result<base::JobId>& id) {
+            if (!id.ok()) {
+              reply(id.status());
+              return;
+            }
+            parts_.jobs->kill(*id, at_once, [this, id = *id, reply](const base::Status& status) {
+              if (status.code() == Code::kNotFound) {
+                refuse_ended(id, reply);
+              } else if (!status.ok()) {
+                reply(status);
+              } else {
+                reply(v1::KillResponse());
+              }
+            });
+          });
+}
+
+void DaemonApi::signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) {
+  resolve(request.job(),
+          [this, signo = request.signal(), reply = std::move(reply)](const base::Result<base::JobId>& id) {
+            if (!id.ok()) {
+              reply(id.status());
+              return;
+            }
+            const base::Status status = parts_.jobs->signal(*id, signo);
+            if (status.code() == Code::kNotFound) {
+              refuse_ended(*id, reply);
+            } else if (!status.ok()) {
+              reply(status);
+            } else {
+              reply(v1::SignalResponse());
+            }
+          });
+}
+
+Gone DaemonApi::stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) {
+  const std::vector<int> ranks(request.ranks().begin(), request.ranks().end());
+  return stream_of<v1::ProcessStack>(
+      request.job(), std::move(replies), [this, ranks](const base::JobId& id, Replies<v1::ProcessStack> to) -> Gone {
+        const base::Status asked =
+            parts_.jobs->stacks(id, ranks, to.send, [done = to.done] { done(base::ok_status()); });
+        if (asked.code() == Code::kNotFound) {
+          refuse_ended(id, to.done);
+        } else if (!asked.ok()) {
+          to.done(asked);
+        }
+        return {};
+      });
+}
+
+base::Result<CleanupPlan> DaemonApi::plan_of(const v1::CleanupRequest& request) const {
+  CleanupPlan plan{
+      .hosts = {}, .job = request.job(), .dry_run = request.dry_run(), .session_root = parts_.session_root};
+  if (!plan.job.empty()) MUSTER_RETURN_IF_ERROR(base::JobId::parse(plan.job).status().with_context("job"));
+  for (const std::string& name : request.hosts()) {
+    MUSTER_RETURN_IF_ERROR(parts_.jobs->hosts().message(name).status());
+  }
+  for (const SlotHost& host : parts_.jobs->hosts().slots()) {
+    const bool is_meant =
+        request.hosts().empty() || std::ranges::find(request.hosts(), host.host.name) != request.hosts().end();
+    if (is_meant) plan.hosts.push_back(host.host);
+  }
+  return plan;
+}
+
+Gone DaemonApi::cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) {
+  auto plan = plan_of(request);
+  auto bootstrap = plan.ok() ? make_bootstrap(parts_.bootstrap) : plan.status();
+  if (!bootstrap.ok()) {
+    replies.done(bootstrap.status());
+    return {};
+  }
+  const std::uint64_t number = next_cleanup_++;
+  auto running = std::make_unique<RunningCleanup>();
+  running->bootstrap = std::move(*bootstrap);
+  CleanupEvents events;
+  events.on_done = [this, number, replies](std::vector<v1::CleanupReport> reports) {
+    for (v1::CleanupReport& report : reports) replies.send(std::move(report));
+    replies.done(base::ok_status());
+    parts_.loop->post([this, number, is_alive = std::weak_ptr<bool>(is_alive_)] {
+      if (!is_alive.expired()) cleanups_.erase(number);
+    });
+  };
+  running->hosts =
+      std::make_unique<HostCleanups>(*parts_.loop, running->bootstrap.get(), std::move(*plan), std::move(events));
+  HostCleanups* const hosts = running->hosts.get();
+  cleanups_.emplace(number, std::move(running));
+  hosts->start();
+  // Who asked may go: what was begun is finished.
+  return {};
+}
+
+void DaemonApi::list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) {
+  v1::ListHostsResponse response;
+  for (v1::LauncherHost& host : parts_.jobs->hosts().messages()) *response.add_hosts() = std::move(host);
+  reply(std::move(response));
+}
+
+void DaemonApi::drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply) {
+  parts_.jobs->drain(request.host(), request.reason(), std::move(reply));
+}
+
+void DaemonApi::resume_host(const v1::ResumeHostRequest& request, Reply<v1::LauncherHost> reply) {
+  parts_.jobs->resume(request.host(), std::move(reply));
+}
+
+void DaemonApi::get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::Capabilities> reply) {
+  reply(parts_.capabilities);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,66 @@
+// What launcherd answers on its sockets (proto/muster/v1/launcher.proto). Loop thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "launcherd/cleanup/host_cleanups.h"
+#include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/log_streams.h"
+#include "launcherd/daemon/watch_streams.h"
+#include "launcherd/service/api_handler.h"
+
+namespace muster::launcherd {
+
+class DaemonApi final : public ApiHandler {
+ public:
+  struct Parts {
+    base::Loop* loop = nullptr;
+    JobStore* store = nullptr;
+    JobManager* jobs = nullptr;
+    WatchStreams* watches = nullptr;
+    LogStreams* logs = nullptr;
+    BootstrapOptions bootstrap;  // for Cleanup
+    std::string session_root;    // MUSTER_TMPDIR; empty: the hosts' own
+    v1::Capabilities capabilities;
+  };
+  // What `parts` points to is borrowed and outlives it.
+  explicit DaemonApi(Parts parts);
+  ~DaemonApi() override;
+
+  void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) override;
+  void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override;
+  void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override;
+  Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override;
+  Gone logs(const v1::LogsRequest& request, Replies<v1::LogChunk> replies) override;
+  void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override;
+  void signal(const v1::SignalRequest& request, Reply<v1::SignalResponse> reply) override;
+  Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
+  Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;
+  void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply) override;
+  void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply) override;
+  void resume_host(const v1::ResumeHostRequest& request, Reply<v1::LauncherHost> reply) override;
+  void get_capabilities(const v1::GetCapabilitiesRequest& request, Reply<v1::Capabilities> reply) override;
+
+ private:
+  struct RunningCleanup;
+  using Resolved = std::function<void(base::Result<base::JobId>)>;
+
+  // An id or a prefix that begins no other's; the job may have ended.
+  void resolve(const std::string& job, Resolved resolved);
+  // Of a job that is not open: why nothing can be done to it.
+  void refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse);
+  template <typename Answer>
+  Gone stream_of(const std::string& job, Replies<Answer> replies,
+                 std::function<Gone(const base::JobId&, Replies<Answer>)> begin);
+  base::Result<CleanupPlan> plan_of(const v1::CleanupRequest& request) const;
+
+  const Parts parts_;
+  std::map<std::uint64_t, std::unique_ptr<RunningCleanup>> cleanups_;
+  std::uint64_t next_cleanup_ = 1;
+  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,105 @@
+#include "launcherd/daemon/host_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+
+void HostTable::replace(const std::vector<model::HostSpec>& list) {
+  hosts_.clear();
+  for (const model::HostSpec& entry : list) {
+    auto known = std::ranges::find_if(hosts_, [&](const SlotHost& each) { return each.host.name == entry.name; });
+    if (known == hosts_.end()) {
+      hosts_.push_back({.host = entry});
+      known = hosts_.end() - 1;
+    }
+    known->slots = std::min(known->slots + entry.slots.value_or(1), model::kMaxSlotsPerHost);
+  }
+  for (SlotHost& host : hosts_) {
+    host.host.slots = host.slots;
+    host.used = used_[host.host.name];
+    host.is_drained = drains_.contains(host.host.name);
+  }
+}
+
+int HostTable::total_slots() const {
+  return std::accumulate(hosts_.begin(), hosts_.end(), 0,
+                         [](int sum, const SlotHost& host) { return sum + host.slots; });
+}
+
+base::Result<const SlotHost*> HostTable::find(const std::string& name) const {
+  const auto found = std::ranges::find_if(hosts_, [&](const SlotHost& each) { return each.host.name == name; });
+  if (found != hosts_.end()) return &*found;
+  return base::error(base::Code::kNotFound, "{} is none of launcherd's hosts: muster hosts lists them",
+                     name.empty() ? "an empty name" : base::printable(name.substr(0, 64)));
+}
+
+base::Result<StoredHost> HostTable::drained(const std::string& name, const std::string& reason,
+                                            base::WallTime now) const {
+  MUSTER_ASSIGN_OR_RETURN(const SlotHost* const host, find(name));
+  return StoredHost{.name = name, .slots = host->slots, .drained = true, .reason = reason, .changed = now};
+}
+
+base::Result<StoredHost> HostTable::resumed(const std::string& name, base::WallTime now) const {
+  MUSTER_ASSIGN_OR_RETURN(const SlotHost* const host, find(name));
+  return StoredHost{.name = name, .slots = host->slots, .drained = false, .changed = now};
+}
+
+void HostTable::apply(const StoredHost& stored) {
+  if (stored.drained) {
+    drains_.insert_or_assign(stored.name, stored.reason);
+  } else {
+    drains_.erase(stored.name);
+  }
+  for (SlotHost& host : hosts_) {
+    if (host.host.name == stored.name) host.is_drained = stored.drained;
+  }
+}
+
+void HostTable::take(const model::Placement& placement) {
+  count(placement, 1);
+}
+
+void HostTable::give(const model::Placement& placement) {
+  count(placement, -1);
+}
+
+void HostTable::count(const model::Placement& placement, int sign) {
+  for (const model::PlacedHost& placed : placement.hosts) {
+    jobs_[placed.host.name] += sign;
+    int& used = used_[placed.host.name];
+    used += sign * static_cast<int>(placed.ranks.size());
+    for (SlotHost& host : hosts_) {
+      if (host.host.name == placed.host.name) host.used = used;
+    }
+  }
+}
+
+v1::LauncherHost HostTable::message_of(const SlotHost& host) const {
+  v1::LauncherHost message;
+  message.set_name(host.host.name);
+  message.set_slots(host.slots);
+  message.set_used_slots(std::min(host.used, host.slots));
+  message.set_drained(host.is_drained);
+  const auto drain = drains_.find(host.host.name);
+  if (drain != drains_.end()) message.set_reason(drain->second);
+  const auto jobs = jobs_.find(host.host.name);
+  if (jobs != jobs_.end()) message.set_jobs(jobs->second);
+  message.set_agent(v1::AGENT_STATE_NONE);
+  return message;
+}
+
+std::vector<v1::LauncherHost> HostTable::messages() const {
+  std::vector<v1::LauncherHost> messages;
+  for (const SlotHost& host : hosts_) messages.push_back(message_of(host));
+  return messages;
+}
+
+base::Result<v1::LauncherHost> HostTable::message(const std::string& name) const {
+  MUSTER_ASSIGN_OR_RETURN(const SlotHost* const host, find(name));
+  return message_of(*host);
+}
+
+}  // namespace muster::launcherd

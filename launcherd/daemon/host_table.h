@@ -1,0 +1,52 @@
+// The hosts of a launcherd: its list, what of their slots is used, and which of them are drained. Loop thread only; no
+// I/O.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "launcherd/placement/slots.h"
+#include "launcherd/store/records.h"
+#include "model/host_spec.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::launcherd {
+
+class HostTable {
+ public:
+  // Repeats of a host add their slots; one without a number counts as one.
+  explicit HostTable(const std::vector<model::HostSpec>& list) { replace(list); }
+
+  // Another list: hosts that are in both keep what is used and whether they are drained. Jobs on a host that is gone
+  // run on; its slots are nobody's any more.
+  void replace(const std::vector<model::HostSpec>& list);
+
+  const std::vector<SlotHost>& slots() const { return hosts_; }
+  int total_slots() const;
+
+  // NOT_FOUND: no such host. What is to be stored.
+  base::Result<StoredHost> drained(const std::string& name, const std::string& reason, base::WallTime now) const;
+  base::Result<StoredHost> resumed(const std::string& name, base::WallTime now) const;
+  // As it was stored; a host that is not in the list is remembered for the case that it comes back.
+  void apply(const StoredHost& host);
+
+  void take(const model::Placement& placement);
+  void give(const model::Placement& placement);
+
+  std::vector<v1::LauncherHost> messages() const;
+  base::Result<v1::LauncherHost> message(const std::string& name) const;
+
+ private:
+  base::Result<const SlotHost*> find(const std::string& name) const;
+  void count(const model::Placement& placement, int sign);
+  v1::LauncherHost message_of(const SlotHost& host) const;
+
+  std::vector<SlotHost> hosts_;
+  std::map<std::string, std::string> drains_;  // host: reason
+  std::map<std::string, int> used_;            // ranks, by name, also of hosts that are not in the list any more
+  std::map<std::string, int> jobs_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,428 @@
+#include "launcherd/daemon/job_manager.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "base/strings.h"
+#include "launcherd/daemon/job_view.h"
+#include "proto/stored_event.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+constexpr std::size_t kMostOpenJobs = 1'000'000;
+constexpr int kMusterFailed = 125;
+constexpr int kTimedOut = 124;
+constexpr int kTerminated = 128 + SIGTERM;
+constexpr std::string_view kWaits = "waits for slots";
+
+// The job with its variables, from the store.
+base::Result<proto::Submission> read_submission(StoreReader& reader, const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.environment(id));
+  v1::StoredEnvironment environment;
+  if (!environment.ParseFromString(bytes)) {
+    return base::error(Code::kDataLoss, "job {}: its stored environment is none: submit it again", id.str());
+  }
+  *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
+  return proto::submission_of(spec.request());
+}
+
+struct Known {
+  base::JobId id;
+  v1::StoredSpec spec;
+};
+
+base::Result<Known> read_known(StoreReader& reader, const std::string& request_id) {
+  MUSTER_ASSIGN_OR_RETURN(const base::JobId id, reader.job_of_request(request_id));
+  MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
+  return Known{id, std::move(spec)};
+}
+
+model::JobEnded ended_without_ranks(const base::JobId& id, int exit_code) {
+  model::JobEnded ended;
+  ended.job_id = id.str();
+  ended.exit_code = exit_code;
+  return ended;
+}
+
+base::Status not_open(const base::JobId& id) {
+  return base::error(Code::kNotFound, "there is no open job {}", id.str());
+}
+
+}  // namespace
+
+struct JobManager::Admission {
+  v1::SubmitRequest request;  // without values
+  std::string environment;
+  proto::Submission submission;
+  JobNeed need;
+  base::JobId id;
+  std::uint64_t number = 0;
+};
+
+JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable hosts)
+    : surroundings_(std::move(surroundings)), loop_(*surroundings_.loop), store_(store), hosts_(std::move(hosts)) {}
+
+JobManager::~JobManager() {
+  is_alive_.reset();
+}
+
+JobManager::OpenJob* JobManager::find(const base::JobId& id) {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+// ------------------------------------------------------------------------------------------------ submission
+
+base::Result<JobManager::Admission> JobManager::admit(const v1::SubmitRequest& request) {
+  if (is_leaving_) return base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one");
+  if (jobs_.size() >= kMostOpenJobs) {
+    return base::error(Code::kResourceExhausted, "{} jobs wait or run already: submit again later", jobs_.size());
+  }
+  MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
+  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts_.slots()));
+  v1::StoredEnvironment environment;
+  *environment.mutable_environment() = request.environment();
+  return Admission{.request = proto::without_values(request),
+                   .environment = environment.SerializeAsString(),
+                   .submission = std::move(submission),
+                   .need = std::move(need),
+                   .id = base::JobId::random(),
+                   .number = next_number_++};
+}
+
+void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+  auto admission = admit(request);
+  if (!admission.ok()) {
+    reply(admission.status());
+    return;
+  }
+  store_new(std::make_shared<Admission>(std::move(*admission)), std::move(reply));
+}
+
+void JobManager::store_new(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply) {
+  v1::StoredSpec spec;
+  *spec.mutable_request() = admission->request;
+  spec.set_size(admission->need.ranks());
+  const base::WallTime now = surroundings_.clock->wall();
+  const std::string reason(kWaits);
+  Batch batch = {
+      NewJob{.id = admission->id,
+             .request_id = admission->request.request_id(),
+             .name = admission->request.name(),
+             .priority = admission->request.priority(),
+             .submitted = now,
+             .reason = reason,
+             .spec = spec.SerializeAsString(),
+             .environment = admission->environment},
+      NewEvent{.job = admission->id,
+               .time = now,
+               .message = proto::stored_event(model::JobStateChanged{model::JobState::kQueued, reason}, now)}};
+  store_->append(std::move(batch), while_alive([this, admission, reply](const base::Status& status) {
+                   stored_new(admission, reply, status);
+                 }));
+}
+
+void JobManager::stored_new(const std::shared_ptr<Admission>& admission, const Reply<v1::SubmitResponse>& reply,
+                            const base::Status& status) {
+  if (status.code() == Code::kAlreadyExists) {
+    answer_again(admission, reply);
+    return;
+  }
+  if (!status.ok()) {
+    reply(status);
+    return;
+  }
+  v1::SubmitResponse response;
+  response.set_job_id(admission->id.str());
+  OpenJob job{.id = admission->id, .size = admission->need.ranks(), .retention = admission->submission.retention};
+  enqueue(std::move(job), admission->request.priority(), admission->number, std::move(admission->need),
+          admission->submission.wishes.deadline);
+  reply(std::move(response));
+}
+
+// The request was used before: the same job, unless it asks for something else. Values of variables are not compared;
+// they are gone when a job has ended.
+void JobManager::answer_again(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply) {
+  const std::string request_id = admission->request.request_id();
+  if (request_id.empty()) {  // the id itself was taken, which chance hardly ever does
+    admission->id = base::JobId::random();
+    store_new(std::move(admission), std::move(reply));
+    return;
+  }
+  store_->read<Known>(
+      [request_id](StoreReader& reader) { return read_known(reader, request_id); },
+      while_alive([this, admission, reply](base::Result<Known> known) {
+        if (known.status().code() == Code::kNotFound) {
+          admission->id = base::JobId::random();
+          store_new(admission, reply);
+          return;
+        }
+        if (!known.ok()) {
+          reply(known.status());
+          return;
+        }
+        if (known->spec.request().SerializeAsString() != admission->request.SerializeAsString()) {
+          reply(base::error(Code::kAlreadyExists, "request_id: it was used for job {}, which asks for something else",
+                            known->id.str()));
+          return;
+        }
+        v1::SubmitResponse response;
+        response.set_job_id(known->id.str());
+        reply(std::move(response));
+      }));
+}
+
+void JobManager::enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need,
+                         std::optional<base::WallTime> deadline) {
+  const base::JobId id = job.id;
+  if (deadline) {
+    const auto left = std::max(*deadline - surroundings_.clock->wall(), base::WallTime::duration::zero());
+    job.deadline = loop_.after(std::chrono::duration_cast<base::Duration>(left), [this, id] { pass_deadline(id); });
+  }
+  jobs_.insert_or_assign(id, std::move(job));
+  queue_.add(id, priority, number, std::move(need));
+  if (on_change) on_change(id);
+  schedule();
+}
+
+// ------------------------------------------------------------------------------------------------ restart
+
+base::Status JobManager::load_blocking(StoreReader& reader) {
+  MUSTER_ASSIGN_OR_RETURN(const auto hosts, reader.hosts());
+  for (const StoredHost& host : hosts) hosts_.apply(host);
+  for (std::int64_t after = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.open_jobs(after, kLongestPage));
+    if (page.empty()) return base::ok_status();
+    for (const StoredJob& stored : page) MUSTER_RETURN_IF_ERROR(load_job(reader, stored));
+    after = page.back().number;
+  }
+}
+
+base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, stored.id));
+  if (stored.state != model::JobState::kQueued) {
+    take_up(stored, spec);
+    return base::ok_status();
+  }
+  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, proto::submission_of(spec.request()));
+  // The list of hosts may be another one: then it waits for them, as the reason says.
+  JobNeed need{.request = submission.job.placement, .places = submission.job.places};
+  if (auto fitting = need_of(submission.job, hosts_.slots()); fitting.ok()) need = std::move(*fitting);
+  need.request.np = spec.size();
+  OpenJob job{.id = stored.id, .size = spec.size(), .retention = submission.retention};
+  enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.wishes.deadline);
+  return base::ok_status();
+}
+
+void JobManager::take_up(const StoredJob& stored, const v1::StoredSpec& spec) {
+  const auto submission = proto::submission_of(spec.request());
+  const std::string reason = "launcherd ended while it ran, and its ranks with it";
+  OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};
+  if (submission.ok()) job.retention = submission->retention;
+  jobs_.insert_or_assign(stored.id, std::move(job));
+  record(stored.id,
+         end_of_job(stored.id, stored.attempt, model::JobState::kLost, reason,
+                    ended_without_ranks(stored.id, kMusterFailed), surroundings_.clock->wall()),
+         [this, id = stored.id] { ended(id); });
+}
+
+// ------------------------------------------------------------------------------------------------ start
+
+void JobManager::schedule() {
+  if (std::exchange(is_scheduled_, true)) return;
+  loop_.post(while_alive([this] {
+    is_scheduled_ = false;
+    if (!is_leaving_) start_what_fits();
+  }));
+}
+
+void JobManager::start_what_fits() {
+  std::vector<SlotHost> slots = hosts_.slots();
+  for (const JobQueue::Start& each : queue_.start(slots)) start(each);
+}
+
+void JobManager::start(const JobQueue::Start& start) {
+  OpenJob* const job = find(start.id);
+  MUSTER_CHECK(job != nullptr && job->running == nullptr);
+  hosts_.take(start.placement);
+  const base::JobId id = start.id;
+  RunningJobOwner owner{.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
+                        .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); }};
+  job->running = std::make_unique<RunningJob>(surroundings_, id, start.placement, std::move(owner));
+  // Nothing of it runs before the disk knows, so that nothing runs twice after a crash.
+  record(id, {job->running->starting(surroundings_.clock->wall())}, [this, id] { launch(id); });
+}
+
+void JobManager::launch(const base::JobId& id) {
+  store_->read<proto::Submission>(
+      [id](StoreReader& reader) { return read_submission(reader, id); },
+      while_alive([this, id](base::Result<proto::Submission> submission) { launched(id, submission); }));
+}
+
+void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr) return;
+  if (!submission.ok()) {
+    job->running->start_failed(submission.status());
+    return;
+  }
+  job->running->start(submission->job, submission->wishes.contain);
+}
+
+// ------------------------------------------------------------------------------------------------ end
+
+void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->has_ended) {
+    done(not_open(id));
+    return;
+  }
+  if (job->running == nullptr) {
+    end_waiting(id, kTerminated, "killed while it waited", std::move(done));
+    return;
+  }
+  job->running->stop(StopCause::kTerminate, "killed");
+  if (at_once) job->running->stop(StopCause::kTerminate, "killed");
+  done(base::ok_status());
+}
+
+void JobManager::pass_deadline(const base::JobId& id) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->has_ended) return;
+  if (job->running == nullptr) {
+    end_waiting(id, kTimedOut, "its deadline passed while it waited", [](const base::Status&) {});
+  } else {
+    job->running->stop(StopCause::kTimeout, "its deadline has passed");
+  }
+}
+
+void JobManager::end_waiting(const base::JobId& id, int exit_code, const std::string& reason,
+                             std::function<void(base::Status)> done) {
+  queue_.remove(id);
+  find(id)->has_ended = true;
+  record(id,
+         end_of_job(id, 0, model::JobState::kKilled, reason, ended_without_ranks(id, exit_code),
+                    surroundings_.clock->wall()),
+         [this, id, done = std::move(done)] {
+           ended(id);
+           done(base::ok_status());
+         });
+  schedule();
+}
+
+// The job's last record is written or on its way.
+void JobManager::ended(const base::JobId& id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  OpenJob job = std::move(found->second);
+  jobs_.erase(found);
+  if (job.running != nullptr) hosts_.give(job.running->placement());
+  job.running.reset();  // with it who writes the journal
+  surroundings_.logs->journal_ended(journal_path(surroundings_, id));
+  forget_soon(id, job.retention);
+  if (is_leaving_ && left_ &&
+      std::ranges::none_of(jobs_, [](const auto& each) { return each.second.running != nullptr; })) {
+    std::exchange(left_, nullptr)();
+  }
+  schedule();
+}
+
+void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retention) {
+  if (on_ended) on_ended(id, surroundings_.clock->wall() + retention);
+}
+
+void JobManager::record(const base::JobId& id, Batch batch, std::function<void()> stored) {
+  store_->record(
+      std::move(batch), while_alive([this, id, stored = std::move(stored)](const base::Status& status) {
+        if (!status.ok()) {
+          surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
+        }
+        if (stored) stored();
+        if (on_change) on_change(id);
+      }));
+}
+
+base::Status JobManager::signal(const base::JobId& id, int signo) {
+  OpenJob* const job = find(id);
+  if (job == nullptr) return not_open(id);
+  if (job->running == nullptr) {
+    return base::error(Code::kFailedPrecondition, "job {} waits for slots: no rank of it runs", id.str());
+  }
+  return job->running->signal_ranks(signo);
+}
+
+base::Status JobManager::stacks(const base::JobId& id, const std::vector<int>& ranks,
+                                std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done) {
+  OpenJob* const job = find(id);
+  if (job == nullptr) return not_open(id);
+  if (job->running == nullptr) {
+    return base::error(Code::kFailedPrecondition, "job {} waits for slots: no rank of it runs", id.str());
+  }
+  return job->running->stacks(ranks, std::move(on_process), std::move(done));
+}
+
+void JobManager::describe(v1::Job& job) const {
+  const auto id = base::JobId::parse(job.id());
+  const auto found = id.ok() ? jobs_.find(*id) : jobs_.end();
+  if (found == jobs_.end()) return;
+  if (found->second.running != nullptr) {
+    found->second.running->describe(job);
+  } else if (const std::string reason = queue_.reason(*id, hosts_.slots()); !reason.empty()) {
+    job.set_reason(reason);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ hosts
+
+void JobManager::drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply) {
+  if (reason.size() > 1024) {
+    reply(base::error(Code::kInvalidArgument, "reason: {} bytes are more than 1024", reason.size()));
+    return;
+  }
+  store_host(hosts_.drained(host, base::printable(reason), surroundings_.clock->wall()), std::move(reply));
+}
+
+void JobManager::resume(const std::string& host, Reply<v1::LauncherHost> reply) {
+  store_host(hosts_.resumed(host, surroundings_.clock->wall()), std::move(reply));
+}
+
+void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply) {
+  if (!host.ok()) {
+    reply(host.status());
+    return;
+  }
+  store_->append({*host}, while_alive([this, host = *host, reply = std::move(reply)](const base::Status& status) {
+                   if (!status.ok()) {
+                     reply(status);
+                     return;
+                   }
+                   hosts_.apply(host);
+                   schedule();
+                   reply(hosts_.message(host.name));
+                 }));
+}
+
+void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
+  hosts_.replace(list);
+  schedule();
+}
+
+void JobManager::leave(base::Loop::Task done) {
+  const bool is_again = std::exchange(is_leaving_, true);
+  bool is_any = false;
+  for (auto& [id, job] : jobs_) {
+    if (job.running == nullptr) continue;
+    is_any = true;
+    job.running->stop(StopCause::kTerminate, "launcherd was ended");
+  }
+  if (is_again) return;
+  left_ = std::move(done);
+  if (!is_any) std::exchange(left_, nullptr)();
+}
+
+}  // namespace muster::launcherd

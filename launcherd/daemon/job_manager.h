@@ -1,0 +1,124 @@
+// All jobs of a launcherd that have not ended: takes them in, lets them wait, starts them when there are slots, and
+// writes down what becomes of them. What was answered is on the disk.
+//
+// Loop thread only; made and destroyed there. What is called back later is not called after its end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/loop.h"
+#include "base/status.h"
+#include "launcherd/daemon/host_table.h"
+#include "launcherd/daemon/running_job.h"
+#include "launcherd/placement/job_queue.h"
+#include "launcherd/service/api_handler.h"
+#include "launcherd/store/job_store.h"
+#include "proto/job_spec_convert.h"
+#include "proto/muster/v1/stored.pb.h"
+
+namespace muster::launcherd {
+
+class JobManager {
+ public:
+  // Of both when something of the job was stored.
+  using OnChange = std::function<void(const base::JobId&)>;
+  using OnEnded = std::function<void(const base::JobId&, base::WallTime forget_at)>;
+
+  // `store` is borrowed and outlives it.
+  JobManager(JobSurroundings surroundings, JobStore* store, HostTable hosts);
+  ~JobManager();
+
+  OnChange on_change;
+  OnEnded on_ended;  // what is kept of the job may be forgotten then
+
+  // Once, before the loop runs: the open jobs and the drained hosts of the last launcherd.
+  base::Status load_blocking(StoreReader& reader);
+
+  void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
+
+  bool is_open(const base::JobId& id) const { return jobs_.contains(id); }
+  // Of an open job: answered when the stop has begun, for a waiting one when its end is stored. NOT_FOUND: it is not
+  // open.
+  void kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done);
+  base::Status signal(const base::JobId& id, int signo);
+  base::Status stacks(const base::JobId& id, const std::vector<int>& ranks,
+                      std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
+  // What the store does not know of an open job.
+  void describe(v1::Job& job) const;
+
+  const HostTable& hosts() const { return hosts_; }
+  void drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply);
+  void resume(const std::string& host, Reply<v1::LauncherHost> reply);
+  // Another list of hosts.
+  void replace_hosts(const std::vector<model::HostSpec>& list);
+
+  // No job starts any more; those that run are stopped. `done` when none runs.
+  void leave(base::Loop::Task done);
+
+  const std::string& jobs_directory() const { return surroundings_.jobs_directory; }
+
+ private:
+  struct OpenJob {
+    base::JobId id;
+    int size = 0;
+    std::chrono::seconds retention{};
+    bool has_ended = false;  // its end is being stored
+    base::Timer deadline{};
+    std::unique_ptr<RunningJob> running{};  // from its start on
+  };
+  struct Admission;  // a submission on its way into the store
+
+  base::Result<Admission> admit(const v1::SubmitRequest& request);
+  void store_new(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply);
+  void stored_new(const std::shared_ptr<Admission>& admission, const Reply<v1::SubmitResponse>& reply,
+                  const base::Status& status);
+  void answer_again(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply);
+
+  void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
+  base::Status load_job(StoreReader& reader, const StoredJob& stored);
+  // What was running when the last launcherd ended: nobody knows any more how it goes on.
+  void take_up(const StoredJob& stored, const v1::StoredSpec& spec);
+
+  void schedule();
+  void start_what_fits();
+  void start(const JobQueue::Start& start);
+  void launch(const base::JobId& id);
+  void launched(const base::JobId& id, const base::Result<proto::Submission>& submission);
+  void pass_deadline(const base::JobId& id);
+  void end_waiting(const base::JobId& id, int exit_code, const std::string& reason,
+                   std::function<void(base::Status)> done);
+  void ended(const base::JobId& id);
+  void record(const base::JobId& id, Batch batch, std::function<void()> stored);
+  void forget_soon(const base::JobId& id, std::chrono::seconds retention);
+  void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
+  OpenJob* find(const base::JobId& id);
+  // A closure for later: not called when the manager has gone.
+  template <typename Function>
+  auto while_alive(Function function) {
+    return [is_alive = std::weak_ptr<bool>(is_alive_), function](auto&&... arguments) {
+      if (!is_alive.expired()) function(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
+
+  const JobSurroundings surroundings_;
+  base::Loop& loop_;
+  JobStore* const store_;
+  HostTable hosts_;
+  JobQueue queue_;
+  std::map<base::JobId, OpenJob> jobs_;
+  std::uint64_t next_number_ = 0;
+  bool is_scheduled_ = false;
+  bool is_leaving_ = false;
+  base::Loop::Task left_;
+  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::launcherd

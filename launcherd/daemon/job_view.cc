@@ -1,0 +1,128 @@
+#include "launcherd/daemon/job_view.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+namespace {
+
+template <typename Timestamp>
+void set_time(base::WallTime from, Timestamp& to) {
+  const auto micros = std::chrono::floor<std::chrono::microseconds>(from).time_since_epoch().count();
+  to.set_seconds(micros / 1'000'000);
+  to.set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
+}
+
+v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
+  v1::Job job;
+  job.set_id(stored.id.str());
+  job.set_state(static_cast<v1::JobState>(stored.state));  // the same numbers (model/job_state.h)
+  *job.mutable_command() = spec.request().spec().command();
+  job.set_size(spec.size());
+  job.set_attempt(stored.attempt);
+  if (stored.started) set_time(*stored.started, *job.mutable_started());
+  job.set_reason(base::valid_utf8(stored.reason));
+  job.set_last_event(stored.last_sequence);
+  job.set_name(stored.name);
+  job.set_priority(stored.priority);
+  *job.mutable_labels() = spec.request().labels();
+  set_time(stored.submitted, *job.mutable_submitted());
+  if (stored.ended) set_time(*stored.ended, *job.mutable_ended());
+  if (stored.exit_code) job.set_exit_code(*stored.exit_code);
+  for (const v1::EnvVar& variable : spec.request().environment()) job.add_environment_names(variable.name());
+  return job;
+}
+
+v1::RankEndKind kind_of(const StoredRank& rank) {
+  switch (rank.state) {
+    case model::RankState::kStopped:
+      return v1::RANK_END_KIND_STOPPED;
+    case model::RankState::kLost:
+      return v1::RANK_END_KIND_HOST_LOST;
+    case model::RankState::kFailed:
+      if (rank.signal != 0) return v1::RANK_END_KIND_SIGNALLED;
+      return rank.pid == 0 ? v1::RANK_END_KIND_START_FAILED : v1::RANK_END_KIND_EXITED;
+    default:
+      return v1::RANK_END_KIND_EXITED;
+  }
+}
+
+void set_rank(const StoredRank& stored, v1::RankStatus& rank) {
+  rank.set_host(base::valid_utf8(stored.host));
+  rank.set_pid(stored.pid);
+  if (stored.state == model::RankState::kWaiting) return;
+  rank.set_state(v1::RANK_STATE_RUNNING);
+  if (!model::is_final(stored.state)) return;
+  rank.set_state(v1::RANK_STATE_ENDED);
+  v1::RankEnd& end = *rank.mutable_end();
+  end.set_rank(stored.rank);
+  end.set_host(rank.host());
+  end.set_pid(stored.pid);
+  end.set_kind(kind_of(stored));
+  end.set_exit_code(stored.exit_code);
+  end.set_signal(stored.signal);
+  end.set_detail(base::valid_utf8(stored.detail));
+}
+
+// Ranks that nothing is stored of wait.
+base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
+  const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
+  for (int rank = first; rank < end; ++rank) {
+    v1::RankStatus& status = *job.add_ranks();
+    status.set_rank(rank);
+    status.set_state(v1::RANK_STATE_WAITING);
+  }
+  for (int next = first; next < end;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, stored.attempt, next, kLongestPage));
+    if (page.empty()) break;
+    for (const StoredRank& rank : page) {
+      if (rank.rank < end) set_rank(rank, *job.mutable_ranks(rank.rank - first));
+    }
+    next = page.back().rank + 1;
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.spec(id));
+  v1::StoredSpec spec;
+  if (!spec.ParseFromString(bytes)) {
+    return base::error(base::Code::kDataLoss, "job {}: its stored spec is none: restore a copy of the job store",
+                       id.str());
+  }
+  return spec;
+}
+
+base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(id));
+  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, id));
+  v1::Job job = job_of(stored, spec);
+  if (request.max_ranks() < 0) return job;
+  const int count =
+      request.max_ranks() == 0 ? kMostRanksOfAnAnswer : std::min(request.max_ranks(), kMostRanksOfAnAnswer);
+  MUSTER_RETURN_IF_ERROR(add_ranks(reader, stored, std::max(request.first_rank(), 0), count, job));
+  return job;
+}
+
+base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request) {
+  if (request.page_size() < 0) {
+    return base::error(base::Code::kInvalidArgument, "page_size: {} is negative", request.page_size());
+  }
+  const int limit = request.page_size() == 0 ? 100 : std::min(request.page_size(), kMostJobsOfAPage);
+  const auto which = request.all() ? StoreReader::Which::kAll : StoreReader::Which::kOpen;
+  MUSTER_ASSIGN_OR_RETURN(const JobPage page, reader.jobs(which, limit, request.page_token()));
+  v1::ListJobsResponse response;
+  for (const StoredJob& stored : page.jobs) {
+    MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, stored.id));
+    *response.add_jobs() = job_of(stored, spec);
+  }
+  response.set_next_page_token(page.next);
+  return response;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,27 @@
+// Jobs as launcher.proto shows them, from what the store holds. The functions that take a reader run on the store's
+// reading thread.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "launcherd/store/store_reader.h"
+#include "proto/muster/v1/launcher.pb.h"
+#include "proto/muster/v1/stored.pb.h"
+
+namespace muster::launcherd {
+
+inline constexpr int kMostRanksOfAnAnswer = 10'000;
+inline constexpr int kMostJobsOfAPage = 1'000;
+
+// DATA_LOSS: the store holds something else.
+base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);
+
+// With the ranks that the request asks for; no hosts.
+base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request);
+// Without ranks.
+base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request);
+
+}  // namespace muster::launcherd

@@ -1,0 +1,35 @@
+// Those who read the output of jobs: each has a cursor of the LogReader, and gets the next page when the transport has
+// taken the last one. Loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "launcherd/output/log_reader.h"
+#include "launcherd/service/api_handler.h"
+
+namespace muster::launcherd {
+
+class LogStreams {
+ public:
+  // `reader` is borrowed and outlives it.
+  explicit LogStreams(LogReader* reader) : reader_(reader) {}
+  ~LogStreams();
+
+  Gone read(LogQuery query, Replies<v1::LogChunk> replies);
+
+ private:
+  void next(std::uint64_t cursor);
+  void got(std::uint64_t cursor, base::Result<LogPage> page);
+  void finish(std::uint64_t cursor, const base::Status& status);
+
+  LogReader* const reader_;
+  std::map<std::uint64_t, Replies<v1::LogChunk>> streams_;  // by cursor
+  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+};
+
+// INVALID_ARGUMENT names the field. `follow` is left to the caller, who knows whether the job has ended.
+base::Result<LogQuery> log_query_of(const v1::LogsRequest& request);
+
+}  // namespace muster::launcherd

@@ -1,0 +1,283 @@
+#include "launcherd/daemon/running_job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "launcherd/jobs/job_record.h"
+#include "proto/stored_event.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kMusterFailed = 125;
+constexpr int kTimedOut = 124;
+constexpr int kTerminated = 128 + SIGTERM;
+
+model::JobTrigger trigger_of(model::JobState final_state) {
+  switch (final_state) {
+    case model::JobState::kSucceeded:
+      return model::JobTrigger::kEndWell;
+    case model::JobState::kKilled:
+      return model::JobTrigger::kEndKilled;
+    case model::JobState::kLost:
+      return model::JobTrigger::kLoseTrack;
+    default:
+      return model::JobTrigger::kEndBadly;
+  }
+}
+
+RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
+  RankStep step{.attempt = attempt, .rank = end.rank, .to = to};
+  step.host = end.host;
+  step.pid = end.pid;
+  step.exit_code = end.exit_code;
+  step.signal = end.signal;
+  step.detail = base::valid_utf8(end.detail);
+  return step;
+}
+
+std::string host_of_rank(const model::Placement& placement, int rank) {
+  if (rank < 0 || rank >= placement.size) return "";
+  return placement.hosts[static_cast<std::size_t>(placement.rank(rank).host_index)].host.name;
+}
+
+}  // namespace
+
+std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id) {
+  return fmt::format("{}/{}", surroundings.jobs_directory, id.str());
+}
+
+std::string journal_path(const JobSurroundings& surroundings, const base::JobId& id) {
+  return job_directory(surroundings, id) + "/output";
+}
+
+Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
+                 const model::JobEnded& ended, base::WallTime now) {
+  const std::string why = base::valid_utf8(reason);
+  return {NewEvent{.job = id,
+                   .time = now,
+                   .message = proto::stored_event(model::JobStateChanged{state, why}, now),
+                   .job_step = JobStep{.to = state, .reason = why, .attempt = attempt, .exit_code = ended.exit_code}},
+          NewEvent{.job = id, .time = now, .message = proto::stored_event(ended, now)}};
+}
+
+RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement,
+                       RunningJobOwner owner)
+    : surroundings_(surroundings), id_(std::move(id)), placement_(std::move(placement)), owner_(std::move(owner)) {
+  for (const model::PlacedHost& placed : placement_.hosts) {
+    v1::HostStatus& host = hosts_.emplace_back();
+    host.set_name(placed.host.name);
+    host.set_ranks(static_cast<int>(placed.ranks.size()));
+  }
+}
+
+RunningJob::~RunningJob() = default;
+
+NewEvent RunningJob::starting(base::WallTime now) const {
+  const auto moved = model::next_state(model::JobState::kQueued, model::JobTrigger::kStart);
+  return {.job = id_,
+          .time = now,
+          .message = proto::stored_event(model::JobStarting{id_.str(), placement_}, now),
+          .job_step = JobStep{.to = moved->to, .reason = std::string(moved->reason)}};
+}
+
+void RunningJob::start(model::JobSpec job, const std::string& contain) {
+  if (!stop_reason_.empty()) {
+    start_failed(base::ok_status());
+    return;
+  }
+  base::Status failed = open_output();
+  if (failed.ok()) failed = make_job(std::move(job), contain);
+  if (failed.ok()) failed = job_->start();
+  if (!failed.ok()) start_failed(failed);
+}
+
+// Nothing of it runs.
+void RunningJob::start_failed(const base::Status& why) {
+  model::JobEnded ended;
+  ended.job_id = id_.str();
+  if (!stop_reason_.empty()) {
+    record_event(model::JobStopping{stop_reason_}, step(model::JobTrigger::kStop, stop_reason_), {});
+    ended.exit_code = stop_cause_ == StopCause::kTimeout ? kTimedOut : kTerminated;
+    end(model::JobState::kKilled, stop_reason_, ended);
+    return;
+  }
+  ended.exit_code = kMusterFailed;
+  end(model::JobState::kFailed, why.message(), ended);
+}
+
+base::Status RunningJob::open_output() {
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(job_directory(surroundings_, id_)));
+  const std::string path = journal_path(surroundings_, id_);
+  LogReader* const logs = surroundings_.logs;
+  MUSTER_ASSIGN_OR_RETURN(sink_, JournalSink::open(path, surroundings_.clock, [logs, path](std::uint64_t readable) {
+                            logs->journal_changed(path, readable);
+                          }));
+  return base::ok_status();
+}
+
+// The one place where agents come from: log-ins of its own for every job.
+base::Status RunningJob::make_job(model::JobSpec job, const std::string& contain) {
+  BootstrapOptions bootstrap = surroundings_.bootstrap;
+  bootstrap.start_timeout = job.start_timeout;
+  MUSTER_ASSIGN_OR_RETURN(bootstrap_, make_bootstrap(std::move(bootstrap)));
+  LaunchOptions options;
+  options.job_id = id_.str();
+  options.agent_link = surroundings_.agent_link;
+  options.contain = contain;
+  options.build_id = surroundings_.build_id;
+  JobObserver* const observer = this;
+  job_ =
+      std::make_unique<RestartingJob>(*surroundings_.loop, *surroundings_.clock, std::move(job), placement_,
+                                      std::move(options), surroundings_.own, bootstrap_.get(), sink_.get(), observer);
+  return base::ok_status();
+}
+
+void RunningJob::stop(StopCause cause, const std::string& reason) {
+  if (stop_reason_.empty()) {
+    stop_reason_ = reason;
+    stop_cause_ = cause;
+  }
+  if (job_ != nullptr && !is_over_) job_->stop(cause);
+}
+
+base::Status RunningJob::signal_ranks(int signo) {
+  MUSTER_RETURN_IF_ERROR(check_signal(signo));
+  if (job_ == nullptr || is_over_ || state_ != model::JobState::kRunning) {
+    return base::error(base::Code::kFailedPrecondition, "job {} is {}: its ranks do not run", id_.str(),
+                       model::name_of(state_));
+  }
+  job_->signal_ranks(signo);
+  return base::ok_status();
+}
+
+base::Status RunningJob::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+                                base::Loop::Task done) {
+  if (job_ == nullptr || is_over_) {
+    return base::error(base::Code::kFailedPrecondition, "job {} is {}: no rank runs", id_.str(),
+                       model::name_of(state_));
+  }
+  return job_->stacks(ranks, std::move(on_process), std::move(done));
+}
+
+void RunningJob::describe(v1::Job& job) const {
+  for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
+  for (v1::RankStatus& rank : *job.mutable_ranks()) {
+    if (rank.host().empty()) rank.set_host(host_of_rank(placement_, rank.rank()));
+  }
+}
+
+// What the state table says of it; nullopt: the state stays.
+std::optional<JobStep> RunningJob::step(model::JobTrigger trigger, const std::string& reason) {
+  const auto moved = model::next_state(state_, trigger);
+  if (!moved) return std::nullopt;
+  state_ = moved->to;
+  return JobStep{.to = moved->to,
+                 .reason = reason.empty() ? std::string(moved->reason) : base::valid_utf8(reason),
+                 .attempt = attempt_};
+}
+
+void RunningJob::record_event(const model::JobEvent& event, std::optional<JobStep> job_step,
+                              std::optional<RankStep> rank_step) {
+  const base::WallTime now = surroundings_.clock->wall();
+  owner_.record({NewEvent{.job = id_,
+                          .time = now,
+                          .message = proto::stored_event(event, now),
+                          .job_step = std::move(job_step),
+                          .rank_step = std::move(rank_step)}});
+}
+
+void RunningJob::on_running() {
+  auto moved = step(model::JobTrigger::kAllUp, "");
+  if (!moved) return;
+  const std::string reason = moved->reason;
+  record_event(model::JobStateChanged{model::JobState::kRunning, reason}, std::move(moved), {});
+}
+
+void RunningJob::on_warning(const std::string& line) {
+  surroundings_.on_line(fmt::format("job {}: {}", id_.str(), line));
+}
+
+struct RunningJob::Steps {
+  RunningJob& running;
+  const model::JobEvent& event;
+
+  v1::HostStatus* host(const std::string& name) const {
+    const auto found = std::ranges::find_if(running.hosts_, [&](const auto& each) { return each.name() == name; });
+    return found == running.hosts_.end() ? nullptr : &*found;
+  }
+  void operator()(const model::HostUp& up) const {
+    if (v1::HostStatus* const status = host(up.host)) {
+      status->set_up(true);
+      status->set_link(base::valid_utf8(up.link));
+      status->set_containment(base::valid_utf8(up.containment));
+    }
+    running.record_event(event, {}, {});
+  }
+  void operator()(const model::HostSuspect& suspect) const {
+    if (v1::HostStatus* const status = host(suspect.host)) status->set_suspect(suspect.suspect);
+    running.record_event(event, {}, {});
+  }
+  void operator()(const model::RankUp& up) const {
+    RankStep step{.attempt = running.attempt_, .rank = up.rank, .to = model::RankState::kRunning};
+    step.host = host_of_rank(running.placement_, up.rank);
+    step.pid = up.pid;
+    running.record_event(event, {}, std::move(step));
+  }
+  void operator()(const model::RankEnd& end) const {
+    const auto from = end.pid > 0 ? model::RankState::kRunning : model::RankState::kWaiting;
+    const auto to = model::next_state(from, model::trigger_of(end));
+    running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
+  }
+  void operator()(const model::JobStopping& stopping) const {
+    const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
+    running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
+  }
+  void operator()(const model::JobRestarting& restarting) const {
+    running.attempt_ = restarting.attempt;
+    for (v1::HostStatus& each : running.hosts_) each.set_up(false);
+    running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
+  }
+  // The owner of the runner makes these itself.
+  void operator()(const model::JobStarting&) const {}
+  void operator()(const model::JobEnded&) const {}
+  void operator()(const model::JobStateChanged&) const {}
+};
+
+void RunningJob::on_event(const model::JobEvent& event) {
+  std::visit(Steps{*this, event}, event);
+}
+
+std::string RunningJob::end_reason(const JobOutcome& outcome) const {
+  if (final_state(outcome) == model::JobState::kKilled) return stop_reason_;
+  if (outcome.exit_code == 0) return "all ranks ended with exit code 0";
+  if (outcome.cause == StopCause::kTimeout) return "it ran longer than its timeout";
+  if (!outcome.host_failures.empty()) return outcome.host_failures.front().message;
+  if (!outcome.output_failure.empty()) return outcome.output_failure;
+  if (outcome.root < 0) return "";
+  const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];
+  return fmt::format("rank {} on {}: {}", root.rank, root.host, model::describe(root));
+}
+
+void RunningJob::on_finished(const JobOutcome& outcome) {
+  const bool is_past_deadline = outcome.cause == StopCause::kTimeout && stop_cause_ == StopCause::kTimeout;
+  const model::JobState state = is_past_deadline ? model::JobState::kKilled : final_state(outcome);
+  end(state, is_past_deadline ? stop_reason_ : end_reason(outcome), ended_event(id_.str(), outcome));
+}
+
+void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {
+  is_over_ = true;
+  // Only what is being stopped ends as killed.
+  if (!model::next_state(state_, trigger_of(state))) {
+    record_event(model::JobStopping{reason}, step(model::JobTrigger::kStop, reason), {});
+  }
+  const auto moved = step(trigger_of(state), reason);
+  MUSTER_CHECK(moved.has_value());
+  owner_.record(end_of_job(id_, attempt_, moved->to, moved->reason, ended, surroundings_.clock->wall()));
+  owner_.on_ended();
+}
+
+}  // namespace muster::launcherd
