@@ -15,14 +15,26 @@ constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 using Cell = std::atomic<std::int64_t>;
 static_assert(Cell::is_always_lock_free, "the page is shared between processes");
 
+base::Result<void*> map_page(int fd) {
+  void* page = ::mmap(nullptr, sizeof(Cell), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) return base::errno_error(errno, "map a shared page");
+  return page;
+}
+
 }  // namespace
 
 base::Result<LeasePage> LeasePage::create() {
   base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return base::errno_error(errno, "create an eventfd");
-  void* page = ::mmap(nullptr, sizeof(Cell), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return base::errno_error(errno, "map a shared page");
-  return LeasePage(new (page) Cell(kNone), std::move(wake));
+  base::UniqueFd fd(::memfd_create("muster-lease", MFD_CLOEXEC));
+  if (!fd.valid() || ::ftruncate(fd.get(), sizeof(Cell)) != 0) return base::errno_error(errno, "make a shared page");
+  MUSTER_ASSIGN_OR_RETURN(void* const page, map_page(fd.get()));
+  return LeasePage(new (page) Cell(kNone), std::move(fd), std::move(wake));
+}
+
+base::Result<LeasePage> LeasePage::attach(base::UniqueFd page, base::UniqueFd wake) {
+  MUSTER_ASSIGN_OR_RETURN(void* const mapped, map_page(page.get()));
+  return LeasePage(static_cast<Cell*>(mapped), std::move(page), std::move(wake));
 }
 
 LeasePage::~LeasePage() {
@@ -30,10 +42,11 @@ LeasePage::~LeasePage() {
 }
 
 LeasePage::LeasePage(LeasePage&& other) noexcept
-    : until_(std::exchange(other.until_, nullptr)), wake_(std::move(other.wake_)) {}
+    : until_(std::exchange(other.until_, nullptr)), page_(std::move(other.page_)), wake_(std::move(other.wake_)) {}
 
 LeasePage& LeasePage::operator=(LeasePage&& other) noexcept {
   std::swap(until_, other.until_);
+  std::swap(page_, other.page_);
   std::swap(wake_, other.wake_);
   return *this;
 }

@@ -25,6 +25,7 @@ class MessageSocket {
 
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
+  base::UniqueFd release() { return std::move(socket_); }
 
   // Queues; flush() sends what the socket takes. UNAVAILABLE: the peer is gone; queued messages are lost.
   void send(std::string payload, std::vector<base::UniqueFd> fds = {});

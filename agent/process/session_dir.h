@@ -21,9 +21,13 @@ class SessionDir {
   static base::Result<SessionDir> create(const std::string& root, const std::string& job_id,
                                          const std::string& agent_id);
 
+  // One that another process of ours has made; `alive` shares the lock that it took.
+  static SessionDir adopt(std::string path, base::UniqueFd alive) { return {std::move(path), std::move(alive)}; }
+
   const std::string& path() const { return path_; }
   int lock_fd() const { return alive_.get(); }
   void close_lock() { alive_.reset(); }
+  base::UniqueFd release_lock() { return std::move(alive_); }
 
   // nullopt: no lease is in force.
   void write_lease(std::optional<base::MonotonicTime> until) const;

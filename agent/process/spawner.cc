@@ -90,9 +90,9 @@ void reap_blocking(pid_t pid) {
 
 }  // namespace
 
-base::Result<Spawner> Spawner::create(std::string job_id, base::UniqueFd notes) {
+base::Result<Spawner> Spawner::create(std::string job_id, base::UniqueFd notes, pid_t tracer) {
   MUSTER_ASSIGN_OR_RETURN(ChildStack stack, ChildStack::create());
-  return Spawner(std::move(job_id), std::move(notes), std::move(stack));
+  return Spawner(std::move(job_id), std::move(notes), tracer, std::move(stack));
 }
 
 std::variant<Spawned, RankStartFailed> Spawner::spawn(const SpawnRequest& request, const Cgroup* cgroup) {
@@ -163,7 +163,7 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
 
 base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgroup) {
   plan.parent = ::getpid();
-  plan.tracer = ::getppid();  // 0 from within a PID namespace, where only root is, who needs no leave
+  plan.tracer = tracer_;
   if (cgroup != nullptr && can_clone_into_cgroup_) {
     auto child = vfork_bare(child_exec, &plan, stack_, cgroup->directory_fd());
     if (child.ok() || child.status().code() != base::Code::kUnimplemented) return child;

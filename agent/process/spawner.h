@@ -25,8 +25,9 @@ struct Spawned {
 class Spawner {
  public:
   // `job_id` becomes MUSTER_JOB_ID of all that it starts. `notes`: a file to which each process's pid and a lower bound
-  // of its start time are appended, for a sweep; invalid for none.
-  static base::Result<Spawner> create(std::string job_id, base::UniqueFd notes = {});
+  // of its start time are appended, for a sweep; invalid for none. `tracer`: who may trace what it starts, with all its
+  // descendants; 0: nobody needs leave (in a PID namespace, where only root is).
+  static base::Result<Spawner> create(std::string job_id, base::UniqueFd notes = {}, pid_t tracer = 0);
 
   // `cgroup` may be null. A process that could not exec is reaped here.
   std::variant<Spawned, RankStartFailed> spawn(const SpawnRequest& request, const Cgroup* cgroup);
@@ -35,8 +36,8 @@ class Spawner {
   base::Status try_cgroup(const Cgroup& cgroup);
 
  private:
-  Spawner(std::string job_id, base::UniqueFd notes, ChildStack stack)
-      : job_id_(std::move(job_id)), notes_(std::move(notes)), stack_(std::move(stack)) {}
+  Spawner(std::string job_id, base::UniqueFd notes, pid_t tracer, ChildStack stack)
+      : job_id_(std::move(job_id)), notes_(std::move(notes)), tracer_(tracer), stack_(std::move(stack)) {}
   base::Result<BareChild> clone_child(ChildPlan& plan, const Cgroup* cgroup);
   std::variant<Spawned, RankStartFailed> run(const SpawnRequest& request, const Cgroup* cgroup,
                                              const std::vector<std::string>& candidates,
@@ -44,6 +45,7 @@ class Spawner {
 
   std::string job_id_;
   base::UniqueFd notes_;
+  pid_t tracer_;
   ChildStack stack_;
   bool can_clone_into_cgroup_ = true;
 };

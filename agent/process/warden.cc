@@ -15,10 +15,10 @@
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
 #include "agent/process/own_process.h"
+#include "agent/process/proc_table.h"
 #include "agent/process/session_dir.h"
 #include "agent/process/warden_fork.h"
 #include "agent/process/warden_protocol.h"
-#include "base/ids.h"
 
 namespace muster::agent {
 namespace {
@@ -30,23 +30,23 @@ constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
 constexpr int kCgroupRemoveTries = 1000;
 
-base::Status check_agent_id(const std::string& id) {
-  const bool is_fine = !id.empty() && id.size() <= 64 && id.front() != '.' && std::ranges::all_of(id, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  });
-  if (is_fine) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument, "'{}' cannot name an agent: [A-Za-z0-9._-] only", id);
+// Of a process that another one has forked for us: until that one has ended, it is not our child.
+bool is_not_ours_yet(pid_t pid) {
+  const auto info = read_process(pid);
+  return info && info->parent != ::getpid();
 }
 
 // True: it has been reaped (or was before).
 bool reap_within(pid_t pid, milliseconds bound) {
   const auto deadline = Clock::now() + bound;
+  std::chrono::microseconds wait{50};
   while (true) {
     const pid_t result = ::waitpid(pid, nullptr, WNOHANG);
-    if (result == pid || (result < 0 && errno == ECHILD)) return true;
+    if (result == pid || (result < 0 && errno == ECHILD && !is_not_ours_yet(pid))) return true;
     if (Clock::now() > deadline) return false;
-    ::poll(nullptr, 0, 1);
+    const timespec pause{0, std::chrono::nanoseconds(wait).count()};
+    ::ppoll(nullptr, 0, &pause, nullptr);
+    wait = std::min(wait * 2, std::chrono::microseconds(1000));
   }
 }
 
@@ -60,12 +60,12 @@ void remove_cgroup(const Cgroup& cgroup) {
 }  // namespace
 
 struct Warden::State {
-  State(WardenOptions the_options, SessionDir the_session, LeasePage the_lease, WardenFork fork)
+  State(WardenOptions the_options, WardenParts parts)
       : options(std::move(the_options)),
-        session(std::move(the_session)),
-        lease(std::move(the_lease)),
-        socket(std::move(fork.socket)),
-        ready(std::move(fork.ready)) {}
+        session(std::move(parts.session)),
+        lease(std::move(parts.lease)),
+        socket(std::move(parts.fork.socket)),
+        ready(std::move(parts.fork.ready)) {}
 
   base::Status watch();
   base::Status send(const WardenCommand& command);
@@ -87,6 +87,7 @@ struct Warden::State {
   bool watches_writing = false;
   bool is_gone = false;  // the warden ended before it was asked to
   bool is_reaped = false;
+  bool is_leaving = false;  // it was told to
   bool is_closed = false;
   std::set<int> asked;        // ranks whose spawn is not answered yet
   std::map<int, Rank> ranks;  // started, end not reported
@@ -154,20 +155,16 @@ Warden::~Warden() {
 }
 
 base::Result<Warden> Warden::start(const WardenOptions& options) {
-  MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.job_id).status());
-  MUSTER_RETURN_IF_ERROR(check_agent_id(options.agent_id));
   MUSTER_RETURN_IF_ERROR(become_supervisor());
-  MUSTER_ASSIGN_OR_RETURN(SessionDir session,
-                          SessionDir::create(options.session_root, options.job_id, options.agent_id));
-  MUSTER_ASSIGN_OR_RETURN(LeasePage lease, LeasePage::create());
-  auto fork = fork_warden(options, session, lease);
-  if (!fork.ok()) {
-    const base::Status removed = session.remove();
-    return removed.ok() ? fork.status() : fork.status().with_context(removed.message());
-  }
-  auto state = std::make_unique<State>(options, std::move(session), std::move(lease), std::move(*fork));
-  MUSTER_RETURN_IF_ERROR(state->watch());
-  return Warden(std::move(state));
+  const WardenOwner owner{::getpid(), open_pidfd(::getpid())};
+  MUSTER_ASSIGN_OR_RETURN(WardenParts parts, make_warden(options, owner));
+  return adopt(options, std::move(parts));
+}
+
+base::Result<Warden> Warden::adopt(const WardenOptions& options, WardenParts parts) {
+  Warden warden(std::make_unique<State>(options, std::move(parts)));
+  MUSTER_RETURN_IF_ERROR(warden.state_->watch());
+  return warden;
 }
 
 int Warden::fd() const {
@@ -240,11 +237,19 @@ pid_t Warden::pid() const {
   return state_->ready.pid;
 }
 
+void Warden::begin_close() {
+  if (state_->is_gone || state_->is_closed || std::exchange(state_->is_leaving, true)) return;
+  // Without this message it would take the end of the socket for our death, with the same result but later. An error
+  // is the end of the stream, which read_events() finds.
+  state_->socket.send(encode(LeaveCommand{}));
+  (void)state_->flush();
+}
+
 base::Status Warden::close() {
   if (state_->is_closed) return base::ok_status();
   if (!state_->is_gone) {
-    // Without this message it would take the end of the socket for our death, with the same result but later.
-    const base::Status told = state_->send(LeaveCommand{});
+    begin_close();
+    const base::Status told = state_->flush();
     pollfd wanted{state_->socket.fd(), POLLOUT, 0};
     while (told.ok() && state_->socket.wants_to_write() && ::poll(&wanted, 1, 1000) > 0) {
       if (!state_->flush().ok()) break;

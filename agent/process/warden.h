@@ -38,11 +38,15 @@ struct WardenOptions {
       500};  // the warden acts this long after the lease, so that the agent may first
 };
 
+struct WardenParts;
+
 class Warden {
  public:
   // Makes the session directory (0700), takes the lock in it, forks. Makes the calling process a subreaper that is not
   // dumpable. FAILED_PRECONDITION: the containment asked for is not possible here, with the reason.
   static base::Result<Warden> start(const WardenOptions& options);
+  // The same of parts that the nursery has made for this process.
+  static base::Result<Warden> adopt(const WardenOptions& options, WardenParts parts);
   ~Warden();
   Warden(Warden&&) noexcept;
   Warden& operator=(Warden&&) noexcept;
@@ -74,8 +78,10 @@ class Warden {
   const std::string& session_dir() const;  // MUSTER_SESSION_DIR of the ranks; removed at the end by whoever is last
   pid_t pid() const;                       // of the warden
 
-  // Orderly end, after JobEmpty: the warden leaves, the session directory is removed. Blocks for at most some seconds.
+  // Orderly end, after JobEmpty: the warden leaves, the session directory is removed. Blocks for at most some seconds,
+  // and hardly at all when begin_close() was called before and read_events() has had its UNAVAILABLE since.
   base::Status close();
+  void begin_close();
 
   // What became of the ranks whose end the warden did not report any more, and what had to be killed.
   struct Aftermath {

@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "agent/process/own_process.h"
+#include "base/ids.h"
 
 namespace muster::agent {
 namespace {
@@ -92,8 +94,10 @@ std::vector<Level> levels_to_try(ContainLevel wanted) {
   return {{false, true, false}};
 }
 
-base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Level& level, const std::string& note,
-                                       SessionDir& session, LeasePage& lease) {
+// In the forked child, and only there, `session` and `lease` are moved from: the copies that fork made are the
+// warden's own.
+base::Result<WardenFork> fork_at_level(const WardenOptions& options, const WardenOwner& owner, const Level& level,
+                                       const std::string& note, SessionDir& session, LeasePage& lease) {
   MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
   WardenSetup setup;
   setup.job_id = options.job_id;
@@ -103,8 +107,8 @@ base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Level
   setup.use_cgroup = level.cgroup;
   setup.require_cgroup = level.require_cgroup;
   setup.note = note;
-  setup.agent_pid = ::getpid();
-  setup.agent_pidfd = open_pidfd(::getpid());
+  setup.agent_pid = owner.pid;
+  if (owner.pidfd.valid()) setup.agent_pidfd.reset(::fcntl(owner.pidfd.get(), F_DUPFD_CLOEXEC, 3));
   setup.host_proc.reset(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!setup.host_proc.valid()) return base::errno_error(errno, "open /proc");
 
@@ -131,21 +135,45 @@ base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Level
   return WardenFork{std::move(socket), std::move(*ready)};
 }
 
-}  // namespace
-
-base::Result<WardenFork> fork_warden(const WardenOptions& options, SessionDir& session, LeasePage& lease) {
+base::Result<WardenFork> fork_warden(const WardenOptions& options, const WardenOwner& owner, SessionDir& session,
+                                     LeasePage& lease) {
   std::string note;
   if (options.contain == ContainLevel::kAuto && ::geteuid() != 0) {
     note = "no PID namespace: only root gets one without asking (--contain pidns)";
   }
   base::Status last;
   for (const Level& level : levels_to_try(options.contain)) {
-    auto warden = fork_at_level(options, level, note, session, lease);
+    auto warden = fork_at_level(options, owner, level, note, session, lease);
     if (warden.ok() || warden.status().code() != base::Code::kFailedPrecondition) return warden;
     last = warden.status();
     note = fmt::format("no PID namespace: {}", last.message());
   }
   return last.with_context("this host does not allow the containment that was asked for");
+}
+
+base::Status check_agent_id(const std::string& id) {
+  const bool is_fine = !id.empty() && id.size() <= 64 && id.front() != '.' && std::ranges::all_of(id, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+  if (is_fine) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument, "'{}' cannot name an agent: [A-Za-z0-9._-] only", id);
+}
+
+}  // namespace
+
+base::Result<WardenParts> make_warden(const WardenOptions& options, const WardenOwner& owner) {
+  MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.job_id).status());
+  MUSTER_RETURN_IF_ERROR(check_agent_id(options.agent_id));
+  MUSTER_ASSIGN_OR_RETURN(SessionDir session,
+                          SessionDir::create(options.session_root, options.job_id, options.agent_id));
+  auto lease = LeasePage::create();
+  auto fork = lease.ok() ? fork_warden(options, owner, session, *lease) : base::Result<WardenFork>(lease.status());
+  if (!fork.ok()) {
+    const base::Status removed = session.remove();
+    return removed.ok() ? fork.status() : fork.status().with_context(removed.message());
+  }
+  return WardenParts{std::move(session), std::move(*lease), std::move(*fork)};
 }
 
 }  // namespace muster::agent

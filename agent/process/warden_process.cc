@@ -65,7 +65,7 @@ void WardenProcess::run() {
 base::Status WardenProcess::set_up() {
   ::setsid();  // the terminal's signals go to the agent, which decides
   ::prctl(PR_SET_NAME, "muster-warden");
-  std::vector<int> kept{socket_.fd(), session_.lock_fd(), lease_.wake_fd(), setup_.host_proc.get()};
+  std::vector<int> kept{socket_.fd(), session_.lock_fd(), lease_.wake_fd(), lease_.page_fd(), setup_.host_proc.get()};
   if (setup_.agent_pidfd.valid()) kept.push_back(setup_.agent_pidfd.get());
   MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));
   MUSTER_RETURN_IF_ERROR(become_supervisor());
@@ -83,7 +83,8 @@ base::Status WardenProcess::set_up() {
   if (!setup_.use_pidns) {  // with which everything ends by itself, and whose numbers mean nothing outside
     MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
   }
-  MUSTER_ASSIGN_OR_RETURN(Spawner spawner, Spawner::create(setup_.job_id, std::move(notes)));
+  MUSTER_ASSIGN_OR_RETURN(Spawner spawner,
+                          Spawner::create(setup_.job_id, std::move(notes), setup_.use_pidns ? 0 : setup_.agent_pid));
   spawner_ = std::make_unique<Spawner>(std::move(spawner));
   MUSTER_RETURN_IF_ERROR(set_up_cgroup());
   const Cgroup* cgroup = container_->cgroup() ? &*container_->cgroup() : nullptr;
