@@ -28,7 +28,8 @@ base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig&
 class Connector {
  public:
   Connector(const OutputSenderConfig* config, std::function<void(base::Result<LauncherLink>)> on_result);
-  ~Connector();  // cancels the attempt and waits for its thread
+  ~Connector();                                      // cancels the attempt and waits for its thread
+  bool valid() const { return cancel_fd_.valid(); }  // false: no descriptor was to be had; do not use it
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <future>
 #include <map>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "agent/io/frame_ring.h"
 #include "agent/io/launcher_link.h"
 #include "agent/io/rank_pipe.h"
+#include "base/thread.h"
 
 namespace muster::agent {
 namespace {
@@ -81,6 +83,7 @@ class OutputSender::Worker {
   Worker(OutputSenderConfig config, OutputSenderEvents events);
   ~Worker() { stop(); }
 
+  base::Status begin();
   void post(Command command);
   void stop();
 
@@ -103,6 +106,9 @@ class OutputSender::Worker {
   void settle_ranks();
   void settle_pipe(const Rank& rank, RankPipe* pipe);
   bool settle_rank(Rank* rank);
+  bool is_silent() const { return config_.only_if_any && ring_.bytes_committed() == 0; }
+  void tell_any(bool was_any);
+  bool frame_end(const RankOutputEnd& end);
   void settle_finish();
   void end_finish(base::Status status);
   void wake_at(MonotonicTime time) { next_timer_ = std::min(next_timer_, time); }
@@ -112,6 +118,8 @@ class OutputSender::Worker {
   FrameRing ring_;
   CarryBudget carry_;
   std::map<int, std::unique_ptr<Rank>> ranks_;
+  std::vector<RankOutputEnd> silent_;  // have ended, and nothing of it is framed as long as nobody has written anything
+  bool is_any_told_ = false;
 
   base::UniqueFd wake_;
   base::UniqueFd pipes_;  // epoll over all rank pipes; itself polled only while there is room
@@ -147,9 +155,14 @@ OutputSender::Worker::Worker(OutputSenderConfig config, OutputSenderEvents event
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       pipes_(epoll_create1(EPOLL_CLOEXEC)),
       backoff_(config_.retry_min),
-      connector_(&config_, [this](base::Result<LauncherLink> link) { post(AttemptEnded{std::move(link)}); }) {
-  MUSTER_CHECK(wake_.valid() && pipes_.valid());
-  thread_ = std::thread([this] { run(); });
+      connector_(&config_, [this](base::Result<LauncherLink> link) { post(AttemptEnded{std::move(link)}); }) {}
+
+base::Status OutputSender::Worker::begin() {
+  if (!wake_.valid() || !pipes_.valid() || !connector_.valid()) {
+    return base::errno_error(errno, "get a descriptor for the output of ranks");
+  }
+  MUSTER_ASSIGN_OR_RETURN(thread_, base::start_thread([this] { run(); }));
+  return base::ok_status();
 }
 
 void OutputSender::Worker::post(Command command) {
@@ -356,15 +369,22 @@ void OutputSender::Worker::read_answers() {
 }
 
 void OutputSender::Worker::run_timers() {
+  if (!is_silent()) tell_any(true);
   settle_ranks();
   settle_finish();
-  if (link_ || is_attempting_ || !may_attempt_ || is_finished_) return;
+  if (link_ || is_attempting_ || !may_attempt_ || is_finished_ || is_silent()) return;
   if (now() < next_attempt_) return wake_at(next_attempt_);
   is_attempting_ = true;
   connector_.attempt();
 }
 
+void OutputSender::Worker::tell_any(bool was_any) {
+  if (!config_.only_if_any || std::exchange(is_any_told_, true)) return;
+  if (events_.on_any) events_.on_any(was_any);
+}
+
 void OutputSender::Worker::settle_ranks() {
+  while (!silent_.empty() && !is_silent() && frame_end(silent_.back())) silent_.pop_back();
   for (auto it = ranks_.begin(); it != ranks_.end();) {
     it = settle_rank(it->second.get()) ? ranks_.erase(it) : std::next(it);
   }
@@ -401,7 +421,19 @@ bool OutputSender::Worker::settle_rank(Rank* rank) {
   if (!rank->exited || rank->out.is_open() || rank->err.is_open() || rank->out.has_carry() || rank->err.has_carry()) {
     return false;
   }
-  const auto payload = proto::encode_end_counts({rank->out.bytes(), rank->err.bytes()});
+  RankOutputEnd end{rank->rank, rank->out.bytes(), rank->err.bytes(), rank->err.tail()};
+  if (is_silent()) {
+    silent_.push_back(end);
+  } else if (!frame_end(end)) {
+    return false;
+  }
+  if (events_.on_ended) events_.on_ended(std::move(end));
+  return true;
+}
+
+// False: the ring is full.
+bool OutputSender::Worker::frame_end(const RankOutputEnd& end) {
+  const auto payload = proto::encode_end_counts({end.stdout_bytes, end.stderr_bytes});
   char* const room = ring_.reserve(payload.size());
   if (room == nullptr) {
     is_ring_full_ = true;
@@ -409,15 +441,19 @@ bool OutputSender::Worker::settle_rank(Rank* rank) {
   }
   std::copy(payload.begin(), payload.end(), room);
   ring_.commit({.kind = proto::OutputKind::kEnd,
-                .rank = static_cast<std::uint32_t>(rank->rank),
+                .rank = static_cast<std::uint32_t>(end.rank),
                 .length = static_cast<std::uint32_t>(payload.size())});
-  if (events_.on_ended) events_.on_ended({rank->rank, rank->out.bytes(), rank->err.bytes(), rank->err.tail()});
   return true;
 }
 
 void OutputSender::Worker::settle_finish() {
   if (!finish_) return;
-  if (ranks_.empty() && !is_finish_framed_ && ring_.reserve(0) != nullptr) {
+  if (ranks_.empty() && is_silent()) {
+    is_finished_ = true;
+    tell_any(false);
+    return end_finish(base::ok_status());
+  }
+  if (ranks_.empty() && silent_.empty() && !is_finish_framed_ && ring_.reserve(0) != nullptr) {
     ring_.commit({.kind = proto::OutputKind::kFinish});
     is_finish_framed_ = true;
   }
@@ -444,7 +480,17 @@ void OutputSender::Worker::end_finish(base::Status status) {
 }
 
 OutputSender::OutputSender(OutputSenderConfig config, OutputSenderEvents events)
-    : worker_(std::make_unique<Worker>(std::move(config), std::move(events))) {}
+    : worker_(std::make_unique<Worker>(std::move(config), std::move(events))) {
+  MUSTER_CHECK(worker_->begin().ok());
+}
+
+OutputSender::OutputSender(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+
+base::Result<std::unique_ptr<OutputSender>> OutputSender::start(OutputSenderConfig config, OutputSenderEvents events) {
+  auto worker = std::make_unique<Worker>(std::move(config), std::move(events));
+  MUSTER_RETURN_IF_ERROR(worker->begin());
+  return std::unique_ptr<OutputSender>(new OutputSender(std::move(worker)));
+}
 
 OutputSender::~OutputSender() = default;
 

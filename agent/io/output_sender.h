@@ -8,7 +8,7 @@
 // must not call flush_and_close_blocking() or stop(). Methods may be called from any thread. On destruction: stop().
 // Pipes that are still open are then closed.
 //
-//   OutputSender sender(config, events);
+//   MUSTER_ASSIGN_OR_RETURN(auto owned, OutputSender::start(config, events));  OutputSender& sender = *owned;
 //   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
 //   ... the rank was reaped ...
 //   sender.rank_exited(3);          // -> on_stderr_tail soon, on_ended when all its output is in the ring
@@ -34,6 +34,9 @@ struct OutputSenderConfig {
   std::function<base::Result<base::UniqueFd>(base::MonotonicTime deadline, int cancel_fd)> connect;
   base::TlsContext tls;  // client side, with this agent's key
   int agent_index = 0;
+  // No connection before there is output to send; none at all when finish() finds that there never was any, and then
+  // nothing is sent either. OutputSenderEvents::on_any says which of the two it is.
+  bool only_if_any = false;
   std::size_t ring_bytes = std::size_t{4} << 20;              // unacknowledged frames; at least 2.5 MiB
   base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer
   base::Duration retry_min = std::chrono::milliseconds(20);   // back-off, doubled each time
@@ -54,12 +57,18 @@ struct OutputSenderEvents {
   std::function<void(int rank, std::string stderr_tail)> on_stderr_tail;
   // All output of the rank is read and framed (not yet acknowledged). Late when the launcher blocks.
   std::function<void(RankOutputEnd)> on_ended;
+  // With only_if_any, once: true as soon as there is output, false when all ranks have ended without any, after
+  // finish().
+  std::function<void(bool)> on_any;
   // The connection came up (ok) or an attempt failed; for logs. Called at most once per attempt.
   std::function<void(base::Status)> on_connection;
 };
 
 class OutputSender {
  public:
+  // RESOURCE_EXHAUSTED, or an error of errno: no thread or descriptor was to be had.
+  static base::Result<std::unique_ptr<OutputSender>> start(OutputSenderConfig config, OutputSenderEvents events);
+  // The same where there is surely one: aborts instead.
   OutputSender(OutputSenderConfig config, OutputSenderEvents events);
   ~OutputSender();
   OutputSender(const OutputSender&) = delete;
@@ -84,6 +93,7 @@ class OutputSender {
 
  private:
   class Worker;
+  explicit OutputSender(std::unique_ptr<Worker> worker);
   std::unique_ptr<Worker> worker_;
 };
 
