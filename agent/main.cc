@@ -1,5 +1,6 @@
-// muster-agent: one per job and host, started by the launcher over ssh with nothing on its command line but
-// `--stdio`. Order matters: the environment is read and the warden forked before any thread exists.
+// muster-agent: one per host and hvdrun job, or per host and launcherd, started by the launcher over ssh with nothing
+// on its command line but `--stdio`. Order matters: the environment is read and the warden (or the nursery, where
+// wardens come from) forked before any thread exists.
 //
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
 //   muster-agent --install SHA256 PATH --stdio   checks its own hash, renames itself to PATH, then the same
@@ -7,15 +8,18 @@
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/service/cleanup_report.h)
 //   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/service/stack_report.h)
 //   muster-agent --version
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "agent/probe/probe.h"
@@ -70,7 +74,9 @@ base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& 
   AgentLink link;
   std::string reason = "as asked by --agent-link ssh";
   if (join.link() != "ssh") {
-    auto dialled = dial_first(launcher_addresses(join, hello), static_cast<std::uint16_t>(join.output_port()),
+    // A warm agent has no output connection before it has a job.
+    const int port = join.warm() ? join.control_port() : join.output_port();
+    auto dialled = dial_first(launcher_addresses(join, hello), static_cast<std::uint16_t>(port),
                               std::chrono::steady_clock::now() + std::chrono::milliseconds(join.dial_timeout_ms()), -1);
     if (dialled.ok()) {
       link.dialled = std::move(*dialled);
@@ -87,6 +93,31 @@ base::Result<AgentLink> choose_link(const v1::AgentJoin& join, const v1::Hello& 
   return link;
 }
 
+base::Result<WardenSource> make_wardens(const v1::AgentJoin& join) {
+  if (join.warm()) {
+    MUSTER_ASSIGN_OR_RETURN(Nursery nursery, Nursery::start());
+    return WardenSource(std::move(nursery));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ContainLevel contain, parse_contain_level(join.contain()));
+  MUSTER_ASSIGN_OR_RETURN(Warden warden, Warden::start({.job_id = join.job_id(),
+                                                        .agent_id = agent_id_of(join),
+                                                        .session_root = join.session_root(),
+                                                        .contain = contain}));
+  return WardenSource(std::move(warden));
+}
+
+// A warm agent that has dialled outlives the ssh connection, or the terminal, that it was started through.
+base::Status detach() {
+  ::setsid();  // refused to who leads a session already, as sshd starts us
+  ::signal(SIGHUP, SIG_IGN);
+  const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null.valid()) return base::errno_error(errno, "open /dev/null");
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::dup2(null.get(), fd) < 0) return base::errno_error(errno, "replace a standard stream");
+  }
+  return base::ok_status();
+}
+
 int serve() {
   const base::Environment login_environment = base::Environment::current();
   drop_own_environment();
@@ -99,29 +130,29 @@ int serve() {
     const base::Status served = serve_probe(*join, login_environment);
     return served.ok() ? 0 : fail(served);
   }
-  const auto contain = parse_contain_level(join->contain());
-  if (!contain.ok()) return fail(contain.status());
-  auto warden = Warden::start({.job_id = join->job_id(),
-                               .agent_id = agent_id_of(*join),
-                               .session_root = join->session_root(),
-                               .contain = *contain});
-  if (!warden.ok()) return fail(warden.status());
+  auto wardens = make_wardens(*join);
+  if (!wardens.ok()) return fail(wardens.status());
 
-  // Not before: the warden is forked from a process that has had one thread only.
+  // Not before: that is forked from a process that has had one thread only.
   if (const base::Status room = base::check_thread_room(kAgentThreads); !room.ok()) return fail(room);
 
   v1::Hello hello;
   hello.set_job_id(join->job_id());
   hello.set_agent_index(join->agent_index());
   hello.set_build_id(std::string(base::build_id()));
-  hello.set_containment(warden->containment().name());
-  hello.set_containment_note(warden->containment().note);
-  hello.set_session_dir(warden->session_dir());
+  if (const auto* const warden = std::get_if<Warden>(&*wardens)) {
+    hello.set_containment(warden->containment().name());
+    hello.set_containment_note(warden->containment().note);
+    hello.set_session_dir(warden->session_dir());
+  }
   const base::Status facts = fill_host_facts(login_environment, hello);
   if (!facts.ok()) return fail(facts);
   auto link = choose_link(*join, hello);
   if (!link.ok()) return fail(link.status());
-  Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*warden), std::move(*link));
+  if (join->warm() && link->dialled) {
+    if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
+  }
+  Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link));
   return agent.run();
 }
 

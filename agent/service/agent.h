@@ -1,12 +1,15 @@
-// The agent of one job on one host: takes the launcher's orders, runs the warden and the output sender, and ends the
-// ranks when the launcher is gone.
+// The agent of one host: its link to the launcher, and the jobs that the launcher has here. hvdrun's agent has one job,
+// named in its join, and lives as long as that; launcherd's is warm: jobs come and go (agent/service/warm_jobs.h), and
+// it lives until it has been without one for long, or launcherd has.
 //
-// Built by main after the warden was forked; runs the loop on the calling thread until the job is over here.
+// Built by main after the warden or the nursery was forked; runs the loop on the calling thread until it is over here.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <variant>
 
+#include "agent/process/nursery.h"
 #include "agent/process/warden.h"
 #include "agent/service/dial.h"
 #include "base/env.h"
@@ -23,10 +26,14 @@ struct AgentLink {
   std::optional<Dialled> dialled;  // the first output connection; empty: over stdin and stdout
 };
 
+// The warden of the only job, or, of a warm agent, where wardens come from.
+using WardenSource = std::variant<Warden, Nursery>;
+
 class Agent {
  public:
-  // `login_environment`: what sshd gave, the ground of the ranks' environment. stdin and stdout are the bootstrap.
-  Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, Warden warden, AgentLink link);
+  // `login_environment`: what sshd gave, the ground of the ranks' environment. stdin and stdout are the bootstrap, but
+  // of a warm agent that has dialled: that one is detached from it.
+  Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link);
   ~Agent();
 
   // Until Leave, or until the launcher is lost and everything is killed. The process's exit status.

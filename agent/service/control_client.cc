@@ -7,6 +7,8 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "proto/muster/v1/agent.grpc.pb.h"
@@ -47,6 +49,12 @@ std::shared_ptr<grpc::Channel> make_channel(ControlClientOptions& options) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   const std::string scheme = options.endpoint.starts_with("[") ? "ipv6:" : "ipv4:";
   return grpc::CreateCustomChannel(scheme + options.endpoint, grpc::SslCredentials(tls), arguments);
+}
+
+// gRPC gives every end of a transport the same code; its own words tell when it gave the peer up.
+bool is_silence(const std::string& reason) {
+  const auto says = [&reason](std::string_view words) { return reason.find(words) != std::string::npos; };
+  return says("keepalive") || says("ping timeout") || says("timed out") || says("unreachable");
 }
 
 }  // namespace
@@ -129,6 +137,8 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
         stub(v1::AgentControl::NewStub(make_channel(options_))) {}
 
   void open();
+  void welcomed(const v1::LauncherMessage& message);
+  void acknowledge_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
   void wait_until_no_stream();
@@ -142,7 +152,9 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   std::shared_ptr<LauncherStream> stream;
   proto::ReplayQueue<v1::AgentMessage> outgoing;
   proto::ReplayQueue<v1::LauncherMessage> incoming;
-  bool welcome = false;  // on this stream
+  bool welcome = false;                 // on this stream
+  std::optional<std::string> instance;  // of the last Welcome
+  bool owes_ack = false;                // of what has arrived, unless a message takes it along
   base::Timer reopen;
   std::mutex live_mutex;
   std::condition_variable live_changed;
@@ -176,23 +188,50 @@ void ControlClient::State::open() {
   v1::AgentMessage first;
   *first.mutable_hello() = hello;
   first.mutable_hello()->set_resume_from(incoming.last_received());
+  first.mutable_hello()->set_launcher_instance(instance.value_or(""));
+  if (owner->on_hello) owner->on_hello(*first.mutable_hello());
   stream->send(std::move(first));
+}
+
+void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
+  const std::string& now = message.welcome().launcher_instance();
+  const bool is_another = instance && *instance != now;
+  instance = now;
+  // Only now is it known what the launcher has; sending earlier would send twice.
+  welcome = true;
+  if (is_another) {
+    outgoing = {};
+    incoming = {};
+    owes_ack = false;
+    if (owner->on_new_launcher) owner->on_new_launcher();
+    return;
+  }
+  outgoing.acknowledged(message.ack());
+  for (const v1::AgentMessage& pending : outgoing.pending()) stream->send(pending);
+}
+
+// An answer that is sent in this turn of the loop tells it as well.
+void ControlClient::State::acknowledge_soon() {
+  if (std::exchange(owes_ack, true)) return;
+  loop.post([state = weak_from_this()] {
+    const auto self = state.lock();
+    // A stream without Welcome has had it in its Hello.
+    if (self == nullptr || !std::exchange(self->owes_ack, false) || !self->welcome) return;
+    v1::AgentMessage ack;
+    ack.set_ack(self->incoming.last_received());
+    self->stream->send(std::move(ack));
+  });
 }
 
 void ControlClient::State::arrived(const LauncherStream* from, const v1::LauncherMessage& message) {
   if (owner == nullptr || from != stream.get()) return;
-  outgoing.acknowledged(message.ack());
   if (message.has_welcome()) {
-    // Only now is it known what the launcher has; sending earlier would send twice.
-    welcome = true;
-    for (const v1::AgentMessage& pending : outgoing.pending()) stream->send(pending);
+    welcomed(message);
+  } else {
+    outgoing.acknowledged(message.ack());
   }
   if (incoming.arrived(message.sequence()) != proto::ReplayQueue<v1::LauncherMessage>::Arrival::kNew) return;
-  if (message.sequence() != 0) {
-    v1::AgentMessage ack;
-    ack.set_ack(incoming.last_received());
-    stream->send(std::move(ack));
-  }
+  if (message.sequence() != 0) acknowledge_soon();
   if (message.body_case() != v1::LauncherMessage::BODY_NOT_SET && owner->on_message) owner->on_message(message);
 }
 
@@ -200,7 +239,7 @@ void ControlClient::State::done(const LauncherStream* from, const grpc::Status& 
   if (owner == nullptr || from != stream.get()) return;
   stream = nullptr;
   welcome = false;
-  if (owner->on_cut) owner->on_cut(status.error_message());
+  if (owner->on_cut) owner->on_cut({status.error_message(), !is_silence(status.error_message())});
   if (!over_mux) {
     reopen = loop.after(kReopenDelay, [this] { open(); });
   }
@@ -232,6 +271,7 @@ ControlClient::~ControlClient() {
 void ControlClient::send(v1::AgentMessage message) {
   state_->loop.assert_inside();
   message.set_ack(state_->incoming.last_received());
+  if (state_->welcome) state_->owes_ack = false;
   const v1::AgentMessage& numbered = state_->outgoing.push(std::move(message));
   if (state_->stream != nullptr && state_->welcome) state_->stream->send(numbered);
 }
@@ -240,6 +280,7 @@ void ControlClient::send_unnumbered(v1::AgentMessage message) {
   state_->loop.assert_inside();
   if (state_->stream == nullptr || !state_->welcome) return;
   message.set_ack(state_->incoming.last_received());
+  state_->owes_ack = false;
   state_->stream->send(std::move(message));
 }
 

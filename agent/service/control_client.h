@@ -24,14 +24,25 @@ struct ControlClientOptions {
   std::string token;
 };
 
+struct StreamEnd {
+  std::string reason;
+  // The launcher's side ended it, or its machine did so for it. False: nothing was heard from there any more.
+  bool is_by_launcher = false;
+};
+
 class ControlClient {
  public:
   // Every message but acknowledgements, once and in order; also Welcome and Ping.
   std::function<void(const v1::LauncherMessage&)> on_message;
   // The stream ended: reconnecting, unless it was over a mux.
-  std::function<void(const std::string& reason)> on_cut;
+  std::function<void(const StreamEnd& end)> on_cut;
+  // Completes each Hello with what holds at its moment.
+  std::function<void(v1::Hello&)> on_hello;
+  // Another launcher than before has answered, which knows nothing: what was not acknowledged is forgotten, numbers
+  // begin anew. Comes before its Welcome; what is sent from here is the first that it hears.
+  std::function<void()> on_new_launcher;
 
-  // `hello` is sent first on every stream, its resume_from filled in.
+  // `hello` is sent first on every stream, its resume_from and launcher_instance filled in.
   static std::unique_ptr<ControlClient> start(base::Loop& loop, ControlClientOptions options, v1::Hello hello);
   ~ControlClient();
 

@@ -143,8 +143,8 @@ TEST_F(Fixture, StrangersAreRefused) {
   for (const Case& one : cases) {
     auto client = agent::ControlClient::start(loop, one.options(), hello(0));
     std::string reason;
-    client->on_cut = [&](const std::string& why) {
-      reason = why;
+    client->on_cut = [&](const agent::StreamEnd& end) {
+      reason = end.reason;
       loop.stop();
     };
     loop.run();

@@ -1,0 +1,26 @@
+// What happened on this host, in the words of agent.proto. Pure; no I/O.
+#pragma once
+
+#include <string>
+
+#include "agent/process/warden_events.h"
+#include "base/clock.h"
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::agent {
+
+v1::AgentMessage message_of(const RankStarted& started);
+v1::AgentMessage message_of(const RankStartFailed& failed, base::MonotonicTime now);
+v1::AgentMessage message_of(const RankExited& exited);
+v1::AgentMessage notice_message(const std::string& text);
+v1::AgentMessage stderr_tail_message(int rank, const std::string& text);
+
+// `failure`: why the host failed the job; empty: it did not.
+v1::HostEmpty host_empty_of(const JobEmpty& empty, const std::string& failure);
+
+v1::AgentMessage pong_of(const v1::Ping& ping, base::MonotonicTime now);
+
+// Whether a launcher that has started anew is told it again.
+bool is_history(const v1::AgentMessage& message);
+
+}  // namespace muster::agent

@@ -1,0 +1,387 @@
+#include "agent/service/job_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/service/agent_messages.h"
+#include "agent/service/host_facts.h"
+#include "agent/service/rank_requests.h"
+#include "base/print.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Output that the launcher has not taken when the job is over for everyone: it is not coming for it any more.
+constexpr std::chrono::hours kOutputPatience{24};
+// A warden that has been told to leave and does not is killed after this.
+constexpr std::chrono::seconds kCloseBound{5};
+constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
+
+base::MonotonicTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions options, SessionEvents events)
+    : host_(host),
+      warden_(std::move(warden)),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      owners_(host.addresses,
+              [this](v1::OwnerQuestion question) {
+                v1::AgentMessage message;
+                *message.mutable_owner_question() = std::move(question);
+                events_.send(std::move(message));
+              }),
+      stores_(host.loop, owners_.check(),
+              {.on_problem = [this](const base::Status& problem) { log(problem); },
+               .on_unreachable = [this](const std::string& text) { notice(text); }}),
+      stacks_(host.loop,
+              [this](v1::StackAnswer answer) {
+                v1::AgentMessage message;
+                *message.mutable_stack_answer() = std::move(answer);
+                events_.send(std::move(message));
+              }),
+      inputs_(host.loop, [this](v1::InputTaken taken) {
+        v1::AgentMessage message;
+        *message.mutable_input_taken() = std::move(taken);
+        events_.send(std::move(message));
+      }) {
+  warden_watch_ = host_.loop.on_readable(warden_.fd(), [this] { warden_readable(); });
+}
+
+JobSession::~JobSession() = default;
+
+template <typename Task>
+void JobSession::post(Task task) {
+  host_.loop.post([alive = std::weak_ptr<char>(alive_), task = std::move(task)] {
+    if (alive.lock()) task();
+  });
+}
+
+void JobSession::contact(base::MonotonicTime when) {
+  last_contact_ = when;
+  if (suspended_ && options_.suspend_stops_lease) return;
+  if (when - lease_renewed_ < std::min(kLeaseStep, options_.lease / 8)) return;
+  lease_renewed_ = when;
+  warden_.renew_lease(when + options_.lease);
+}
+
+void JobSession::check_lease(base::MonotonicTime now) {
+  if ((suspended_ && options_.suspend_stops_lease) || lost_) return;
+  if (now - last_contact_ > options_.lease) {
+    launcher_lost("the launcher was not heard of for the length of the lease");
+  }
+}
+
+void JobSession::handle(const v1::LauncherMessage& message) {
+  switch (message.body_case()) {
+    case v1::LauncherMessage::kPrepare:
+      prepare(message.prepare());
+      break;
+    case v1::LauncherMessage::kLaunch:
+      launch(message.launch());
+      break;
+    case v1::LauncherMessage::kSignalRanks: {
+      const base::Status sent = warden_.signal(-1, message.signal_ranks().signal());
+      if (!sent.ok()) notice(sent.message());
+      break;
+    }
+    case v1::LauncherMessage::kStopRanks:
+      stop(milliseconds(message.stop_ranks().grace_ms()));
+      break;
+    case v1::LauncherMessage::kSuspend:
+      suspend(message.suspend().on());
+      break;
+    case v1::LauncherMessage::kLeave:
+      leave();
+      break;
+    case v1::LauncherMessage::kRankInput:
+      inputs_.arrived(message.rank_input());
+      break;
+    case v1::LauncherMessage::kWindowSize:
+      inputs_.resize(message.window_size());
+      break;
+    case v1::LauncherMessage::kOwnerAnswer:
+      owners_.answered(message.owner_answer());
+      break;
+    case v1::LauncherMessage::kStackQuestion:
+      ask_stacks(message.stack_question());
+      break;
+    default:
+      break;  // of a newer launcher
+  }
+}
+
+void JobSession::ask_stacks(const v1::StackQuestion& question) {
+  std::map<int, pid_t> pids;
+  for (const auto& [rank, pid] : rank_pids_) {
+    const bool is_meant =
+        question.ranks().empty() || std::ranges::find(question.ranks(), rank) != question.ranks().end();
+    if (is_meant) pids.emplace(rank, pid);
+  }
+  stacks_.ask(question.id(), pids);
+}
+
+void JobSession::prepare(const v1::Prepare& prepare) {
+  v1::AgentMessage message;
+  v1::Prepared& answer = *message.mutable_prepared();
+  auto route = find_route(prepare.master_address());
+  if (!route.ok()) {
+    answer.set_error(fmt::format("cannot reach rank 0's host at {} ({}): check the network between the hosts",
+                                 prepare.master_address(), route.status().message()));
+  } else {
+    answer = *route;
+    base::Status prepared = stores_.open(prepare, answer);
+    if (prepared.ok()) prepared = prepare_master_port(prepare, answer);
+    if (!prepared.ok()) answer.set_error(prepared.message());
+  }
+  events_.send(std::move(message));
+}
+
+base::Status JobSession::prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer) {
+  if (!prepare.hold_master_port() || prepare.serve_torch()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(held_port_, hold_port());
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(held_port_.get()));
+  answer.set_master_port(port);
+  return base::ok_status();
+}
+
+// To the launcher's --verbose, over stderr and the bootstrap.
+void JobSession::log(const base::Status& problem) {
+  if (host_.verbose) base::print_remark("muster-agent: {}\n", problem.message());
+}
+
+base::Status JobSession::make_sender() {
+  MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, options_.output());
+  config.only_if_any = options_.tells_no_output;
+  OutputSenderEvents events;
+  events.on_stderr_tail = [this](int rank, std::string tail) {
+    post([this, rank, tail = std::move(tail)] { got_stderr_tail(rank, tail); });
+  };
+  events.on_any = [this](bool was_any) { post([this, was_any] { got_output_end(was_any); }); };
+  MUSTER_ASSIGN_OR_RETURN(sender_, OutputSender::start(std::move(config), std::move(events)));
+  return base::ok_status();
+}
+
+void JobSession::launch(const v1::Launch& launch) {
+  if (std::exchange(launched_, true)) return;
+  base::Status made = make_sender();
+  if (made.ok()) made = stores_.serve_ranks(launch);
+  // All of them first: a rank that fails at once must not look like the last one.
+  spawns_due_ = launch.ranks_size();
+  for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
+  std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  for (int i = 0; i < launch.ranks_size(); ++i) {
+    SpawnRequest& request = requests[static_cast<std::size_t>(i)];
+    inputs_.plan(launch.ranks(i), request);
+    const base::Status spawned = made.ok() ? warden_.spawn(request) : made;
+    if (!spawned.ok()) {
+      RankStartFailed failed;
+      failed.rank = request.rank;
+      failed.message = spawned.message();
+      on_event(failed);
+    }
+  }
+}
+
+void JobSession::stop(milliseconds grace) {
+  stopping_ = true;
+  if (empty_ || is_over_) return;
+  if (!launched_) return;
+  if (suspended_) suspend(false);
+  const base::Status stopped = warden_.stop(grace);
+  if (!stopped.ok()) notice(stopped.message());
+}
+
+void JobSession::suspend(bool on) {
+  suspended_ = on;
+  if (on && options_.suspend_stops_lease) {
+    warden_.suspend_lease();
+  } else {
+    lease_renewed_ = {};
+    contact(now());
+  }
+  const base::Status paused = warden_.pause(on);
+  if (!paused.ok()) notice(paused.message());
+  v1::AgentMessage message;
+  message.mutable_suspended()->set_on(on);
+  events_.send(std::move(message));
+}
+
+void JobSession::leave() {
+  if (launched_ && !is_over_) {
+    launcher_lost("the launcher left");
+    return;
+  }
+  done();
+}
+
+void JobSession::done() {
+  if (!std::exchange(is_done_, true)) events_.on_done();
+}
+
+void JobSession::launcher_lost(const std::string& why) {
+  if (std::exchange(lost_, true)) return;
+  if (!launched_ || is_over_) {
+    done();
+    return;
+  }
+  // stderr may be a closed channel by now; SIGPIPE is ignored and this line is only for a log that still listens.
+  base::print_remark("muster-agent: {}: ending the ranks\n", why);
+  stop(milliseconds(0));
+}
+
+std::vector<pid_t> JobSession::own_children() const {
+  std::vector<pid_t> pids{warden_.pid()};
+  if (stacks_.pid() != 0) pids.push_back(stacks_.pid());
+  for (const auto& [rank, pid] : rank_pids_) pids.push_back(pid);
+  return pids;
+}
+
+void JobSession::close(std::function<void()> done) {
+  on_closed_ = std::move(done);
+  sender_.reset();
+  if (warden_lost_) {
+    post([this] { watch_close(); });
+    return;
+  }
+  warden_.begin_close();
+  close_deadline_ = host_.loop.after(kCloseBound, [this] { watch_close(); });
+}
+
+// The warden has ended, or has had its time.
+void JobSession::watch_close() {
+  if (!on_closed_) return;
+  warden_watch_.cancel();
+  close_deadline_.cancel();
+  const base::Status closed = warden_.close();
+  if (!closed.ok()) notice(closed.message());
+  std::exchange(on_closed_, nullptr)();
+}
+
+base::Status JobSession::close_blocking() {
+  sender_.reset();
+  warden_watch_.cancel();
+  return warden_.close();  // also of a lost one: its session directory is ours to remove then
+}
+
+void JobSession::warden_readable() {
+  auto events = warden_.read_events();
+  if (!events.ok()) {
+    if (!on_closed_) return warden_gone();
+    // Not from here: it destroys the watch that calls this.
+    warden_watch_.cancel();
+    post([this] { watch_close(); });
+    return;
+  }
+  for (WardenEvent& event : *events) {
+    std::visit([this](auto& what) { on_event(what); }, event);
+  }
+}
+
+void JobSession::warden_gone() {
+  warden_watch_.cancel();
+  warden_lost_ = true;
+  failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
+  std::vector<pid_t> spared = events_.others();
+  if (stacks_.pid() != 0) spared.push_back(stacks_.pid());
+  Warden::Aftermath aftermath = warden_.clean_up_without_warden(spared);
+  for (RankExited& exited : aftermath.ranks) on_event(exited);
+  for (const int rank : std::set<int>(running_)) {
+    RankStartFailed failed;
+    failed.rank = rank;
+    failed.message = "it was lost with the warden, which was killed";
+    on_event(failed);
+  }
+  on_event(aftermath.empty);
+}
+
+void JobSession::on_event(RankStarted& started) {
+  rank_pids_[started.rank] = started.pid;
+  with_output_.insert(started.rank);
+  sender_->add_rank(
+      started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
+      inputs_.has_terminal(started.rank) ? OutputSender::StreamKind::kTerminal : OutputSender::StreamKind::kLines);
+  inputs_.started(started);
+  events_.send(message_of(started));
+  spawn_was_tried();
+}
+
+void JobSession::spawn_was_tried() {
+  if (--spawns_due_ > 0) return;
+  v1::AgentMessage message;
+  message.mutable_launched();
+  events_.send(std::move(message));
+}
+
+void JobSession::on_event(RankStartFailed& failed) {
+  events_.send(message_of(failed, now()));
+  spawn_was_tried();
+  rank_is_over(failed.rank);
+}
+
+void JobSession::on_event(RankExited& exited) {
+  events_.send(message_of(exited));
+  if (with_output_.contains(exited.rank)) {
+    tails_due_.insert(exited.rank);
+    sender_->rank_exited(exited.rank);
+  }
+  rank_is_over(exited.rank);
+}
+
+void JobSession::rank_is_over(int rank) {
+  running_.erase(rank);
+  inputs_.over(rank);
+  rank_pids_.erase(rank);
+  if (!running_.empty()) return;
+  if (sender_ != nullptr) {
+    // The launcher's hub tells the launcher when everything arrived; nobody waits here.
+    sender_->finish(now() + kOutputPatience, [](const base::Status&) {});
+  }
+  if (stopping_ || warden_lost_) return;
+  const base::Status finished = warden_.finish();
+  if (!finished.ok()) notice(finished.message());
+}
+
+void JobSession::on_event(JobEmpty& empty) {
+  empty_ = host_empty_of(empty, failure_);
+  maybe_host_empty();
+}
+
+void JobSession::on_event(LeaseExpired&) {
+  launcher_lost("the warden found the lease expired");
+}
+
+void JobSession::got_stderr_tail(int rank, const std::string& text) {
+  events_.send(stderr_tail_message(rank, text));
+  tails_due_.erase(rank);
+  maybe_host_empty();
+}
+
+void JobSession::got_output_end(bool was_any) {
+  was_any_output_ = was_any;
+  maybe_host_empty();
+}
+
+void JobSession::maybe_host_empty() {
+  if (!empty_ || !tails_due_.empty() || is_over_) return;
+  // Without a sender no rank has ever run.
+  if (options_.tells_no_output && sender_ != nullptr && !was_any_output_) return;
+  is_over_ = true;
+  held_port_.reset();
+  if (options_.tells_no_output) empty_->set_no_output(!was_any_output_.value_or(false));
+  v1::AgentMessage message;
+  *message.mutable_host_empty() = *empty_;
+  events_.send(std::move(message));
+  if (lost_) done();
+}
+
+void JobSession::notice(const std::string& text) {
+  events_.send(notice_message(text));
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,138 @@
+// For tests of a warm agent: the real agent process, and a launcher that a test plays by hand: a control server of a
+// given instance and an output hub, which can be ended and begun anew on the same ports.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/tls.h"
+#include "base/unique_fd.h"
+#include "proto/muster/v1/agent.pb.h"
+#include "proto/replay_queue.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace muster::agent::testing {
+
+inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr const char* kStateName = "stateabc";  // of the launcherd that the test plays
+
+// What a launcherd keeps while it is down: its authority and its ports.
+struct LauncherState {
+  LauncherState();
+  base::CertificateAuthority authority;
+  std::string token = "the agent's token";
+  std::uint16_t control_port = 0;  // 0: not known yet
+  std::uint16_t output_port = 0;
+};
+
+// One instance of launcherd, with one agent. Methods may be called from the test's thread.
+class PlayedLauncher {
+ public:
+  PlayedLauncher(LauncherState& state, std::string instance);
+  ~PlayedLauncher();  // as if killed
+  PlayedLauncher(const PlayedLauncher&) = delete;
+  PlayedLauncher& operator=(const PlayedLauncher&) = delete;
+
+  // The Hello of the next stream that was not taken yet; its job_id is empty when none came.
+  v1::Hello next_hello();
+  // Numbered, also while no stream is there.
+  void send(v1::LauncherMessage message);
+  void send_unnumbered(v1::LauncherMessage message);
+  // Ends the stream without another word; the agent comes back.
+  void cut();
+  // While on: the agent's streams are refused before they are welcomed.
+  void refuse_streams(bool on);
+
+  // The next message of the agent, in order, that `wanted` takes; those before it are skipped. Without body: none came.
+  v1::AgentMessage next(const std::function<bool(const v1::AgentMessage&)>& wanted);
+  v1::AgentMessage next_of(const std::string& job, v1::AgentMessage::BodyCase body);
+  // All of a job up to and with the first of that kind, without Pong.
+  std::vector<v1::AgentMessage> all_up_to(const std::string& job, v1::AgentMessage::BodyCase body);
+  std::uint64_t last_received();
+
+ private:
+  class Service;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What has been taken of the agents' output, over all hubs; kept by the test.
+struct TakenOutput {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::uint64_t> last_taken;  // by identity
+  std::map<std::string, std::string> stdout_of;     // "<identity> <rank>"
+  std::map<std::string, int> finished;              // by identity
+  int connections = 0;
+
+  bool wait_until(const std::function<bool()>& condition);  // called with the mutex held
+};
+
+// Takes output connections of the given keys, one after the other, on `state.output_port`.
+class PlayedHub {
+ public:
+  PlayedHub(LauncherState& state, std::vector<base::TlsKey> keys, TakenOutput& taken);
+  ~PlayedHub();  // as if killed
+  PlayedHub(const PlayedHub&) = delete;
+  PlayedHub& operator=(const PlayedHub&) = delete;
+
+ private:
+  void run();
+  void serve(base::UniqueFd fd);
+
+  TakenOutput& taken_;
+  base::TlsContext tls_;
+  base::UniqueFd listening_;
+  base::UniqueFd cancel_;
+  std::thread thread_;
+  std::vector<std::thread> connections_;
+};
+
+// The real program, joined and linked by dial.
+class WarmAgent {
+ public:
+  WarmAgent(const LauncherState& state, const std::string& session_root,
+            const std::function<void(v1::AgentJoin&)>& adjust = {});
+  ~WarmAgent();  // killed, if it still runs
+  WarmAgent(const WarmAgent&) = delete;
+  WarmAgent& operator=(const WarmAgent&) = delete;
+
+  pid_t pid() const { return pid_; }
+  const std::string& link_line() const { return link_line_; }
+  // True: it has ended by itself, with 0.
+  bool ended_well(std::chrono::milliseconds bound = kPatience);
+  bool runs();
+  void close_bootstrap() { stdin_.reset(); }
+  void kill_now();
+
+ private:
+  pid_t pid_ = 0;
+  base::UniqueFd stdin_;
+  base::UniqueFd stdout_;
+  std::string link_line_;
+};
+
+v1::LauncherMessage open_job(const std::string& job, const LauncherState& state, bool hold = false,
+                             std::chrono::milliseconds lease = std::chrono::minutes(1), int attempt = 0);
+v1::LauncherMessage prepare(const std::string& job);
+// Ranks 0, 1, … each with its own command.
+v1::LauncherMessage launch(const std::string& job, const std::vector<std::vector<std::string>>& commands);
+v1::LauncherMessage stop(const std::string& job);
+v1::LauncherMessage leave(const std::string& job);
+std::string output_token(const std::string& job);
+
+}  // namespace muster::agent::testing
