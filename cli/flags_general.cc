@@ -13,6 +13,11 @@ void add_general_flags(std::vector<Flag>& flags) {
               .completes(Completes::kFile)
               .command_line_only()
               .environment("MUSTER_CONFIG_FILE"),
+          option(
+              "launcher", {"--launcher"}, "ADDR",
+              "Give the job to this launcherd and follow it here: its hosts are warm, and what it promises others is "
+              "kept. unix:/path, host:port, or auto for the one of this user on this host.")
+              .command_line_only(),
           toggle("print-config", {{"--print-config", "true"}},
                  "Print every setting with its value and where that comes from.")
               .command_line_only(),

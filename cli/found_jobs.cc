@@ -1,64 +1,117 @@
 #include "cli/found_jobs.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "cli/launcher_address.h"
 
 namespace muster::cli {
 namespace {
 
-std::string ids_of(const std::vector<launcherd::FoundLauncher>& jobs) {
+using base::Code;
+using launcherd::ApiClient;
+using launcherd::LauncherAddress;
+
+std::string ids_of(const std::vector<FoundJob>& jobs) {
   std::vector<std::string> ids;
-  for (const launcherd::FoundLauncher& job : jobs) ids.push_back(job.job_id);
+  for (const FoundJob& job : jobs) ids.push_back(job.id);
   return base::join(ids, ", ");
 }
 
-base::Result<launcherd::FoundLauncher> only_one(const std::vector<launcherd::FoundLauncher>& meant,
-                                                const std::vector<launcherd::FoundLauncher>& all,
-                                                const std::string& word) {
-  if (meant.size() == 1) return meant.front();
-  if (all.empty()) return base::error(base::Code::kNotFound, "no hvdrun of yours runs on this host");
-  if (meant.empty()) {
-    return base::error(base::Code::kNotFound, "no job begins with {}: there are {}", base::printable(word),
-                       ids_of(all));
+// Those of launcherd that `word` may mean; empty word: all that have not ended.
+base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher, const std::string& word) {
+  ApiClient client(launcher);
+  std::vector<FoundJob> found;
+  if (word.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const auto jobs, list_all_jobs(client, false));
+    for (const v1::Job& job : jobs) found.push_back({job.id(), launcher});
+    return found;
   }
-  return base::error(base::Code::kInvalidArgument, "which job? There are {}", ids_of(meant));
+  v1::GetJobRequest request;
+  request.set_job(word);
+  request.set_max_ranks(kNoRanks);
+  const auto job = client.get_job(request, kPatience);
+  if (job.ok()) found.push_back({job->id(), launcher});
+  if (job.ok() || job.status().code() == Code::kNotFound) return found;
+  return job.status();
+}
+
+base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon, const std::string& word) {
+  if (word.empty() && has_daemon)
+    return {Code::kNotFound, "no job of yours runs or waits: muster jobs --all lists all"};
+  if (foreground.empty() && !has_daemon)
+    return {Code::kNotFound, "no hvdrun of yours runs on this host, and no launcherd"};
+  if (has_daemon) {
+    return base::error(Code::kNotFound, "no job begins with {}: muster jobs --all lists them", base::printable(word));
+  }
+  return base::error(Code::kNotFound, "no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
 }
 
 }  // namespace
 
-base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments, const FlagTable& table) {
-  VerbLine line;
-  std::vector<std::string> rest = arguments;
+std::vector<FoundJob> foreground_jobs() {
+  std::vector<FoundJob> jobs;
+  for (const auto& found : launcherd::find_launchers(launcherd::api_directories(base::Environment::current()))) {
+    jobs.push_back({found.job_id, launcherd::foreground_address(found.path)});
+  }
+  return jobs;
+}
+
+base::Result<std::vector<v1::Job>> list_all_jobs(ApiClient& client, bool all) {
+  std::vector<v1::Job> jobs;
+  v1::ListJobsRequest request;
+  request.set_all(all);
+  request.set_page_size(1000);
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(auto part, split_command_line(rest, table));
-    line.options.options.insert(line.options.options.end(), part.options.begin(), part.options.end());
-    line.options.is_answered = part.is_answered;
-    if (part.is_answered || part.command.empty()) return line;
-    line.words.push_back(part.command.front());
-    rest.assign(part.command.begin() + 1, part.command.end());
+    MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page, client.list_jobs(request, kPatience));
+    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(jobs));
+    if (page.next_page_token().empty()) return jobs;
+    request.set_page_token(page.next_page_token());
   }
 }
 
-std::vector<launcherd::FoundLauncher> running_jobs() {
-  return launcherd::find_launchers(launcherd::api_directories(base::Environment::current()));
-}
-
-base::Result<launcherd::FoundLauncher> job_named(const std::string& word) {
-  const auto all = running_jobs();
-  std::vector<launcherd::FoundLauncher> meant;
-  std::ranges::copy_if(all, std::back_inserter(meant),
-                       [&](const launcherd::FoundLauncher& job) { return job.job_id.starts_with(word); });
-  return only_one(meant, all, word);
-}
-
-base::Result<launcherd::FoundLauncher> one_job(const std::vector<std::string>& words) {
-  if (words.size() > 1) {
-    return base::error(base::Code::kInvalidArgument, "one job at a time: {} is one word too many",
-                       base::printable(words[1]));
+base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word) {
+  const std::vector<FoundJob> foreground = foreground_jobs();
+  std::vector<FoundJob> meant;
+  std::ranges::copy_if(foreground, std::back_inserter(meant),
+                       [&](const FoundJob& job) { return job.id.starts_with(word); });
+  MUSTER_ASSIGN_OR_RETURN(const auto daemon, find_launcherd(call.settings(), base::Environment::current()));
+  if (daemon) {
+    const auto more = daemon_jobs(*daemon, word);
+    if (!more.ok() && (meant.empty() || more.status().code() == Code::kInvalidArgument)) return more.status();
+    if (more.ok()) meant.insert(meant.end(), more->begin(), more->end());
   }
-  return job_named(words.empty() ? std::string() : words.front());
+  const auto whole = std::ranges::find(meant, word, &FoundJob::id);
+  if (whole != meant.end()) return *whole;
+  if (meant.size() == 1) return meant.front();
+  if (meant.empty()) return none_meant(foreground, daemon.has_value(), word);
+  return base::error(Code::kInvalidArgument, "which job? There are {}", ids_of(meant));
+}
+
+base::Result<FoundJob> one_job(const VerbCall& call) {
+  if (call.words().size() > 1) {
+    return base::error(Code::kInvalidArgument, "one job at a time: {} is one word too many",
+                       base::printable(call.words()[1]));
+  }
+  return job_named(call, call.words().empty() ? std::string() : call.words().front());
+}
+
+base::Result<v1::Job> ask_job(ApiClient& client, const FoundJob& job, int max_ranks) {
+  v1::GetJobRequest request;
+  request.set_job(job.name_there());
+  request.set_max_ranks(max_ranks);
+  MUSTER_ASSIGN_OR_RETURN(v1::Job whole, client.get_job(request, kPatience));
+  while (max_ranks == 0 && whole.ranks_size() < whole.size()) {
+    request.set_first_rank(whole.ranks_size());
+    MUSTER_ASSIGN_OR_RETURN(const v1::Job more, client.get_job(request, kPatience));
+    if (more.ranks().empty()) break;
+    whole.mutable_ranks()->MergeFrom(more.ranks());
+  }
+  return whole;
 }
 
 }  // namespace muster::cli

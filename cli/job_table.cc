@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/log_output.h"
 #include "cli/report.h"
 #include "model/exit_report.h"
 #include "proto/convert.h"
@@ -23,17 +24,26 @@ std::string command_of(const v1::Job& job, std::size_t limit) {
   return base::valid_utf8(text.substr(0, limit)) + "…";
 }
 
-base::WallTime time_of(const google::protobuf::Timestamp& stamp) {
-  return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::seconds(stamp.seconds()) +
-                                                                             std::chrono::nanoseconds(stamp.nanos())));
-}
-
-std::string age_of(const v1::Job& job, base::WallTime now) {
-  return format_duration(std::chrono::duration_cast<base::Duration>(now - time_of(job.started())));
-}
-
 int hosts_up(const v1::Job& job) {
   return static_cast<int>(std::ranges::count_if(job.hosts(), [](const v1::HostStatus& host) { return host.up(); }));
+}
+
+// Since it was started, or, before that, submitted; until its end.
+std::string age_of(const v1::Job& job, base::WallTime now) {
+  const base::WallTime from = wall_time_of(job.has_started() ? job.started() : job.submitted());
+  const base::WallTime to = job.has_ended() ? wall_time_of(job.ended()) : now;
+  return format_duration(std::chrono::duration_cast<base::Duration>(std::max(to, from) - from));
+}
+
+std::string hosts_of(const v1::Job& job) {
+  if (job.hosts().empty()) return "-";
+  return job.has_ended() ? fmt::format("{}", job.hosts_size()) : fmt::format("{}/{}", hosts_up(job), job.hosts_size());
+}
+
+// Of one that has ended: the code as well.
+std::string state_of(const v1::Job& job) {
+  const std::string name = state_name(job.state());
+  return job.has_exit_code() && job.exit_code() != 0 ? fmt::format("{} {}", name, job.exit_code()) : name;
 }
 
 std::string host_state(const v1::HostStatus& host) {
@@ -76,6 +86,10 @@ struct EventText {
       case v1::Event::kJobRestarting:
         return fmt::format("restart {} after rank {}: {}", event.job_restarting().attempt(),
                            event.job_restarting().rank(), event.job_restarting().reason());
+      case v1::Event::kJobStateChanged: {
+        const v1::JobStateChanged& change = event.job_state_changed();
+        return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
+      }
       case v1::Event::kJobEnded:
         return fmt::format("job {} ended with exit code {}", event.job_ended().job_id(), event.job_ended().exit_code());
       default:
@@ -97,20 +111,38 @@ std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
   std::string table =
       fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", "job", "state", "ranks", "hosts", "age", "command");
   for (const v1::Job& job : jobs) {
-    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", base::printable(job.id()), state_name(job.state()),
-                         job.size(), fmt::format("{}/{}", hosts_up(job), job.hosts_size()), age_of(job, now),
-                         command_of(job, kMaxCommand));
+    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", base::printable(job.id()), state_of(job), job.size(),
+                         hosts_of(job), age_of(job, now), command_of(job, kMaxCommand));
   }
   return table;
 }
 
-std::string format_status(const v1::Job& job, base::WallTime now) {
-  std::string text = fmt::format(
-      "job {}: {} for {}, {} on {}{}\nlauncher: pid {} on {}\ncommand: {}\n", base::printable(job.id()),
-      state_name(job.state()), age_of(job, now), plural(job.size(), "rank", "ranks"),
-      plural(job.hosts_size(), "host", "hosts"), job.attempt() > 0 ? fmt::format(", restart {}", job.attempt()) : "",
-      job.launcher_pid(), base::printable(job.launcher_host()), command_of(job, std::string::npos));
+namespace {
+
+// Everything about a job that is no table.
+std::string format_head(const v1::Job& job, base::WallTime now) {
+  const std::string_view on = job.hosts().empty() ? "" : " on ";
+  std::string text =
+      fmt::format("job {}: {} {} {}, {}{}{}{}\n", base::printable(job.id()), state_of(job),
+                  job.has_ended() ? "after" : "for", age_of(job, now), plural(job.size(), "rank", "ranks"), on,
+                  job.hosts().empty() ? std::string() : plural(job.hosts_size(), "host", "hosts"),
+                  job.attempt() > 0 ? fmt::format(", restart {}", job.attempt()) : "");
+  if (!job.name().empty()) text += fmt::format("name: {}\n", base::printable(job.name()));
+  if (job.priority() != 0) text += fmt::format("priority: {}\n", job.priority());
+  for (const v1::NameValue& label : job.labels()) {
+    text += fmt::format("label: {}={}\n", base::printable(label.name()), base::printable(label.value()));
+  }
+  text += fmt::format("launcher: pid {} on {}\ncommand: {}\n", job.launcher_pid(), base::printable(job.launcher_host()),
+                      command_of(job, std::string::npos));
   if (!job.reason().empty()) text += fmt::format("reason: {}\n", base::printable(job.reason()));
+  return text;
+}
+
+}  // namespace
+
+std::string format_status(const v1::Job& job, base::WallTime now) {
+  std::string text = format_head(job, now);
+  if (job.hosts().empty() && job.ranks().empty()) return text;
   std::size_t width = 4;
   for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
   text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");

@@ -1,50 +1,42 @@
-// What there is to say about the verbs on running jobs, and their options.
-#include "cli/flag_row.h"
+// What there is to say about the verbs on jobs that are there, and their options.
 #include "cli/job_verbs.h"
+#include "cli/verb.h"
 
 namespace muster::cli {
 namespace {
 
-FlagTable table_of(std::vector<FlagRow> rows) {
-  rows.push_back(toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone());
-  std::vector<Flag> flags;
-  add_group(FlagGroup::kGeneral, std::move(rows), flags);
-  return FlagTable(std::move(flags));
-}
-
-FlagRow json(std::string_view help) {
-  return toggle("json", {{"--json", "true"}}, help).command_line_only();
-}
-
 const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
 constexpr std::string_view kWhich =
-    "JOB is the beginning of a job's id; without it the only job is meant. Jobs are those that an hvdrun of yours runs "
-    "on "
-    "this host.";
+    "JOB is the beginning of a job's id; without it the only job that has not ended is meant. Jobs are those that an "
+    "hvdrun of yours runs on this host, and those of launcherd.";
 
 }  // namespace
 
 const CommandDoc& jobs_doc() {
-  static const FlagTable kTable = table_of({json("One muster.v1.Job a line, without its ranks.")});
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {toggle("all", {{"-a", "true"}, {"--all", "true"}}, "Also launcherd's jobs that have ended.").command_line_only(),
+       json_row("One muster.v1.Job a line, without its ranks.")}));
   static const CommandDoc kDoc = {
       .name = "muster jobs",
-      .summary = "the jobs that run",
+      .summary = "the jobs that run or wait",
       .usage = "[options]",
-      .description = "Lists the jobs that an hvdrun of yours runs on this host.",
+      .description =
+          "Lists the jobs that an hvdrun of yours runs on this host, and those of launcherd, where there is "
+          "one: with those that wait for slots; muster status says for what.",
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster jobs", ""}, {"muster jobs --json | jq -r .id", ""}},
-      .exit_codes = {{"0", ""}, {"2", "a mistake in the command line"}},
+      .exit_codes = {{"0", ""}, {"1", "launcherd did not answer"}, {"2", "a mistake in the command line"}},
   };
   return kDoc;
 }
 
 const CommandDoc& status_doc() {
-  static const FlagTable kTable = table_of({json("The muster.v1.Job.")});
+  static const FlagTable kTable = verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}));
   static const CommandDoc kDoc = {
       .name = "muster status",
-      .summary = "a running job with its hosts and ranks",
+      .summary = "a job with its hosts and ranks, or what it waits for",
       .usage = "[options] [JOB]",
       .description = kWhich,
       .groups = kGroups,
@@ -59,13 +51,13 @@ const CommandDoc& status_doc() {
 }
 
 const CommandDoc& kill_doc() {
-  static const FlagTable kTable = table_of(
+  static const FlagTable kTable = verb_table(with_launcher_rows(
       {option("signal", {"-s", "--signal"}, "NAME", "Send this signal to all ranks instead, as USR1 or 10, and go on.")
            .command_line_only(),
-       toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only()});
+       toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only()}));
   static const CommandDoc kDoc = {
       .name = "muster kill",
-      .summary = "end running jobs",
+      .summary = "end jobs",
       .usage = "[options] JOB...",
       .description =
           "Ends jobs as SIGTERM to their hvdrun does: SIGTERM to all ranks, SIGKILL after the job's --kill-grace, "
@@ -83,12 +75,12 @@ const CommandDoc& kill_doc() {
 }
 
 const CommandDoc& events_doc() {
-  static const FlagTable kTable = table_of(
+  static const FlagTable kTable = verb_table(with_launcher_rows(
       {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Go on until the job ends.").command_line_only(),
-       json("One muster.v1.Event a line, as --json-events of hvdrun.")});
+       json_row("One muster.v1.Event a line, as --json-events of hvdrun.")}));
   static const CommandDoc kDoc = {
       .name = "muster events",
-      .summary = "what has happened to a running job",
+      .summary = "what has happened to a job",
       .usage = "[options] [JOB]",
       .description = kWhich,
       .groups = kGroups,

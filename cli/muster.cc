@@ -13,12 +13,14 @@
 #include "cli/doctor.h"
 #include "cli/help.h"
 #include "cli/job_verbs.h"
+#include "cli/launcherd_verbs.h"
 #include "cli/man_page.h"
 #include "cli/run_cleanup.h"
 #include "cli/run_doctor.h"
 #include "cli/run_job.h"
 #include "cli/stacks.h"
 #include "cli/standard_streams.h"
+#include "cli/submit.h"
 #include "cli/torchrun.h"
 
 namespace muster::cli {
@@ -50,10 +52,15 @@ int run_cleanup_verb(const std::string&, const Words& arguments) {
 }
 
 constexpr auto kVerbs = std::to_array<Verb>(
-    {{"jobs", "the jobs that run", jobs_doc, run_jobs},
-     {"status", "a running job with its hosts and ranks", status_doc, run_status},
-     {"events", "what has happened to a running job", events_doc, run_events},
-     {"kill", "end running jobs", kill_doc, run_kill},
+    {{"jobs", "the jobs that run or wait", jobs_doc, run_jobs},
+     {"status", "a job with its hosts and ranks, or what it waits for", status_doc, run_status},
+     {"submit", "give a job to launcherd", submit_doc, run_submit},
+     {"logs", "what the ranks of a job have written", logs_doc, run_logs},
+     {"wait", "wait for a job's end; the exit code is the job's", wait_doc, run_wait},
+     {"attach", "follow a job as if it ran in the foreground", attach_doc, run_attach},
+     {"events", "what has happened to a job", events_doc, run_events},
+     {"kill", "end jobs", kill_doc, run_kill},
+     {"hosts", "launcherd's hosts: what they have and what uses it", hosts_doc, run_hosts},
      {"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,

@@ -131,6 +131,7 @@ void read_output(SettingReader& read, HvdrunOptions& options) {
   read.toggle("verbose", options.launch.verbose);
   read.toggle("quiet", options.quiet);
   read.text("json-events", options.events_file);
+  read.text("launcher", options.launcher);
 }
 
 void read_life(SettingReader& read, HvdrunOptions& options) {

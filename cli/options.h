@@ -62,6 +62,7 @@ struct HvdrunOptions {
   std::vector<std::string> notes;         // one line each, to be said before the job starts
   bool quiet = false;                     // nothing of our own unless somebody must act
   std::string events_file;                // --json-events; empty: none
+  std::string launcher;                   // --launcher: whose job it is, "auto" or an address; empty: our own
   DryRunOptions dry_run;
   std::optional<NodeCount> nodes;      // more hosts are left out, fewer are an error
   std::optional<DeviceCount> devices;  // slots of hosts without explicit ones; the hosts have to be asked

@@ -19,6 +19,7 @@
 #include "cli/outlets.h"
 #include "cli/probe_hosts.h"
 #include "cli/report.h"
+#include "cli/run_remote.h"
 #include "cli/signals.h"
 #include "cli/standard_streams.h"
 #include "cli/stdin_reader.h"
@@ -192,6 +193,9 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
                      [&](const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts) {
                        return probe_shapes(options, hosts, environment);
                      });
+    }
+    if (!parsed.exit_code && !parsed.options.launcher.empty()) {
+      return run_remote(std::move(parsed.options), environment);
     }
     if (!parsed.exit_code) return run_job(std::move(parsed.options), environment);
     if (*parsed.exit_code == 0) return print_answer("hvdrun", parsed.text);

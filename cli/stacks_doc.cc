@@ -1,19 +1,13 @@
 // What there is to say about `muster stacks`, and its options.
-#include "cli/flag_row.h"
 #include "cli/stacks.h"
+#include "cli/verb.h"
 
 namespace muster::cli {
 
 const FlagTable& stacks_flags() {
-  static const FlagTable kTable = [] {
-    std::vector<Flag> flags;
-    add_group(FlagGroup::kGeneral,
-              {option("rank", {"-r", "--rank"}, "LIST", "These ranks only, as 0-3,7.").command_line_only(),
-               toggle("json", {{"--json", "true"}}, "One muster.v1.ProcessStack a line.").command_line_only(),
-               toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
-              flags);
-    return FlagTable(std::move(flags));
-  }();
+  static const FlagTable kTable = verb_table(
+      with_launcher_rows({option("rank", {"-r", "--rank"}, "LIST", "These ranks only, as 0-3,7.").command_line_only(),
+                          json_row("One muster.v1.ProcessStack a line.")}));
   return kTable;
 }
 
@@ -25,7 +19,9 @@ const CommandDoc& stacks_doc() {
       .description =
           "Prints, for each rank and each process that it has started, what its threads do: the functions that they "
           "are in, and what they wait for in the kernel. The first thing to look at when a job hangs. The job is one "
-          "that an hvdrun of yours runs on this host; JOB, the beginning of its id, is needed when there are several. "
+          "that an hvdrun of yours runs on this host, or launcherd's; JOB, the beginning of its id, is needed when "
+          "there "
+          "are several. "
           "Nothing has to be installed on the hosts, and nothing is changed: each process is stopped for some "
           "milliseconds, as by a debugger.\n\n"
           "Kernel stacks are shown for jobs of root. Python's own functions appear as those of its interpreter.",

@@ -4,114 +4,222 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "base/env.h"
+#include "base/file.h"
 #include "launcherd/service/api_socket.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
 
 namespace muster::launcherd {
 namespace {
 
+using Stub = v1::Launcher::StubInterface;
+template <typename Request, typename Answer>
+using UnaryMethod = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Answer*);
+template <typename Request, typename Answer>
+using StreamMethod = std::unique_ptr<grpc::ClientReaderInterface<Answer>> (Stub::*)(grpc::ClientContext*,
+                                                                                    const Request&);
+
 // For calls that may take for ever once they have begun.
 constexpr std::chrono::seconds kConnectPatience{20};
+// Of a message: pages of jobs, hosts and ranks are cut by their senders.
+constexpr int kMaxMessage = 16 << 20;
 
-base::Status from_grpc(const grpc::Status& status) {
-  if (status.ok()) return base::ok_status();
-  const auto code = static_cast<base::Code>(status.error_code());
-  if (code == base::Code::kUnavailable) return base::error(code, "it has ended meanwhile");
-  if (code == base::Code::kDeadlineExceeded) {
-    return base::error(code, "its hvdrun has not answered in time: is it stopped (Ctrl-Z)?");
+base::Result<std::string> read_pem(const std::string& what, const std::string& path) {
+  if (path.empty()) {
+    return base::error(base::Code::kInvalidArgument,
+                       "a launcher by TCP needs certificates, and {} is not set: --tls-cert, --tls-key and --tls-ca, "
+                       "or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
+                       what);
   }
-  return {code, status.error_message()};
+  auto pem = base::read_file(path);
+  return pem.ok() ? pem : pem.status().with_context(what);
 }
 
-void set_patience(grpc::ClientContext& context, std::chrono::seconds patience) {
-  context.set_deadline(std::chrono::system_clock::now() + patience);
+base::Result<std::shared_ptr<grpc::Channel>> tcp_channel(const LauncherAddress& address) {
+  grpc::SslCredentialsOptions tls;
+  MUSTER_ASSIGN_OR_RETURN(tls.pem_cert_chain, read_pem("--tls-cert", address.tls.certificate));
+  MUSTER_ASSIGN_OR_RETURN(tls.pem_private_key, read_pem("--tls-key", address.tls.key));
+  MUSTER_ASSIGN_OR_RETURN(tls.pem_root_certs, read_pem("--tls-ca", address.tls.authority));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessage);
+  return grpc::CreateCustomChannel("dns:///" + address.endpoint, grpc::SslCredentials(tls), arguments);
+}
+
+base::Result<std::shared_ptr<grpc::Channel>> unix_channel(const LauncherAddress& address,
+                                                          std::chrono::seconds patience) {
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, connect_launcher(address.path, patience));
+  if (!is_own_peer(fd.get())) {
+    return base::error(base::Code::kPermissionDenied, "the launcher at {} belongs to another user",
+                       format_launcher_address(address));
+  }
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(fd.get(), true));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessage);
+  return grpc::CreateCustomInsecureChannelFromFd("launcher", fd.release(), arguments);
 }
 
 }  // namespace
 
 struct ApiClient::State {
-  explicit State(std::string path_in) : path(std::move(path_in)) {}
-  base::Status connect(std::chrono::seconds patience);
+  explicit State(LauncherAddress address_in) : address(std::move(address_in)) {}
 
-  const std::string path;
+  base::Status connect(Patience patience);
+  base::Status begin(grpc::ClientContext* call, std::optional<Patience> patience);
+  base::Status end(const grpc::Status& status);
+
+  template <typename Request, typename Answer>
+  base::Result<Answer> ask(UnaryMethod<Request, Answer> call, const Request& request, Patience patience);
+  template <typename Request, typename Answer>
+  base::Status stream(StreamMethod<Request, Answer> call, const Request& request, std::optional<Patience> patience,
+                      const OnAnswer<Answer>& on_answer);
+
+  const LauncherAddress address;
   std::unique_ptr<v1::Launcher::Stub> stub;  // once connected
+
+  std::mutex mutex;  // guards the next two
+  grpc::ClientContext* under_way = nullptr;
+  bool is_cancelled = false;
 };
 
-base::Status ApiClient::State::connect(std::chrono::seconds patience) {
+base::Status ApiClient::State::connect(Patience patience) {
   if (stub != nullptr) return base::ok_status();
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, connect_launcher(path, patience));
-  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(fd.get(), true));
   // gRPC's own remarks say nothing that the status does not; GRPC_VERBOSITY brings them back.
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
-  stub = v1::Launcher::NewStub(grpc::CreateInsecureChannelFromFd("launcher", fd.release()));
+  auto channel = address.path.empty() ? tcp_channel(address) : unix_channel(address, patience);
+  if (!channel.ok() && !address.is_foreground_job && channel.status().code() == base::Code::kUnavailable) {
+    return end({grpc::StatusCode::UNAVAILABLE, "nobody listens there"});
+  }
+  if (!channel.ok()) return channel.status();
+  stub = v1::Launcher::NewStub(*channel);
   return base::ok_status();
 }
 
-ApiClient::ApiClient(const std::string& socket_path) : state_(std::make_unique<State>(socket_path)) {}
+base::Status ApiClient::State::begin(grpc::ClientContext* call, std::optional<Patience> patience) {
+  MUSTER_RETURN_IF_ERROR(connect(patience.value_or(kConnectPatience)));
+  if (patience) call->set_deadline(std::chrono::system_clock::now() + *patience);
+  const std::lock_guard lock(mutex);
+  if (is_cancelled) return {base::Code::kCancelled, "the question was taken back"};
+  under_way = call;
+  return base::ok_status();
+}
+
+base::Status ApiClient::State::end(const grpc::Status& status) {
+  {
+    const std::lock_guard lock(mutex);
+    under_way = nullptr;
+  }
+  if (status.ok()) return base::ok_status();
+  const auto code = static_cast<base::Code>(status.error_code());
+  const std::string where = format_launcher_address(address);
+  if (code == base::Code::kUnavailable) {
+    stub.reset();
+    if (address.is_foreground_job) return base::error(code, "it has ended meanwhile");
+    return base::error(code, "no launcherd answers at {} ({}): start one with launcherd --hostfile FILE", where,
+                       status.error_message());
+  }
+  if (code == base::Code::kDeadlineExceeded) {
+    if (!address.is_foreground_job) return base::error(code, "the launcherd at {} has not answered in time", where);
+    return base::error(code, "its hvdrun has not answered in time: is it stopped (Ctrl-Z)?");
+  }
+  return {code, status.error_message()};
+}
+
+template <typename Request, typename Answer>
+base::Result<Answer> ApiClient::State::ask(UnaryMethod<Request, Answer> call, const Request& request,
+                                           Patience patience) {
+  grpc::ClientContext context;
+  MUSTER_RETURN_IF_ERROR(begin(&context, patience));
+  Answer answer;
+  Stub& launcher = *stub;
+  MUSTER_RETURN_IF_ERROR(end((launcher.*call)(&context, request, &answer)));
+  return answer;
+}
+
+template <typename Request, typename Answer>
+base::Status ApiClient::State::stream(StreamMethod<Request, Answer> call, const Request& request,
+                                      std::optional<Patience> patience, const OnAnswer<Answer>& on_answer) {
+  grpc::ClientContext context;
+  MUSTER_RETURN_IF_ERROR(begin(&context, patience));
+  Stub& launcher = *stub;
+  const auto reader = (launcher.*call)(&context, request);
+  Answer answer;
+  while (reader->Read(&answer)) {
+    if (on_answer(answer)) continue;
+    context.TryCancel();
+    static_cast<void>(reader->Finish());  // says CANCELLED
+    return end(grpc::Status::OK);
+  }
+  return end(reader->Finish());
+}
+
+ApiClient::ApiClient(LauncherAddress address) : state_(std::make_unique<State>(std::move(address))) {}
 
 ApiClient::~ApiClient() = default;
 ApiClient::ApiClient(ApiClient&&) noexcept = default;
 
-base::Result<v1::Job> ApiClient::get_job(int first_rank, int max_ranks, std::chrono::seconds patience) {
-  MUSTER_RETURN_IF_ERROR(state_->connect(patience));
-  grpc::ClientContext context;
-  set_patience(context, patience);
-  v1::GetJobRequest request;
-  request.set_first_rank(first_rank);
-  request.set_max_ranks(max_ranks);
-  v1::Job job;
-  MUSTER_RETURN_IF_ERROR(from_grpc(state_->stub->GetJob(&context, request, &job)));
-  return job;
+base::Result<v1::SubmitResponse> ApiClient::submit(const v1::SubmitRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Submit, request, patience);
 }
 
-base::Status ApiClient::kill(bool at_once, std::chrono::seconds patience) {
-  MUSTER_RETURN_IF_ERROR(state_->connect(patience));
-  grpc::ClientContext context;
-  set_patience(context, patience);
-  v1::KillRequest request;
-  request.set_at_once(at_once);
-  v1::KillResponse response;
-  return from_grpc(state_->stub->Kill(&context, request, &response));
+base::Result<v1::Job> ApiClient::get_job(const v1::GetJobRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::GetJob, request, patience);
 }
 
-base::Status ApiClient::signal(int signo, std::chrono::seconds patience) {
-  MUSTER_RETURN_IF_ERROR(state_->connect(patience));
-  grpc::ClientContext context;
-  set_patience(context, patience);
-  v1::SignalRequest request;
-  request.set_signal(signo);
-  v1::SignalResponse response;
-  return from_grpc(state_->stub->Signal(&context, request, &response));
+base::Result<v1::ListJobsResponse> ApiClient::list_jobs(const v1::ListJobsRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::ListJobs, request, patience);
 }
 
-base::Status ApiClient::watch(std::uint64_t from_sequence, const std::function<bool(const v1::Event&)>& on_event) {
-  MUSTER_RETURN_IF_ERROR(state_->connect(kConnectPatience));
-  grpc::ClientContext context;
-  v1::WatchRequest request;
-  request.set_from_sequence(from_sequence);
-  const auto reader = state_->stub->Watch(&context, request);
-  v1::Event event;
-  while (reader->Read(&event)) {
-    if (on_event(event)) continue;
-    context.TryCancel();
-    static_cast<void>(reader->Finish());  // says CANCELLED
-    return base::ok_status();
-  }
-  return from_grpc(reader->Finish());
+base::Status ApiClient::kill(const v1::KillRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Kill, request, patience).status();
 }
 
-base::Status ApiClient::stacks(const std::vector<int>& ranks, std::chrono::seconds patience,
-                               const std::function<void(const v1::ProcessStack&)>& on_process) {
-  MUSTER_RETURN_IF_ERROR(state_->connect(patience));
-  grpc::ClientContext context;
-  set_patience(context, patience);
-  v1::StacksRequest request;
-  request.mutable_ranks()->Add(ranks.begin(), ranks.end());
-  const auto reader = state_->stub->Stacks(&context, request);
-  v1::ProcessStack process;
-  while (reader->Read(&process)) on_process(process);
-  return from_grpc(reader->Finish());
+base::Status ApiClient::signal(const v1::SignalRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::Signal, request, patience).status();
+}
+
+base::Result<v1::ListHostsResponse> ApiClient::list_hosts(Patience patience) {
+  return state_->ask<>(&Stub::ListHosts, v1::ListHostsRequest(), patience);
+}
+
+base::Result<v1::LauncherHost> ApiClient::drain_host(const v1::DrainHostRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::DrainHost, request, patience);
+}
+
+base::Result<v1::LauncherHost> ApiClient::resume_host(const v1::ResumeHostRequest& request, Patience patience) {
+  return state_->ask<>(&Stub::ResumeHost, request, patience);
+}
+
+base::Result<v1::Capabilities> ApiClient::capabilities(Patience patience) {
+  return state_->ask<>(&Stub::GetCapabilities, v1::GetCapabilitiesRequest(), patience);
+}
+
+base::Status ApiClient::watch(const v1::WatchRequest& request, const OnAnswer<v1::Event>& on_event) {
+  return state_->stream<>(&Stub::Watch, request, std::nullopt, on_event);
+}
+
+base::Status ApiClient::logs(const v1::LogsRequest& request, const OnAnswer<v1::LogChunk>& on_chunk) {
+  return state_->stream<>(&Stub::Logs, request, std::nullopt, on_chunk);
+}
+
+base::Status ApiClient::cleanup(const v1::CleanupRequest& request, const OnAnswer<v1::CleanupReport>& on_report) {
+  return state_->stream<>(&Stub::Cleanup, request, std::nullopt, on_report);
+}
+
+base::Status ApiClient::stacks(const v1::StacksRequest& request, Patience patience,
+                               const OnAnswer<v1::ProcessStack>& on_process) {
+  return state_->stream<>(&Stub::Stacks, request, patience, on_process);
+}
+
+void ApiClient::cancel() {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_cancelled = true;
+  if (state_->under_way != nullptr) state_->under_way->TryCancel();
 }
 
 }  // namespace muster::launcherd

@@ -148,6 +148,15 @@ std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& direct
   return found;
 }
 
+std::optional<std::string> find_daemon(const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    const std::string path = fmt::format("{}/{}", directory, kDaemonSocket);
+    if (!is_private_directory(directory) || ::access(path.c_str(), F_OK) != 0) continue;
+    if (!base::is_abandoned_socket(path)) return path;
+  }
+  return std::nullopt;
+}
+
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience) {
   const auto address = base::unix_address(path);
   if (!address) return base::error(base::Code::kInvalidArgument, "{} is too long for a socket's name", path);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -45,6 +47,10 @@ struct FoundLauncher {
 
 // Jobs whose launcher lives, in order of id. Sockets that a killed launcher has left are removed.
 std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories);
+
+inline constexpr std::string_view kDaemonSocket = "launcherd.sock";
+// Where launcherd listens, unless it was told otherwise; nullopt: nowhere.
+std::optional<std::string> find_daemon(const std::vector<std::string>& directories);
 
 // A connection to one of them, which blocks. UNAVAILABLE: it has ended since; DEADLINE_EXCEEDED: it accepts none.
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience);

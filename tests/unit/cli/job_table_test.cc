@@ -64,6 +64,48 @@ TEST(JobTable, Status) {
             "     1  n2           -  waiting\n");
 }
 
+v1::Job waiting_job() {
+  v1::Job job;
+  job.set_id("bcdefghi");
+  job.set_state(v1::JOB_STATE_QUEUED);
+  job.add_command("./run");
+  job.set_size(16);
+  job.mutable_submitted()->set_seconds(kStart);
+  job.set_launcher_host("head");
+  job.set_launcher_pid(77);
+  job.set_name("night");
+  job.set_priority(-1);
+  v1::NameValue& label = *job.add_labels();
+  label.set_name("team");
+  label.set_value("a\x1b");
+  job.set_reason("needs 16 slots, 12 are free");
+  return job;
+}
+
+TEST(JobTable, AJobThatWaitsSaysForWhat) {
+  EXPECT_EQ(format_status(waiting_job(), after(std::chrono::seconds(5))),
+            "job bcdefghi: QUEUED for 5.0 s, 16 ranks\n"
+            "name: night\n"
+            "priority: -1\n"
+            "label: team=a\\x1b\n"
+            "launcher: pid 77 on head\n"
+            "command: ./run\n"
+            "reason: needs 16 slots, 12 are free\n");
+}
+
+TEST(JobTable, OfAJobThatHasEndedItsTimeAndCode) {
+  v1::Job failed = job_of_two();
+  failed.set_state(v1::JOB_STATE_FAILED);
+  failed.set_exit_code(137);
+  failed.mutable_ended()->set_seconds(kStart + 9);
+  EXPECT_EQ(format_jobs({waiting_job(), failed}, after(std::chrono::seconds(125))),
+            "job       state        ranks    hosts           age  command\n"
+            "bcdefghi  QUEUED          16        -     2 min 5 s  ./run\n"
+            "abcdefgh  FAILED 137       2        2         9.0 s  python3 'train me.py' '\\x1b[1m'\n");
+  EXPECT_TRUE(format_status(failed, after(std::chrono::seconds(125)))
+                  .starts_with("job abcdefgh: FAILED 137 after 9.0 s, 2 ranks on 2 hosts\n"));
+}
+
 TEST(JobTable, EveryEventHasALine) {
   v1::Event event;
   event.mutable_time()->set_seconds(kStart);
@@ -76,6 +118,10 @@ TEST(JobTable, EveryEventHasALine) {
   event.mutable_job_restarting()->set_attempt(1);
   event.mutable_job_restarting()->set_reason("exit code 3");
   EXPECT_EQ(format_event(event), "22:13:20.123456 restart 1 after rank 0: exit code 3\n");
+  event.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(format_event(event), "22:13:20.123456 QUEUED\n");
+  event.mutable_job_state_changed()->set_reason("needs 16 slots, 12 are free");
+  EXPECT_EQ(format_event(event), "22:13:20.123456 QUEUED: needs 16 slots, 12 are free\n");
   EXPECT_EQ(format_event(v1::Event()), "00:00:00.000000 an event of a newer launcher\n");
 }
 

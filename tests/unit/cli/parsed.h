@@ -67,6 +67,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (parsed.options.launch.verbose) add("verbose");
   if (parsed.options.quiet) add("quiet");
   if (!parsed.options.events_file.empty()) add("events=" + parsed.options.events_file);
+  if (!parsed.options.launcher.empty()) add("launcher=" + parsed.options.launcher);
   if (job.start_timeout != plain.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
   if (job.kill_grace != plain.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));

@@ -117,6 +117,7 @@ const std::vector<Accepted>& launch_table() {
       {{"--quiet"}, "quiet"},
       {{"--no-quiet"}, ""},
       {{"--json-events", "f"}, "events=f"},
+      {{"--launcher", "auto"}, "launcher=auto"},
       {{"--keep-going"}, "wait"},
       {{"--on-exit", "any-kill", "--keep-going"}, "wait"},
       {{"--expand"}, "expand"},

@@ -180,15 +180,41 @@ class Served {
   std::thread thread_;
 };
 
+ApiClient ask(const std::string& path) {
+  return ApiClient(foreground_address(path));
+}
+
+v1::GetJobRequest first_rank(int rank) {
+  v1::GetJobRequest request;
+  request.set_first_rank(rank);
+  return request;
+}
+
+v1::StacksRequest of_ranks(const std::vector<int>& ranks) {
+  v1::StacksRequest request;
+  request.mutable_ranks()->Add(ranks.begin(), ranks.end());
+  return request;
+}
+
+v1::WatchRequest from_sequence(std::uint64_t sequence) {
+  v1::WatchRequest request;
+  request.set_from_sequence(sequence);
+  return request;
+}
+
 TEST_F(ApiTest, AnswersOfOneMessage) {
   Served job(open("aaaaaaaa"));
-  ApiClient client(job.path());
-  const auto got = client.get_job(7, 0, kPatience);
+  ApiClient client = ask(job.path());
+  const auto got = client.get_job(first_rank(7), kPatience);
   ASSERT_TRUE(got.ok()) << got.status().message();
   EXPECT_EQ(got->attempt(), 7);
-  EXPECT_TRUE(client.kill(true, kPatience).ok());
+  v1::KillRequest at_once;
+  at_once.set_at_once(true);
+  EXPECT_TRUE(client.kill(at_once, kPatience).ok());
   EXPECT_TRUE(job.handler.killed_at_once);
-  const base::Status refused = client.signal(99, kPatience);
+  v1::SignalRequest unknown;
+  unknown.set_signal(99);
+  const base::Status refused = client.signal(unknown, kPatience);
   EXPECT_EQ(refused.code(), base::Code::kInvalidArgument);
   EXPECT_EQ(refused.message(), "there is no signal 99");
 }
@@ -198,20 +224,21 @@ TEST_F(ApiTest, AnswersOfSeveralMessages) {
   for (int turn = 0; turn < 3; ++turn) {
     std::vector<std::int64_t> pids;
     const base::Status fetched =
-        ApiClient(job.path()).stacks({4, 5, 6}, kPatience, [&](const v1::ProcessStack& process) {
+        ask(job.path()).stacks(of_ranks({4, 5, 6}), kPatience, [&](const v1::ProcessStack& process) {
           pids.push_back(process.pid());
+          return true;
         });
     EXPECT_TRUE(fetched.ok()) << fetched.message();
     EXPECT_EQ(pids, (std::vector<std::int64_t>{104, 105, 106}));
   }
-  const base::Status none = ApiClient(job.path()).stacks({}, kPatience, [](const v1::ProcessStack&) {});
+  const base::Status none = ask(job.path()).stacks({}, kPatience, [](const v1::ProcessStack&) { return true; });
   EXPECT_EQ(none.code(), base::Code::kFailedPrecondition);
 }
 
 TEST_F(ApiTest, AWatcherThatLeavesIsToldToTheHandler) {
   Served job(open("aaaaaaaa"));
   std::vector<std::uint64_t> seen;
-  const base::Status watched = ApiClient(job.path()).watch(5, [&](const v1::Event& event) {
+  const base::Status watched = ask(job.path()).watch(from_sequence(5), [&](const v1::Event& event) {
     seen.push_back(event.sequence());
     return seen.size() < 3;
   });
@@ -222,8 +249,8 @@ TEST_F(ApiTest, AWatcherThatLeavesIsToldToTheHandler) {
 
 TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
   Served job(open("aaaaaaaa"));
-  auto watched = std::async(std::launch::async,
-                            [&] { return ApiClient(job.path()).watch(0, [](const v1::Event&) { return true; }); });
+  auto watched =
+      std::async(std::launch::async, [&] { return ask(job.path()).watch({}, [](const v1::Event&) { return true; }); });
   job.handler.watching.get_future().wait();
   job.end();
   EXPECT_EQ(watched.get().code(), base::Code::kUnavailable);
@@ -232,7 +259,7 @@ TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
 // Calls that the loop has not looked at when it ends.
 TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   Served job(open("aaaaaaaa"));
-  ASSERT_TRUE(ApiClient(job.path()).get_job(0, 0, kPatience).ok());
+  ASSERT_TRUE(ask(job.path()).get_job({}, kPatience).ok());
   std::promise<void> is_busy;
   std::promise<void> go_on;
   job.loop().post([&] {
@@ -243,8 +270,8 @@ TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   is_busy.get_future().wait();
   std::vector<std::future<base::Status>> late;
   for (int i = 0; i < 4; ++i) {
-    late.push_back(std::async(std::launch::async,
-                              [&] { return ApiClient(job.path()).get_job(0, 0, std::chrono::seconds(2)).status(); }));
+    late.push_back(
+        std::async(std::launch::async, [&] { return ask(job.path()).get_job({}, std::chrono::seconds(2)).status(); }));
   }
   go_on.set_value();
   job.end();
@@ -263,7 +290,7 @@ TEST_F(ApiTest, JunkOnTheSocketDisturbsNobody) {
     const std::string junk(static_cast<std::size_t>(i) * 100, 'x');
     ASSERT_TRUE(base::write_all_blocking(strangers.back().get(), junk.data(), junk.size()).ok());
   }
-  EXPECT_TRUE(ApiClient(job.path()).get_job(0, 0, kPatience).ok());
+  EXPECT_TRUE(ask(job.path()).get_job({}, kPatience).ok());
 }
 
 }  // namespace

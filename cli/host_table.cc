@@ -1,0 +1,59 @@
+#include "cli/host_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::cli {
+namespace {
+
+std::string_view agent_of(const v1::LauncherHost& host) {
+  switch (host.agent()) {
+    case v1::AGENT_STATE_NONE:
+      return "none";
+    case v1::AGENT_STATE_STARTING:
+      return "starting";
+    case v1::AGENT_STATE_UP:
+      return "up";
+    case v1::AGENT_STATE_SUSPECT:
+      return "does not answer";
+    case v1::AGENT_STATE_FAILED:
+      return "failed";
+    default:
+      return "-";
+  }
+}
+
+std::string size_of(std::int64_t mebibytes) {
+  if (mebibytes == 0) return "-";
+  return mebibytes < 10 * 1024 ? fmt::format("{} MiB", mebibytes) : fmt::format("{} GiB", mebibytes / 1024);
+}
+
+std::string count_of(int count) {
+  return count == 0 ? "-" : std::to_string(count);
+}
+
+}  // namespace
+
+std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
+  if (hosts.empty()) return {};
+  std::size_t width = 4;
+  for (const v1::LauncherHost& host : hosts) width = std::max(width, base::printable(host.name()).size());
+  std::string table = fmt::format("{:<{}}  {:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}\n", "host", width, "slots",
+                                  "jobs", "agent", "cores", "memory", "gpus", "containment");
+  for (const v1::LauncherHost& host : hosts) {
+    table += fmt::format("{:<{}}  {:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}\n", base::printable(host.name()), width,
+                         fmt::format("{}/{}", host.used_slots(), host.slots()), host.jobs(),
+                         host.drained() ? fmt::format("{}, drained", agent_of(host)) : agent_of(host),
+                         count_of(host.cores()), size_of(host.memory_mib()), count_of(host.gpus_size()),
+                         host.containment().empty() ? "-" : base::printable(host.containment()));
+    if (host.drained() && !host.reason().empty())
+      table += fmt::format("  drained: {}\n", base::printable(host.reason()));
+    if (!host.problem().empty()) table += fmt::format("  {}\n", base::printable(host.problem()));
+  }
+  return table;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,30 @@
+#include "cli/log_output.h"
+
+#include <fmt/format.h>
+
+namespace muster::cli {
+
+base::WallTime wall_time_of(const google::protobuf::Timestamp& stamp) {
+  return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::seconds(stamp.seconds()) +
+                                                                             std::chrono::nanoseconds(stamp.nanos())));
+}
+
+base::Status LogOutput::show(const v1::LogChunk& chunk) {
+  if (clock_ != nullptr) clock_->set(wall_time_of(chunk.time()));
+  if (chunk.lost_bytes() > 0) {
+    on_notice_(fmt::format("{} bytes of output are missing here: launcherd's disk was full", chunk.lost_bytes()));
+    return base::ok_status();
+  }
+  if (chunk.rank_ended()) {
+    MUSTER_RETURN_IF_ERROR(sink_->end_rank(chunk.rank()));
+    return sink_->flush();
+  }
+  const proto::OutputStream stream =
+      chunk.stream() == v1::OUTPUT_STREAM_KIND_STDERR ? proto::OutputStream::kStderr : proto::OutputStream::kStdout;
+  const auto flags = static_cast<std::uint8_t>((chunk.partial() ? proto::kPartial : 0) |
+                                               (chunk.continuation() ? proto::kContinuation : 0));
+  MUSTER_RETURN_IF_ERROR(sink_->write(chunk.rank(), stream, chunk.data(), flags));
+  return sink_->flush();
+}
+
+}  // namespace muster::cli

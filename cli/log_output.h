@@ -1,0 +1,42 @@
+// Chunks of a job's log, as the console shows them: through the sinks that hvdrun uses. One thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "launcherd/output/output_sink.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::cli {
+
+base::WallTime wall_time_of(const google::protobuf::Timestamp& stamp);
+
+// Tells the time at which what is shown came to the launcher, for -prefix-timestamp.
+class ChunkClock final : public base::Clock {
+ public:
+  base::MonotonicTime now() const override { return std::chrono::steady_clock::now(); }
+  base::WallTime wall() const override { return wall_; }
+  void set(base::WallTime wall) { wall_ = wall; }
+
+ private:
+  base::WallTime wall_{};
+};
+
+class LogOutput {
+ public:
+  // Borrows all; `clock` may be nullptr. `on_notice` gets a line where output is missing.
+  LogOutput(launcherd::OutputSink* sink, ChunkClock* clock, std::function<void(const std::string&)> on_notice)
+      : sink_(sink), clock_(clock), on_notice_(std::move(on_notice)) {}
+
+  // Written and flushed. Errors are the sink's.
+  base::Status show(const v1::LogChunk& chunk);
+
+ private:
+  launcherd::OutputSink* const sink_;
+  ChunkClock* const clock_;
+  const std::function<void(const std::string&)> on_notice_;
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,22 @@
+// A job as launcherd is asked to run it, from what hvdrun's options say: `muster submit` and `hvdrun --launcher`. The
+// environment of the ranks is taken here, where the user is. Reads files of hosts.
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+#include "base/status.h"
+#include "cli/options.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::cli {
+
+// What of hvdrun's options has no meaning with a launcherd: INVALID_ARGUMENT for what the job would miss, a line for
+// the notes of `options` for the rest.
+base::Status check_for_launcherd(HvdrunOptions& options);
+
+// Without name, priority and the like. `directory` is the user's; umask is this process's.
+base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
+                                                const std::string& directory);
+
+}  // namespace muster::cli

@@ -1,0 +1,168 @@
+#include "cli/submit.h"
+
+#include <charconv>
+
+#include "base/build_id.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "cli/config_file.h"
+#include "cli/found_jobs.h"
+#include "cli/help.h"
+#include "cli/launcher_address.h"
+#include "cli/log_wish.h"
+#include "cli/setting_reader.h"
+#include "cli/standard_streams.h"
+#include "cli/submission.h"
+#include "cli/surroundings.h"
+#include "cli/verb.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Status;
+using std::chrono::milliseconds;
+
+Status read_deadline(const Setting& setting, base::WallTime now, v1::JobSpec& spec) {
+  const auto ahead = parse_duration(setting.value);
+  const auto at = ahead.ok() ? base::Result<base::WallTime>(now + *ahead) : parse_time(setting.value);
+  if (!at.ok()) {
+    return error(Code::kInvalidArgument, "{}: '{}' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z",
+                 setting.label, base::printable(setting.value));
+  }
+  set_timestamp(*at, *spec.mutable_deadline());
+  return base::ok_status();
+}
+
+Status read_priority(const Setting& setting, v1::SubmitRequest& request) {
+  int priority = 0;
+  const char* const end = setting.value.data() + setting.value.size();
+  const auto [rest, problem] = std::from_chars(setting.value.data(), end, priority);
+  if (problem != std::errc() || rest != end) {
+    return error(Code::kInvalidArgument, "{} must be a whole number, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  request.set_priority(priority);
+  return base::ok_status();
+}
+
+Status read_label(const Setting& setting, v1::SubmitRequest& request) {
+  const std::size_t equals = setting.value.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return error(Code::kInvalidArgument, "{} must be NAME=VALUE, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  v1::NameValue& label = *request.add_labels();
+  label.set_name(setting.value.substr(0, equals));
+  label.set_value(setting.value.substr(equals + 1));
+  return base::ok_status();
+}
+
+void set_duration(milliseconds time, google::protobuf::Duration& into) {
+  into.set_seconds(time.count() / 1000);
+  into.set_nanos(static_cast<std::int32_t>(time.count() % 1000 * 1'000'000));
+}
+
+// submit's own options; those of the spec go into `request.spec` and are merged over what hvdrun's say.
+Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest& request) {
+  v1::JobSpec& spec = *request.mutable_spec();
+  SettingReader read(settings);
+  read.text("name", *request.mutable_name());
+  read.text("request-id", *request.mutable_request_id());
+  read.custom("priority", [&](const Setting& setting) { return read_priority(setting, request); });
+  read.custom("label", [&](const Setting& setting) { return read_label(setting, request); });
+  read.custom("deadline", [&](const Setting& setting) { return read_deadline(setting, now, spec); });
+  std::optional<long> restarts;
+  read.number("max-restarts", 0, 1'000'000, restarts);
+  spec.set_max_restarts(static_cast<int>(restarts.value_or(0)));
+  v1::OnLauncherLoss loss = v1::ON_LAUNCHER_LOSS_HOLD;
+  read.choice("on-launcher-loss", std::vector{v1::ON_LAUNCHER_LOSS_HOLD, v1::ON_LAUNCHER_LOSS_KILL}, loss);
+  spec.set_on_launcher_loss(loss);
+  std::optional<milliseconds> lease;
+  read.time("lease", milliseconds(1000), lease);
+  if (lease) set_duration(*lease, *spec.mutable_lease());
+  std::optional<milliseconds> retention;
+  read.time("retention", milliseconds(0), retention);
+  if (retention) set_duration(*retention, *request.mutable_retention());
+  return read.status();
+}
+
+base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& environment,
+                                     const ParseContext& context, base::WallTime now) {
+  ParsedSubmit parsed;
+  CommandLine of_hvdrun;
+  CommandLine own;
+  for (GivenOption& option : line.options) {
+    const auto shared = hvdrun_flags().find(option.spelling);
+    const bool is_shared =
+        shared && shared->flag->name == option.flag->name && option.flag->group != FlagGroup::kGeneral;
+    const bool is_config = option.flag->name == "config-file";
+    if (is_shared || is_config) option.flag = &hvdrun_flags().named(option.flag->name);
+    (is_shared || is_config ? of_hvdrun : own).options.push_back(std::move(option));
+  }
+  MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
+  MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.wishes));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
+                          gather_settings(of_hvdrun, environment, context.system_config, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
+  if (line.command.empty() || line.command.front().empty()) {
+    return error(Code::kInvalidArgument,
+                 "no command is given: say what to run, as in muster submit -np 4 python3 train.py");
+  }
+  parsed.options.job.command = std::move(line.command);
+  bool is_expanded = false;
+  SettingReader(settings).toggle("expand", is_expanded);
+  for (std::size_t i = 0; is_expanded && i < parsed.options.job.command.size(); ++i) {
+    parsed.options.job.expand.push_back(i);
+  }
+  return parsed;
+}
+
+ParsedSubmit answered(int exit_code, std::string text) {
+  ParsedSubmit parsed;
+  parsed.exit_code = exit_code;
+  parsed.text = std::move(text);
+  return parsed;
+}
+
+int fail(const Status& status) {
+  const bool is_usage = status.code() == Code::kInvalidArgument || status.code() == Code::kNotFound ||
+                        status.code() == Code::kAlreadyExists || status.code() == Code::kFailedPrecondition;
+  base::print_remark("muster submit: {}\n", base::printable(status.message()));
+  return is_usage ? kUsageError : kNotAnswered;
+}
+
+}  // namespace
+
+ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
+                          const ParseContext& context, base::WallTime now) {
+  auto line = split_command_line(arguments, *submit_doc().table);
+  if (line.ok() && line->is_answered) return answered(0, help_text(submit_doc()));
+  auto parsed =
+      line.ok() ? read_line(std::move(*line), environment, context, now) : base::Result<ParsedSubmit>(line.status());
+  if (parsed.ok()) return std::move(*parsed);
+  return answered(kUsageError, fmt::format("muster submit: {}\n", parsed.status().message()));
+}
+
+int run_submit(const std::string&, const std::vector<std::string>& arguments) {
+  const base::Environment environment = base::Environment::current();
+  ParsedSubmit parsed =
+      parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
+  if (parsed.exit_code) {
+    if (*parsed.exit_code == 0) return print_answer("muster submit", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  }
+  for (const std::string& note : parsed.options.notes) base::print_remark("muster submit: {}\n", note);
+  auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
+  if (!request.ok()) return fail(request.status());
+  request->MergeFrom(parsed.wishes);
+  const auto launcher = need_launcherd(parsed.own, environment);
+  if (!launcher.ok()) return fail(launcher.status());
+  const auto submitted = launcherd::ApiClient(*launcher).submit(*request, kPatience);
+  if (!submitted.ok()) return fail(submitted.status());
+  return print_answer("muster submit", submitted->job_id() + "\n");
+}
+
+}  // namespace muster::cli
