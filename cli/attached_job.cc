@@ -63,7 +63,7 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
         {host, fmt::format("{}: something of the job may be left there: muster cleanup -H {}", host, host)});
   }
   outcome.ranks = ended.job.size();
-  outcome.hosts = ended.job.hosts_size();
+  outcome.hosts = ended.hosts;
   outcome.restarts = ended.job.attempt();
   const auto from = wall_time_of(ended.job.has_started() ? ended.job.started() : ended.job.submitted());
   outcome.elapsed = std::max(wall_time_of(ended.job.ended()) - from, base::WallTime::duration(0));
@@ -164,7 +164,8 @@ void AttachedJob::finish_if_over() {
 
 void AttachedJob::report() {
   notices_.status("");
-  const launcherd::JobOutcome outcome = outcome_of(*ended_, stop_signal_);
+  launcherd::JobOutcome outcome = outcome_of(*ended_, stop_signal_);
+  if (own_code_ == kStdoutClosed && outcome.root < 0) outcome.cause = StopCause::kStdoutClosed;
   if (outcome.root >= 0) {
     notices_.line(format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)]));
   }

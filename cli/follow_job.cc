@@ -37,6 +37,7 @@ base::Result<std::optional<EndedJob>> watch_to_end(launcherd::ApiClient& client,
   const auto take = [&](const v1::Event& event) {
     reconnecting.is_there();
     request.set_from_sequence(event.sequence() + 1);
+    if (event.has_job_starting()) ended.hosts = event.job_starting().placement().hosts_size();
     if (event.has_job_ended()) {
       has_report = true;
       ended.report = event.job_ended();

@@ -16,7 +16,8 @@ namespace muster::cli {
 struct EndedJob {
   int exit_code = 0;
   v1::ExitReport report;  // without ends where nothing was started
-  v1::Job job;            // of a foreground job: as it was at the beginning
+  int hosts = 0;          // that had ranks
+  v1::Job job;            // of launcherd's
 };
 
 // Waits for a launcherd that has gone to come back, for as long as jobs go on without it.

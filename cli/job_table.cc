@@ -142,7 +142,7 @@ std::string format_head(const v1::Job& job, base::WallTime now) {
 
 std::string format_status(const v1::Job& job, base::WallTime now) {
   std::string text = format_head(job, now);
-  if (job.hosts().empty() && job.ranks().empty()) return text;
+  if (job.hosts().empty()) return text;  // it waits, or has never started
   std::size_t width = 4;
   for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
   text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");

@@ -15,8 +15,7 @@ EndedJob ended_with(int exit_code) {
   ended.report.set_exit_code(exit_code);
   ended.report.set_root_cause_rank(-1);
   ended.job.set_size(2);
-  ended.job.add_hosts()->set_name("n1");
-  ended.job.add_hosts()->set_name("n2");
+  ended.hosts = 2;
   ended.job.mutable_started()->set_seconds(1'000);
   ended.job.mutable_ended()->set_seconds(1'002);
   return ended;

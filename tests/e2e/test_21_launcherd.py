@@ -1,0 +1,256 @@
+"""launcherd on head: jobs that outlive their terminal, asked for and followed from the command line."""
+
+import json
+import re
+import signal
+
+import pytest
+from conftest import BIN_DIR
+from console import Watched, last_line
+
+MUSTER = str(BIN_DIR / "muster")
+STATE = "/home/alice/launcherd-state"
+HOSTS = "n1:2,n2:2,n3:2,n4:2"
+WAITS = "echo up $MUSTER_RANK; exec sleep 1000"
+
+
+class Launcherd:
+    """alice's launcherd on head, and what she asks it."""
+
+    def __init__(self, hvdrun, cluster, *args):
+        self.hvdrun = hvdrun
+        self.cluster = cluster
+        self.watched = Watched(hvdrun, cluster, argv=[str(BIN_DIR / "launcherd"), "-H", HOSTS, "--state", STATE, *args])
+        self.watched.err.wait_for("serving unix:")
+
+    def muster(self, *args, user="alice", **options):
+        return self.cluster.run("head", user, [MUSTER, *map(str, args)], timeout=60, **options)
+
+    def asked(self, *args, code=0, **options):
+        result = self.muster(*args, **options)
+        assert result.returncode == code, result
+        return result.stdout
+
+    def submit(self, *args, **options):
+        job = self.asked("submit", *args, **options).strip()
+        assert re.fullmatch("[a-z2-7]{8}", job), job
+        return job
+
+    def watch(self, *args, **options):
+        return Watched(self.hvdrun, self.cluster, argv=[MUSTER, *map(str, args)], **options)
+
+    def run(self, *args, **options):
+        return Watched(self.hvdrun, self.cluster, args=["--launcher", "auto", *args], **options)
+
+    def job(self, job):
+        return json.loads(self.asked("status", "--json", job))
+
+    def host(self, name):
+        return {host["name"]: host for host in map(json.loads, self.asked("hosts", "--json").splitlines())}[name]
+
+    def close(self):
+        if self.watched.command.poll() is None:
+            self.watched.signal(signal.SIGTERM)
+            assert self.watched.end().rc == 0
+        self.cluster.run("head", "alice", ["rm", "-rf", STATE], check=True)
+
+
+@pytest.fixture
+def launcherd(hvdrun, cluster, no_leftovers):
+    daemon = Launcherd(hvdrun, cluster)
+    yield daemon
+    daemon.close()
+
+
+def test_submit_wait_and_read(launcherd):
+    job = launcherd.submit("-np", "8", "--name", "night", "--label", "a=b", "sh", "-c",
+                           "echo rank $MUSTER_RANK of $MUSTER_SIZE on $MUSTER_HOSTNAME; echo trouble >&2")
+    assert launcherd.asked("wait", job) == ""
+    result = launcherd.muster("logs", job)
+    assert sorted(result.stdout.splitlines()) == [
+        f"[{rank}]<stdout>:rank {rank} of 8 on n{rank // 2 + 1}" for rank in range(8)]
+    assert sorted(result.stderr.splitlines()) == [f"[{rank}]<stderr>:trouble" for rank in range(8)]
+    assert launcherd.asked("logs", "--rank", "3", job) == "[3]<stdout>:rank 3 of 8 on n2\n"
+    ended = launcherd.job(job[:5])
+    assert (ended["state"], ended["exit_code"], ended["name"]) == ("JOB_STATE_SUCCEEDED", 0, "night")
+    assert ended["labels"] == [{"name": "a", "value": "b"}]
+    assert launcherd.asked("jobs") == ""
+    assert job in launcherd.asked("jobs", "--all")
+    assert "ended with exit code 0" in launcherd.asked("events", job)
+
+
+def test_the_terminal_may_go(launcherd, cluster):
+    """The job is not a child of what has submitted it, and its environment was taken there."""
+    job = launcherd.submit("-np", "1", "-H", "n2", "sh", "-c", "echo $COLOUR in $PWD; exec sleep 1000",
+                           env={"COLOUR": "blue"}, cwd="/tmp")
+    follower = launcherd.watch("logs", "-f", job)
+    follower.out.wait_for(re.escape("[0]<stdout>:blue in /tmp"))
+    assert launcherd.asked("kill", job) == f"job {job} ended with exit code 143\n"
+    assert follower.end().rc == 0
+    assert launcherd.muster("wait", job).returncode == 143
+    assert launcherd.job(job)["state"] == "JOB_STATE_KILLED"
+    assert "blue" not in launcherd.asked("status", "--json", job) + launcherd.asked("events", "--json", job)
+
+
+def test_the_exit_code_is_that_of_the_rank(launcherd):
+    job = launcherd.submit("-np", "4", "sh", "-c", "[ $MUSTER_RANK = 2 ] && exit 7; exec sleep 1000")
+    assert launcherd.muster("wait", job).returncode == 7
+    attached = launcherd.muster("attach", job)
+    assert attached.returncode == 7, attached
+    assert "rank 2 on n2" in attached.stderr and "exit code 7 is that of rank 2 on n2" in attached.stderr, attached
+
+
+def test_a_job_waits_with_a_reason(launcherd):
+    first = launcherd.submit("-np", "8", "sh", "-c", WAITS)
+    second = launcherd.submit("-np", "2", "sh", "-c", "echo done")
+    waiting = launcherd.job(second)
+    assert waiting["state"] == "JOB_STATE_QUEUED" and "needs 2 slots, 0 are free" in waiting["reason"], waiting
+    assert "reason: needs 2 slots" in launcherd.asked("status", second)
+    events = launcherd.watch("events", "-f", second)
+    events.out.wait_for("QUEUED")
+    launcherd.asked("kill", first)
+    assert launcherd.asked("wait", second) == ""
+    assert "ended with exit code 0" in events.end().stdout
+
+
+def test_a_job_that_could_never_run_is_refused(launcherd):
+    result = launcherd.muster("submit", "-np", "9", "true")
+    assert result.returncode == 2 and "9 slots" in result.stderr, result
+    result = launcherd.muster("submit", "-H", "n9", "true")
+    assert result.returncode == 2 and "n9" in result.stderr, result
+    assert launcherd.asked("jobs", "--all") == ""
+
+
+def test_a_submission_that_is_tried_again_is_one_job(launcherd):
+    first = launcherd.submit("--request-id", "nightly", "true")
+    assert launcherd.submit("--request-id", "nightly", "true") == first
+    other = launcherd.muster("submit", "--request-id", "nightly", "false")
+    assert other.returncode == 2 and f"it was used for job {first}" in other.stderr, other
+    assert len(launcherd.asked("jobs", "--all", "--json").splitlines()) == 1
+
+
+def test_a_drained_host_gets_no_job(launcherd):
+    assert "drained" in launcherd.asked("hosts", "drain", "n1", "--reason", "new memory")
+    assert launcherd.host("n1")["drained"] and launcherd.host("n1")["reason"] == "new memory"
+    job = launcherd.submit("-np", "2", "sh", "-c", "echo $MUSTER_HOSTNAME")
+    launcherd.asked("wait", job)
+    assert "n1" not in launcherd.asked("logs", job)
+    launcherd.asked("hosts", "resume", "n1")
+    assert not launcherd.host("n1")["drained"]
+    assert launcherd.muster("hosts", "drain", "n9").returncode == 2
+    assert launcherd.muster("hosts", "drane", "n1").returncode == 2
+
+
+def test_hvdrun_through_launcherd_looks_as_without(launcherd, hvdrun):
+    program = ["-np", "4", "-H", "n1:2,n2:2", "sh", "-c",
+               "echo out $MUSTER_RANK; [ $MUSTER_RANK = 3 ] && { echo oh >&2; exit 5; }; exec sleep 1000"]
+    without = hvdrun(program)
+    through = launcherd.run(*program).end()
+    assert (without.rc, through.rc) == (5, 5), through
+
+    def shape(result):
+        lines = re.sub(r"\d+(\.\d+)? s\b|pid \d+|, \d+ in its namespace", "#", result.stderr)
+        return sorted(set(lines.splitlines()))
+
+    assert shape(through) == shape(without)
+    assert set(through.stdout.splitlines()) <= {f"[{rank}]<stdout>:out {rank}" for rank in range(4)}
+
+
+def test_ctrl_c_ends_the_job_of_hvdrun(launcherd):
+    run = launcherd.run("-np", "4", "sh", "-c", WAITS, terminal=True)
+    run.out.wait_for("up", 4)
+    run.type("\x03")
+    result = run.end()
+    assert result.rc == 130 and last_line(result).endswith("stopped by Ctrl-C (SIGINT)"), result
+    assert launcherd.asked("jobs") == ""
+
+
+def test_ctrl_c_leaves_an_attached_job_alone(launcherd):
+    job = launcherd.submit("-np", "2", "sh", "-c", WAITS)
+    attached = launcherd.watch("attach", job, terminal=True)
+    attached.out.wait_for("up", 2)
+    attached.type("\x03")
+    result = attached.end()
+    assert result.rc == 130 and f"job {job} goes on" in result.stderr, result
+    assert launcherd.job(job)["state"] == "JOB_STATE_RUNNING"
+    ended = launcherd.watch("attach", "--kill-on-interrupt", job)
+    ended.out.wait_for("up", 2)
+    ended.signal(signal.SIGINT)
+    assert ended.end().rc == 130
+    assert launcherd.job(job)["state"] == "JOB_STATE_KILLED"
+
+
+def test_the_end_of_a_log(launcherd):
+    job = launcherd.submit("-np", "1", "sh", "-c", "seq 1000; printf 'no end'")
+    launcherd.asked("wait", job)
+    assert launcherd.asked("logs", "--tail", "2", job) == "[0]<stdout>:1000\n[0]<stdout>:no end\n"
+    assert launcherd.asked("logs", "--since", "1h", job).count("\n") == 1001
+    assert launcherd.asked("logs", "--since", "2099-01-01T00:00:00Z", job) == ""
+    assert launcherd.muster("logs", "--since", "noon", job).returncode == 2
+    closed = launcherd.cluster.run("head", "alice", ["bash", "-c", f"{MUSTER} logs {job} | head -1; echo ${{PIPESTATUS[0]}}"])
+    assert closed.stdout.startswith("[0]<stdout>:1\n"), closed
+
+
+def test_signals_reach_the_ranks(launcherd):
+    job = launcherd.submit("-np", "2", "sh", "-c", "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done")
+    follower = launcherd.watch("logs", "-f", job)
+    follower.out.wait_for("up", 2)
+    assert launcherd.asked("kill", "--signal", "USR1", job) == ""
+    assert launcherd.muster("wait", job).returncode == 0
+    assert follower.end().stdout.count("got it") == 2
+
+
+def test_stacks_of_a_job(launcherd):
+    job = launcherd.submit("-np", "2", "sh", "-c", WAITS)
+    follower = launcherd.watch("logs", "-f", job)
+    follower.out.wait_for("up", 2)
+    assert launcherd.asked("stacks", job).count("sleep") >= 2
+    launcherd.asked("kill", "--now", job)
+    follower.end()
+
+
+def test_foreground_jobs_and_launcherds_side_by_side(launcherd, hvdrun, cluster):
+    held = launcherd.submit("-np", "1", "sh", "-c", WAITS)
+    foreground = Watched(hvdrun, cluster, args=["-np", "1", "-H", "n4", "sh", "-c", WAITS])
+    foreground.out.wait_for("up")
+    jobs = {job["id"]: job for job in map(json.loads, launcherd.asked("jobs", "--json").splitlines())}
+    assert held in jobs and len(jobs) == 2, jobs
+    other = next(job for job in jobs if job != held)
+    both = launcherd.muster("status")
+    assert both.returncode == 2 and held in both.stderr and other in both.stderr, both
+    assert launcherd.muster("kill", other).returncode == 0
+    assert foreground.end().rc == 143
+    assert launcherd.muster("kill", held).returncode == 0
+
+
+def test_mistakes(launcherd):
+    for words, sentence in ((["submit", "--priorty", "1", "true"], "did you mean --priority?"),
+                            (["submit"], "no command is given"),
+                            (["logs", "zzzzzzzz"], "no job begins with zzzzzzzz: muster jobs --all lists them"),
+                            (["lgs"], "did you mean logs?")):
+        result = launcherd.muster(*words)
+        assert result.returncode == 2 and sentence in result.stderr, result
+    for option in ("--pty", "--stdin=all"):
+        result = launcherd.hvdrun(["--launcher", "auto", option, "true"])
+        assert result.rc == 2 and "have no input" in result.stderr, result
+
+
+def test_of_another_user_nothing_is_seen(launcherd, cluster):
+    job = launcherd.submit("-np", "1", "sh", "-c", WAITS)
+    assert launcherd.asked("jobs", user="bob") == ""
+    socket = re.search(r"serving (unix:\S+)", launcherd.watched.err.text).group(1)
+    asked = launcherd.muster("status", "--launcher", socket, job, user="bob")
+    assert asked.returncode != 0 and job not in asked.stdout, asked
+    launcherd.asked("kill", job)
+
+
+def test_no_launcherd_runs(cluster, hvdrun, no_leftovers):
+    for words in (["submit", "true"], ["hosts"], ["jobs", "--all"], ["logs", "abcd"]):
+        result = cluster.run("head", "alice", [MUSTER, *words])
+        assert result.returncode == 2 and "launcherd" in result.stderr, result
+    result = cluster.run("head", "alice", [MUSTER, "submit", "true"])
+    assert "start one with launcherd --hostfile FILE" in result.stderr, result
+    result = cluster.run("head", "alice", [MUSTER, "hosts", "--launcher", "unix:/tmp/none.sock"])
+    assert result.returncode == 1 and "no launcherd answers at unix:/tmp/none.sock" in result.stderr, result
+    result = hvdrun(["--launcher", "auto", "true"])
+    assert result.rc == 2 and "start one with launcherd" in result.stderr, result
