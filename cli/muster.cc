@@ -21,6 +21,7 @@
 #include "cli/stacks.h"
 #include "cli/standard_streams.h"
 #include "cli/submit.h"
+#include "cli/top.h"
 #include "cli/torchrun.h"
 
 namespace muster::cli {
@@ -61,6 +62,7 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"events", "what has happened to a job", events_doc, run_events},
      {"kill", "end jobs", kill_doc, run_kill},
      {"hosts", "launcherd's hosts: what they have and what uses it", hosts_doc, run_hosts},
+     {"top", "hosts and jobs, live", top_doc, run_top},
      {"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,

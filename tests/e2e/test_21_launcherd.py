@@ -223,6 +223,23 @@ def test_foreground_jobs_and_launcherds_side_by_side(launcherd, hvdrun, cluster)
     assert launcherd.muster("kill", held).returncode == 0
 
 
+def test_top(launcherd):
+    job = launcherd.submit("-np", "4", "sh", "-c", WAITS)
+    waiting = launcherd.submit("-np", "8", "true")
+    screen = launcherd.watch("top", "--interval", "200ms", terminal=True)
+    screen.out.wait_for(f"{job}  RUNNING +4 ")
+    screen.out.wait_for(f"{waiting} waits: needs 8 slots, 4 are free")
+    screen.out.wait_for("4 of 8 slots used on 4 hosts")
+    launcherd.asked("kill", job)
+    screen.out.wait_for("0 of 8 slots used")
+    screen.type("q")
+    ended = screen.end()
+    assert ended.rc == 0 and ended.stdout.endswith("\x1b[?1049l"), ended  # the user's own screen is back
+    hosts, jobs = map(json.loads, launcherd.asked("top", "--once", "--json").splitlines())
+    assert [host["name"] for host in hosts["hosts"]] == ["n1", "n2", "n3", "n4"] and jobs["jobs"] == [], jobs
+    assert launcherd.asked("top", "--once").startswith("0 jobs running, 0 waiting; 0 of 8 slots used on 4 hosts")
+
+
 def test_mistakes(launcherd):
     for words, sentence in ((["submit", "--priorty", "1", "true"], "did you mean --priority?"),
                             (["submit"], "no command is given"),
