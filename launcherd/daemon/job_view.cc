@@ -86,6 +86,18 @@ base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, 
   return base::ok_status();
 }
 
+// Of a job whose hosts nobody holds any more: those of the ranks in the answer.
+void add_hosts_of_ranks(v1::Job& job) {
+  std::map<std::string, int> index_of;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.host().empty()) continue;
+    const auto [at, is_new] = index_of.try_emplace(rank.host(), job.hosts_size());
+    if (is_new) job.add_hosts()->set_name(rank.host());
+    v1::HostStatus& host = *job.mutable_hosts(at->second);
+    host.set_ranks(host.ranks() + 1);
+  }
+}
+
 }  // namespace
 
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id) {
@@ -106,6 +118,7 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
   const int count =
       request.max_ranks() == 0 ? kMostRanksOfAnAnswer : std::min(request.max_ranks(), kMostRanksOfAnAnswer);
   MUSTER_RETURN_IF_ERROR(add_ranks(reader, stored, std::max(request.first_rank(), 0), count, job));
+  if (model::is_final(stored.state)) add_hosts_of_ranks(job);
   return job;
 }
 

@@ -19,7 +19,7 @@ inline constexpr int kMostJobsOfAPage = 1'000;
 // DATA_LOSS: the store holds something else.
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);
 
-// With the ranks that the request asks for; no hosts.
+// With the ranks that the request asks for, and their hosts if it has ended; those of an open job are not stored.
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request);
 // Without ranks.
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request);

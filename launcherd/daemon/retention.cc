@@ -46,6 +46,7 @@ void Retention::load_page(const std::string& token) {
                        // An unreadable store is told by everything else; what is not found now is kept.
                        if (is_alive.expired() || !page.ok()) return;
                        due_.merge(page->ended);
+                       forget_due();
                        if (!page->next.empty()) load_page(page->next);
                      });
 }

@@ -113,9 +113,13 @@ base::Status RunningJob::open_output() {
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(job_directory(surroundings_, id_)));
   const std::string path = journal_path(surroundings_, id_);
   LogReader* const logs = surroundings_.logs;
-  MUSTER_ASSIGN_OR_RETURN(sink_, JournalSink::open(path, surroundings_.clock, [logs, path](std::uint64_t readable) {
-                            logs->journal_changed(path, readable);
-                          }));
+  MUSTER_ASSIGN_OR_RETURN(
+      auto journal, JournalSink::open(path, surroundings_.clock,
+                                      [logs, path](std::uint64_t readable) { logs->journal_changed(path, readable); }));
+  sink_ = std::make_unique<LastingOutput>(
+      std::move(journal), [on_line = surroundings_.on_line, id = id_.str()](const base::Status& failure) {
+        on_line(fmt::format("job {}: output is missing from its journal: {}", id, failure.message()));
+      });
   return base::ok_status();
 }
 

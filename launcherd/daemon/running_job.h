@@ -15,8 +15,8 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/daemon/lasting_output.h"
 #include "launcherd/jobs/restarting_job.h"
-#include "launcherd/output/journal_sink.h"
 #include "launcherd/output/log_reader.h"
 #include "launcherd/store/records.h"
 #include "model/job_state.h"
@@ -101,7 +101,7 @@ class RunningJob final : private JobObserver {
   StopCause stop_cause_ = StopCause::kNone;
   bool is_over_ = false;
 
-  std::unique_ptr<JournalSink> sink_;
+  std::unique_ptr<LastingOutput> sink_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<RestartingJob> job_;  // last: its threads end before what they use
 };

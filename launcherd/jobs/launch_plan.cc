@@ -54,6 +54,24 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   variable.set_value(std::string(*terminal));
 }
 
+// The cores and GPUs that somebody has chosen for the rank, instead of those that it was dealt.
+void set_place(const model::JobSpec& job, const v1::Hello& hello, v1::LaunchRank& rank) {
+  const auto number = static_cast<std::size_t>(rank.rank());
+  if (number >= job.places.size()) return;
+  const model::RankPlace& place = job.places[number];
+  if (!place.cpus.empty()) {
+    rank.mutable_cpus()->Clear();
+    rank.mutable_cpus()->Add(place.cpus.begin(), place.cpus.end());
+  }
+  if (place.gpus.empty()) return;
+  const bool is_amd = std::ranges::any_of(hello.gpus(), [&](const v1::Gpu& gpu) {
+    return gpu.vendor() == v1::GPU_VENDOR_AMD && gpu.uuid() == place.gpus.front();
+  });
+  v1::EnvVar& mask = *rank.add_environment();  // a later one wins
+  mask.set_name(is_amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
+  mask.set_value(base::join(place.gpus, ","));
+}
+
 std::string crowd_warning(const std::string& host, int ranks, int gpus) {
   const char* each = gpus == 1 ? "all use that one" : "local rank R uses number R modulo that";
   return fmt::format("{}: {} ranks but {} GPU{}: {}", host, ranks, gpus, gpus == 1 ? "" : "s", each);
@@ -195,6 +213,7 @@ LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placem
       proto::set_environment(variables, *rank.mutable_environment());
       set_input(job, readers, terminal, rank);
       rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());
+      set_place(job, fact.hello, rank);
     }
   }
   return plan;

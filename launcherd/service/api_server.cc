@@ -1,5 +1,6 @@
 #include "launcherd/service/api_server.h"
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 
 #include "launcherd/service/api_calls.h"
 #include "launcherd/service/api_service.h"
+#include "launcherd/service/health_service.h"
 
 namespace muster::launcherd {
 namespace {
@@ -49,6 +51,7 @@ struct ApiServer::State {
   std::vector<base::Timer> watches;  // of the Unix sockets
   std::vector<int> ports;
   std::unique_ptr<ApiService> service;
+  HealthService health;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -65,10 +68,13 @@ void ApiServer::State::accept_one(std::size_t index) {
 
 bool ApiServer::State::make_server() {
   if (server != nullptr) return true;
+  // The library does this by itself when it is loaded, for all servers of the process; the call makes it be loaded.
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(service.get());
+  builder.RegisterService(&health);
   ports.assign(listeners.tls.size(), 0);
   for (std::size_t i = 0; i < listeners.tls.size(); ++i) {
     builder.AddListeningPort(listeners.tls[i].address, credentials_of(listeners.tls[i]), &ports[i]);
@@ -80,6 +86,7 @@ bool ApiServer::State::make_server() {
 void ApiServer::State::close() {
   watches.clear();
   calls->close();
+  health.close();
   if (server == nullptr) return;
   server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   server->Wait();

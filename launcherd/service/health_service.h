@@ -1,0 +1,35 @@
+// gRPC's health service: that the launcher serves, for as long as it does. Private to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "launcherd/service/stream_call.h"
+#include "proto/wire/health.grpc.pb.h"
+
+namespace muster::launcherd {
+
+class HealthService final : public grpc::health::v1::Health::CallbackService {
+ public:
+  using Request = grpc::health::v1::HealthCheckRequest;
+  using Response = grpc::health::v1::HealthCheckResponse;
+
+  grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context, const Request* request,
+                                  Response* response) override;
+  grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context, const Request* request) override;
+
+  // Those who watch are told that it serves no more, and let go.
+  void close();
+
+ private:
+  using Call = StreamCall<Response>;
+
+  std::mutex mutex_;
+  std::set<std::shared_ptr<Call>> watchers_;  // guarded by mutex_, as is the next
+  bool is_closed_ = false;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,93 @@
+"""A launcherd for each test, on slots of this host, with a state directory and a socket of its own."""
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import client  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", client.ROOT / "build/release/bin"))
+PATIENCE = 60
+
+
+class Launcherd:
+    """A launcherd that serves, or has ended."""
+
+    def __init__(self, stubs, directory, arguments, hosts, listen):
+        self.stubs = stubs
+        self.socket = directory / "sockets/launcherd.sock"
+        self.state = directory / "state"
+        self.lines = queue.Queue()
+        command = [BIN / "launcherd", *hosts, "--state", self.state, *arguments]
+        command += ["--listen", f"unix:{self.socket}"] if listen else []
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True, cwd=directory,
+                                        env={**os.environ, "MUSTER_TMPDIR": str(directory)})
+        self.reader = threading.Thread(target=self.read_lines)
+        self.reader.start()
+        self.channel = None
+
+    def read_lines(self):
+        for line in self.process.stderr:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def line_with(self, text):
+        """Waits for a line on its stderr."""
+        seen = []
+        while True:
+            line = self.lines.get(timeout=PATIENCE)
+            assert line is not None, f"launcherd ended without '{text}': {''.join(seen)}"
+            seen.append(line)
+            if text in line:
+                return line
+
+    def client(self):
+        import grpc
+        self.channel = self.channel or grpc.insecure_channel(f"unix:{self.socket}")
+        return client.Client(self.stubs, self.channel)
+
+    def end(self, signal="TERM"):
+        """Its exit code."""
+        if self.channel is not None:
+            self.channel.close()
+        if self.process.poll() is None:
+            self.process.send_signal(getattr(__import__("signal"), f"SIG{signal}"))
+        self.process.wait(timeout=PATIENCE)
+        self.reader.join(timeout=PATIENCE)
+        self.process.stderr.close()
+        return self.process.returncode
+
+
+@pytest.fixture(scope="session")
+def stubs(tmp_path_factory):
+    if client.why_not() is not None:
+        pytest.skip(client.why_not())
+    return client.Stubs(tmp_path_factory.mktemp("stubs"))
+
+
+@pytest.fixture
+def launcherd(stubs, tmp_path):
+    """launcherd(arguments…, slots=N): starts one and waits until it serves. Again after end(): the same state."""
+    started = []
+
+    def start(*arguments, slots=4, hosts=None, waits=True, listen=True, directory=tmp_path):
+        one = Launcherd(stubs, directory, arguments, hosts or ["-H", f"localhost:{slots}"], listen)
+        started.append(one)
+        if waits:
+            one.line_with("serving")
+        return one
+
+    yield start
+    for one in started:
+        one.end()
+
+
+@pytest.fixture
+def api(launcherd):
+    return launcherd().client()

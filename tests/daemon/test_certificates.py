@@ -1,0 +1,93 @@
+"""By TCP only who has a certificate of the right authority is heard, and it says what its owner may do."""
+import subprocess
+
+import client
+import grpc
+import pytest
+
+
+class Authority:
+    """A certificate authority of openssl's."""
+
+    def __init__(self, directory, name):
+        self.directory = directory
+        self.name = name
+        self.run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                 "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+
+    def run(self, *words):
+        subprocess.run(["openssl", *words], cwd=self.directory, check=True, capture_output=True)
+
+    def file(self, suffix):
+        return self.directory / f"{self.name}.{suffix}"
+
+    def issue(self, name, alternative):
+        """The certificate's file and its key's."""
+        self.run("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+                 "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (self.directory / f"{name}.ext").write_text(f"subjectAltName={alternative}\n")
+        self.run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{self.name}.pem", "-CAkey", f"{self.name}.key",
+                 "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+        return self.directory / f"{name}.pem", self.directory / f"{name}.key"
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return Authority(tmp_path, "ca")
+
+
+@pytest.fixture
+def address(launcherd, authority):
+    certificate, key = authority.issue("server", "DNS:localhost,IP:127.0.0.1")
+    daemon = launcherd("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca",
+                       authority.file("pem"), "--i-know-jobs-run-as-root", waits=False)
+    return daemon.line_with("serving").split("127.0.0.1:")[1].split()[0]
+
+
+def client_of(stubs, authority, address, identity):
+    certificate, key = (identity[0].read_bytes(), identity[1].read_bytes()) if identity else (None, None)
+    credentials = grpc.ssl_channel_credentials(authority.file("pem").read_bytes(), key, certificate)
+    return client.Client(stubs, grpc.secure_channel(f"localhost:{address}", credentials))
+
+
+def code_of(call, *arguments):
+    try:
+        call(*arguments, timeout=20)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize(("role", "may"), [("watch", 1), ("submit", 2), ("admin", 3), ("other", 0), (None, 0)])
+def test_a_role_allows_what_it_says(stubs, authority, address, role, may):
+    name = f"URI:muster://role/{role}" if role else "DNS:somebody"
+    api = client_of(stubs, authority, address, authority.issue("peer", name))
+    launcher = stubs.launcher
+    codes = [code_of(api.api.GetCapabilities, launcher.GetCapabilitiesRequest()),
+             code_of(api.api.Submit, api.request(["true"])),
+             code_of(api.api.ResumeHost, launcher.ResumeHostRequest(host="localhost"))]
+    assert codes == [grpc.StatusCode.OK] * may + [grpc.StatusCode.PERMISSION_DENIED] * (3 - may)
+    watched = code_of(lambda request, timeout: list(api.api.Watch(request, timeout=timeout)),
+                      launcher.WatchRequest(job="aaaaaaaa"))
+    assert watched == (grpc.StatusCode.NOT_FOUND if may else grpc.StatusCode.PERMISSION_DENIED)
+
+
+def test_strangers_are_not_heard(stubs, authority, address, tmp_path):
+    (tmp_path / "else").mkdir()
+    other = Authority(tmp_path / "else", "other")
+    for identity in (None, other.issue("peer", "URI:muster://role/admin")):
+        api = client_of(stubs, authority, address, identity)
+        assert code_of(api.api.GetCapabilities, stubs.launcher.GetCapabilitiesRequest()) == grpc.StatusCode.UNAVAILABLE
+    plain = client.Client(stubs, grpc.insecure_channel(f"localhost:{address}"))
+    assert code_of(plain.api.GetCapabilities, stubs.launcher.GetCapabilitiesRequest()) == grpc.StatusCode.UNAVAILABLE
+
+
+def test_tcp_needs_its_files(launcherd, authority):
+    certificate, key = authority.issue("server", "DNS:localhost")
+    without = launcherd("--listen", "127.0.0.1:0", waits=False)
+    assert without.process.wait(timeout=60) == 2
+    without.line_with("needs --tls-cert, --tls-key and --client-ca")
+    missing = launcherd("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca",
+                        "/nonexistent", "--i-know-jobs-run-as-root", waits=False)
+    assert missing.process.wait(timeout=60) == 2
+    missing.line_with("/nonexistent")

@@ -1,0 +1,129 @@
+"""The state directory: whose it is, and what happens when it takes nothing more."""
+import os
+import stat
+import subprocess
+
+import grpc
+import pytest
+
+
+def test_a_second_launcherd_is_refused(launcherd, tmp_path):
+    first = launcherd()
+    second = launcherd(waits=False)
+    assert second.process.wait(timeout=60) == 125
+    line = second.line_with("is in use by launcherd with pid")
+    assert str(first.process.pid) in line
+    (tmp_path / "other").mkdir()
+    other = launcherd("--listen", f"unix:{first.socket}", waits=False, listen=False, directory=tmp_path / "other")
+    assert other.process.wait(timeout=60) == 125
+    other.line_with("another launcherd listens at")
+    assert first.client().wait(first.client().submit(["true"])).exit_code == 0
+
+
+def test_its_files_are_its_owners_alone(launcherd):
+    daemon = launcherd()
+    api = daemon.client()
+    api.wait(api.submit(["echo", "hello"]))
+    for path in [daemon.state, *daemon.state.rglob("*"), daemon.socket.parent]:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("signal", ["TERM", "KILL"])
+def test_jobs_that_wait_stay_for_the_next_launcherd(launcherd, signal, tmp_path):
+    daemon = launcherd(slots=2)
+    api = daemon.client()
+    blocker = api.submit(["sleep", "1000"], size=2, on_launcher_loss="ON_LAUNCHER_LOSS_KILL")
+    api.until(blocker, "RUNNING")
+    marks = [tmp_path / f"mark-{number}" for number in range(3)]
+    jobs = [api.submit(["mkdir", str(mark)], request_request_id=mark.name, request_priority=number)
+            for number, mark in enumerate(marks)]
+    daemon.end(signal)
+    api = launcherd(slots=2).client()
+    for job, mark in zip(jobs, marks):
+        assert api.send(api.request(["mkdir", str(mark)], request_request_id=mark.name,
+                                    request_priority=int(mark.name[-1]))) == job
+        assert api.wait(job).exit_code == 0
+
+
+def test_an_ended_job_is_forgotten_when_its_time_is_over(launcherd):
+    daemon = launcherd()
+    api = daemon.client()
+    kept = api.submit(["true"])
+    gone = api.submit(["true"], request_retention={"seconds": 0})
+    api.wait(kept)
+    api.wait(gone)
+    assert (daemon.state / "jobs" / gone).is_dir()
+    daemon.end()
+    api = launcherd().client()  # looks at once
+    listed = {kept, gone}
+    while listed != {kept}:  # the limit of the test's time is that of the loop
+        listed = {job.id for job in api.api.ListJobs(api.stubs.launcher.ListJobsRequest(all=True)).jobs}
+
+
+class SmallDisk:
+    def __init__(self, path):
+        self.path = path
+        path.mkdir(mode=0o700)
+        self.is_mounted = os.geteuid() == 0 and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", path], check=False).returncode == 0
+
+    def remount(self, options):
+        subprocess.run(["mount", "-o", f"remount,{options}", self.path], check=True)
+
+    def fill(self):
+        with open(self.path / "ballast", "wb", buffering=0) as ballast:
+            for size in (65536, 4096, 1):
+                try:
+                    while ballast.write(b"x" * size):
+                        pass
+                except OSError:
+                    pass
+
+
+@pytest.fixture
+def disk(tmp_path):
+    disk = SmallDisk(tmp_path / "disk")
+    if not disk.is_mounted:
+        pytest.skip("a small file system cannot be mounted: run as root")
+    yield disk
+
+
+@pytest.fixture
+def on_disk(disk, launcherd):
+    """A launcherd whose state lies there; it has ended before the disk goes."""
+    daemon = launcherd(directory=disk.path)
+    yield daemon
+    daemon.end()
+    subprocess.run(["umount", disk.path], check=True)
+
+
+def is_refused(api):
+    with pytest.raises(grpc.RpcError) as error:
+        api.submit(["true"], role="x" * 100, request_labels=[{"name": "l" * 256}] * 60)
+    return error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_full_disk_refuses_jobs_and_keeps_those_that_run(disk, on_disk, tmp_path):
+    api = on_disk.client()
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    job = api.submit(["cat", str(gate)])
+    api.until(job, "RUNNING")
+    disk.fill()
+    assert is_refused(api)
+    assert api.state(job) == "RUNNING"
+    gate.write_text("on\n")
+    (disk.path / "ballast").unlink()
+    assert api.wait(job).exit_code == 0
+    assert api.wait(api.submit(["true"])).exit_code == 0
+
+
+def test_a_read_only_disk_is_told_at_the_start(disk, launcherd):
+    disk.remount("ro")
+    try:
+        daemon = launcherd(waits=False, directory=disk.path)
+        assert daemon.process.wait(timeout=60) == 125
+        daemon.line_with("Read-only file system")
+    finally:
+        subprocess.run(["umount", disk.path], check=True)
