@@ -58,7 +58,7 @@ struct PooledJob {
   bool resumes = false;
   bool was_running = false;
   // By agent, of output that is in the sink already: the last frame, and the ranks that have written all.
-  std::function<ExpectedAgent(ExpectedAgent)> with_past;  // may be empty
+  std::function<ExpectedAgent(ExpectedAgent)> with_past{};  // may be empty
 };
 
 class HostPool {

@@ -52,7 +52,7 @@ struct LaunchOptions {
   std::string job_id;
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
-  std::string build_id;             // agents must be of the same build; empty: of any
+  std::string build_id{};           // agents must be of the same build; empty: of any
   bool verbose = false;
   int attempt = 0;  // how often the job was started before
   // An earlier launcherd had begun this attempt: agents that hold ranks of it come back, and what had been asked of it
