@@ -21,7 +21,8 @@ constexpr auto kTermGrace = std::chrono::milliseconds(2000);
 constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;
 
-// What is left of a started child: its stderr goes to on_stderr, its end is reaped.
+// What is left of a started child: its stderr goes to on_stderr, its end is reaped. One that lives on without a stderr
+// has detached itself, as warm agents do: it is reaped when it ends in our time, and not ended by us.
 class ChildWatch final : public PumpItem {
  public:
   ChildWatch(std::unique_ptr<ChildProcess> process, base::UniqueFd errors,
@@ -29,6 +30,8 @@ class ChildWatch final : public PumpItem {
       : process_(std::move(process)), errors_(std::move(errors)), lines_(std::move(on_stderr)) {}
 
   ~ChildWatch() override {
+    read_errors();
+    if (!errors_.valid()) process_->release();
     process_.reset();  // waits for its end
     read_errors();
     lines_.finish();
@@ -44,7 +47,10 @@ class ChildWatch final : public PumpItem {
     return fds[0].revents == 0 || !process_->reap();
   }
 
-  void ask_to_end() override { process_->terminate(); }
+  void ask_to_end() override {
+    read_errors();
+    if (errors_.valid()) process_->terminate();
+  }
 
  private:
   void read_errors() {
@@ -137,6 +143,11 @@ bool ChildProcess::reap() {
   pid_ = 0;
   if (rc == 0) exit_status_ = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
   return true;
+}
+
+void ChildProcess::release() {
+  (void)reap();
+  pid_ = 0;
 }
 
 ChildProcess::~ChildProcess() {

@@ -1,7 +1,7 @@
 // A process of ours with a socket as stdin and stdout and a pipe as stderr: the `ssh` program, or a local agent.
 // Its own session (no terminal: no prompt, no Ctrl-C), default signals, only its stdio inherited. Reaped by the owner:
 // this object, then the pump item that it becomes. Destruction ends it: TERM, then KILL after a moment; its pid is
-// forgotten when it is reaped.
+// forgotten when it is reaped. What has closed its stderr after it was handed over has detached, and lives on.
 #pragma once
 
 #include <functional>
@@ -39,6 +39,7 @@ class ChildProcess {
   void terminate();
   void kill_group();  // KILL for it and what it started without a session or group of its own; nothing once reaped
   bool reap();        // false: still running
+  void release();     // lives on, and is reaped by whoever inherits it
   int exit_status() const { return exit_status_; }
 
  private:
