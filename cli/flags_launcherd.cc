@@ -7,8 +7,8 @@ namespace muster::cli {
 namespace {
 
 constexpr auto kOfHvdrun =
-    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "agent-link",
-                                     "agent-dir", "verbose", "config-file", "version", "man", "completion"});
+    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "agent-dir",
+                                     "verbose", "config-file", "version", "man", "completion"});
 
 }  // namespace
 

@@ -101,7 +101,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
   options.socket_directories = launcherd::api_directories(environment);
   options.bootstrap = bootstrap_of(parsed.options, std::move(agent_path), notices);
-  options.agent_link = parsed.options.launch.agent_link;
+  options.verbose = parsed.options.launch.verbose;
   options.version = MUSTER_VERSION;
   options.build_id = base::build_id();
   options.session_root = environment.get("MUSTER_TMPDIR").value_or("");

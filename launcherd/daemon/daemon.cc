@@ -65,13 +65,33 @@ struct Daemon::Parts {
   std::unique_ptr<Retention> retention;
   std::unique_ptr<WatchStreams> watches;
   std::unique_ptr<LogStreams> log_streams;
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::unique_ptr<HostPool> pool;
   std::unique_ptr<JobManager> jobs;
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
 
+  base::Status open_pool(const base::Clock& clock, const DaemonOptions& options);
   base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
   base::Status serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners);
 };
+
+base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(bootstrap, make_bootstrap(options.bootstrap));
+  HostPoolOptions pool_options;
+  pool_options.state_file = directory.path() + "/agents";
+  pool_options.session_root = options.session_root;
+  pool_options.idle_timeout = options.idle_timeout;
+  pool_options.verbose = options.verbose;
+  pool_options.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
+    if (is_on) log(line);
+  };
+  pool_options.on_change = [this] {
+    if (jobs != nullptr) jobs->agents_changed();
+  };
+  MUSTER_ASSIGN_OR_RETURN(pool, HostPool::start(loop, clock, std::move(pool_options), bootstrap.get()));
+  return base::ok_status();
+}
 
 base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(store, JobStore::open(directory.database(), loop));
@@ -81,21 +101,20 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   retention = std::make_unique<Retention>(loop, clock, store.get(), jobs_directory);
   watches = std::make_unique<WatchStreams>(store.get());
   log_streams = std::make_unique<LogStreams>(logs.get());
+  MUSTER_RETURN_IF_ERROR(open_pool(clock, options));
   JobSurroundings surroundings;
   surroundings.loop = &loop;
   surroundings.clock = &clock;
   surroundings.logs = logs.get();
-  surroundings.bootstrap = options.bootstrap;
-  surroundings.agent_link = options.agent_link;
-  surroundings.build_id = options.build_id;
+  surroundings.pool = pool.get();
   surroundings.jobs_directory = jobs_directory;
-  if (!options.session_root.empty()) surroundings.own.set("MUSTER_TMPDIR", options.session_root);
   surroundings.on_line = options.on_line;
   jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(), HostTable(options.hosts));
   jobs->on_change = [this](const base::JobId& id) { watches->changed(id); };
   jobs->on_ended = [this](const base::JobId& id, base::WallTime forget_at) { retention->add(id, forget_at); };
   MUSTER_ASSIGN_OR_RETURN(StoreReader reader, StoreReader::open(directory.database()));
   MUSTER_RETURN_IF_ERROR(jobs->load_blocking(reader));
+  pool->forget_other_jobs();
   retention->load();
   return base::ok_status();
 }
@@ -144,7 +163,10 @@ void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
 }
 
 void Daemon::leave(base::Loop::Task done) {
-  parts_->jobs->leave(std::move(done));
+  parts_->jobs->leave([this, done = std::move(done)] {
+    parts_->pool->let_go();  // what runs on is for the next launcherd
+    done();
+  });
 }
 
 }  // namespace muster::launcherd

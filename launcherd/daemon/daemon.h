@@ -2,9 +2,10 @@
 //
 //   MUSTER_ASSIGN_OR_RETURN(const auto daemon, Daemon::open(loop, clock, std::move(options)));
 //   loop.run();                                     // serves; until
-//   daemon->leave([&] { loop.stop(); });            // jobs are stopped first; once more: at once
+//   daemon->leave([&] { loop.stop(); });            // jobs that do not outlive it are stopped first; again: at once
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,10 +28,11 @@ struct DaemonOptions {
   std::vector<TlsListener> tls;
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
-  std::string agent_link = "auto";  // auto | ssh | dial
+  std::chrono::milliseconds idle_timeout{600'000};  // of agents without a job; 0: none
   std::string version;
   std::string build_id;
-  std::string session_root;                         // MUSTER_TMPDIR; empty: the hosts' own
+  std::string session_root;  // MUSTER_TMPDIR; empty: the hosts' own
+  bool verbose = false;
   std::function<void(const std::string&)> on_line;  // launcherd's own log; any thread
 };
 

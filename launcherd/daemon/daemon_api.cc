@@ -251,7 +251,7 @@ Gone DaemonApi::cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupRe
 
 void DaemonApi::list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) {
   v1::ListHostsResponse response;
-  for (v1::LauncherHost& host : parts_.jobs->hosts().messages()) *response.add_hosts() = std::move(host);
+  for (v1::LauncherHost& host : parts_.jobs->host_messages()) *response.add_hosts() = std::move(host);
   reply(std::move(response));
 }
 

@@ -58,6 +58,12 @@ void HostTable::apply(const StoredHost& stored) {
   }
 }
 
+void HostTable::set_down(const std::string& name, bool is_down) {
+  for (SlotHost& host : hosts_) {
+    if (host.host.name == name) host.is_down = is_down;
+  }
+}
+
 void HostTable::take(const model::Placement& placement) {
   count(placement, 1);
 }
@@ -89,12 +95,6 @@ v1::LauncherHost HostTable::message_of(const SlotHost& host) const {
   if (jobs != jobs_.end()) message.set_jobs(jobs->second);
   message.set_agent(v1::AGENT_STATE_NONE);
   return message;
-}
-
-std::vector<v1::LauncherHost> HostTable::messages() const {
-  std::vector<v1::LauncherHost> messages;
-  for (const SlotHost& host : hosts_) messages.push_back(message_of(host));
-  return messages;
 }
 
 base::Result<v1::LauncherHost> HostTable::message(const std::string& name) const {

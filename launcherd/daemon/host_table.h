@@ -35,13 +35,16 @@ class HostTable {
   void take(const model::Placement& placement);
   void give(const model::Placement& placement);
 
-  std::vector<v1::LauncherHost> messages() const;
+  // Its agent cannot be started: no job goes there until it can.
+  void set_down(const std::string& name, bool is_down);
+
+  // Without what agents know.
   base::Result<v1::LauncherHost> message(const std::string& name) const;
+  v1::LauncherHost message_of(const SlotHost& host) const;
 
  private:
   base::Result<const SlotHost*> find(const std::string& name) const;
   void count(const model::Placement& placement, int sign);
-  v1::LauncherHost message_of(const SlotHost& host) const;
 
   std::vector<SlotHost> hosts_;
   std::map<std::string, std::string> drains_;  // host: reason

@@ -180,14 +180,17 @@ void JobManager::answer_again(std::shared_ptr<Admission> admission, Reply<v1::Su
 void JobManager::enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need,
                          std::optional<base::WallTime> deadline) {
   const base::JobId id = job.id;
-  if (deadline) {
-    const auto left = std::max(*deadline - surroundings_.clock->wall(), base::WallTime::duration::zero());
-    job.deadline = loop_.after(std::chrono::duration_cast<base::Duration>(left), [this, id] { pass_deadline(id); });
-  }
+  job.deadline = deadline_timer(id, deadline);
   jobs_.insert_or_assign(id, std::move(job));
   queue_.add(id, priority, number, std::move(need));
   if (on_change) on_change(id);
   schedule();
+}
+
+base::Timer JobManager::deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline) {
+  if (!deadline) return {};
+  const auto left = std::max(*deadline - surroundings_.clock->wall(), base::WallTime::duration::zero());
+  return loop_.after(std::chrono::duration_cast<base::Duration>(left), [this, id] { pass_deadline(id); });
 }
 
 // ------------------------------------------------------------------------------------------------ restart
@@ -206,7 +209,8 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
 base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
   MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, stored.id));
   if (stored.state != model::JobState::kQueued) {
-    take_up(stored, spec);
+    const base::Status taken = take_up(reader, stored, spec);
+    if (!taken.ok()) lose(stored, spec, taken.message());
     return base::ok_status();
   }
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, proto::submission_of(spec.request()));
@@ -219,16 +223,44 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   return base::ok_status();
 }
 
-void JobManager::take_up(const StoredJob& stored, const v1::StoredSpec& spec) {
+base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
+  BegunJob begun{.job = stored, .recovery = {}, .ranks = {}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.recovery(stored.id));
+  MUSTER_ASSIGN_OR_RETURN(begun.recovery, recovery_of(bytes));
+  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, read_submission(reader, stored.id));
+  for (int first = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, begun.recovery.attempt, first, kLongestPage));
+    if (page.empty()) break;
+    first = page.back().rank + 1;
+    begun.ranks.insert(begun.ranks.end(), page.begin(), page.end());
+  }
+  OpenJob& job =
+      jobs_
+          .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
+          .first->second;
+  job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
+  hosts_.take(begun.recovery.placement);
+  job.running = std::make_unique<RunningJob>(surroundings_, std::move(begun), owner_of(stored.id));
+  job.running->start(submission.job, submission.wishes);
+  return base::ok_status();
+}
+
+// Nobody knows any more how it goes on.
+void JobManager::lose(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& reason) {
   const auto submission = proto::submission_of(spec.request());
-  const std::string reason = "launcherd ended while it ran, and its ranks with it";
   OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};
   if (submission.ok()) job.retention = submission->retention;
   jobs_.insert_or_assign(stored.id, std::move(job));
   record(stored.id,
-         end_of_job(stored.id, stored.attempt, model::JobState::kLost, reason,
+         end_of_job(stored.id, stored.attempt, model::JobState::kLost,
+                    fmt::format("launcherd ended while it ran, and it cannot be found again: {}", reason),
                     ended_without_ranks(stored.id, kMusterFailed), surroundings_.clock->wall()),
          [this, id = stored.id] { ended(id); });
+}
+
+RunningJobOwner JobManager::owner_of(const base::JobId& id) {
+  return {.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
+          .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); }};
 }
 
 // ------------------------------------------------------------------------------------------------ start
@@ -251,11 +283,10 @@ void JobManager::start(const JobQueue::Start& start) {
   MUSTER_CHECK(job != nullptr && job->running == nullptr);
   hosts_.take(start.placement);
   const base::JobId id = start.id;
-  RunningJobOwner owner{.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
-                        .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); }};
-  job->running = std::make_unique<RunningJob>(surroundings_, id, start.placement, std::move(owner));
+  job->running = std::make_unique<RunningJob>(surroundings_, id, start.placement, owner_of(id));
   // Nothing of it runs before the disk knows, so that nothing runs twice after a crash.
-  record(id, {job->running->starting(surroundings_.clock->wall())}, [this, id] { launch(id); });
+  record(id, {job->running->starting(surroundings_.clock->wall()), job->running->recovery()},
+         [this, id] { launch(id); });
 }
 
 void JobManager::launch(const base::JobId& id) {
@@ -271,7 +302,7 @@ void JobManager::launched(const base::JobId& id, const base::Result<proto::Submi
     job->running->start_failed(submission.status());
     return;
   }
-  job->running->start(submission->job, submission->wishes.contain);
+  job->running->start(submission->job, submission->wishes);
 }
 
 // ------------------------------------------------------------------------------------------------ end
@@ -325,8 +356,9 @@ void JobManager::ended(const base::JobId& id) {
   job.running.reset();  // with it who writes the journal
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
   forget_soon(id, job.retention);
-  if (is_leaving_ && left_ &&
-      std::ranges::none_of(jobs_, [](const auto& each) { return each.second.running != nullptr; })) {
+  if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
+        return each.second.running != nullptr && !each.second.running->holds();
+      })) {
     std::exchange(left_, nullptr)();
   }
   schedule();
@@ -403,7 +435,7 @@ void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHos
                    }
                    hosts_.apply(host);
                    schedule();
-                   reply(hosts_.message(host.name));
+                   reply(host_message(host.name));
                  }));
 }
 
@@ -412,11 +444,54 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   schedule();
 }
 
+base::Result<v1::LauncherHost> JobManager::host_message(const std::string& name) const {
+  for (v1::LauncherHost& host : host_messages()) {
+    if (host.name() == name) return std::move(host);
+  }
+  return hosts_.message(name).status();
+}
+
+std::vector<v1::LauncherHost> JobManager::host_messages() const {
+  std::vector<v1::LauncherHost> messages;
+  for (const SlotHost& host : hosts_.slots()) {
+    v1::LauncherHost& message = messages.emplace_back(hosts_.message_of(host));
+    const PoolHostView view =
+        surroundings_.pool->view({.name = host.host.name, .user = host.host.user, .port = host.host.port});
+    message.set_agent(view.state);
+    message.set_problem(view.problem);
+    const v1::Hello& hello = view.hello;
+    if (hello.job_id().empty()) continue;
+    message.set_hostname(base::valid_utf8(hello.hostname()));
+    message.set_cores(hello.cores_size());
+    message.set_memory_mib(hello.memory_mib());
+    *message.mutable_gpus() = hello.gpus();
+    message.set_containment(base::valid_utf8(hello.containment()));
+    message.set_kernel(base::valid_utf8(hello.kernel()));
+    message.set_agent_build(base::valid_utf8(hello.build_id()));
+  }
+  return messages;
+}
+
+void JobManager::agents_changed() {
+  bool is_any_back = false;
+  for (const SlotHost& host : std::vector<SlotHost>(hosts_.slots())) {
+    const PoolHostView view =
+        surroundings_.pool->view({.name = host.host.name, .user = host.host.user, .port = host.host.port});
+    const bool is_down = view.state == v1::AGENT_STATE_FAILED;
+    if (is_down == host.is_down) continue;
+    hosts_.set_down(host.host.name, is_down);
+    is_any_back = is_any_back || !is_down;
+    if (is_down) surroundings_.on_line(fmt::format("{}; jobs wait for it, and it is tried again", view.problem));
+    if (!is_down) surroundings_.on_line(fmt::format("{} is back", host.host.name));
+  }
+  if (is_any_back) schedule();
+}
+
 void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
-    if (job.running == nullptr) continue;
+    if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was ended");
   }

@@ -60,7 +60,13 @@ class JobManager {
   // Another list of hosts.
   void replace_hosts(const std::vector<model::HostSpec>& list);
 
-  // No job starts any more; those that run are stopped. `done` when none runs.
+  // Of one host, or all, with their agents.
+  base::Result<v1::LauncherHost> host_message(const std::string& name) const;
+  std::vector<v1::LauncherHost> host_messages() const;
+  // The pool knows more of its agents than before.
+  void agents_changed();
+
+  // No job starts any more; those that launcherd's end would end are stopped. `done` when none of them runs.
   void leave(base::Loop::Task done);
 
   const std::string& jobs_directory() const { return surroundings_.jobs_directory; }
@@ -84,8 +90,11 @@ class JobManager {
 
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
-  // What was running when the last launcherd ended: nobody knows any more how it goes on.
-  void take_up(const StoredJob& stored, const v1::StoredSpec& spec);
+  // What was running when the last launcherd ended. The error: it cannot be found again.
+  base::Status take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
+  void lose(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& reason);
+  RunningJobOwner owner_of(const base::JobId& id);
+  base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
   void schedule();
   void start_what_fits();

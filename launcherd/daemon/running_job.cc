@@ -12,6 +12,7 @@
 namespace muster::launcherd {
 namespace {
 
+constexpr std::size_t kSecretBytes = 32;
 constexpr int kMusterFailed = 125;
 constexpr int kTimedOut = 124;
 constexpr int kTerminated = 128 + SIGTERM;
@@ -66,7 +67,11 @@ Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, cons
 
 RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement,
                        RunningJobOwner owner)
-    : surroundings_(surroundings), id_(std::move(id)), placement_(std::move(placement)), owner_(std::move(owner)) {
+    : surroundings_(surroundings),
+      id_(std::move(id)),
+      placement_(std::move(placement)),
+      owner_(std::move(owner)),
+      secret_(base::random_hex(kSecretBytes)) {
   for (const model::PlacedHost& placed : placement_.hosts) {
     v1::HostStatus& host = hosts_.emplace_back();
     host.set_name(placed.host.name);
@@ -74,7 +79,24 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, mode
   }
 }
 
+RunningJob::RunningJob(const JobSurroundings& surroundings, BegunJob begun, RunningJobOwner owner)
+    : RunningJob(surroundings, begun.job.id, begun.recovery.placement, std::move(owner)) {
+  state_ = begun.job.state;
+  attempt_ = begun.recovery.attempt;
+  secret_ = begun.recovery.secret;
+  stop_cause_ = begun.recovery.stop;
+  if (stop_cause_ != StopCause::kNone) stop_reason_ = begun.job.reason;
+  for (const StoredRank& rank : begun.ranks) known_ranks_.emplace(rank.rank, rank.state);
+  begun_ = std::move(begun);
+}
+
 RunningJob::~RunningJob() = default;
+
+NewRecovery RunningJob::recovery() const {
+  return {.job = id_,
+          .content =
+              recovery_bytes({.attempt = attempt_, .placement = placement_, .secret = secret_, .stop = stop_cause_})};
+}
 
 NewEvent RunningJob::starting(base::WallTime now) const {
   const auto moved = model::next_state(model::JobState::kQueued, model::JobTrigger::kStart);
@@ -84,14 +106,16 @@ NewEvent RunningJob::starting(base::WallTime now) const {
           .job_step = JobStep{.to = moved->to, .reason = std::string(moved->reason)}};
 }
 
-void RunningJob::start(model::JobSpec job, const std::string& contain) {
-  if (!stop_reason_.empty()) {
+void RunningJob::start(model::JobSpec job, const proto::LaunchWishes& wishes) {
+  if (!stop_reason_.empty() && !begun_) {
     start_failed(base::ok_status());
     return;
   }
   base::Status failed = open_output();
-  if (failed.ok()) failed = make_job(std::move(job), contain);
-  if (failed.ok()) failed = job_->start();
+  if (failed.ok()) {
+    make_job(std::move(job), wishes);
+    failed = job_->start();
+  }
   if (!failed.ok()) start_failed(failed);
 }
 
@@ -123,27 +147,55 @@ base::Status RunningJob::open_output() {
   return base::ok_status();
 }
 
-// The one place where agents come from: log-ins of its own for every job.
-base::Status RunningJob::make_job(model::JobSpec job, const std::string& contain) {
-  BootstrapOptions bootstrap = surroundings_.bootstrap;
-  bootstrap.start_timeout = job.start_timeout;
-  MUSTER_ASSIGN_OR_RETURN(bootstrap_, make_bootstrap(std::move(bootstrap)));
+void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes) {
+  is_held_ = wishes.hold;
+  PooledJob pooled;
+  pooled.job_id = id_.str();
+  pooled.contain = wishes.contain;
+  pooled.lease = job.lease;
+  pooled.hold = wishes.hold;
   LaunchOptions options;
   options.job_id = id_.str();
-  options.agent_link = surroundings_.agent_link;
-  options.contain = contain;
-  options.build_id = surroundings_.build_id;
+  options.attempt = attempt_;
+  if (begun_) {
+    options.resumes = true;
+    options.resumed_stop = stop_cause_;
+    if (job.timeout && begun_->job.started) {
+      const auto spent =
+          std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock->wall() - *begun_->job.started);
+      job.timeout = std::max(*job.timeout - spent, std::chrono::milliseconds(1));
+    }
+  }
   JobObserver* const observer = this;
-  job_ =
-      std::make_unique<RestartingJob>(*surroundings_.loop, *surroundings_.clock, std::move(job), placement_,
-                                      std::move(options), surroundings_.own, bootstrap_.get(), sink_.get(), observer);
-  return base::ok_status();
+  job_ = std::make_unique<RestartingJob>(
+      *surroundings_.loop, *surroundings_.clock, std::move(job), placement_, std::move(options), base::Environment(),
+      [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); }, sink_.get(), observer);
+}
+
+std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt) const {
+  pooled.attempt = attempt;
+  pooled.secret = secret_;
+  if (begun_ && begun_->recovery.attempt == attempt) {
+    pooled.resumes = true;
+    pooled.was_running = state_ != model::JobState::kStarting || !known_ranks_.empty();
+    if (sink_->past().attempt == attempt) {
+      pooled.with_past = [past = sink_->past()](ExpectedAgent expected) {
+        const auto last = past.last_taken.find(expected.agent);
+        if (last != past.last_taken.end()) expected.last_taken = last->second;
+        const bool is_finished = past.finished_agents.contains(expected.agent);
+        std::erase_if(expected.ranks, [&](int rank) { return is_finished || past.ended_ranks.contains(rank); });
+        return expected;
+      };
+    }
+  }
+  return surroundings_.pool->agents_for(std::move(pooled));
 }
 
 void RunningJob::stop(StopCause cause, const std::string& reason) {
   if (stop_reason_.empty()) {
     stop_reason_ = reason;
     stop_cause_ = cause;
+    if (!is_over_) owner_.record({recovery()});
   }
   if (job_ != nullptr && !is_over_) job_->stop(cause);
 }
@@ -225,23 +277,35 @@ struct RunningJob::Steps {
     if (v1::HostStatus* const status = host(suspect.host)) status->set_suspect(suspect.suspect);
     running.record_event(event, {}, {});
   }
+  // The store of a job that was begun has it already.
+  bool is_known(int rank, bool is_end) const {
+    const auto known = running.known_ranks_.find(rank);
+    return known != running.known_ranks_.end() && (!is_end || model::is_final(known->second));
+  }
   void operator()(const model::RankUp& up) const {
+    if (is_known(up.rank, false)) return;
     RankStep step{.attempt = running.attempt_, .rank = up.rank, .to = model::RankState::kRunning};
     step.host = host_of_rank(running.placement_, up.rank);
     step.pid = up.pid;
     running.record_event(event, {}, std::move(step));
   }
   void operator()(const model::RankEnd& end) const {
+    if (is_known(end.rank, true)) return;
     const auto from = end.pid > 0 ? model::RankState::kRunning : model::RankState::kWaiting;
     const auto to = model::next_state(from, model::trigger_of(end));
     running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
   }
   void operator()(const model::JobStopping& stopping) const {
+    if (running.begun_ && running.state_ == model::JobState::kStopping) return;  // stored before
     const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
     running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
   }
   void operator()(const model::JobRestarting& restarting) const {
     running.attempt_ = restarting.attempt;
+    running.secret_ = base::random_hex(kSecretBytes);
+    running.known_ranks_.clear();
+    running.begun_.reset();
+    running.owner_.record({running.recovery()});
     for (v1::HostStatus& each : running.hosts_) each.set_up(false);
     running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
   }

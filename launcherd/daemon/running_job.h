@@ -5,7 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,14 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/daemon/lasting_output.h"
+#include "launcherd/daemon/recovery.h"
+#include "launcherd/jobs/host_pool.h"
 #include "launcherd/jobs/restarting_job.h"
 #include "launcherd/output/log_reader.h"
 #include "launcherd/store/records.h"
 #include "model/job_state.h"
+#include "proto/job_spec_convert.h"
 #include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::launcherd {
@@ -29,11 +33,8 @@ struct JobSurroundings {
   base::Loop* loop = nullptr;
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
-  BootstrapOptions bootstrap;
-  std::string agent_link = "auto";
-  std::string build_id;
-  std::string jobs_directory;  // <state>/jobs; exists
-  base::Environment own;       // what of launcherd's environment its agents need to know; ranks do not get it
+  HostPool* pool = nullptr;
+  std::string jobs_directory;                            // <state>/jobs; exists
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 
@@ -45,6 +46,13 @@ std::string journal_path(const JobSurroundings& surroundings, const base::JobId&
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now);
 
+// A job that an earlier launcherd had begun, as the store has it.
+struct BegunJob {
+  StoredJob job;
+  Recovery recovery;
+  std::vector<StoredRank> ranks;  // of its newest attempt
+};
+
 struct RunningJobOwner {
   std::function<void(Batch)> record;  // what has happened
   std::function<void()> on_ended;     // after the last record
@@ -53,12 +61,15 @@ struct RunningJobOwner {
 class RunningJob final : private JobObserver {
  public:
   RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement, RunningJobOwner owner);
+  RunningJob(const JobSurroundings& surroundings, BegunJob begun, RunningJobOwner owner);
   ~RunningJob() override;
 
   // The event with which it becomes STARTING.
   NewEvent starting(base::WallTime now) const;
-  // Once that is stored. The job ends, if need be at once; errors are the reason of its end.
-  void start(model::JobSpec job, const std::string& contain);
+  NewRecovery recovery() const;
+  // Once both are stored, or for a job that was begun: then it is taken up. The job ends, if need be at once; errors
+  // are the reason of its end.
+  void start(model::JobSpec job, const proto::LaunchWishes& wishes);
   void start_failed(const base::Status& why);
 
   // `reason`: "killed", "its deadline has passed". Once more: at once. Also before start().
@@ -68,13 +79,16 @@ class RunningJob final : private JobObserver {
                       base::Loop::Task done);
 
   const model::Placement& placement() const { return placement_; }
+  // Its ranks go on when launcherd leaves.
+  bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
   // What the store does not know: hosts, and where ranks wait.
   void describe(v1::Job& job) const;
 
  private:
   base::Status open_output();
-  base::Status make_job(model::JobSpec job, const std::string& contain);
+  void make_job(model::JobSpec job, const proto::LaunchWishes& wishes);
+  std::shared_ptr<JobAgents> make_agents(PooledJob pooled, int attempt) const;
   void record_event(const model::JobEvent& event, std::optional<JobStep> job_step, std::optional<RankStep> rank_step);
   std::optional<JobStep> step(model::JobTrigger trigger, const std::string& reason);
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
@@ -96,13 +110,16 @@ class RunningJob final : private JobObserver {
   const RunningJobOwner owner_;
   model::JobState state_ = model::JobState::kStarting;
   int attempt_ = 0;
+  std::string secret_;  // of the attempt
+  bool is_held_ = true;
+  std::optional<BegunJob> begun_;                // of its first attempt here, if that was begun before
+  std::map<int, model::RankState> known_ranks_;  // that the store has of begun_
   std::vector<v1::HostStatus> hosts_;
   std::string stop_reason_;  // not empty: somebody has asked for its end
   StopCause stop_cause_ = StopCause::kNone;
   bool is_over_ = false;
 
   std::unique_ptr<LastingOutput> sink_;
-  std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<RestartingJob> job_;  // last: its threads end before what they use
 };
 

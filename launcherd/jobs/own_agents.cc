@@ -47,6 +47,7 @@ OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* boot
 
 base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
   listener_ = listener;
+  sink->begin_attempt(options_.attempt);
   for (AgentHost& host : hosts) {
     Host& entry = hosts_.emplace_back();
     entry.host = std::move(host);

@@ -25,6 +25,7 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
       });
     };
   };
+  if (!job_.resumes) sink->begin_attempt(job_.attempt);
   OutputHubEvents events;
   events.on_agent_complete = posted([](AgentListener& to, int agent) { to.output_complete(agent); });
   events.on_error = posted([](AgentListener& to, const base::Status& status) { to.output_failed(status); });

@@ -116,6 +116,8 @@ void RestartingJob::start_again() {
     job_.timeout = std::max(*timeout_ - spent, std::chrono::milliseconds(1));
   }
   ++options_.attempt;
+  options_.resumes = false;
+  options_.resumed_stop = StopCause::kNone;
   const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);
   observer_->on_warning(
       fmt::format("restart {} of {}: the whole job starts again", options_.attempt, job_.max_restarts));

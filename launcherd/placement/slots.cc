@@ -21,7 +21,7 @@ enum class Room { kFree, kIdle };
 int room_on(const JobNeed& need, const SlotHost& host, Room room) {
   if (!may_use(need, host)) return 0;
   const model::HostSpec* const wanted = wanted_host(need, host.host.name);
-  const int there = host.is_drained ? 0 : host.slots;
+  const int there = host.is_open() ? host.slots : 0;
   int most = room == Room::kFree ? host.free() : there;
   if (wanted != nullptr && wanted->slots) most = std::min(most, *wanted->slots);
   if (need.request.ranks_per_node > 0) most = std::min(most, need.request.ranks_per_node);
@@ -41,14 +41,14 @@ std::map<std::string, int> ranks_by_host(const JobNeed& need) {
 }
 
 bool is_idle(const SlotHost& host) {
-  return !host.is_drained && host.used == 0;
+  return host.is_open() && host.used == 0;
 }
 
 // Whether every host has the slots for the ranks that were placed on it.
 bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
   for (const auto& [name, count] : ranks_by_host(need)) {
     const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
-    if (host == hosts.end() || host->is_drained) return false;
+    if (host == hosts.end() || !host->is_open()) return false;
     const int there = room == Room::kFree ? host->free() : host->slots;
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -143,11 +143,16 @@ std::string names(const std::vector<const SlotHost*>& hosts) {
   return fmt::format("{}..{}", hosts.front()->host.name, hosts.back()->host.name);
 }
 
-std::string drained_remark(const std::vector<const SlotHost*>& hosts) {
+std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   std::vector<const SlotHost*> drained;
+  std::vector<const SlotHost*> down;
   std::ranges::copy_if(hosts, std::back_inserter(drained), &SlotHost::is_drained);
-  if (drained.empty()) return "";
-  return fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
+  std::ranges::copy_if(hosts, std::back_inserter(down),
+                       [](const SlotHost* host) { return host->is_down && !host->is_drained; });
+  std::string remark;
+  if (!drained.empty()) remark += fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
+  if (!down.empty()) remark += fmt::format("; {} cannot be reached", names(down));
+  return remark;
 }
 
 std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) {
@@ -155,6 +160,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
     const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
     if (host == hosts.end()) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
     if (host->is_drained) return fmt::format("needs {} on {}, which is drained", slot_count(count), name);
+    if (host->is_down) return fmt::format("needs {} on {}, which cannot be reached", slot_count(count), name);
     if (host->free() < count) {
       return fmt::format("needs {} on {}, {} {} free there", slot_count(count), name, host->free(),
                          host->free() == 1 ? "is" : "are");
@@ -176,7 +182,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   }
   need.request.np = static_cast<int>(ranks);
   std::vector<SlotHost> undrained(hosts.begin(), hosts.end());
-  for (SlotHost& host : undrained) host.is_drained = false;
+  for (SlotHost& host : undrained) host.is_drained = host.is_down = false;
   if (ranks > 0 && fits_when_idle(need, undrained)) return need;
   if (!need.places.empty()) {
     return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
@@ -198,7 +204,7 @@ bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.request.oversubscribe || room == 0) return false;
   // What -N forbids, oversubscribing does not allow.
   const auto usable = std::ranges::count_if(
-      hosts, [&](const SlotHost& host) { return !host.is_drained && may_use(need, host) && host.slots > 0; });
+      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.slots > 0; });
   return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
 }
 
@@ -210,7 +216,7 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
   for (const SlotHost* const host : in_order(need, hosts)) {
-    if (takes_all && !host->is_drained && host->used > 0) return std::nullopt;
+    if (takes_all && host->is_open() && host->used > 0) return std::nullopt;
     const int room = room_on(need, *host, Room::kFree);
     if (room == 0) continue;
     request.hosts.push_back(named(need, *host, room));
@@ -247,12 +253,12 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.places.empty()) return why_no_places(need, hosts);
   const auto usable = in_order(need, hosts);
   if (is_oversubscribing(need, hosts)) {
-    return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), drained_remark(usable));
+    return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), closed_remark(usable));
   }
   const long room = total_room(need, hosts, Room::kFree);
   if (room >= need.ranks()) return "waits for its turn";
   return fmt::format("needs {}, {} {} free on {}{}", slot_count(need.ranks()), room, room == 1 ? "is" : "are",
-                     names(usable), drained_remark(usable));
+                     names(usable), closed_remark(usable));
 }
 
 }  // namespace muster::launcherd

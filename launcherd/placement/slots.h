@@ -20,8 +20,10 @@ struct SlotHost {
   int slots = 0;
   int used = 0;
   bool is_drained = false;  // takes no new job
+  bool is_down = false;     // cannot be reached: likewise
 
-  int free() const { return is_drained || used > slots ? 0 : slots - used; }
+  bool is_open() const { return !is_drained && !is_down; }
+  int free() const { return !is_open() || used > slots ? 0 : slots - used; }
 };
 
 // What a job asks of the hosts.

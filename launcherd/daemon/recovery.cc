@@ -1,0 +1,60 @@
+#include "launcherd/daemon/recovery.h"
+
+#include "proto/convert.h"
+#include "proto/muster/v1/pool.pb.h"
+
+namespace muster::launcherd {
+namespace {
+
+base::Status no_recovery() {
+  return base::error(base::Code::kDataLoss, "what is stored of where it runs makes no sense");
+}
+
+}  // namespace
+
+std::string recovery_bytes(const Recovery& recovery) {
+  v1::JobRecovery message;
+  message.set_attempt(recovery.attempt);
+  *message.mutable_placement() = proto::to_proto(recovery.placement);
+  for (const model::PlacedHost& placed : recovery.placement.hosts) {
+    v1::HostLogin& login = *message.add_logins();
+    login.set_user(placed.host.user);
+    login.set_port(placed.host.port);
+  }
+  message.set_secret(recovery.secret);
+  message.set_stop_cause(static_cast<int>(recovery.stop));
+  return message.SerializeAsString();
+}
+
+base::Result<Recovery> recovery_of(const std::string& bytes) {
+  v1::JobRecovery message;
+  if (!message.ParseFromString(bytes) || message.logins_size() != message.placement().hosts_size() ||
+      message.stop_cause() < 0 || message.stop_cause() > static_cast<int>(StopCause::kOutputFailed)) {
+    return no_recovery();
+  }
+  Recovery recovery;
+  recovery.attempt = message.attempt();
+  recovery.secret = message.secret();
+  recovery.stop = static_cast<StopCause>(message.stop_cause());
+  recovery.placement.size = message.placement().size();
+  for (int i = 0; i < message.placement().hosts_size(); ++i) {
+    const v1::PlacedHost& from = message.placement().hosts(i);
+    model::PlacedHost& host = recovery.placement.hosts.emplace_back();
+    host.host = {.name = from.name(), .user = message.logins(i).user(), .port = message.logins(i).port()};
+    host.host.slots = host.slots = from.slots();
+    for (const v1::PlacedRank& rank : from.ranks()) {
+      host.ranks.push_back({.rank = rank.rank(),
+                            .local_rank = rank.local_rank(),
+                            .local_size = rank.local_size(),
+                            .cross_rank = rank.cross_rank(),
+                            .cross_size = rank.cross_size(),
+                            .host_index = rank.host_index()});
+    }
+  }
+  int ranks = 0;
+  for (const model::PlacedHost& host : recovery.placement.hosts) ranks += static_cast<int>(host.ranks.size());
+  if (ranks == 0 || ranks != recovery.placement.size) return no_recovery();
+  return recovery;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,24 @@
+// What is kept of a running job so that the next launcherd finds its ranks again: bytes of proto JobRecovery, which the
+// job store keeps among its secrets (docs/adr/0011). Pure.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "launcherd/jobs/job_runner.h"
+#include "model/placement.h"
+
+namespace muster::launcherd {
+
+struct Recovery {
+  int attempt = 0;
+  model::Placement placement;
+  std::string secret;                 // of the attempt: PooledJob
+  StopCause stop = StopCause::kNone;  // somebody has asked for its end
+};
+
+std::string recovery_bytes(const Recovery& recovery);
+// DATA_LOSS: these are no bytes of one.
+base::Result<Recovery> recovery_of(const std::string& bytes);
+
+}  // namespace muster::launcherd
