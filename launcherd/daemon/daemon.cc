@@ -164,8 +164,7 @@ void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
 
 void Daemon::leave(base::Loop::Task done) {
   parts_->jobs->leave([this, done = std::move(done)] {
-    parts_->pool->let_go();  // what runs on is for the next launcherd
-    done();
+    parts_->pool->let_go(done);  // what runs on is for the next launcherd
   });
 }
 

@@ -246,6 +246,16 @@ void RunningJob::record_event(const model::JobEvent& event, std::optional<JobSte
                           .rank_step = std::move(rank_step)}});
 }
 
+// Of a job that was begun before no HostUp comes again.
+void RunningJob::on_progress(int /*up*/, int /*total*/, const std::vector<std::string>& waiting) {
+  if (!begun_) return;
+  for (v1::HostStatus& host : hosts_) {
+    if (host.up() || std::ranges::find(waiting, host.name()) != waiting.end()) continue;
+    host.set_up(true);
+    host.set_link("dial");
+  }
+}
+
 void RunningJob::on_running() {
   auto moved = step(model::JobTrigger::kAllUp, "");
   if (!moved) return;

@@ -94,7 +94,7 @@ class RunningJob final : private JobObserver {
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
   std::string end_reason(const JobOutcome& outcome) const;
 
-  void on_progress(int, int, const std::vector<std::string>&) override {}
+  void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override;
   void on_note(const std::string&) override {}
   void on_warning(const std::string& line) override;

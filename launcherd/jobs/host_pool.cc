@@ -26,6 +26,7 @@ constexpr std::chrono::milliseconds kLookAfter{300};
 // One that belonged to the launcherd before waits up to a second between two attempts.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
 constexpr std::chrono::seconds kReportAfter{20};
+constexpr std::chrono::milliseconds kDismissal{2'000};
 constexpr int kQuickLooks = 5;
 constexpr std::chrono::milliseconds kSlowLook{2'000};
 constexpr std::chrono::seconds kFirstRetry{5};
@@ -282,6 +283,11 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
 
 void HostPool::Core::was_cut(PoolHost& host) {
   host.has_stream = false;
+  if (std::exchange(host.is_dismissed, false)) {
+    agent_lost(host, "it was dismissed");
+    if (!is_any_dismissed()) tell_gone();
+    return;
+  }
   for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, false);
   look_later(host, kLookAfter);
   changed();
@@ -331,6 +337,33 @@ void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
   changed();
 }
 
+void HostPool::Core::let_go(base::Loop::Task done) {
+  lets_go_ = true;
+  for (const auto& [key, host] : hosts_) {
+    host->retry_timer.cancel();
+    if (!host->has_stream || !host->sessions.empty() || !host->closing.empty()) continue;
+    v1::LauncherMessage message;
+    message.mutable_leave();
+    control_->send(host->number, std::move(message));
+    host->is_dismissed = true;
+  }
+  gone_ = std::move(done);
+  gone_timer_ = loop_.after(kDismissal, [this] { tell_gone(); });
+  if (is_any_dismissed()) return;
+  loop_.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->tell_gone();
+  });
+}
+
+bool HostPool::Core::is_any_dismissed() const {
+  return std::ranges::any_of(hosts_, [](const auto& entry) { return entry.second->is_dismissed; });
+}
+
+void HostPool::Core::tell_gone() {
+  gone_timer_.cancel();
+  if (gone_) std::exchange(gone_, nullptr)();
+}
+
 void HostPool::Core::tick() {
   const base::MonotonicTime now = clock_.now();
   for (const auto& [key, host] : hosts_) {
@@ -358,7 +391,7 @@ PoolHostView HostPool::Core::view(const BootstrapTarget& target) const {
   const PoolHost& host = *found->second;
   view.hello = host.up.hello;
   view.problem = host.problem;
-  view.jobs = static_cast<int>(host.sessions.size());
+  view.jobs = static_cast<int>(host.sessions.size() + host.closing.size());
   switch (host.phase) {
     case PoolHost::Phase::kNone:
       break;
@@ -401,8 +434,8 @@ void HostPool::forget_other_jobs() {
   core_->forget_other_jobs();
 }
 
-void HostPool::let_go() {
-  core_->let_go();
+void HostPool::let_go(base::Loop::Task done) {
+  core_->let_go(std::move(done));
 }
 
 int HostPool::control_port() const {

@@ -75,8 +75,9 @@ class HostPool {
   // After the jobs of the last launcherd were taken up: agents hold no others for us, what they hold is ended.
   void forget_other_jobs();
 
-  // Before this launcherd leaves: jobs that are given up from now on are not ended, the next one finds them.
-  void let_go();
+  // Before this launcherd leaves: jobs that are given up from now on are not ended, the next one finds them. Agents
+  // without a job end; `done` when they have, or have not within a moment.
+  void let_go(base::Loop::Task done);
 
   int control_port() const;
 

@@ -58,8 +58,9 @@ struct PoolHost {
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
-  int looks = 0;     // in a row that found it alive
-  int failures = 0;  // in a row
+  bool is_dismissed = false;  // told to end
+  int looks = 0;              // in a row that found it alive
+  int failures = 0;           // in a row
   base::MonotonicTime last_heard{};
   std::map<std::string, PoolSession> sessions;  // by job
   std::set<std::string> closing;                // jobs that were told to leave
@@ -82,7 +83,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void sweep(const BootstrapTarget& target, const std::string& job,
              std::function<void(base::Result<CommandResult>)> done);
   void forget_other_jobs();
-  void let_go() { lets_go_ = true; }
+  void let_go(base::Loop::Task done);
 
   PoolHostView view(const BootstrapTarget& target) const;
   const HostPoolOptions& options() const { return options_; }
@@ -109,6 +110,8 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void look(PoolHost& host);
   void looked(PoolHost& host, const base::Result<CommandResult>& result);
   void agent_lost(PoolHost& host, const std::string& why);
+  bool is_any_dismissed() const;
+  void tell_gone();
   void tick();
   void changed();
   void note(const std::string& line);
@@ -132,6 +135,8 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; none is ever removed
   bool forgets_others_ = false;
   bool lets_go_ = false;
+  base::Loop::Task gone_;
+  base::Timer gone_timer_;
   base::Timer tick_timer_;
   // Last, so that their threads end before anything that they post to.
   std::unique_ptr<ControlServer> control_;

@@ -148,21 +148,27 @@ class HostPoolTest : public ::testing::Test {
     HostPoolOptions options;
     options.state_file = directory / "agents";
     options.session_root = directory / "sessions";
+    options.on_change = [this] {
+      if (is_settling && agent_jobs() == 0) loop.stop();
+    };
     options.on_note = [this](const std::string& line) { notes.push_back(line); };
     pool = must(HostPool::start(loop, clock, options, bootstrap.get()));
   }
   void stop_pool() {
-    pool->let_go();
+    pool->let_go([this] { loop.stop(); });
+    loop.run();
     jobs.clear();
     pool.reset();
     bootstrap.reset();
   }
   void TearDown() override {
     jobs.clear();
-    pool.reset();
-    // Agents of a test hold no job any more: they end with their launcherd's state.
-    bootstrap.reset();
+    // What the end of a job asks of its agent is on its way: until that is heard, the agent is none without a job.
+    is_settling = true;
+    if (agent_jobs() > 0) loop.run();
+    stop_pool();
   }
+  int agent_jobs() const { return pool->view({.name = "localhost"}).jobs; }
 
   static PooledJob job_named(const std::string& id) { return {.job_id = id, .secret = base::random_hex(16)}; }
   Job& start(PooledJob job, const std::string& script, int ranks = 2) {
@@ -184,6 +190,7 @@ class HostPoolTest : public ::testing::Test {
   base::SystemClock clock;
   base::Loop loop;
   base::UniqueFd gate;
+  bool is_settling = false;
   std::vector<std::string> notes;
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<HostPool> pool;
