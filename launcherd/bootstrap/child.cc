@@ -18,6 +18,8 @@ namespace muster::launcherd {
 namespace {
 
 constexpr auto kTermGrace = std::chrono::milliseconds(2000);
+// Between the last close and the end of a process that is ending.
+constexpr auto kEndGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;
 
@@ -31,7 +33,7 @@ class ChildWatch final : public PumpItem {
 
   ~ChildWatch() override {
     read_errors();
-    if (!errors_.valid()) process_->release();
+    if (!errors_.valid()) process_->let_go();
     process_.reset();  // waits for its end
     read_errors();
     lines_.finish();
@@ -145,9 +147,10 @@ bool ChildProcess::reap() {
   return true;
 }
 
-void ChildProcess::release() {
-  (void)reap();
-  pid_ = 0;
+void ChildProcess::let_go() {
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  (void)::poll(&end, 1, static_cast<int>(kEndGrace.count()));
+  if (!reap()) pid_ = 0;
 }
 
 ChildProcess::~ChildProcess() {

@@ -39,7 +39,7 @@ class ChildProcess {
   void terminate();
   void kill_group();  // KILL for it and what it started without a session or group of its own; nothing once reaped
   bool reap();        // false: still running
-  void release();     // lives on, and is reaped by whoever inherits it
+  void let_go();      // ends now by itself, or lives on and is reaped by whoever inherits it
   int exit_status() const { return exit_status_; }
 
  private:
