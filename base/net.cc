@@ -5,11 +5,15 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+
+#include "base/file.h"
+#include "base/strings.h"
 
 namespace muster::base {
 
@@ -152,10 +156,35 @@ Result<std::uint16_t> local_port(int socket_fd) {
   return ntohs(reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_port);
 }
 
+std::uint16_t port_to_keep() {
+  // "32768\t60999": the kernel gives these to connections.
+  long first = 32'768;
+  if (const auto range = read_file("/proc/sys/net/ipv4/ip_local_port_range"); range.ok()) {
+    const std::string_view text(*range);
+    first = parse_decimal(text.substr(0, text.find_first_of("\t ")), 65'535).value_or(first);
+  }
+  const long lowest = first > 16'384 ? first / 2 : 1'024;
+  const long highest = first > 16'384 ? first - 1 : 65'535;
+  std::uint32_t chance = 0;
+  MUSTER_CHECK(::getentropy(&chance, sizeof chance) == 0);
+  return static_cast<std::uint16_t>(lowest + static_cast<long>(chance) % (highest - lowest + 1));
+}
+
+namespace {
+
+// For one who comes back to a port: connections of the process before may linger there.
+void allow_reuse(const UniqueFd& fd, std::uint16_t port) {
+  const int on = port != 0 ? 1 : 0;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}
+
+}  // namespace
+
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog) {
   UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   SockAddr any;
   if (fd.valid()) {
+    allow_reuse(fd, port);
     const int off = 0;
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     auto* v6 = reinterpret_cast<sockaddr_in6*>(&any.storage);
@@ -167,6 +196,7 @@ Result<UniqueFd> listen_any(std::uint16_t port, int backlog) {
     // A host without IPv6: the same on 0.0.0.0.
     fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.valid()) return errno_error(errno, "open a TCP socket");
+    allow_reuse(fd, port);
     any = SockAddr{};
     auto* v4 = reinterpret_cast<sockaddr_in*>(&any.storage);
     v4->sin_family = AF_INET;

@@ -67,6 +67,9 @@ Result<std::uint16_t> local_port(int socket_fd);
 // Non-blocking, close-on-exec, TCP_NODELAY; dual-stack on [::] or IPv4 only where the host has no IPv6. Port 0 picks
 // one.
 Result<UniqueFd> listen_any(std::uint16_t port, int backlog);
+// By chance, one that no connection of this host gets by itself: for who listens there, goes, and comes back. It may be
+// in use.
+std::uint16_t port_to_keep();
 // The same on one address of this host.
 Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int backlog);
 

@@ -18,6 +18,7 @@ namespace muster::launcherd {
 namespace {
 
 constexpr int kListenBacklog = 1024;
+constexpr int kPortTries = 20;
 constexpr std::chrono::milliseconds kDialTimeout{2'000};
 constexpr std::chrono::milliseconds kPingPeriod{500};
 constexpr std::chrono::milliseconds kSuspectAfter{1'500};
@@ -76,14 +77,36 @@ base::Status HostPool::Core::load_state() {
   return base::ok_status();
 }
 
+// On the ports that agents know, or on new ones that will be there again.
+base::Status HostPool::Core::open_ports() {
+  const bool is_new = state_.control_port() == 0;
+  base::Status status;
+  for (int tries = 0; tries < (is_new ? kPortTries : 1); ++tries) {
+    const int control_port = is_new ? base::port_to_keep() : state_.control_port();
+    const int output_port = is_new ? base::port_to_keep() : state_.output_port();
+    auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kListenBacklog);
+    auto control = ControlServer::start(loop_, {.job_id = state_.id(),
+                                                .launcher_instance = instance_,
+                                                .ca_pem = state_.ca_pem(),
+                                                .certificate_pem = state_.certificate_pem(),
+                                                .key_pem = state_.key_pem(),
+                                                .port = control_port});
+    status = listening.ok() ? control.status() : listening.status();
+    if (!status.ok()) continue;
+    state_.set_control_port(control_port);
+    state_.set_output_port(output_port);
+    control_ = std::move(*control);
+    MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(*listening)));
+    return base::ok_status();
+  }
+  return base::error(base::Code::kUnavailable,
+                     "{}: agents of the launcherd before would come there; end what uses it, or remove {} (what its "
+                     "agents still run then ends by itself)",
+                     status.message(), options_.state_file);
+}
+
 base::Status HostPool::Core::open_services() {
-  MUSTER_ASSIGN_OR_RETURN(control_, ControlServer::start(loop_, {.job_id = state_.id(),
-                                                                 .launcher_instance = instance_,
-                                                                 .ca_pem = state_.ca_pem(),
-                                                                 .certificate_pem = state_.certificate_pem(),
-                                                                 .key_pem = state_.key_pem(),
-                                                                 .port = state_.control_port()}));
-  state_.set_control_port(control_->port());
+  MUSTER_RETURN_IF_ERROR(open_ports());
   control_->on_hello = [this](int number, const v1::Hello& hello, bool resumed) {
     if (PoolHost* const host = host_numbered(number)) said_hello(*host, hello, resumed);
   };
@@ -97,11 +120,6 @@ base::Status HostPool::Core::open_services() {
   control_->on_cut = [this](int number) {
     if (PoolHost* const host = host_numbered(number)) was_cut(*host);
   };
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening,
-                          base::listen_any(static_cast<std::uint16_t>(state_.output_port()), kListenBacklog));
-  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
-  state_.set_output_port(port);
-  MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
   return base::ok_status();
 }
 

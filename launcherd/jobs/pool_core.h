@@ -95,6 +95,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
  private:
   // host_pool.cc
   base::Status load_state();
+  base::Status open_ports();
   base::Status open_services();
   void await_agents();
   base::Status save_state();

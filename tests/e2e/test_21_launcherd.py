@@ -5,54 +5,10 @@ import re
 import signal
 
 import pytest
-from conftest import BIN_DIR
 from console import Watched, last_line
+from launcherd_user import HOSTS, MUSTER, STATE, Launcherd
 
-MUSTER = str(BIN_DIR / "muster")
-STATE = "/home/alice/launcherd-state"
-HOSTS = "n1:2,n2:2,n3:2,n4:2"
 WAITS = "echo up $MUSTER_RANK; exec sleep 1000"
-
-
-class Launcherd:
-    """alice's launcherd on head, and what she asks it."""
-
-    def __init__(self, hvdrun, cluster, *args):
-        self.hvdrun = hvdrun
-        self.cluster = cluster
-        self.watched = Watched(hvdrun, cluster, argv=[str(BIN_DIR / "launcherd"), "-H", HOSTS, "--state", STATE, *args])
-        self.watched.err.wait_for("serving unix:")
-
-    def muster(self, *args, user="alice", **options):
-        return self.cluster.run("head", user, [MUSTER, *map(str, args)], timeout=60, **options)
-
-    def asked(self, *args, code=0, **options):
-        result = self.muster(*args, **options)
-        assert result.returncode == code, result
-        return result.stdout
-
-    def submit(self, *args, **options):
-        job = self.asked("submit", *args, **options).strip()
-        assert re.fullmatch("[a-z2-7]{8}", job), job
-        return job
-
-    def watch(self, *args, **options):
-        return Watched(self.hvdrun, self.cluster, argv=[MUSTER, *map(str, args)], **options)
-
-    def run(self, *args, **options):
-        return Watched(self.hvdrun, self.cluster, args=["--launcher", "auto", *args], **options)
-
-    def job(self, job):
-        return json.loads(self.asked("status", "--json", job))
-
-    def host(self, name):
-        return {host["name"]: host for host in map(json.loads, self.asked("hosts", "--json").splitlines())}[name]
-
-    def close(self):
-        if self.watched.command.poll() is None:
-            self.watched.signal(signal.SIGTERM)
-            assert self.watched.end().rc == 0
-        self.cluster.run("head", "alice", ["rm", "-rf", STATE], check=True)
 
 
 @pytest.fixture

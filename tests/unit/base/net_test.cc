@@ -1,6 +1,7 @@
 #include "base/net.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -90,6 +91,27 @@ TEST(ListenAny, TakenPortIsNamed) {
   const auto second = listen_any(port, 8);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.status().message().find(std::to_string(port)), std::string::npos);
+}
+
+TEST(Listening, APortToKeepIsThereAgain) {
+  UniqueFd first;
+  std::uint16_t port = 0;
+  for (int i = 0; i < 50 && !first.valid(); ++i) {
+    port = port_to_keep();
+    auto listening = listen_any(port, 8);
+    if (listening.ok()) first = std::move(*listening);
+  }
+  ASSERT_TRUE(first.valid());
+  // The side that closes first keeps the connection for a while.
+  UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SockAddr to = make_sockaddr(IpAddress::parse("127.0.0.1").value(), port);
+  ASSERT_EQ(connect(client.get(), to.get(), to.size), 0);
+  UniqueFd server(accept4(first.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(server.valid());
+  server.reset();
+  first.reset();
+  client.reset();
+  EXPECT_TRUE(listen_any(port, 8).ok());
 }
 
 }  // namespace
