@@ -18,7 +18,7 @@ PATIENCE = 60
 class Launcherd:
     """A launcherd that serves, or has ended."""
 
-    def __init__(self, stubs, directory, arguments, hosts, listen):
+    def __init__(self, stubs, directory, arguments, hosts, listen, sessions):
         self.stubs = stubs
         self.socket = directory / "sockets/launcherd.sock"
         self.state = directory / "state"
@@ -26,8 +26,8 @@ class Launcherd:
         command = [BIN / "launcherd", *hosts, "--state", self.state, *arguments]
         command += ["--listen", f"unix:{self.socket}"] if listen else []
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, cwd=directory,
-                                        env={**os.environ, "MUSTER_TMPDIR": str(directory)})
+                                        stderr=subprocess.PIPE, text=True, cwd=sessions,
+                                        env={**os.environ, "MUSTER_TMPDIR": str(sessions)})
         self.reader = threading.Thread(target=self.read_lines)
         self.reader.start()
         self.channel = None
@@ -77,7 +77,7 @@ def launcherd(stubs, tmp_path):
     started = []
 
     def start(*arguments, slots=4, hosts=None, waits=True, listen=True, directory=tmp_path):
-        one = Launcherd(stubs, directory, arguments, hosts or ["-H", f"localhost:{slots}"], listen)
+        one = Launcherd(stubs, directory, arguments, hosts or ["-H", f"localhost:{slots}"], listen, tmp_path)
         started.append(one)
         if waits:
             one.line_with("serving")

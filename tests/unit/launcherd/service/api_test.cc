@@ -1,5 +1,6 @@
 // The socket of a foreground job and what is asked over it.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,12 +12,15 @@
 #include <future>
 #include <thread>
 
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/net.h"
 #include "launcherd/service/api_client.h"
 #include "launcherd/service/api_server.h"
 #include "launcherd/service/api_socket.h"
+#include "proto/muster/v1/launcher.grpc.pb.h"
 
 namespace muster::launcherd {
 namespace {
@@ -83,6 +87,33 @@ TEST_F(ApiTest, ALinkInPlaceOfTheDirectoryIsNotFollowed) {
   ASSERT_EQ(::mkdir((root_ + "/elsewhere").c_str(), 0700), 0);
   ASSERT_EQ(::symlink((root_ + "/elsewhere").c_str(), directory().c_str()), 0);
   EXPECT_FALSE(ApiSocket::open({directory()}, "aaaaaaaa").ok());
+}
+
+TEST_F(ApiTest, OneLauncherdListensAtASocket) {
+  {
+    const auto first = ApiSocket::open_for_daemon({root_ + "/no/parent", directory()});
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_EQ(first->path(), directory() + "/launcherd.sock");
+    EXPECT_TRUE(find_launchers({directory()}).empty());  // those are of jobs
+    const auto second = ApiSocket::open_for_daemon({directory(), root_ + "/second"});
+    EXPECT_EQ(second.status().code(), base::Code::kAlreadyExists);
+    EXPECT_EQ(ApiSocket::open_at(first->path()).status().code(), base::Code::kAlreadyExists);
+    const ApiSocket job = open("aaaaaaaa");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory()), {}), 2);  // nothing half made
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+}
+
+TEST_F(ApiTest, TheSocketOfAKilledLauncherdIsReplaced) {
+  ASSERT_EQ(::mkdir(directory().c_str(), 0700), 0);
+  const std::string path = directory() + "/launcherd.sock";
+  const auto address = base::unix_address(path);
+  {
+    const base::UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM, 0));
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
+  }
+  EXPECT_TRUE(ApiSocket::open_at(path).ok());
+  EXPECT_EQ(ApiSocket::open_at("relative").status().code(), base::Code::kInvalidArgument);
 }
 
 TEST_F(ApiTest, ANameThatIsTooLongIsAnError) {
@@ -233,6 +264,51 @@ TEST_F(ApiTest, AnswersOfSeveralMessages) {
   }
   const base::Status none = ask(job.path()).stacks({}, kPatience, [](const v1::ProcessStack&) { return true; });
   EXPECT_EQ(none.code(), base::Code::kFailedPrecondition);
+}
+
+TEST_F(ApiTest, WhatALauncherDoesNotServeIsSaid) {
+  const Served job(open("aaaaaaaa"));
+  const auto channel = grpc::CreateChannel("unix:" + job.path(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::Launcher::NewStub(channel);
+  grpc::ClientContext context;
+  v1::SubmitResponse response;
+  const grpc::Status refused = stub->Submit(&context, v1::SubmitRequest(), &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_FALSE(refused.error_details().empty());
+  grpc::ClientContext streaming;
+  const auto reader = stub->Cleanup(&streaming, v1::CleanupRequest());
+  v1::CleanupReport report;
+  EXPECT_FALSE(reader->Read(&report));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+// A caller that comes while no descriptor is free is served when there is one again.
+TEST_F(ApiTest, ACallerWaitsForAFreeDescriptor) {
+  Served job(open("aaaaaaaa"));
+  ASSERT_TRUE(ask(job.path()).get_job({}, kPatience).ok());  // what gRPC opens once is open
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  base::UniqueFd caller(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = base::unix_address(job.path());
+  std::vector<base::UniqueFd> taken;
+  std::promise<void> has_turned;
+  job.loop().post([&] {
+    const rlimit few{256, before.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
+    EXPECT_EQ(::connect(caller.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
+    // After the socket was found readable, and could not be accepted from.
+    job.loop().post([&] { job.loop().post([&] { has_turned.set_value(); }); });
+  });
+  has_turned.get_future().wait();
+  std::promise<void> is_free;
+  job.loop().post([&] {
+    taken.clear();
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    is_free.set_value();
+  });
+  is_free.get_future().wait();
+  EXPECT_TRUE(ask(job.path()).get_job({}, kPatience).ok());
 }
 
 TEST_F(ApiTest, AWatcherThatLeavesIsToldToTheHandler) {

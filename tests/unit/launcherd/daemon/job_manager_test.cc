@@ -1,0 +1,221 @@
+// The manager with a real store, and hosts on which no agent can be started: what is decided before ranks run. Jobs
+// that run are in tests/daemon.
+#include "launcherd/daemon/job_manager.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/unit/launcherd/store/store_rig.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using ::testing::HasSubstr;
+using testing_store::StoreRig;
+using testing_store::TempDir;
+
+v1::SubmitRequest request_of(int size, const std::string& request_id = "") {
+  v1::SubmitRequest request;
+  request.mutable_spec()->add_command("true");
+  request.mutable_spec()->set_working_directory("/");
+  request.mutable_spec()->set_size(size);
+  request.set_request_id(request_id);
+  v1::EnvVar& variable = *request.add_environment();
+  variable.set_name("TOKEN");
+  variable.set_value("s3cret");
+  return request;
+}
+
+// No host can be reached.
+class NoBootstrap final : public Bootstrap {
+ public:
+  void start(const BootstrapTarget& target, JoinSource, std::function<void(base::Result<StartedAgent>)> done) override {
+    done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
+  }
+  void run(const BootstrapTarget& target, std::vector<std::string>,
+           std::function<void(base::Result<CommandResult>)> done) override {
+    done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
+  }
+  void cancel() override {}
+};
+
+class JobManagerTest : public ::testing::Test {
+ protected:
+  JobManagerTest() {
+    ::mkdir(directory_.path("jobs").c_str(), 0700);
+    begin();
+  }
+  ~JobManagerTest() override { end(); }
+
+  void begin() {
+    rig_ = std::make_unique<StoreRig>(path());
+    logs_ = std::move(*LogReader::start(rig_->loop()));
+    HostPoolOptions options;
+    options.state_file = directory_.path("agents");
+    auto pool = HostPool::start(rig_->loop(), clock_, std::move(options), &bootstrap_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    pool_ = std::move(*pool);
+    JobSurroundings surroundings;
+    surroundings.loop = &rig_->loop();
+    surroundings.clock = &clock_;
+    surroundings.logs = logs_.get();
+    surroundings.pool = pool_.get();
+    surroundings.jobs_directory = directory_.path("jobs");
+    surroundings.on_line = [](const std::string&) {};
+    manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(),
+                                            HostTable({{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}}));
+    done_ = 0;
+    manager_->on_ended = [this](const base::JobId&, base::WallTime) { count(); };
+    auto reader = StoreReader::open(path());
+    ASSERT_TRUE(reader.ok());
+    ASSERT_TRUE(manager_->load_blocking(*reader).ok());
+  }
+  void end() {
+    manager_.reset();
+    pool_.reset();
+    logs_.reset();
+    rig_.reset();
+  }
+
+  std::string path() const { return directory_.path("jobs.sqlite"); }
+  void count() {
+    ++done_;
+    rig_->done();
+  }
+  void run_until(int count) { ASSERT_TRUE(rig_->run_until(count)); }
+
+  base::Result<v1::SubmitResponse> submit(const v1::SubmitRequest& request) {
+    std::optional<base::Result<v1::SubmitResponse>> answer;
+    manager_->submit(request, [&](base::Result<v1::SubmitResponse> got) {
+      answer = std::move(got);
+      count();
+    });
+    if (!answer) run_until(done_ + 1);
+    return *answer;
+  }
+  // Nothing starts any more.
+  void drain_all() {
+    for (const char* const name : {"n1", "n2"}) {
+      manager_->drain(name, "test", [this](const base::Result<v1::LauncherHost>& host) {
+        EXPECT_TRUE(host.ok()) << host.status();
+        count();
+      });
+      run_until(done_ + 1);
+    }
+  }
+  StoredJob stored(const std::string& id) {
+    auto reader = StoreReader::open(path());
+    return *reader->job(testing_store::job_id(id));
+  }
+  std::string reason(const std::string& id) {
+    v1::Job job;
+    job.set_id(id);
+    manager_->describe(job);
+    return job.reason();
+  }
+
+  TempDir directory_;
+  base::SystemClock clock_;
+  std::unique_ptr<StoreRig> rig_;
+  std::unique_ptr<LogReader> logs_;
+  NoBootstrap bootstrap_;
+  std::unique_ptr<HostPool> pool_;
+  std::unique_ptr<JobManager> manager_;
+  int done_ = 0;
+};
+
+TEST_F(JobManagerTest, WhatIsAnsweredIsStoredWithoutValuesInItsSpec) {
+  drain_all();
+  const auto answer = submit(request_of(3));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kQueued);
+  EXPECT_EQ(stored(answer->job_id()).last_sequence, 1u);
+  auto reader = StoreReader::open(path());
+  EXPECT_EQ(reader->spec(testing_store::job_id(answer->job_id()))->find("s3cret"), std::string::npos);
+  EXPECT_NE(reader->environment(testing_store::job_id(answer->job_id()))->find("s3cret"), std::string::npos);
+  EXPECT_EQ(reason(answer->job_id()), "needs 3 slots, 0 are free on n1 and n2; n1 and n2 are drained");
+}
+
+TEST_F(JobManagerTest, ARequestIdIsOneJobAlsoAfterItsEnd) {
+  drain_all();
+  const auto first = submit(request_of(1, "same"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(submit(request_of(1, "same"))->job_id(), first->job_id());
+  EXPECT_EQ(submit(request_of(2, "same")).status().code(), Code::kAlreadyExists);
+  manager_->kill(testing_store::job_id(first->job_id()), false,
+                 [](const base::Status& status) { EXPECT_TRUE(status.ok()); });
+  run_until(done_ + 1);
+  EXPECT_EQ(submit(request_of(1, "same"))->job_id(), first->job_id());
+  EXPECT_EQ(stored(first->job_id()).state, model::JobState::kKilled);
+}
+
+TEST_F(JobManagerTest, WhatCanNeverRunIsRefused) {
+  const auto refused = submit(request_of(5));
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1 and n2 together have 4"));
+}
+
+TEST_F(JobManagerTest, AJobThatCannotStartFailsAndGivesItsSlotsBack) {
+  const auto answer = submit(request_of(4));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  run_until(done_ + 1);
+  const auto again = submit(request_of(4));  // only after its end is this one started
+  run_until(done_ + 1);
+  end();  // writes what is on its way
+  EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kFailed);
+  EXPECT_EQ(stored(answer->job_id()).exit_code, 125);
+  EXPECT_THAT(stored(answer->job_id()).reason, HasSubstr("cannot be reached"));
+  EXPECT_EQ(stored(again->job_id()).state, model::JobState::kFailed);
+}
+
+TEST_F(JobManagerTest, TheNextManagerKnowsWhatWaitsAndWhatIsDrained) {
+  drain_all();
+  const auto waits = submit(request_of(2));
+  const auto runs = submit(request_of(1));
+  EXPECT_TRUE(rig_->append({testing_store::step(runs->job_id(), model::JobState::kStarting)}).ok());
+  end();
+  begin();
+  EXPECT_TRUE(manager_->is_open(testing_store::job_id(waits->job_id())));
+  EXPECT_THAT(reason(waits->job_id()), HasSubstr("drained"));
+  run_until(done_ + 1);  // the other one is given up
+  EXPECT_EQ(stored(runs->job_id()).state, model::JobState::kLost);
+  EXPECT_EQ(stored(waits->job_id()).state, model::JobState::kQueued);
+}
+
+TEST_F(JobManagerTest, ADeadlineThatHasPassedEndsAWaitingJob) {
+  drain_all();
+  v1::SubmitRequest request = request_of(1);
+  request.mutable_spec()->mutable_deadline()->set_seconds(1);
+  const auto answer = submit(request);
+  ASSERT_TRUE(answer.ok());
+  run_until(done_ + 1);
+  EXPECT_EQ(stored(answer->job_id()).exit_code, 124);
+  EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kKilled);
+}
+
+TEST_F(JobManagerTest, WhoLeavesTakesNothingMore) {
+  bool has_left = false;
+  manager_->leave([&] { has_left = true; });
+  EXPECT_TRUE(has_left);
+  EXPECT_EQ(submit(request_of(1)).status().code(), Code::kUnavailable);
+}
+
+TEST_F(JobManagerTest, QuestionsAboutJobsThatDoNotRun) {
+  drain_all();
+  const auto answer = submit(request_of(1));
+  const base::JobId id = testing_store::job_id(answer->job_id());
+  EXPECT_EQ(manager_->signal(id, 10).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(manager_
+                ->stacks(
+                    id, {}, [](const v1::ProcessStack&) {}, [] {})
+                .code(),
+            Code::kFailedPrecondition);
+  EXPECT_EQ(manager_->signal(testing_store::job_id("zzzzzzzz"), 10).code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace muster::launcherd
