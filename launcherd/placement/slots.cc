@@ -34,6 +34,11 @@ long total_room(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   return total;
 }
 
+const SlotHost* find_host(std::span<const SlotHost> hosts, const std::string& name) {
+  const auto found = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
+  return found == hosts.end() ? nullptr : &*found;
+}
+
 std::map<std::string, int> ranks_by_host(const JobNeed& need) {
   std::map<std::string, int> counts;
   for (const model::RankPlace& place : need.places) ++counts[place.host];
@@ -47,8 +52,8 @@ bool is_idle(const SlotHost& host) {
 // Whether every host has the slots for the ranks that were placed on it.
 bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
   for (const auto& [name, count] : ranks_by_host(need)) {
-    const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
-    if (host == hosts.end() || !host->is_open()) return false;
+    const SlotHost* const host = find_host(hosts, name);
+    if (host == nullptr || !host->is_open()) return false;
     const int there = room == Room::kFree ? host->free() : host->slots;
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -157,8 +162,8 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
 
 std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) {
   for (const auto& [name, count] : ranks_by_host(need)) {
-    const auto host = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == name; });
-    if (host == hosts.end()) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
+    const SlotHost* const host = find_host(hosts, name);
+    if (host == nullptr) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
     if (host->is_drained) return fmt::format("needs {} on {}, which is drained", slot_count(count), name);
     if (host->is_down) return fmt::format("needs {} on {}, which cannot be reached", slot_count(count), name);
     if (host->free() < count) {
