@@ -17,6 +17,8 @@ constexpr std::size_t kMostOpenJobs = 1'000'000;
 constexpr int kMusterFailed = 125;
 constexpr int kTimedOut = 124;
 constexpr int kTerminated = 128 + SIGTERM;
+// Until a start that could not be stored is tried again.
+constexpr std::chrono::seconds kRecordPause{1};
 constexpr std::string_view kWaits = "waits for slots";
 
 // The job with its variables, from the store.
@@ -255,7 +257,7 @@ void JobManager::lose(const StoredJob& stored, const v1::StoredSpec& spec, const
          end_of_job(stored.id, stored.attempt, model::JobState::kLost,
                     fmt::format("launcherd ended while it ran, and it cannot be found again: {}", reason),
                     ended_without_ranks(stored.id, kMusterFailed), surroundings_.clock->wall()),
-         [this, id = stored.id] { ended(id); });
+         [this, id = stored.id](const base::Status&) { ended(id); });
 }
 
 RunningJobOwner JobManager::owner_of(const base::JobId& id) {
@@ -284,9 +286,21 @@ void JobManager::start(const JobQueue::Start& start) {
   hosts_.take(start.placement);
   const base::JobId id = start.id;
   job->running = std::make_unique<RunningJob>(surroundings_, id, start.placement, owner_of(id));
-  // Nothing of it runs before the disk knows, so that nothing runs twice after a crash.
+  record_start(id);
+}
+
+// Nothing of it runs before the disk knows, so that nothing runs twice after a crash.
+void JobManager::record_start(const base::JobId& id) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr) return;
   record(id, {job->running->starting(surroundings_.clock->wall()), job->running->recovery()},
-         [this, id] { launch(id); });
+         [this, id](const base::Status& status) {
+           if (status.ok()) {
+             launch(id);
+           } else if (OpenJob* const again = find(id)) {
+             again->start_again = loop_.after(kRecordPause, [this, id] { record_start(id); });
+           }
+         });
 }
 
 void JobManager::launch(const base::JobId& id) {
@@ -339,9 +353,9 @@ void JobManager::end_waiting(const base::JobId& id, int exit_code, const std::st
   record(id,
          end_of_job(id, 0, model::JobState::kKilled, reason, ended_without_ranks(id, exit_code),
                     surroundings_.clock->wall()),
-         [this, id, done = std::move(done)] {
+         [this, id, done = std::move(done)](const base::Status& status) {
            ended(id);
-           done(base::ok_status());
+           done(status);  // an error: the next launcherd would find it waiting
          });
   schedule();
 }
@@ -368,13 +382,13 @@ void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retenti
   if (on_ended) on_ended(id, surroundings_.clock->wall() + retention);
 }
 
-void JobManager::record(const base::JobId& id, Batch batch, std::function<void()> stored) {
+void JobManager::record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored) {
   store_->record(
       std::move(batch), while_alive([this, id, stored = std::move(stored)](const base::Status& status) {
         if (!status.ok()) {
           surroundings_.on_line(fmt::format("job {}: an event could not be stored: {}", id.str(), status.message()));
         }
-        if (stored) stored();
+        if (stored) stored(status);
         if (on_change) on_change(id);
       }));
 }

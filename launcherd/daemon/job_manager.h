@@ -78,6 +78,7 @@ class JobManager {
     std::chrono::seconds retention{};
     bool has_ended = false;  // its end is being stored
     base::Timer deadline{};
+    base::Timer start_again{};              // its start could not be stored
     std::unique_ptr<RunningJob> running{};  // from its start on
   };
   struct Admission;  // a submission on its way into the store
@@ -99,13 +100,15 @@ class JobManager {
   void schedule();
   void start_what_fits();
   void start(const JobQueue::Start& start);
+  void record_start(const base::JobId& id);
   void launch(const base::JobId& id);
   void launched(const base::JobId& id, const base::Result<proto::Submission>& submission);
   void pass_deadline(const base::JobId& id);
   void end_waiting(const base::JobId& id, int exit_code, const std::string& reason,
                    std::function<void(base::Status)> done);
   void ended(const base::JobId& id);
-  void record(const base::JobId& id, Batch batch, std::function<void()> stored);
+  // `stored` may be empty.
+  void record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored);
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
   OpenJob* find(const base::JobId& id);

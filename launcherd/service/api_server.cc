@@ -73,6 +73,7 @@ bool ApiServer::State::make_server() {
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port that another process has is an error
   builder.RegisterService(service.get());
   builder.RegisterService(&health);
   ports.assign(listeners.tls.size(), 0);

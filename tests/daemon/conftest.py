@@ -52,6 +52,17 @@ class Launcherd:
         self.channel = self.channel or grpc.insecure_channel(f"unix:{self.socket}")
         return client.Client(self.stubs, self.channel)
 
+    def end_jobs(self):
+        """Jobs outlive their launcherd: those that have not ended are killed."""
+        api = self.client()
+        for job in api.api.ListJobs(api.stubs.launcher.ListJobsRequest(page_size=1000), timeout=PATIENCE).jobs:
+            try:
+                api.kill(job.id, at_once=True)
+            except Exception as error:  # it has ended meanwhile
+                assert "has ended" in str(error)
+            for _ in api.watch(job.id):
+                pass
+
     def end(self, signal="TERM"):
         """Its exit code."""
         if self.channel is not None:
@@ -85,6 +96,8 @@ def launcherd(stubs, tmp_path):
 
     yield start
     for one in started:
+        if one.process.poll() is None and one.socket.exists():
+            one.end_jobs()
         one.end()
 
 

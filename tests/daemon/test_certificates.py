@@ -82,6 +82,15 @@ def test_strangers_are_not_heard(stubs, authority, address, tmp_path):
     assert code_of(plain.api.GetCapabilities, stubs.launcher.GetCapabilitiesRequest()) == grpc.StatusCode.UNAVAILABLE
 
 
+def test_a_port_that_is_taken_is_told(launcherd, authority, address, tmp_path):
+    (tmp_path / "second").mkdir()
+    second = launcherd("--listen", f"127.0.0.1:{address}", "--tls-cert", tmp_path / "server.pem", "--tls-key",
+                       tmp_path / "server.key", "--client-ca", authority.file("pem"), "--i-know-jobs-run-as-root",
+                       waits=False, directory=tmp_path / "second")
+    assert second.process.wait(timeout=60) == 125
+    second.line_with(f"cannot listen at 127.0.0.1:{address}")
+
+
 def test_tcp_needs_its_files(launcherd, authority):
     certificate, key = authority.issue("server", "DNS:localhost")
     without = launcherd("--listen", "127.0.0.1:0", waits=False)
