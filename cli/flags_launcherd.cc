@@ -34,7 +34,8 @@ const FlagTable& launcherd_flags() {
            "Where jobs are kept, on a disk of this host; default ${XDG_STATE_HOME:-~/.local/state}/muster/<hostname>.")
            .command_line_only()
            .completes(Completes::kDirectory),
-       option("http", {"--http"}, "ADDR", "Serve metrics and a page on this loopback address; not there yet.")
+       option("http", {"--http"}, "ADDR",
+              "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
            .command_line_only(),
        toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
               "Listen by TCP although launcherd runs as root.")

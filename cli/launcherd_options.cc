@@ -49,7 +49,7 @@ base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
   } else if (name == "state") {
     parsed.state = option.value;
   } else if (name == "http") {
-    return bad(option, "this version serves no HTTP: leave it out");
+    parsed.http = option.value;
   } else if (name == "i-know-jobs-run-as-root") {
     parsed.is_root_accepted = true;
   } else {

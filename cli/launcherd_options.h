@@ -18,6 +18,7 @@ struct ParsedLauncherd : HostVerbLine {
   std::string tls_key;
   std::string client_ca;
   std::string state;  // empty: the default
+  std::string http;   // empty: none
   bool is_root_accepted = false;
 };
 

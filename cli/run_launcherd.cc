@@ -99,6 +99,7 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
   if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
+  options.http = parsed.http;
   options.socket_directories = launcherd::api_directories(environment);
   options.bootstrap = bootstrap_of(parsed.options, std::move(agent_path), notices);
   options.verbose = parsed.options.launch.verbose;

@@ -15,6 +15,7 @@
 #include "launcherd/output/log_reader.h"
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/state_directory.h"
+#include "launcherd/web/web_server.h"
 
 namespace muster::launcherd {
 namespace {
@@ -70,6 +71,7 @@ struct Daemon::Parts {
   std::unique_ptr<JobManager> jobs;
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
+  std::unique_ptr<WebServer> web;
 
   base::Status open_pool(const base::Clock& clock, const DaemonOptions& options);
   base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
@@ -133,6 +135,10 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
   for (std::size_t i = 0; i < options.tls.size(); ++i) {
     const std::string& address = options.tls[i].address;
     addresses.push_back(fmt::format("{}:{}", address.substr(0, address.rfind(':')), server->tls_ports()[i]));
+  }
+  if (!options.http.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(web, WebServer::start(loop, options.http, api.get()));
+    addresses.push_back(web->url());
   }
   return base::ok_status();
 }

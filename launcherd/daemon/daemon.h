@@ -26,6 +26,7 @@ struct DaemonOptions {
   std::vector<std::string> socket_directories;  // api_directories()
   bool has_socket = true;                       // false: by TCP only
   std::vector<TlsListener> tls;
+  std::string http;             // loopback address and port of the page; empty: none
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
   std::chrono::milliseconds idle_timeout{600'000};  // of agents without a job; 0: none

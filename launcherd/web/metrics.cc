@@ -1,0 +1,94 @@
+#include "launcherd/web/metrics.h"
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace muster::launcherd {
+namespace {
+
+// A label's value: backslash, quote and newline are escaped, as the format wants it.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\n') {
+      result += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+void begin(std::string& text, std::string_view name, std::string_view help) {
+  text += fmt::format("# HELP {} {}\n# TYPE {} gauge\n", name, help, name);
+}
+
+template <typename Enum>
+struct Named {
+  Enum value;
+  std::string_view word;
+};
+
+constexpr std::array<Named<v1::JobState>, 4> kStates{{{v1::JOB_STATE_QUEUED, "queued"},
+                                                      {v1::JOB_STATE_STARTING, "starting"},
+                                                      {v1::JOB_STATE_RUNNING, "running"},
+                                                      {v1::JOB_STATE_STOPPING, "stopping"}}};
+constexpr std::array<Named<v1::AgentState>, 5> kAgents{{{v1::AGENT_STATE_NONE, "none"},
+                                                        {v1::AGENT_STATE_STARTING, "starting"},
+                                                        {v1::AGENT_STATE_UP, "up"},
+                                                        {v1::AGENT_STATE_SUSPECT, "suspect"},
+                                                        {v1::AGENT_STATE_FAILED, "failed"}}};
+
+void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
+  begin(text, "muster_jobs", "Jobs that have not ended, by state.");
+  for (const auto& state : kStates) {
+    int count = 0;
+    for (const v1::Job& job : jobs.jobs()) count += job.state() == state.value ? 1 : 0;
+    text += fmt::format("muster_jobs{{state=\"{}\"}} {}\n", state.word, count);
+  }
+  begin(text, "muster_ranks", "Ranks of jobs that have started and not ended.");
+  int ranks = 0;
+  for (const v1::Job& job : jobs.jobs()) ranks += job.state() == v1::JOB_STATE_QUEUED ? 0 : job.size();
+  text += fmt::format("muster_ranks {}\n", ranks);
+}
+
+void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
+  begin(text, "muster_agents", "Hosts by the state of their agent.");
+  for (const auto& agent : kAgents) {
+    int count = 0;
+    for (const v1::LauncherHost& host : hosts.hosts()) count += host.agent() == agent.value ? 1 : 0;
+    text += fmt::format("muster_agents{{state=\"{}\"}} {}\n", agent.word, count);
+  }
+  const auto each = [&](std::string_view name, std::string_view help, auto value_of) {
+    begin(text, name, help);
+    for (const v1::LauncherHost& host : hosts.hosts()) {
+      text += fmt::format("{}{{host=\"{}\"}} {}\n", name, escaped(host.name()), value_of(host));
+    }
+  };
+  each("muster_host_slots", "Slots of the host.", [](const v1::LauncherHost& host) { return host.slots(); });
+  each("muster_host_used_slots", "Slots that jobs use.",
+       [](const v1::LauncherHost& host) { return host.used_slots(); });
+  each("muster_host_jobs", "Jobs that have ranks there.", [](const v1::LauncherHost& host) { return host.jobs(); });
+  each("muster_host_drained", "1: no new job gets the host.",
+       [](const v1::LauncherHost& host) { return host.drained() ? 1 : 0; });
+}
+
+}  // namespace
+
+std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
+                           const v1::ListJobsResponse& jobs) {
+  std::string text;
+  begin(text, "muster_launcherd_info", "Always 1.");
+  text += fmt::format("muster_launcherd_info{{version=\"{}\",build=\"{}\"}} 1\n", escaped(launcher.version()),
+                      escaped(launcher.build_id()));
+  begin(text, "muster_launcherd_start_time_seconds", "When it was started, since 1970.");
+  text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
+  add_jobs(text, jobs);
+  add_hosts(text, hosts);
+  return text;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,14 @@
+// What /metrics says, in Prometheus' text format (version 0.0.4). Pure.
+#pragma once
+
+#include <string>
+
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::launcherd {
+
+// `jobs`: those that have not ended.
+std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
+                           const v1::ListJobsResponse& jobs);
+
+}  // namespace muster::launcherd

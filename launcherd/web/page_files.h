@@ -1,0 +1,17 @@
+// The files of launcherd's page, as parts of the program: page.html, page.js, page.css beside this file.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace muster::launcherd {
+
+struct PageFile {
+  std::string_view name;
+  std::string_view content_type;
+  std::string_view content;
+};
+
+std::span<const PageFile> page_files();
+
+}  // namespace muster::launcherd

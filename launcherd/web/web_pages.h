@@ -1,0 +1,40 @@
+// What launcherd's HTTP port answers: GET of
+//   /                          the page, /page.js, /page.css
+//   /healthz                   "ok"
+//   /metrics                   Prometheus' text format
+//   /api/jobs?all=1&page_token=T    v1.ListJobsResponse      /api/hosts   v1.ListHostsResponse
+//   /api/jobs/ID               v1.Job
+//   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
+//   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), likewise
+// all as the calls of launcher.proto answer; an error is {"code", "message"} with an HTTP status. Nothing can be
+// changed here. Loop thread only; `handler` is borrowed.
+#pragma once
+
+#include <memory>
+
+#include "launcherd/service/api_handler.h"
+#include "launcherd/web/http_exchange.h"
+#include "launcherd/web/web_request.h"
+
+namespace muster::launcherd {
+
+class WebPages {
+ public:
+  explicit WebPages(ApiHandler* handler) : handler_(handler) {}
+
+  void serve(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
+
+ private:
+  using Exchange = std::shared_ptr<HttpExchange>;
+
+  bool serve_file(const WebTarget& target, const Exchange& exchange);
+  void serve_metrics(const Exchange& exchange);
+  void serve_jobs(const WebTarget& target, const Exchange& exchange);
+  void serve_job(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
+  void serve_events(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
+  void serve_logs(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
+
+  ApiHandler* const handler_;
+};
+
+}  // namespace muster::launcherd

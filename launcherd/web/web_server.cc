@@ -1,0 +1,75 @@
+#include "launcherd/web/web_server.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/net.h"
+#include "base/strings.h"
+#include "rendezvous/local_owner.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kBacklog = 64;
+
+struct Endpoint {
+  base::IpAddress address;
+  std::uint16_t port;
+};
+
+base::Result<Endpoint> parse_endpoint(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : base::parse_decimal(text.substr(colon + 1), 65'535);
+  if (port) {
+    std::string host = text.substr(0, colon);
+    if (host == "localhost") host = "127.0.0.1";
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    auto address = base::IpAddress::parse(host);
+    if (address.ok() && address->is_loopback()) return Endpoint{*address, static_cast<std::uint16_t>(*port)};
+  }
+  return base::error(base::Code::kInvalidArgument,
+                     "'{}' is no address of this machine for itself: write 127.0.0.1:7480; for others, use ssh -L",
+                     base::printable(text));
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<WebServer>> WebServer::start(base::Loop& loop, const std::string& address,
+                                                          ApiHandler* handler) {
+  MUSTER_ASSIGN_OR_RETURN(const Endpoint wanted, parse_endpoint(address));
+  auto fd = base::listen_on(wanted.address, wanted.port, kBacklog);
+  if (!fd.ok()) return fd.status().with_context("--http " + address);
+  MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(fd->get()));
+  const std::string url = "http://" + base::format_endpoint(wanted.address, port);
+  return std::unique_ptr<WebServer>(new WebServer(loop, std::move(*fd), url, handler));
+}
+
+WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url, ApiHandler* handler)
+    : loop_(loop),
+      url_(std::move(url)),
+      pages_(handler),
+      self_(std::make_shared<WebServer*>(this)),
+      listener_(loop, std::move(listening), rendezvous::allow_local_owner(::geteuid()),
+                [this](base::UniqueFd peer) { accept(std::move(peer)); }, {.backlog = kBacklog}) {}
+
+WebServer::~WebServer() {
+  self_.reset();
+  for (const auto& [number, close] : std::exchange(open_, {})) close();
+}
+
+void WebServer::accept(base::UniqueFd peer) {
+  if (open_.size() >= kMostConnections) return;  // closed: a browser tries again
+  const std::uint64_t number = next_++;
+  const auto on_request = [weak = std::weak_ptr(self_)](const HttpRequest& request,
+                                                        const std::shared_ptr<HttpExchange>& exchange) {
+    if (const auto alive = weak.lock()) (*alive)->pages_.serve(request, exchange);
+  };
+  const auto on_closed = [weak = std::weak_ptr(self_), number] {
+    if (const auto alive = weak.lock()) (*alive)->open_.erase(number);
+  };
+  open_.emplace(number, nullptr);
+  open_[number] = serve_http(loop_, std::move(peer), on_request, on_closed);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,103 @@
+"""launcherd's HTTP port: who may ask, what is answered, and the page in a browser."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+from conftest import BIN_DIR
+from console import PYTHON, Watched
+from launcherd_user import Launcherd
+
+BROWSE = pathlib.Path(__file__).with_name("browse.py")
+ASK = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
+headers = {"Host": sys.argv[3]} if len(sys.argv) > 3 else {}
+try:
+    connection.request("GET", sys.argv[2], headers=headers)
+    response = connection.getresponse()
+    print(response.status)
+    print(response.read().decode(), end="")
+except (ConnectionError, http.client.HTTPException) as problem:
+    print(type(problem).__name__)
+"""
+LINES = "i=0; while [ $i -lt 300 ]; do echo \"line $i <img src=x onerror=alert(1)>\"; i=$((i+1)); done; exec sleep 1000"
+
+
+@pytest.fixture
+def launcherd(hvdrun, cluster, no_leftovers):
+    daemon = Launcherd(hvdrun, cluster, "--http", "127.0.0.1:0")
+    daemon.url = re.search(r"http://127\.0\.0\.1:\d+", daemon.watched.err.text).group(0)
+    yield daemon
+    daemon.close()
+
+
+def get(launcherd, path, *host, user="alice"):
+    """(status, body)"""
+    port = launcherd.url.rsplit(":", 1)[1]
+    told = launcherd.cluster.run("head", user, [PYTHON, "-I", "-c", ASK, port, path, *host], check=True).stdout
+    status, _, body = told.partition("\n")
+    return status, body
+
+
+def test_the_api_in_json(launcherd):
+    job = launcherd.submit("-np", "4", "--name", "night", "sh", "-c", "echo up; exec sleep 1000", env={"SECRET": "s3cret"})
+    follower = launcherd.watch("logs", "-f", job)
+    follower.out.wait_for("up", 4)
+    assert get(launcherd, "/healthz") == ("200", "ok\n")
+    status, metrics = get(launcherd, "/metrics")
+    assert status == "200" and 'muster_jobs{state="running"} 1\n' in metrics and "muster_ranks 4\n" in metrics, metrics
+    assert 'muster_host_used_slots{host="n1"} 2\n' in metrics, metrics
+    listed = json.loads(get(launcherd, "/api/jobs")[1])["jobs"]
+    assert [(each["id"], each["name"]) for each in listed] == [(job, "night")]
+    whole = json.loads(get(launcherd, f"/api/jobs/{job[:4]}")[1])
+    assert [rank["host"] for rank in whole["ranks"]] == ["n1", "n1", "n2", "n2"]
+    hosts = json.loads(get(launcherd, "/api/hosts")[1])["hosts"]
+    assert [(host["name"], host["used_slots"]) for host in hosts] == [("n1", 2), ("n2", 2), ("n3", 0), ("n4", 0)]
+    status, none = get(launcherd, "/api/jobs/zzzzzzzz")
+    assert status == "404" and json.loads(none)["code"] == "NOT_FOUND", none
+    assert "s3cret" not in metrics + json.dumps(listed) + json.dumps(whole)
+    launcherd.asked("kill", job)
+    follower.end()
+    status, events = get(launcherd, f"/api/jobs/{job}/events")
+    assert status == "200" and "event: end\n" in events and '"job_ended"' in events, events
+    status, logs = get(launcherd, f"/api/jobs/{job}/logs?rank=2")
+    assert status == "200" and logs.count("event: log\n") == 2, logs  # a line, and the end of the rank
+
+
+def test_for_its_user_on_this_machine_alone(launcherd, cluster):
+    assert get(launcherd, "/healthz", user="bob")[0] in ("RemoteDisconnected", "ConnectionResetError")
+    assert get(launcherd, "/healthz", user="root")[0] in ("RemoteDisconnected", "ConnectionResetError")
+    assert get(launcherd, "/api/jobs", "evil.example")[0] == "421"
+    assert get(launcherd, "/healthz")[0] == "200"
+
+
+def test_only_loopback(hvdrun, cluster):
+    result = hvdrun([], argv=[str(BIN_DIR / "launcherd"), "--http", "0.0.0.0:7480", "--state", "/home/alice/s"])
+    cluster.run("head", "alice", ["rm", "-rf", "/home/alice/s"], check=True)
+    assert result.rc != 0 and "127.0.0.1:7480" in result.stderr, result
+
+
+@pytest.mark.skipif(not shutil.which("chromedriver"), reason="chromium-driver is not installed")
+def test_the_page_in_a_browser(launcherd, hvdrun, cluster):
+    pytest.importorskip("selenium", reason="python3-selenium is not installed")
+    job = launcherd.submit("-np", "4", "--name", "night run", "sh", "-c", LINES)
+    browsing = Watched(hvdrun, cluster, argv=[PYTHON, str(BROWSE), launcherd.url, job, "/tmp/page.png"],
+                       env={"HOME": "/home/alice", "TMPDIR": "/tmp"})
+    browsing.out.wait_for("ready", timeout=90)
+    assert launcherd.muster("kill", job).returncode == 0
+    result = browsing.end(timeout=90)
+    assert result.rc == 0, result
+    seen = json.loads(result.stdout.splitlines()[-1])
+    assert seen["hosts"] == ["n1", "n2", "n3", "n4"] and seen["grid"] == {"n1": 2, "n2": 2}, seen
+    assert "1 running, 0 waiting; 4 of 8 slots on 4 hosts" in seen["summary"], seen
+    assert seen["lines"] == 1200 and seen["injected"] == 0, seen  # what ranks print is text, never markup
+    assert len(seen["found"]) == 4 and seen["marked"] == 4 and all("line 299 <img" in line for line in seen["found"]), seen
+    assert len(seen["cells"]) == 4 and seen["errors"] == [], seen
+    wanted = os.environ.get("MUSTER_SCREENSHOT")
+    if wanted:
+        shutil.copyfile(cluster.path("head", "/tmp/page.png"), wanted)
+    cluster.run("head", "alice", ["rm", "-f", "/tmp/page.png"], check=True)

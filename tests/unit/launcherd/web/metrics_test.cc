@@ -1,0 +1,66 @@
+#include "launcherd/web/metrics.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::launcherd {
+namespace {
+
+TEST(Metrics, AreInTheTextFormat) {
+  v1::Capabilities launcher;
+  launcher.set_version("1.2");
+  launcher.set_build_id("a\"b\\c\nd");
+  launcher.mutable_started()->set_seconds(1'782'000'000);
+  v1::ListHostsResponse hosts;
+  v1::LauncherHost& host = *hosts.add_hosts();
+  host.set_name("n1");
+  host.set_slots(4);
+  host.set_used_slots(3);
+  host.set_jobs(1);
+  host.set_agent(v1::AGENT_STATE_UP);
+  host.set_drained(true);
+  v1::ListJobsResponse jobs;
+  v1::Job& running = *jobs.add_jobs();
+  running.set_state(v1::JOB_STATE_RUNNING);
+  running.set_size(3);
+  v1::Job& waiting = *jobs.add_jobs();
+  waiting.set_state(v1::JOB_STATE_QUEUED);
+  waiting.set_size(8);
+  EXPECT_EQ(format_metrics(launcher, hosts, jobs),
+            "# HELP muster_launcherd_info Always 1.\n"
+            "# TYPE muster_launcherd_info gauge\n"
+            "muster_launcherd_info{version=\"1.2\",build=\"a\\\"b\\\\c\\nd\"} 1\n"
+            "# HELP muster_launcherd_start_time_seconds When it was started, since 1970.\n"
+            "# TYPE muster_launcherd_start_time_seconds gauge\n"
+            "muster_launcherd_start_time_seconds 1782000000\n"
+            "# HELP muster_jobs Jobs that have not ended, by state.\n"
+            "# TYPE muster_jobs gauge\n"
+            "muster_jobs{state=\"queued\"} 1\n"
+            "muster_jobs{state=\"starting\"} 0\n"
+            "muster_jobs{state=\"running\"} 1\n"
+            "muster_jobs{state=\"stopping\"} 0\n"
+            "# HELP muster_ranks Ranks of jobs that have started and not ended.\n"
+            "# TYPE muster_ranks gauge\n"
+            "muster_ranks 3\n"
+            "# HELP muster_agents Hosts by the state of their agent.\n"
+            "# TYPE muster_agents gauge\n"
+            "muster_agents{state=\"none\"} 0\n"
+            "muster_agents{state=\"starting\"} 0\n"
+            "muster_agents{state=\"up\"} 1\n"
+            "muster_agents{state=\"suspect\"} 0\n"
+            "muster_agents{state=\"failed\"} 0\n"
+            "# HELP muster_host_slots Slots of the host.\n"
+            "# TYPE muster_host_slots gauge\n"
+            "muster_host_slots{host=\"n1\"} 4\n"
+            "# HELP muster_host_used_slots Slots that jobs use.\n"
+            "# TYPE muster_host_used_slots gauge\n"
+            "muster_host_used_slots{host=\"n1\"} 3\n"
+            "# HELP muster_host_jobs Jobs that have ranks there.\n"
+            "# TYPE muster_host_jobs gauge\n"
+            "muster_host_jobs{host=\"n1\"} 1\n"
+            "# HELP muster_host_drained 1: no new job gets the host.\n"
+            "# TYPE muster_host_drained gauge\n"
+            "muster_host_drained{host=\"n1\"} 1\n");
+}
+
+}  // namespace
+}  // namespace muster::launcherd

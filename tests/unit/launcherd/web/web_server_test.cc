@@ -1,0 +1,210 @@
+// The HTTP port over real sockets: what is served, what is refused, streams, and peers that misbehave.
+#include "launcherd/web/web_server.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/net.h"
+
+namespace muster::launcherd {
+namespace {
+
+// Answers as launcherd would.
+class Handler final : public ApiHandler {
+ public:
+  void get_job(const v1::GetJobRequest& request, Reply<v1::Job> reply) override {
+    if (request.job() != "k7")
+      return reply(base::error(base::Code::kNotFound, "there is no job \"{}\"", request.job()));
+    v1::Job job;
+    job.set_id("k7abcdef");
+    reply(std::move(job));
+  }
+  void list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobsResponse> reply) override {
+    v1::ListJobsResponse jobs;
+    jobs.set_next_page_token(fmt::format("{}/{}", request.all(), request.page_token()));
+    reply(std::move(jobs));
+  }
+  void list_hosts(const v1::ListHostsRequest&, Reply<v1::ListHostsResponse> reply) override {
+    v1::ListHostsResponse hosts;
+    hosts.add_hosts()->set_name("n1");
+    reply(std::move(hosts));
+  }
+  void get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::Capabilities> reply) override {
+    reply(v1::Capabilities());
+  }
+  Gone watch(const v1::WatchRequest& request, Replies<v1::Event> replies) override {
+    for (std::uint64_t sequence = request.from_sequence(); sequence < 4; ++sequence) {
+      v1::Event event;
+      event.set_sequence(sequence);
+      replies.send(event);
+    }
+    replies.done(base::ok_status());
+    return {};
+  }
+  // For ever, as fast as it is read.
+  Gone logs(const v1::LogsRequest&, Replies<v1::LogChunk> replies) override {
+    send_more(std::move(replies));
+    return [this] { gone.set_value(); };
+  }
+
+  std::promise<void> gone;
+  std::atomic<std::size_t> sent = 0;
+
+ private:
+  void send_more(Replies<v1::LogChunk> replies) {
+    v1::LogChunk chunk;
+    chunk.set_data(std::string(100'000, 'x'));
+    chunk.set_next_position(++sent);
+    replies.send(chunk);
+    const auto next = replies.when_taken;
+    next([this, replies = std::move(replies)] { send_more(replies); });
+  }
+};
+
+class WebServerTest : public ::testing::Test {
+ protected:
+  WebServerTest() {
+    std::promise<void> up;
+    thread_ = std::thread([this, &up] {
+      auto server = WebServer::start(loop_, "127.0.0.1:0", &handler_);
+      EXPECT_TRUE(server.ok()) << server.status();
+      url_ = (*server)->url();
+      loop_.post([&up] { up.set_value(); });
+      loop_.run();
+    });
+    up.get_future().wait();
+  }
+  ~WebServerTest() override {
+    loop_.stop();
+    thread_.join();
+  }
+
+  base::UniqueFd connected() const {
+    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto port = static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1)));
+    const base::SockAddr to = base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), port);
+    EXPECT_EQ(::connect(fd.get(), to.get(), to.size), 0);
+    const timeval limit{.tv_sec = 30, .tv_usec = 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+  }
+  // All that the server says to these bytes, which are all that it gets.
+  std::string say(const std::string& bytes) const {
+    const base::UniqueFd fd = connected();
+    (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);  // it may have answered and closed already
+    ::shutdown(fd.get(), SHUT_WR);
+    std::string answer;
+    char block[4096];
+    for (ssize_t got = 0; (got = ::read(fd.get(), block, sizeof block)) > 0;) {
+      answer.append(block, static_cast<std::size_t>(got));
+    }
+    return answer;
+  }
+  std::string get(const std::string& target, const std::string& more = "",
+                  const std::string& host = "localhost") const {
+    return say("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + more + "\r\n");
+  }
+  static int status(const std::string& answer) {
+    return answer.starts_with("HTTP/1.1 ") ? std::stoi(answer.substr(9, 3)) : 0;
+  }
+  static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+
+  base::Loop loop_;
+  Handler handler_;
+  std::string url_;
+  std::thread thread_;
+};
+
+TEST_F(WebServerTest, ThePageAndItsFiles) {
+  const std::string page = get("/");
+  EXPECT_EQ(status(page), 200);
+  EXPECT_NE(page.find("Content-Security-Policy: default-src 'self'"), std::string::npos) << page;
+  EXPECT_NE(body(page).find("<title>launcherd</title>"), std::string::npos);
+  EXPECT_NE(get("/page.js").find("Content-Type: text/javascript"), std::string::npos);
+  EXPECT_NE(get("/page.css").find("Content-Type: text/css"), std::string::npos);
+  EXPECT_EQ(body(get("/healthz")), "ok\n");
+  EXPECT_NE(body(get("/metrics")).find("muster_host_slots{host=\"n1\"} 0\n"), std::string::npos);
+}
+
+TEST_F(WebServerTest, AnswersAreThoseOfTheApi) {
+  EXPECT_NE(body(get("/api/jobs?all=1&page_token=below-7")).find("\"next_page_token\":\"true/below-7\""),
+            std::string::npos);
+  EXPECT_NE(body(get("/api/jobs/k7")).find("\"id\":\"k7abcdef\""), std::string::npos);
+  EXPECT_NE(body(get("/api/hosts")).find("\"name\":\"n1\""), std::string::npos);
+  const std::string none = get("/api/jobs/x%22y");
+  EXPECT_EQ(status(none), 404);
+  EXPECT_EQ(body(none), "{\"code\":\"NOT_FOUND\",\"message\":\"there is no job \\\"x\\\"y\\\"\"}\n");
+  EXPECT_EQ(status(get("/api/jobs/k7/events?from=x")), 400);
+  EXPECT_EQ(status(get("/api/nothing")), 404);
+  EXPECT_EQ(status(get("/etc/passwd")), 404);
+}
+
+// A stream is read until its last event: the browser that ends its own side first has gone.
+std::string stream_of(const base::UniqueFd& fd, const std::string& request) {
+  EXPECT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
+  std::string answer;
+  char block[4096];
+  for (ssize_t got = 0; (got = ::read(fd.get(), block, sizeof block)) > 0;) {
+    answer.append(block, static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+TEST_F(WebServerTest, EventsComeAsAStreamAndGoOnWhereTheyWere) {
+  const std::string all = stream_of(connected(), "GET /api/jobs/k7/events?from=2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(all.find("Content-Type: text/event-stream"), std::string::npos);
+  EXPECT_NE(body(all).find("id: 2\nevent: event\ndata: {\"sequence\":\"2\""), std::string::npos) << all;
+  EXPECT_TRUE(all.ends_with("id: \nevent: end\ndata: {}\n\n")) << all;
+  const std::string again =
+      stream_of(connected(), "GET /api/jobs/k7/events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 2\r\n\r\n");
+  EXPECT_TRUE(body(again).starts_with("id: 3\n")) << again;
+}
+
+TEST_F(WebServerTest, WhoStopsReadingCostsNoMemoryAndWhoGoesIsTold) {
+  base::UniqueFd fd = connected();
+  const std::string request = "GET /api/jobs/k7/logs HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_TRUE(base::write_all_blocking(fd.get(), request.data(), request.size()).ok());
+  char block[4096];
+  for (std::size_t got = 0; got < 1'000'000;) {
+    const ssize_t now = ::read(fd.get(), block, sizeof block);
+    ASSERT_GT(now, 0);
+    got += static_cast<std::size_t>(now);
+  }
+  EXPECT_EQ(body(get("/healthz")), "ok\n");  // beside a stream that nobody reads
+  fd.reset();
+  EXPECT_EQ(handler_.gone.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_LT(handler_.sent, 1000U);  // what the sockets hold, not all there is
+}
+
+TEST_F(WebServerTest, OnlyThisMachineAndOnlyGet) {
+  EXPECT_EQ(status(get("/", "", "evil.example")), 421);
+  EXPECT_EQ(status(say("GET / HTTP/1.0\r\n\r\n")), 421);  // no Host at all
+  EXPECT_EQ(status(say("DELETE /api/jobs/k7 HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
+  EXPECT_EQ(status(say("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello")), 413);
+  EXPECT_EQ(WebServer::start(loop_, "0.0.0.0:0", &handler_).status().code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(WebServer::start(loop_, "10.1.2.3:80", &handler_).status().code(), base::Code::kInvalidArgument);
+}
+
+TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {
+  EXPECT_EQ(status(say("\x16\x03\x01 hello\r\n\r\n")), 400);
+  EXPECT_EQ(status(get("/" + std::string(8'500, 'x'))), 431);
+  EXPECT_EQ(status(get("/%")), 400);
+  std::vector<base::UniqueFd> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(connected());
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::string junk = "GET /api/jobs/k7 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    junk[(seed * 7) % junk.size()] = static_cast<char>(seed * 31);
+    say(junk);
+  }
+  EXPECT_EQ(body(get("/healthz")), "ok\n");
+}
+
+}  // namespace
+}  // namespace muster::launcherd
