@@ -46,6 +46,7 @@ int fail(const base::Status& status) {
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
 }
 
 // What the login environment could do to this process itself. The ranks still get it: it was read before.

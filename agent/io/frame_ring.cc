@@ -1,100 +1,117 @@
 #include "agent/io/frame_ring.h"
 
+#include <algorithm>
+
+#include "base/little_endian.h"
+
 namespace muster::agent {
 
 using proto::kOutputHeaderSize;
 
-FrameRing::FrameRing(std::size_t capacity) : capacity_(capacity), bytes_(new char[capacity]) {}
+namespace {
+
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
+}  // namespace
+
+// From there to the next run or to the end of the memory.
+std::size_t FrameRing::room_behind(std::size_t place) const {
+  std::size_t end = memory_->size();
+  for (const Run& run : runs_) {
+    if (run.begin >= place) end = std::min(end, run.begin);
+  }
+  return end - place;
+}
+
+std::size_t FrameRing::find_room(std::size_t size) {
+  if (runs_.empty()) return memory_->grow(size) ? 0 : kNowhere;  // where the cache is warm
+  if (room_behind(runs_.back().end) >= size) return runs_.back().end;
+  if (room_behind(0) >= size) return 0;
+  std::size_t last = 0;
+  for (const Run& run : runs_) {
+    if (room_behind(run.end) >= size) return run.end;
+    last = std::max(last, run.end);
+  }
+  return memory_->grow(last + size) ? last : kNowhere;
+}
 
 char* FrameRing::reserve(std::size_t payload) {
-  const std::size_t size = kOutputHeaderSize + payload;
-  const std::size_t head = frames_.empty() ? 0 : frames_.front().offset;
-  if (is_wrapped_) {
-    reserved_ = tail_;
-    return head - tail_ >= size ? bytes_.get() + tail_ + kOutputHeaderSize : nullptr;
-  }
-  if (capacity_ - tail_ >= size) {
-    reserved_ = tail_;
-  } else if (head >= size) {
-    reserved_ = 0;
-  } else {
-    return nullptr;
-  }
-  return bytes_.get() + reserved_ + kOutputHeaderSize;
+  const std::size_t place = find_room(kOutputHeaderSize + payload);
+  if (place == kNowhere) return nullptr;
+  reserved_ = place;
+  return memory_->data() + place + kOutputHeaderSize;
 }
 
 void FrameRing::commit(proto::OutputHeader header) {
-  if (reserved_ != tail_) {
-    wrap_ = tail_;
-    is_wrapped_ = true;
-  }
-  header.sequence = acknowledged_ + frames_.size() + 1;
-  proto::encode_output_header(header, bytes_.get() + reserved_);
-  frames_.push_back({reserved_, kOutputHeaderSize + header.length});
-  tail_ = reserved_ + frames_.back().size;
-  committed_ += frames_.back().size;
+  const std::size_t size = kOutputHeaderSize + header.length;
+  if (runs_.empty() || runs_.back().end != reserved_) runs_.push_back({reserved_, reserved_});
+  header.sequence = acknowledged_ + frames_ + 1;
+  proto::encode_output_header(header, memory_->data() + reserved_);
+  runs_.back().end += size;
+  ++frames_;
+  committed_ += size;
 }
 
 std::string_view FrameRing::unsent() const {
-  if (is_wrapped_ && !is_sent_wrapped_) {
-    if (sent_ < wrap_) return {bytes_.get() + sent_, wrap_ - sent_};
-    return {bytes_.get(), tail_};
+  std::size_t skipped = sent_;
+  for (const Run& run : runs_) {
+    const std::size_t size = run.end - run.begin;
+    if (skipped < size) return {memory_->data() + run.begin + skipped, size - skipped};
+    skipped -= size;
   }
-  return {bytes_.get() + sent_, tail_ - sent_};
+  return {};
 }
 
-void FrameRing::mark_sent(std::size_t bytes) {
-  if (is_wrapped_ && !is_sent_wrapped_ && sent_ == wrap_) {
-    is_sent_wrapped_ = true;
-    sent_ = 0;
-  }
-  sent_ += bytes;
+std::size_t FrameRing::frame_size(std::size_t offset) const {
+  return kOutputHeaderSize + base::get_little_endian<std::uint32_t>(memory_->data() + offset);
 }
 
-// In ring order the bytes before the jump come first, so "written" is a matter of the segment and of sent_.
-bool FrameRing::is_written(const Frame& frame) const {
-  const bool is_behind_jump = is_wrapped_ && frame.offset < frames_.front().offset;
-  const bool is_before = frame.offset + frame.size <= sent_;
-  return is_behind_jump ? is_sent_wrapped_ && is_before : is_sent_wrapped_ || is_before;
+std::size_t FrameRing::size_of_first(std::uint64_t count) const {
+  std::size_t size = 0;
+  auto run = runs_.begin();
+  for (std::size_t at = count > 0 ? run->begin : 0; count > 0; --count) {
+    const std::size_t frame = frame_size(at);
+    size += frame;
+    at += frame;
+    if (at == run->end && count > 1) at = (++run)->begin;
+  }
+  return size;
 }
 
 base::Status FrameRing::acknowledge(std::uint64_t sequence) {
   const std::uint64_t count = sequence - acknowledged_;  // huge when it goes back
-  if (count > frames_.size() || (count > 0 && !is_written(frames_[count - 1]))) {
+  if (count > frames_ || size_of_first(count) > sent_) {
     return base::error(base::Code::kInvalidArgument,
                        "output: the launcher acknowledged frame {} after {}, with {} frames under way", sequence,
-                       acknowledged_, frames_.size());
+                       acknowledged_, frames_);
   }
+  const std::size_t sent = sent_ - size_of_first(count);
   drop(count);
+  sent_ = sent;
   return base::ok_status();
 }
 
 base::Status FrameRing::resume_after(std::uint64_t sequence) {
   const std::uint64_t count = sequence - acknowledged_;
-  if (count > frames_.size()) {
+  if (count > frames_) {
     return base::error(base::Code::kInvalidArgument,
                        "output: the launcher resumes after frame {}, outside of {} and {} more", sequence,
-                       acknowledged_, frames_.size());
+                       acknowledged_, frames_);
   }
   drop(count);
-  is_sent_wrapped_ = false;
-  sent_ = frames_.empty() ? 0 : frames_.front().offset;
+  sent_ = 0;
   return base::ok_status();
 }
 
 void FrameRing::drop(std::uint64_t count) {
   acknowledged_ += count;
+  frames_ -= count;
   for (; count > 0; --count) {
-    const std::size_t offset = frames_.front().offset;
-    frames_.pop_front();
-    if (frames_.empty() || frames_.front().offset >= offset) continue;
-    if (!is_sent_wrapped_) sent_ = 0;  // it stood at wrap_: everything before the jump was written
-    is_wrapped_ = is_sent_wrapped_ = false;
+    Run& run = runs_.front();
+    run.begin += frame_size(run.begin);
+    if (run.begin == run.end) runs_.pop_front();
   }
-  if (frames_.empty()) {  // start over where the cache is warm
-    tail_ = sent_ = 0;
-    is_wrapped_ = is_sent_wrapped_ = false;
-  }
+  if (runs_.empty()) memory_->shrink();
 }
 
 }  // namespace muster::agent

@@ -1,6 +1,9 @@
 // A bounded ring of encoded output frames: those not yet written to the connection, and those written but not yet
-// acknowledged, which are sent again after a reconnect. A frame never wraps around, so a pipe can be read straight into
-// the ring and the ring be written straight to TLS. Owned by the sender's thread; no I/O here.
+// acknowledged, which are sent again after a reconnect. A frame lies in one piece, so a pipe can be read straight into
+// the ring and the ring be written straight to TLS. Owned by the sender's thread; no I/O here but that of its memory.
+//
+// Frames lie behind each other in a few runs. A run that meets another one or the end of the memory is continued
+// wherever there is room; only when there is none the memory grows. How long a frame is, its own header says.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "agent/io/ring_memory.h"
 #include "base/status.h"
 #include "proto/output_frame.h"
 
@@ -16,7 +20,8 @@ namespace muster::agent {
 
 class FrameRing {
  public:
-  explicit FrameRing(std::size_t capacity);
+  explicit FrameRing(std::size_t capacity) : FrameRing(make_heap_memory(capacity)) {}
+  explicit FrameRing(std::unique_ptr<RingMemory> memory) : memory_(std::move(memory)) {}
 
   // Room for a frame with up to `payload` bytes: where the payload is to be put. Null: not now. Stays valid until the
   // next call of any method that is not const.
@@ -26,34 +31,33 @@ class FrameRing {
 
   // Bytes to write next: a contiguous run, perhaps of many frames; empty when all is written.
   std::string_view unsent() const;
-  void mark_sent(std::size_t bytes);
+  void mark_sent(std::size_t bytes) { sent_ += bytes; }
 
   // INVALID_ARGUMENT: a number that was never sent, or that goes back.
   base::Status acknowledge(std::uint64_t sequence);
   // A new connection: acknowledges, then starts again with the first frame that is left.
   base::Status resume_after(std::uint64_t sequence);
 
-  bool is_empty() const { return frames_.empty(); }
+  bool is_empty() const { return frames_ == 0; }
   std::uint64_t bytes_committed() const { return committed_; }  // since the beginning
-  std::size_t frames() const { return frames_.size(); }
+  std::size_t frames() const { return frames_; }
 
  private:
-  struct Frame {
-    std::size_t offset;
-    std::size_t size;
+  struct Run {
+    std::size_t begin = 0;  // of its first frame
+    std::size_t end = 0;
   };
-  bool is_written(const Frame& frame) const;
+  std::size_t room_behind(std::size_t place) const;
+  std::size_t find_room(std::size_t size);
+  std::size_t frame_size(std::size_t offset) const;
+  std::size_t size_of_first(std::uint64_t count) const;
   void drop(std::uint64_t count);
 
-  const std::size_t capacity_;
-  const std::unique_ptr<char[]> bytes_;
-  std::deque<Frame> frames_;        // not acknowledged, oldest first
-  std::uint64_t acknowledged_ = 0;  // frames_.front() has the next number
-  std::size_t tail_ = 0;            // end of the newest frame
-  std::size_t wrap_ = 0;  // where the run before the last jump to 0 ends; meaningful while the ring is wrapped
-  bool is_wrapped_ = false;
-  std::size_t sent_ = 0;          // all before this place (in ring order) is written
-  bool is_sent_wrapped_ = false;  // sent_ has made the jump, too
+  const std::unique_ptr<RingMemory> memory_;
+  std::deque<Run> runs_;            // of frames that are not acknowledged, oldest first; none is empty
+  std::size_t frames_ = 0;          // in them
+  std::uint64_t acknowledged_ = 0;  // the first frame has the next number
+  std::size_t sent_ = 0;            // bytes that are written, from the first frame on
   std::uint64_t committed_ = 0;
   std::size_t reserved_ = 0;  // offset of the reservation
 };

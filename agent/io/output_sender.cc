@@ -76,6 +76,16 @@ void size_pipe(int fd, std::size_t ranks) {
   if (bytes != 0) (void)fcntl(fd, F_SETPIPE_SZ, bytes);
 }
 
+// Without addresses for the file there is the memory: output is kept, only less of it.
+std::unique_ptr<RingMemory> memory_of(const OutputSenderConfig& config) {
+  const std::size_t bytes = std::max(config.ring_bytes, 5 * proto::kMaxOutputPayload / 2);
+  if (config.spool_bytes > 0) {
+    auto spool = make_spool_memory(bytes, config.spool_bytes, config.spool_directory);
+    if (spool.ok()) return std::move(*spool);
+  }
+  return make_heap_memory(bytes);
+}
+
 }  // namespace
 
 class OutputSender::Worker {
@@ -151,7 +161,7 @@ class OutputSender::Worker {
 OutputSender::Worker::Worker(OutputSenderConfig config, OutputSenderEvents events)
     : config_(std::move(config)),
       events_(std::move(events)),
-      ring_(std::max(config_.ring_bytes, 5 * proto::kMaxOutputPayload / 2)),
+      ring_(memory_of(config_)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       pipes_(epoll_create1(EPOLL_CLOEXEC)),
       backoff_(config_.retry_min),

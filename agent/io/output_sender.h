@@ -2,11 +2,11 @@
 // launcher; reconnects when it is cut, loses and doubles nothing.
 //
 // Besides terminals, whose bytes are sent as they come, a line is sent when its '\n' or '\r' arrived; an unfinished one
-// when its pipe was empty for 1 s or it grew beyond 1 MiB. Frames stay in a bounded ring (4 MiB) until the launcher
-// took them; when it is full, pipes are not read and ranks block: nothing is dropped, nothing grows. Owner: the agent's
-// service. Runs its own thread (and a second one while it connects); callbacks come from the first, must be short and
-// must not call flush_and_close_blocking() or stop(). Methods may be called from any thread. On destruction: stop().
-// Pipes that are still open are then closed.
+// when its pipe was empty for 1 s or it grew beyond 1 MiB. Frames stay in a bounded ring (4 MiB, and a file where one
+// is asked for) until the launcher took them; when it is full, pipes are not read and ranks block: nothing is dropped,
+// nothing grows. Owner: the agent's service. Runs its own thread (and a second one while it connects); callbacks come
+// from the first, must be short and must not call flush_and_close_blocking() or stop(). Methods may be called from any
+// thread. On destruction: stop(). Pipes that are still open are then closed.
 //
 //   MUSTER_ASSIGN_OR_RETURN(auto owned, OutputSender::start(config, events));  OutputSender& sender = *owned;
 //   sender.add_rank(3, std::move(stdout_read_end), std::move(stderr_read_end));
@@ -37,7 +37,11 @@ struct OutputSenderConfig {
   // No connection before there is output to send; none at all when finish() finds that there never was any, and then
   // nothing is sent either. OutputSenderEvents::on_any says which of the two it is.
   bool only_if_any = false;
-  std::size_t ring_bytes = std::size_t{4} << 20;              // unacknowledged frames; at least 2.5 MiB
+  std::size_t ring_bytes = std::size_t{4} << 20;  // unacknowledged frames; at least 2.5 MiB
+  // For a job that goes on while no launcher takes its output: beyond ring_bytes, as much as this in a file of
+  // `spool_directory`. 0: none.
+  std::size_t spool_bytes = 0;
+  std::string spool_directory = {};
   base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer
   base::Duration retry_min = std::chrono::milliseconds(20);   // back-off, doubled each time
   base::Duration retry_max = std::chrono::seconds(1);

@@ -158,6 +158,8 @@ void JobSession::log(const base::Status& problem) {
 base::Status JobSession::make_sender() {
   MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, options_.output());
   config.only_if_any = options_.tells_no_output;
+  config.spool_bytes = options_.spool_bytes;
+  config.spool_directory = warden_.session_dir();
   OutputSenderEvents events;
   events.on_stderr_tail = [this](int rank, std::string tail) {
     post([this, rank, tail = std::move(tail)] { got_stderr_tail(rank, tail); });

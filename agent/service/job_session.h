@@ -44,6 +44,8 @@ struct SessionOptions {
   bool tells_no_output = false;
   // While a launcher suspends the ranks it may itself be stopped, and sends nothing: no lease then.
   bool suspend_stops_lease = true;
+  // Beyond what is kept in memory, so much output of the ranks waits in a file of the session while nobody takes it.
+  std::size_t spool_bytes = 0;
   // How the ranks' output travels; asked for once, at Launch.
   std::function<base::Result<OutputSenderConfig>()> output;
 };

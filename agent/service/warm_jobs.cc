@@ -9,6 +9,7 @@
 
 #include "agent/service/agent_messages.h"
 #include "base/ids.h"
+#include "base/strings.h"
 
 namespace muster::agent {
 namespace {
@@ -18,6 +19,8 @@ constexpr rlim_t kSpareDescriptors = 256;
 // Of one job, while it waits for its warden: more than a launcher that follows the protocol sends.
 constexpr std::size_t kMaxWaiting = 1024;
 constexpr std::size_t kMaxNotices = 1000;
+constexpr long kSpoolMib = 1024;
+constexpr long kMaxSpoolMib = 1024 * 1024;
 constexpr const char* kLauncherEnded = "the launcher has ended";
 
 // Descriptors are given away from the lowest free number on.
@@ -44,6 +47,13 @@ base::Result<WardenOptions> warden_options(const std::string& id, const v1::Open
   }
   return WardenOptions{
       .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
+}
+
+// Of a held job's output, while no launcherd takes it.
+std::size_t spool_bytes(const base::Environment& environment) {
+  const auto text = environment.get("MUSTER_SPOOL_MIB");
+  const auto mib = text ? base::parse_decimal(*text, kMaxSpoolMib) : std::nullopt;
+  return static_cast<std::size_t>(mib.value_or(kSpoolMib)) << 20;
 }
 
 v1::JobOpened opened_as(const v1::OpenJob& order) {
@@ -164,6 +174,7 @@ void WarmJobs::born(Job& job) {
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
   options.tells_no_output = true;
   options.suspend_stops_lease = false;  // launcherd itself goes on
+  if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
   options.output = [this, &job] { return events_.output(job.id, job.order); };
   SessionEvents events;
   events.send = [this, id = job.id](v1::AgentMessage message) { send(id, std::move(message)); };

@@ -317,7 +317,7 @@ void PlayedHub::serve(base::UniqueFd fd) {
 }
 
 WarmAgent::WarmAgent(const LauncherState& state, const std::string& session_root,
-                     const std::function<void(v1::AgentJoin&)>& adjust) {
+                     const std::function<void(v1::AgentJoin&)>& adjust, std::vector<std::string> environment) {
   auto in = base::make_pipe();
   auto out = base::make_pipe();
   MUSTER_CHECK(in.ok() && out.ok());
@@ -328,7 +328,11 @@ WarmAgent::WarmAgent(const LauncherState& state, const std::string& session_root
   char program[] = MUSTER_AGENT_PROGRAM;
   char stdio[] = "--stdio";
   char* const argv[] = {program, stdio, nullptr};
-  const int failed = ::posix_spawn(&pid_, program, &actions, nullptr, argv, ::environ);
+  std::vector<char*> variables;
+  for (std::string& entry : environment) variables.push_back(entry.data());
+  for (char** entry = ::environ; *entry != nullptr; ++entry) variables.push_back(*entry);
+  variables.push_back(nullptr);
+  const int failed = ::posix_spawn(&pid_, program, &actions, nullptr, argv, variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(failed, 0) << "cannot start " << program;
   stdin_ = std::move(in->second);
@@ -388,6 +392,10 @@ bool WarmAgent::ended_well(std::chrono::milliseconds bound) {
 
 std::string output_token(const std::string& job) {
   return "the output token of " + job;
+}
+
+base::TlsKey output_key(const std::string& job) {
+  return {proto::output_identity(job, 0), output_token(job)};
 }
 
 v1::LauncherMessage open_job(const std::string& job, const LauncherState& state, bool hold,

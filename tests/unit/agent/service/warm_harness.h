@@ -105,8 +105,9 @@ class PlayedHub {
 // The real program, joined and linked by dial.
 class WarmAgent {
  public:
+  // `environment`: NAME=VALUE, over the test's own.
   WarmAgent(const LauncherState& state, const std::string& session_root,
-            const std::function<void(v1::AgentJoin&)>& adjust = {});
+            const std::function<void(v1::AgentJoin&)>& adjust = {}, std::vector<std::string> environment = {});
   ~WarmAgent();  // killed, if it still runs
   WarmAgent(const WarmAgent&) = delete;
   WarmAgent& operator=(const WarmAgent&) = delete;
@@ -134,5 +135,6 @@ v1::LauncherMessage launch(const std::string& job, const std::vector<std::vector
 v1::LauncherMessage stop(const std::string& job);
 v1::LauncherMessage leave(const std::string& job);
 std::string output_token(const std::string& job);
+base::TlsKey output_key(const std::string& job);
 
 }  // namespace muster::agent::testing

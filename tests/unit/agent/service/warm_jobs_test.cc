@@ -11,7 +11,6 @@
 
 #include "agent/process/proc_table.h"
 #include "base/ids.h"
-#include "proto/peer_names.h"
 #include "tests/unit/agent/process/agent_harness.h"
 #include "tests/unit/agent/service/warm_harness.h"
 
@@ -26,6 +25,7 @@ using testing::LauncherState;
 using testing::leave;
 using testing::left_after;
 using testing::open_job;
+using testing::output_key;
 using testing::PlayedHub;
 using testing::PlayedLauncher;
 using testing::Playground;
@@ -38,10 +38,6 @@ using Body = v1::AgentMessage;
 
 std::string new_job() {
   return base::JobId::random().str();
-}
-
-base::TlsKey output_key(const std::string& job) {
-  return {proto::output_identity(job, 0), testing::output_token(job)};
 }
 
 bool is_there(const std::string& path) {

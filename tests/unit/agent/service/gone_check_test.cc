@@ -1,0 +1,65 @@
+#include "agent/service/gone_check.h"
+
+#include <sys/socket.h>
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct GoneCheckTest : ::testing::Test {
+  static base::IpAddress here() { return *base::IpAddress::parse("127.0.0.1"); }
+
+  // Whether the launcher is found to be gone before `bound` is over.
+  bool is_gone(std::uint16_t port, bool by_launcher, base::Duration bound) {
+    bool gone = false;
+    GoneCheck check(loop, here(), port,
+                    [&] {
+                      gone = true;
+                      loop.stop();
+                    },
+                    {.patience = 100ms, .again = 50ms});
+    check.begin(by_launcher);
+    const base::Timer deadline = loop.after(bound, [this] { loop.stop(); });
+    loop.run();
+    return gone;
+  }
+
+  base::Loop loop;
+};
+
+TEST_F(GoneCheckTest, APortThatRefusesIsProof) {
+  std::uint16_t port = 0;
+  {
+    auto listening = base::listen_on(here(), 0, 1);
+    ASSERT_TRUE(listening.ok());
+    port = *base::local_port(listening->get());
+  }
+  EXPECT_TRUE(is_gone(port, false, 20s));
+}
+
+TEST_F(GoneCheckTest, WhoListensIsNotGone) {
+  auto listening = base::listen_on(here(), 0, 64);
+  ASSERT_TRUE(listening.ok());
+  EXPECT_FALSE(is_gone(*base::local_port(listening->get()), true, 500ms));
+}
+
+// A listener whose queue is full answers nothing, as a machine behind a cut link.
+TEST_F(GoneCheckTest, SilenceIsProofOnlyAfterAnEnd) {
+  auto listening = base::listen_on(here(), 0, 0);
+  ASSERT_TRUE(listening.ok());
+  const std::uint16_t port = *base::local_port(listening->get());
+  std::vector<base::UniqueFd> queue;
+  const base::SockAddr to = base::make_sockaddr(here(), port);
+  for (int i = 0; i < 4; ++i) {
+    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(queue.back().get(), to.get(), to.size);
+  }
+  EXPECT_FALSE(is_gone(port, false, 500ms));
+  EXPECT_TRUE(is_gone(port, true, 20s));
+}
+
+}  // namespace
+}  // namespace muster::agent
