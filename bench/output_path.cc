@@ -60,7 +60,7 @@ struct Job {
   std::uint16_t port = 0;
 };
 
-[[noreturn]] void run_agent(int index, const Options& options, const Job& job, base::TlsContext tls) {
+[[noreturn]] void run_agent(int index, const Options& options, const Job& job) {
   std::vector<pid_t> pids;
   std::vector<base::UniqueFd> outs;
   for (int i = 0; i < options.ranks; ++i) {
@@ -80,7 +80,7 @@ struct Job {
         if (connect(fd.get(), to.get(), to.size) != 0) return base::errno_error(errno, "connect");
         return fd;
       },
-      .tls = std::move(tls),
+      .key = {proto::output_identity(job.id, index), job.token},
       .agent_index = index};
   agent::OutputSender sender(std::move(config), {});
   for (int i = 0; i < options.ranks; ++i) {
@@ -119,11 +119,10 @@ double run_once(const Options& options) {
 
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < options.agents; ++i) {
-    base::TlsContext tls = must(base::TlsContext::client({proto::output_identity(job.id, i), job.token}));
     children.push_back(fork());
     if (children.back() == 0) {
       console.second.reset();
-      run_agent(i, options, job, std::move(tls));
+      run_agent(i, options, job);
     }
   }
 

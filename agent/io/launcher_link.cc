@@ -24,9 +24,11 @@ void block_sigpipe() {
 
 base::Result<LauncherLink> open_launcher_link_blocking(const OutputSenderConfig& config, int cancel_fd) {
   const base::MonotonicTime deadline = std::chrono::steady_clock::now() + config.attempt_timeout;
+  // Not before it is needed: a job without output does without.
+  MUSTER_ASSIGN_OR_RETURN(const base::TlsContext tls, base::TlsContext::client(config.key));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, config.connect(deadline, cancel_fd));
   base::tune_output_socket(fd.get());
-  base::TlsStream stream(config.tls, std::move(fd));
+  base::TlsStream stream(tls, std::move(fd));
   MUSTER_RETURN_IF_ERROR(stream.handshake_blocking(deadline, cancel_fd));
   const std::string hello = proto::encode_output_frame(
       {.kind = proto::OutputKind::kHello, .rank = static_cast<std::uint32_t>(config.agent_index)}, {});

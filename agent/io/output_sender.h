@@ -32,7 +32,7 @@ struct OutputSenderConfig {
   // `cancel_fd` becomes readable. Returns a connected stream socket (TCP, or the mux's local end).
   // FAILED_PRECONDITION ends all attempts: there will never be another connection (the mux is gone).
   std::function<base::Result<base::UniqueFd>(base::MonotonicTime deadline, int cancel_fd)> connect;
-  base::TlsContext tls;  // client side, with this agent's key
+  base::TlsKey key;  // of this agent
   int agent_index = 0;
   // No connection before there is output to send; none at all when finish() finds that there never was any, and then
   // nothing is sent either. OutputSenderEvents::on_any says which of the two it is.

@@ -4,6 +4,8 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -20,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kReopenDelay{200};
+constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are sent as one
 
 grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
@@ -80,12 +83,25 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     StartCall();
   }
 
+  // Not written before flush(), so that what belongs together travels together.
   void send(v1::AgentMessage message) {
     const std::lock_guard lock(mutex_);
-    if (closed_) return;
-    queue_.push_back(std::move(message));
-    if (queue_.size() == 1) StartWrite(&queue_.front());
+    if (!closed_) queue_.push_back(std::move(message));
   }
+
+  void flush() {
+    const std::lock_guard lock(mutex_);
+    if (!is_writing_) write_next();
+  }
+
+  // The launcher understands AgentMessage.more.
+  void may_join() {
+    const std::lock_guard lock(mutex_);
+    joins_ = true;
+  }
+
+  // What the launcher has, as far as messages without a body have said.
+  std::uint64_t acknowledged() const { return acknowledged_; }
 
   void close() {
     {
@@ -101,15 +117,19 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
       close();
       return;
     }
-    events_.on_message(std::move(incoming_));
+    if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
+      acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());  // nobody waits for it
+    } else {
+      events_.on_message(std::move(incoming_));
+    }
     incoming_.Clear();
     StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
-    queue_.pop_front();
-    if (ok && !closed_ && !queue_.empty()) StartWrite(&queue_.front());
+    is_writing_ = false;
+    if (ok) write_next();
   }
 
   void OnDone(const grpc::Status& status) override {
@@ -118,11 +138,34 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   }
 
  private:
+  v1::AgentMessage take_first() {
+    v1::AgentMessage first = std::move(queue_.front());
+    queue_.pop_front();
+    return first;
+  }
+
+  void write_next() {
+    if (closed_ || queue_.empty()) return;
+    is_writing_ = true;
+    writing_ = take_first();
+    std::size_t size = joins_ ? writing_.ByteSizeLong() : kMaxJoined;
+    while (!queue_.empty()) {
+      size += queue_.front().ByteSizeLong();
+      if (size > kMaxJoined) break;
+      *writing_.add_more() = take_first();
+    }
+    StartWrite(&writing_);
+  }
+
   const LauncherStreamEvents events_;
   grpc::ClientContext context_;
   v1::LauncherMessage incoming_;
   std::mutex mutex_;
-  std::deque<v1::AgentMessage> queue_;  // front is being written
+  std::deque<v1::AgentMessage> queue_;
+  v1::AgentMessage writing_;
+  bool is_writing_ = false;
+  bool joins_ = false;
+  std::atomic<std::uint64_t> acknowledged_{0};
   bool closed_ = false;
   std::shared_ptr<LauncherStream> self_;
 };
@@ -138,7 +181,8 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
 
   void open();
   void welcomed(const v1::LauncherMessage& message);
-  void acknowledge_soon();
+  void write(v1::AgentMessage message);
+  void write_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
   void wait_until_no_stream();
@@ -155,6 +199,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   bool welcome = false;                 // on this stream
   std::optional<std::string> instance;  // of the last Welcome
   bool owes_ack = false;                // of what has arrived, unless a message takes it along
+  bool is_due = false;                  // write_soon() has been called in this turn of the loop
   base::Timer reopen;
   std::mutex live_mutex;
   std::condition_variable live_changed;
@@ -190,7 +235,12 @@ void ControlClient::State::open() {
   first.mutable_hello()->set_resume_from(incoming.last_received());
   first.mutable_hello()->set_launcher_instance(instance.value_or(""));
   if (owner->on_hello) owner->on_hello(*first.mutable_hello());
-  stream->send(std::move(first));
+  write(std::move(first));
+}
+
+void ControlClient::State::write(v1::AgentMessage message) {
+  stream->send(std::move(message));
+  write_soon();
 }
 
 void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
@@ -199,6 +249,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   instance = now;
   // Only now is it known what the launcher has; sending earlier would send twice.
   welcome = true;
+  if (message.welcome().takes_more()) stream->may_join();
   if (is_another) {
     outgoing = {};
     incoming = {};
@@ -207,19 +258,25 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
     return;
   }
   outgoing.acknowledged(message.ack());
-  for (const v1::AgentMessage& pending : outgoing.pending()) stream->send(pending);
+  for (const v1::AgentMessage& pending : outgoing.pending()) write(pending);
 }
 
-// An answer that is sent in this turn of the loop tells it as well.
-void ControlClient::State::acknowledge_soon() {
-  if (std::exchange(owes_ack, true)) return;
+// At the end of this turn of the loop: all that is said in it goes at once, and an acknowledgement with it.
+void ControlClient::State::write_soon() {
+  if (std::exchange(is_due, true)) return;
   loop.post([state = weak_from_this()] {
     const auto self = state.lock();
+    if (self == nullptr) return;
+    self->is_due = false;
+    if (self->stream == nullptr) return;
+    if (self->welcome) self->outgoing.acknowledged(self->stream->acknowledged());
     // A stream without Welcome has had it in its Hello.
-    if (self == nullptr || !std::exchange(self->owes_ack, false) || !self->welcome) return;
-    v1::AgentMessage ack;
-    ack.set_ack(self->incoming.last_received());
-    self->stream->send(std::move(ack));
+    if (std::exchange(self->owes_ack, false) && self->welcome) {
+      v1::AgentMessage ack;
+      ack.set_ack(self->incoming.last_received());
+      self->stream->send(std::move(ack));
+    }
+    self->stream->flush();
   });
 }
 
@@ -231,7 +288,10 @@ void ControlClient::State::arrived(const LauncherStream* from, const v1::Launche
     outgoing.acknowledged(message.ack());
   }
   if (incoming.arrived(message.sequence()) != proto::ReplayQueue<v1::LauncherMessage>::Arrival::kNew) return;
-  if (message.sequence() != 0) acknowledge_soon();
+  if (message.sequence() != 0) {
+    owes_ack = true;
+    write_soon();
+  }
   if (message.body_case() != v1::LauncherMessage::BODY_NOT_SET && owner->on_message) owner->on_message(message);
 }
 
@@ -273,7 +333,7 @@ void ControlClient::send(v1::AgentMessage message) {
   message.set_ack(state_->incoming.last_received());
   if (state_->welcome) state_->owes_ack = false;
   const v1::AgentMessage& numbered = state_->outgoing.push(std::move(message));
-  if (state_->stream != nullptr && state_->welcome) state_->stream->send(numbered);
+  if (state_->stream != nullptr && state_->welcome) state_->write(numbered);
 }
 
 void ControlClient::send_unnumbered(v1::AgentMessage message) {
@@ -281,7 +341,7 @@ void ControlClient::send_unnumbered(v1::AgentMessage message) {
   if (state_->stream == nullptr || !state_->welcome) return;
   message.set_ack(state_->incoming.last_received());
   state_->owes_ack = false;
-  state_->stream->send(std::move(message));
+  state_->write(std::move(message));
 }
 
 }  // namespace muster::agent

@@ -359,7 +359,8 @@ void JobSession::on_event(LeaseExpired&) {
 }
 
 void JobSession::got_stderr_tail(int rank, const std::string& text) {
-  events_.send(stderr_tail_message(rank, text));
+  // A launcher that is told of no output at all needs no empty ones.
+  if (!text.empty() || !options_.tells_no_output) events_.send(stderr_tail_message(rank, text));
   tails_due_.erase(rank);
   maybe_host_empty();
 }

@@ -4,24 +4,23 @@
 #include <utility>
 
 #include "agent/service/dial.h"
-#include "base/tls.h"
 #include "proto/peer_names.h"
 
 namespace muster::agent {
 namespace {
 
-base::Result<OutputSenderConfig> with_key(const OutputKey& key) {
-  MUSTER_ASSIGN_OR_RETURN(auto tls,
-                          base::TlsContext::client({proto::output_identity(key.job_id, key.agent_index), key.token}));
-  OutputSenderConfig config{.connect = {}, .tls = std::move(tls), .agent_index = key.agent_index};
+OutputSenderConfig with_key(const OutputKey& key) {
+  OutputSenderConfig config;
+  config.key = {proto::output_identity(key.job_id, key.agent_index), key.token};
+  config.agent_index = key.agent_index;
   return config;
 }
 
 }  // namespace
 
-base::Result<OutputSenderConfig> output_by_dial(const OutputKey& key, const base::IpAddress& address,
-                                                std::uint16_t port, base::UniqueFd first) {
-  MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, with_key(key));
+OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
+                                  base::UniqueFd first) {
+  OutputSenderConfig config = with_key(key);
   auto there = std::make_shared<base::UniqueFd>(std::move(first));
   config.connect = [there, address, port](base::MonotonicTime deadline, int cancel_fd) -> base::Result<base::UniqueFd> {
     if (there->valid()) return std::move(*there);
@@ -31,8 +30,8 @@ base::Result<OutputSenderConfig> output_by_dial(const OutputKey& key, const base
   return config;
 }
 
-base::Result<OutputSenderConfig> output_by_channel(const OutputKey& key, base::UniqueFd stream) {
-  MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, with_key(key));
+OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream) {
+  OutputSenderConfig config = with_key(key);
   auto there = std::make_shared<base::UniqueFd>(std::move(stream));
   config.connect = [there](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
     if (there->valid()) return std::move(*there);

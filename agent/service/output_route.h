@@ -8,7 +8,6 @@
 
 #include "agent/io/output_sender.h"
 #include "base/net.h"
-#include "base/status.h"
 #include "base/unique_fd.h"
 
 namespace muster::agent {
@@ -20,10 +19,10 @@ struct OutputKey {
 };
 
 // To `port` at the address by which the launcher was reached. `first`, if valid, is a connection that is there already.
-base::Result<OutputSenderConfig> output_by_dial(const OutputKey& key, const base::IpAddress& address,
-                                                std::uint16_t port, base::UniqueFd first);
+OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
+                                  base::UniqueFd first);
 
 // Over the ssh channel: `stream` is the only connection that there will ever be.
-base::Result<OutputSenderConfig> output_by_channel(const OutputKey& key, base::UniqueFd stream);
+OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream);
 
 }  // namespace muster::agent

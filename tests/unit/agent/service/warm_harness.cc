@@ -121,6 +121,7 @@ class PlayedLauncher::Service final : public v1::AgentControl::Service {
     if (is_known) outgoing_.acknowledged(hello.resume_from());
     v1::LauncherMessage welcome;
     welcome.mutable_welcome()->set_launcher_instance(instance_);
+    welcome.mutable_welcome()->set_takes_more(true);
     welcome.set_ack(incoming_.last_received());
     stream->Write(welcome);
     for (const v1::LauncherMessage& message : outgoing_.pending()) stream->Write(message);
@@ -131,18 +132,24 @@ class PlayedLauncher::Service final : public v1::AgentControl::Service {
   }
 
   void arrived(const v1::AgentMessage& message) {
+    const std::uint64_t before = incoming_.last_received();
+    take(message);
+    for (const v1::AgentMessage& one : message.more()) take(one);
+    if (incoming_.last_received() == before) return;
+    v1::LauncherMessage ack;
+    ack.set_ack(incoming_.last_received());
+    stream_->Write(ack);
+  }
+
+  void take(const v1::AgentMessage& message) {
     using Arrival = proto::ReplayQueue<v1::AgentMessage>::Arrival;
     outgoing_.acknowledged(message.ack());
     const Arrival arrival = incoming_.arrived(message.sequence());
     EXPECT_NE(arrival, Arrival::kGap) << "message " << message.sequence() << " after " << incoming_.last_received();
     if (arrival != Arrival::kNew) return;
-    if (message.sequence() != 0) {
-      v1::LauncherMessage ack;
-      ack.set_ack(incoming_.last_received());
-      stream_->Write(ack);
-    }
     if (message.body_case() == v1::AgentMessage::BODY_NOT_SET) return;
     messages.push_back(message);
+    messages.back().clear_more();
     changed_.notify_all();
   }
 

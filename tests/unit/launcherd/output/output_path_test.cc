@@ -405,7 +405,7 @@ TEST(OutputPath, WrongKeysAndRanksAreRefused) {
     return own.links.empty() ? base::ok_status() : own.links.front();
   };
   agent::OutputSenderConfig wrong_key = rig.sender_config(0);
-  wrong_key.tls = must(base::TlsContext::client({Rig::key(0).identity, Rig::key(1).secret}));
+  wrong_key.key = {Rig::key(0).identity, Rig::key(1).secret};
   EXPECT_FALSE(refused(wrong_key).ok());
 
   agent::OutputSenderConfig other_index = rig.sender_config(1);  // agent 1's key as agent 0
@@ -413,7 +413,7 @@ TEST(OutputPath, WrongKeysAndRanksAreRefused) {
   EXPECT_FALSE(refused(other_index).ok());
 
   agent::OutputSenderConfig other_job = rig.sender_config(0);
-  other_job.tls = must(base::TlsContext::client({proto::output_identity("otherjob", 0), Rig::key(0).secret}));
+  other_job.key = {proto::output_identity("otherjob", 0), Rig::key(0).secret};
   EXPECT_FALSE(refused(other_job).ok());
   EXPECT_TRUE(rig.log.wait([&] {
     return std::none_of(rig.log.connections.begin(), rig.log.connections.end(),

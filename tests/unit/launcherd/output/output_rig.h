@@ -303,7 +303,7 @@ class Rig {
       if (!fd.valid()) return base::error(base::Code::kUnavailable, "connect to port {}", to);
       return fd;
     };
-    return {.connect = dial, .tls = must(base::TlsContext::client(key(agent))), .agent_index = agent};
+    return {.connect = dial, .key = key(agent), .agent_index = agent};
   }
 
   EventLog log;
