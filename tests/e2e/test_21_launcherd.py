@@ -179,6 +179,25 @@ def test_foreground_jobs_and_launcherds_side_by_side(launcherd, hvdrun, cluster)
     assert launcherd.muster("kill", held).returncode == 0
 
 
+def test_what_follows_a_job_goes_on_with_the_next_launcherd(launcherd):
+    counts = "i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.05; done; exit 6"
+    run = launcherd.run("-np", "1", "-H", "n1", "sh", "-c", counts)
+    run.out.wait_for("line 3")
+    job = json.loads(launcherd.asked("jobs", "--json"))["id"]
+    others = [launcherd.watch(*words) for words in (["wait", job], ["logs", "-f", job], ["events", "-f", job])]
+    others[2].out.wait_for("RUNNING")
+    launcherd.die()
+    run.err.wait_for("launcherd does not answer; the job goes on")
+    launcherd.come_back()
+    lines = "".join(f"[0]<stdout>:line {i}\n" for i in range(60))
+    result = run.end()
+    assert (result.rc, result.stdout) == (6, lines), result
+    assert last_line(result).endswith("exit code 6 is that of rank 0 on n1"), result
+    waited, read, told = (other.end() for other in others)
+    assert waited.rc == 6 and (read.rc, read.stdout) == (0, lines), read
+    assert told.stdout.count("ended with exit code 6") == 1 and told.stdout.count("rank 0 runs") == 1, told
+
+
 def test_top(launcherd):
     job = launcherd.submit("-np", "4", "sh", "-c", WAITS)
     waiting = launcherd.submit("-np", "8", "true")
