@@ -96,9 +96,12 @@ def launcherd(stubs, tmp_path):
 
     yield start
     for one in started:
-        if one.process.poll() is None and one.socket.exists():
+        if one.process.poll() is not None:
+            one.end()
+            continue
+        if one.socket.exists():
             one.end_jobs()
-        one.end()
+        assert one.end() == 0
 
 
 @pytest.fixture
