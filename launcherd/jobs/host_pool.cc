@@ -26,6 +26,7 @@ constexpr std::chrono::milliseconds kSuspectAfter{1'500};
 constexpr std::chrono::milliseconds kLookAfter{300};
 // One that belonged to the launcherd before waits up to a second between two attempts.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
+constexpr std::chrono::milliseconds kAwaitForEach{10};  // all of them come at once
 constexpr std::chrono::seconds kReportAfter{20};
 constexpr std::chrono::milliseconds kDismissal{2'000};
 constexpr int kQuickLooks = 5;
@@ -139,7 +140,7 @@ void HostPool::Core::await_agents() {
         host.up.launcher_addresses.push_back(*address);
       }
     }
-    look_later(host, kAwaitFor);
+    look_later(host, kAwaitFor + kAwaitForEach * state_.agents_size());
   }
   state_.clear_agents();
 }
