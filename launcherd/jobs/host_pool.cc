@@ -360,7 +360,7 @@ void HostPool::Core::let_go(base::Loop::Task done) {
   lets_go_ = true;
   for (const auto& [key, host] : hosts_) {
     host->retry_timer.cancel();
-    if (!host->has_stream || !host->sessions.empty() || !host->closing.empty()) continue;
+    if (!host->has_stream || !host->sessions.empty()) continue;
     v1::LauncherMessage message;
     message.mutable_leave();
     control_->send(host->number, std::move(message));
