@@ -14,9 +14,9 @@ const CommandDoc& launcherd_doc() {
           "runs; "
           "a line on stderr says when it is ready.\n\n"
           "Jobs start by priority, then in the order of their submission; a job that fits may start while one before "
-          "it waits. An accepted job is on the disk before its id is answered. When launcherd is ended by SIGTERM or "
-          "Ctrl-C, jobs that wait stay for the next launcherd, and jobs that run are stopped; a second signal ends "
-          "them at once. SIGHUP reads the hostfile again.",
+          "it waits. An accepted job is on the disk before its id is answered. Jobs outlive launcherd: when it ends, "
+          "those that run go on and those that wait stay, and the next launcherd on the same state takes them up; only "
+          "jobs that ask for it are ended with it. SIGHUP reads the hostfile again.",
       .groups = {{FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kSsh, "Reaching the hosts"},
                  {FlagGroup::kOutput, "Output"},

@@ -40,6 +40,7 @@ class DaemonApi final : public ApiHandler {
   Gone stacks(const v1::StacksRequest& request, Replies<v1::ProcessStack> replies) override;
   Gone cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupReport> replies) override;
   void list_hosts(const v1::ListHostsRequest& request, Reply<v1::ListHostsResponse> reply) override;
+  JobCounters counters() const override { return parts_.jobs->counters(); }
   void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply) override;
   void resume_host(const v1::ResumeHostRequest& request, Reply<v1::LauncherHost> reply) override;
   void get_capabilities(const v1::GetCapabilitiesRequest& request, Reply<v1::Capabilities> reply) override;

@@ -139,6 +139,7 @@ void JobManager::stored_new(const std::shared_ptr<Admission>& admission, const R
     reply(status);
     return;
   }
+  ++counters_.submitted;
   v1::SubmitResponse response;
   response.set_job_id(admission->id.str());
   OpenJob job{.id = admission->id, .size = admission->need.ranks(), .retention = admission->submission.retention};
@@ -382,7 +383,21 @@ void JobManager::forget_soon(const base::JobId& id, std::chrono::seconds retenti
   if (on_ended) on_ended(id, surroundings_.clock->wall() + retention);
 }
 
+void JobManager::count(const Batch& batch) {
+  for (const Change& change : batch) {
+    const auto* const event = std::get_if<NewEvent>(&change);
+    if (event == nullptr) continue;
+    if (event->job_step && model::is_final(event->job_step->to)) {
+      ++(event->job_step->to == model::JobState::kSucceeded ? counters_.ended_well : counters_.ended_badly);
+    }
+    if (event->rank_step && model::is_final(event->rank_step->to)) {
+      ++(event->rank_step->to == model::RankState::kSucceeded ? counters_.rank_exits_ok : counters_.rank_exits_failed);
+    }
+  }
+}
+
 void JobManager::record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored) {
+  count(batch);
   store_->record(
       std::move(batch), while_alive([this, id, stored = std::move(stored)](const base::Status& status) {
         if (!status.ok()) {

@@ -55,6 +55,7 @@ class JobManager {
   void describe(v1::Job& job) const;
 
   const HostTable& hosts() const { return hosts_; }
+  const JobCounters& counters() const { return counters_; }
   void drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply);
   void resume(const std::string& host, Reply<v1::LauncherHost> reply);
   // Another list of hosts.
@@ -108,6 +109,7 @@ class JobManager {
                    std::function<void(base::Status)> done);
   void ended(const base::JobId& id);
   // `stored` may be empty.
+  void count(const Batch& batch);
   void record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored);
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
@@ -127,6 +129,7 @@ class JobManager {
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
   std::uint64_t next_number_ = 0;
+  JobCounters counters_;
   bool is_scheduled_ = false;
   bool is_leaving_ = false;
   base::Loop::Task left_;

@@ -258,6 +258,7 @@ void JobRunner::Core::maybe_name_root_cause() {
 
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
+  if (empty.no_output()) host.output_complete = true;
   strays_killed_ += empty.killed_size();
   for (const v1::Leftover& leftover : empty.killed()) {
     if (stray_lines_.size() < kMaxStrayLines) stray_lines_.push_back(describe_leftover(host.name, leftover));

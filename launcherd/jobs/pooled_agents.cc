@@ -97,10 +97,7 @@ void PooledAgents::pool_up(int agent, AgentUp up) {
 }
 
 void PooledAgents::pool_said(int agent, const v1::AgentMessage& message) {
-  const bool is_silent = message.has_host_empty() && message.host_empty().no_output();
-  const auto self = shared_from_this();
   listener_->agent_said(agent, message);
-  if (is_silent) listener_->output_complete(agent);
 }
 
 void PooledAgents::pool_stream(int agent, bool is_there) {

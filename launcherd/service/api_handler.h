@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/service/job_counters.h"
 #include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::launcherd {
@@ -44,6 +45,7 @@ class ApiHandler {
   virtual void drain_host(const v1::DrainHostRequest& request, Reply<v1::LauncherHost> reply);
   virtual void resume_host(const v1::ResumeHostRequest& request, Reply<v1::LauncherHost> reply);
   virtual void get_capabilities(const v1::GetCapabilitiesRequest& request, Reply<v1::Capabilities> reply);
+  virtual JobCounters counters() const { return {}; }
 };
 
 }  // namespace muster::launcherd

@@ -111,6 +111,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
   void arrived(const std::shared_ptr<AgentStream>& stream, int known_agent, v1::AgentMessage message);
+  bool take(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
   void done(const std::shared_ptr<AgentStream>& stream);
   int agent_of(const std::shared_ptr<AgentStream>& stream) const;
@@ -205,23 +206,36 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
   }
   const int agent = agent_of(stream);
   if (agent < 0) return;  // an older stream of an agent that has come back
+  auto rest = std::move(*message.mutable_more());
+  message.clear_more();
+  bool is_any_new = take(stream, agent, message);
+  for (const v1::AgentMessage& next : rest) {
+    // What it has said before may have been the end of this agent or of the launcher.
+    if (owner == nullptr || agents[static_cast<std::size_t>(agent)].stream != stream) return;
+    is_any_new = take(stream, agent, next) || is_any_new;
+  }
+  if (!is_any_new || owner == nullptr) return;
+  v1::LauncherMessage ack;
+  ack.set_ack(agents[static_cast<std::size_t>(agent)].incoming.last_received());
+  stream->send(std::move(ack));
+}
+
+// Whether it is to be acknowledged.
+bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int agent,
+                                const v1::AgentMessage& message) {
   AgentSlot& slot = agents[static_cast<std::size_t>(agent)];
   slot.outgoing.acknowledged(message.ack());
   switch (slot.incoming.arrived(message.sequence())) {
     case proto::ReplayQueue<v1::AgentMessage>::Arrival::kDuplicate:
-      return;
+      return false;
     case proto::ReplayQueue<v1::AgentMessage>::Arrival::kGap:
       stream->close({grpc::StatusCode::DATA_LOSS, "a control message is missing"});
-      return;
+      return false;
     case proto::ReplayQueue<v1::AgentMessage>::Arrival::kNew:
       break;
   }
-  if (message.sequence() != 0) {
-    v1::LauncherMessage ack;
-    ack.set_ack(slot.incoming.last_received());
-    stream->send(std::move(ack));
-  }
   if (message.body_case() != v1::AgentMessage::BODY_NOT_SET && owner->on_message) owner->on_message(agent, message);
+  return message.sequence() != 0;
 }
 
 void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello) {
@@ -240,6 +254,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   if (hello.launcher_instance() == options.launcher_instance) slot.outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
+  welcome.mutable_welcome()->set_takes_more(true);
   welcome.set_ack(slot.incoming.last_received());
   stream->send(std::move(welcome));
   for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);

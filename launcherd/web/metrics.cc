@@ -22,8 +22,8 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-void begin(std::string& text, std::string_view name, std::string_view help) {
-  text += fmt::format("# HELP {} {}\n# TYPE {} gauge\n", name, help, name);
+void begin(std::string& text, std::string_view name, std::string_view help, std::string_view type = "gauge") {
+  text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
 template <typename Enum>
@@ -76,10 +76,21 @@ void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
        [](const v1::LauncherHost& host) { return host.drained() ? 1 : 0; });
 }
 
+void add_counters(std::string& text, const JobCounters& counters) {
+  begin(text, "muster_jobs_submitted_total", "Jobs taken in since the start of launcherd.", "counter");
+  text += fmt::format("muster_jobs_submitted_total {}\n", counters.submitted);
+  begin(text, "muster_jobs_ended_total", "Jobs that have ended since then.", "counter");
+  text += fmt::format("muster_jobs_ended_total{{result=\"ok\"}} {}\n", counters.ended_well);
+  text += fmt::format("muster_jobs_ended_total{{result=\"other\"}} {}\n", counters.ended_badly);
+  begin(text, "muster_rank_exits_total", "Ranks that have ended since then.", "counter");
+  text += fmt::format("muster_rank_exits_total{{result=\"ok\"}} {}\n", counters.rank_exits_ok);
+  text += fmt::format("muster_rank_exits_total{{result=\"other\"}} {}\n", counters.rank_exits_failed);
+}
+
 }  // namespace
 
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
-                           const v1::ListJobsResponse& jobs) {
+                           const v1::ListJobsResponse& jobs, const JobCounters& counters) {
   std::string text;
   begin(text, "muster_launcherd_info", "Always 1.");
   text += fmt::format("muster_launcherd_info{{version=\"{}\",build=\"{}\"}} 1\n", escaped(launcher.version()),
@@ -88,6 +99,7 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
   text += fmt::format("muster_launcherd_start_time_seconds {}\n", launcher.started().seconds());
   add_jobs(text, jobs);
   add_hosts(text, hosts);
+  add_counters(text, counters);
   return text;
 }
 

@@ -148,16 +148,18 @@ bool WebPages::serve_file(const WebTarget& target, const Exchange& exchange) {
 void WebPages::serve_metrics(const Exchange& exchange) {
   handler_->get_capabilities({}, [handler = handler_, exchange](const base::Result<v1::Capabilities>& launcher) {
     if (!launcher.ok()) return refuse(exchange, launcher.status());
-    handler->list_hosts({}, [handler, exchange,
-                             launcher = *launcher](const base::Result<v1::ListHostsResponse>& hosts) {
-      if (!hosts.ok()) return refuse(exchange, hosts.status());
-      v1::ListJobsRequest request;
-      request.set_page_size(1000);
-      handler->list_jobs(request, [exchange, launcher, hosts = *hosts](const base::Result<v1::ListJobsResponse>& jobs) {
-        if (!jobs.ok()) return refuse(exchange, jobs.status());
-        exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8", format_metrics(launcher, hosts, *jobs));
-      });
-    });
+    handler->list_hosts(
+        {}, [handler, exchange, launcher = *launcher](const base::Result<v1::ListHostsResponse>& hosts) {
+          if (!hosts.ok()) return refuse(exchange, hosts.status());
+          v1::ListJobsRequest request;
+          request.set_page_size(1000);
+          handler->list_jobs(
+              request, [handler, exchange, launcher, hosts = *hosts](const base::Result<v1::ListJobsResponse>& jobs) {
+                if (!jobs.ok()) return refuse(exchange, jobs.status());
+                exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8",
+                                 format_metrics(launcher, hosts, *jobs, handler->counters()));
+              });
+        });
   });
 }
 

@@ -106,7 +106,8 @@ def test_hvdrun_through_launcherd_looks_as_without(launcherd, hvdrun):
 
     def shape(result):
         lines = re.sub(r"\d+(\.\d+)? s\b|pid \d+|, \d+ in its namespace", "#", result.stderr)
-        return sorted(set(lines.splitlines()))
+        # Which ranks had started when the job was stopped is chance.
+        return sorted({line for line in lines.splitlines() if not line.startswith("hvdrun: then ")})
 
     assert shape(through) == shape(without)
     assert set(through.stdout.splitlines()) <= {f"[{rank}]<stdout>:out {rank}" for rank in range(4)}

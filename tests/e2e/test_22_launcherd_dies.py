@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
 
 import pytest
@@ -60,8 +61,9 @@ def submit_through(launcherd, number, *args):
 
 
 def test_killed_at_random_moments(launcherd, cluster):
-    chance = random.Random(int(os.environ.get("MUSTER_SEED", time.time_ns() % 1_000_000)))
-    print("seed", chance.getstate()[1][0])
+    seed = int(os.environ.get("MUSTER_SEED", time.time_ns() % 1_000_000))
+    print("MUSTER_SEED", seed)
+    chance = random.Random(seed)
     jobs = {}  # id: (ranks, exit code)
     number = 0
     for _ in range(KILLS):
@@ -78,9 +80,13 @@ def test_killed_at_random_moments(launcherd, cluster):
         launcherd.come_back()
     assert len(jobs) == 3 * KILLS
     for job, (ranks, code) in jobs.items():
-        ended = launcherd.muster("wait", job)
+        ended = launcherd.watch("wait", job)
+        try:
+            ended = ended.end(120)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"it does not end: {launcherd.asked('status', job)} {launcherd.asked('events', job)}")
         # With a failure of one rank the others are stopped, and their lines end where they were.
-        assert ended.returncode == code, (job, launcherd.asked("status", job), launcherd.asked("events", job))
+        assert ended.rc == code, (job, launcherd.asked("status", job), launcherd.asked("events", job))
         if code == 0 or ranks == 1:
             check_output(launcherd, job, ranks)
     expected = sorted(f"{job}.{rank}" for job, (ranks, _) in jobs.items() for rank in range(ranks))

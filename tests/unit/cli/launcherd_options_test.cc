@@ -55,7 +55,6 @@ TEST(LauncherdOptions, Mistakes) {
       {{"--listen", "h:1"}, "needs --tls-cert, --tls-key and --client-ca"},
       {{"--listen", "h:1", "--tls-cert", "c", "--tls-key", "k"}, "needs --tls-cert"},
       {kTls, "are for --listen HOST:PORT"},
-      {{"--http", "127.0.0.1:7480"}, "--http"},
       {{"run"}, "'run' is not an option"},
       {{"--hostfiel", "x"}, "--hostfile"},
       {{"-H", "-bad"}, "-H"},

@@ -25,7 +25,9 @@ TEST(Metrics, AreInTheTextFormat) {
   v1::Job& waiting = *jobs.add_jobs();
   waiting.set_state(v1::JOB_STATE_QUEUED);
   waiting.set_size(8);
-  EXPECT_EQ(format_metrics(launcher, hosts, jobs),
+  const JobCounters counters{
+      .submitted = 9, .ended_well = 5, .ended_badly = 2, .rank_exits_ok = 40, .rank_exits_failed = 3};
+  EXPECT_EQ(format_metrics(launcher, hosts, jobs, counters),
             "# HELP muster_launcherd_info Always 1.\n"
             "# TYPE muster_launcherd_info gauge\n"
             "muster_launcherd_info{version=\"1.2\",build=\"a\\\"b\\\\c\\nd\"} 1\n"
@@ -59,7 +61,18 @@ TEST(Metrics, AreInTheTextFormat) {
             "muster_host_jobs{host=\"n1\"} 1\n"
             "# HELP muster_host_drained 1: no new job gets the host.\n"
             "# TYPE muster_host_drained gauge\n"
-            "muster_host_drained{host=\"n1\"} 1\n");
+            "muster_host_drained{host=\"n1\"} 1\n"
+            "# HELP muster_jobs_submitted_total Jobs taken in since the start of launcherd.\n"
+            "# TYPE muster_jobs_submitted_total counter\n"
+            "muster_jobs_submitted_total 9\n"
+            "# HELP muster_jobs_ended_total Jobs that have ended since then.\n"
+            "# TYPE muster_jobs_ended_total counter\n"
+            "muster_jobs_ended_total{result=\"ok\"} 5\n"
+            "muster_jobs_ended_total{result=\"other\"} 2\n"
+            "# HELP muster_rank_exits_total Ranks that have ended since then.\n"
+            "# TYPE muster_rank_exits_total counter\n"
+            "muster_rank_exits_total{result=\"ok\"} 40\n"
+            "muster_rank_exits_total{result=\"other\"} 3\n");
 }
 
 }  // namespace
