@@ -270,6 +270,11 @@ void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
   host.link.reset();
   host.phase = PoolHost::Phase::kFailed;
   host.problem = message;
+  if (lets_go_) {
+    host.is_dismissed = false;
+    if (!is_any_dismissed()) tell_gone();
+    return;
+  }
   const auto pause = std::min<std::chrono::seconds>(kFirstRetry * (1 << std::min(host.failures, 4)), kLastRetry);
   ++host.failures;
   host.retry_timer = loop_.after(pause, [this, &host] { start_agent(host); });
@@ -283,6 +288,10 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
   host.is_suspect = false;
   host.looks = 0;
   host.look_timer.cancel();
+  if (host.is_dismissed) {
+    dismiss(host);
+    return;
+  }
   if (resumed) {
     note(fmt::format("{}: the control connection is back", host.target.name));
     for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, true);
@@ -358,13 +367,13 @@ void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
 
 void HostPool::Core::let_go(base::Loop::Task done) {
   lets_go_ = true;
+  bootstrap_->cancel();
   for (const auto& [key, host] : hosts_) {
     host->retry_timer.cancel();
-    if (!host->has_stream || !host->sessions.empty()) continue;
-    v1::LauncherMessage message;
-    message.mutable_leave();
-    control_->send(host->number, std::move(message));
+    const bool is_coming = host->phase == PoolHost::Phase::kStarting || host->phase == PoolHost::Phase::kJoining;
+    if (!host->sessions.empty() || !(host->has_stream || is_coming)) continue;
     host->is_dismissed = true;
+    if (host->has_stream) dismiss(*host);
   }
   gone_ = std::move(done);
   gone_timer_ = loop_.after(kDismissal, [this] { tell_gone(); });
@@ -372,6 +381,12 @@ void HostPool::Core::let_go(base::Loop::Task done) {
   loop_.post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tell_gone();
   });
+}
+
+void HostPool::Core::dismiss(PoolHost& host) {
+  v1::LauncherMessage message;
+  message.mutable_leave();
+  control_->send(host.number, std::move(message));
 }
 
 bool HostPool::Core::is_any_dismissed() const {

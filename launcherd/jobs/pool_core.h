@@ -111,6 +111,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void look(PoolHost& host);
   void looked(PoolHost& host, const base::Result<CommandResult>& result);
   void agent_lost(PoolHost& host, const std::string& why);
+  void dismiss(PoolHost& host);
   bool is_any_dismissed() const;
   void tell_gone();
   void tick();
