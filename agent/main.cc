@@ -3,7 +3,7 @@
 // wardens come from) forked before any thread exists.
 //
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
-//   muster-agent --install SHA256 PATH --stdio   checks its own hash, renames itself to PATH, then the same
+//   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then any of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/service/cleanup_report.h)
 //   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/service/stack_report.h)
@@ -180,7 +180,12 @@ int run_sweep(const std::vector<std::string>& arguments) {
 }
 
 int agent_main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() > 3 && arguments[0] == "--install") {
+    const base::Status installed = install_self(arguments[1], arguments[2]);
+    if (!installed.ok()) return fail(installed);
+    arguments.erase(arguments.begin(), arguments.begin() + 3);
+  }
   if (arguments.size() == 1 && arguments[0] == "--version") {
     (void)base::print_text(stdout, fmt::format("muster-agent {} ({})\n", MUSTER_VERSION, base::build_id()));
     return 0;
@@ -194,13 +199,7 @@ int agent_main(int argc, char** argv) {
     const base::Status reported = report_stacks({arguments.begin() + 1, arguments.end()});
     return reported.ok() ? 0 : fail(reported);
   }
-  std::size_t at = 0;
-  if (arguments.size() == 4 && arguments[0] == "--install") {
-    const base::Status installed = install_self(arguments[1], arguments[2]);
-    if (!installed.ok()) return fail(installed);
-    at = 3;
-  }
-  if (at + 1 == arguments.size() && arguments[at] == "--stdio") return serve();
+  if (arguments.size() == 1 && arguments[0] == "--stdio") return serve();
   base::print_remark("muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
   return 2;
 }

@@ -12,7 +12,13 @@ namespace {
 constexpr std::string_view kAlphabet = "abcdefghijklmnopqrstuvwxyz234567";
 constexpr std::size_t kJobIdLength = 8;
 
-void fill_random(void* data, std::size_t size) {
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+}  // namespace
+
+void random_bytes(void* data, std::size_t size) {
   auto* at = static_cast<unsigned char*>(data);
   while (size > 0) {
     const ssize_t n = ::getrandom(at, size, 0);
@@ -23,16 +29,10 @@ void fill_random(void* data, std::size_t size) {
   }
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-}  // namespace
-
 JobId JobId::random() {
   while (true) {
     std::array<unsigned char, kJobIdLength> bytes{};
-    fill_random(bytes.data(), bytes.size());
+    random_bytes(bytes.data(), bytes.size());
     std::string text;
     for (const unsigned char byte : bytes) text += kAlphabet[byte % kAlphabet.size()];
     if (!std::ranges::all_of(text, is_digit)) return JobId(std::move(text));
@@ -50,7 +50,7 @@ Result<JobId> JobId::parse(std::string_view text) {
 
 std::string random_hex(std::size_t bytes) {
   std::string raw(bytes, '\0');
-  fill_random(raw.data(), raw.size());
+  random_bytes(raw.data(), raw.size());
   std::string hex;
   for (const char c : raw) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return hex;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ class JobId {
   explicit JobId(std::string text) : text_(std::move(text)) {}
   std::string text_;
 };
+
+// From the kernel's random source: keys, nonces.
+void random_bytes(void* data, std::size_t size);
 
 // `bytes` bytes of the kernel's random source in lower-case hex: tokens, nonces.
 std::string random_hex(std::size_t bytes);

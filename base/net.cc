@@ -214,6 +214,7 @@ Result<UniqueFd> listen_on(const IpAddress& address, std::uint16_t port, int bac
   const SockAddr at = make_sockaddr(address, port);
   UniqueFd fd(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
+  if (fd.valid()) allow_reuse(fd, port);
   if (!fd.valid() || ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
       ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), backlog) != 0) {
     return errno_error(errno, fmt::format("listen on {}", format_endpoint(address, port)));

@@ -269,6 +269,12 @@ Result<CertificateAuthority> CertificateAuthority::load(const std::string& ca_pe
   return CertificateAuthority(std::move(certificate), std::move(key), ca_pem);
 }
 
+WallTime CertificateAuthority::expires() const {
+  std::tm utc{};
+  MUSTER_CHECK(ASN1_TIME_to_tm(X509_get0_notAfter(certificate_.get()), &utc) == 1);
+  return std::chrono::system_clock::from_time_t(::timegm(&utc));
+}
+
 Result<std::string> CertificateAuthority::key_pem() const {
   return private_key_pem(key_.get());
 }

@@ -46,6 +46,7 @@ class CertificateAuthority {
   Result<TlsIdentity> issue(const std::string& common_name, const std::vector<std::string>& alternative_names) const;
 
   const std::string& ca_pem() const { return pem_; }
+  WallTime expires() const;
   Result<std::string> key_pem() const;  // secret
 
  private:

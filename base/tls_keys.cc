@@ -1,11 +1,10 @@
 #include "base/tls_keys.h"
 
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/hmac.h>
+
+#include "base/hmac.h"
 
 namespace muster::base {
 namespace {
@@ -14,22 +13,13 @@ constexpr std::size_t kMaxIdentity = 128;
 constexpr std::size_t kMinSecret = 16;
 constexpr std::size_t kMaxSecret = 256;
 
-void wipe(std::string& secret) {
-  OPENSSL_cleanse(secret.data(), secret.size());
-}
-
 }  // namespace
 
 std::string derive_secret(std::string_view secret, std::string_view purpose) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  const unsigned char* const done =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(), digest.data(), &size);
-  MUSTER_CHECK(done != nullptr);
+  HmacDigest digest = hmac_sha256(secret, {purpose});
   std::string text;
-  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
-  OPENSSL_cleanse(digest.data(), digest.size());
+  for (const char byte : digest) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  wipe(digest.data(), digest.size());
   return text;
 }
 

@@ -1,348 +1,282 @@
-// How launcherd fares with many hosts: launcherd unmodified in a process of its own, and simulated agents in this one,
-// which speak the real agent.proto over its real mTLS port; their ranks are none, and exit by a timer. launcherd finds
-// them as the agents of a launcherd before it, through a state file that is written here.
+// How launcherd fares with many hosts: launcherd unmodified in a process of its own, and simulated agents in this one
+// (simulated_agents.h), which it awaits because a state directory is written for it that names them as the agents of a
+// launcherd before it.
 //
-//   agent_sim [--json] [--ranks N] [--bin-dir DIR] AGENTS…
+//   agent_sim [--json] [--ranks N] [--dialling N] [--bin-dir DIR] AGENTS…
+//
+// Three times: from the first dial until all have a Welcome; from the submission of a job with ranks on every host
+// until a watcher of its events has heard that it runs, which is after RankUp of each rank; and from the moment at
+// which all ranks end until that watcher has heard that the job has. Beside them launcherd's memory and processor time.
+// What /metrics counts of agents, jobs and exits must be what happened, or the benchmark fails.
 #include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "agent/service/control_client.h"
 #include "base/file.h"
-#include "base/ids.h"
-#include "base/loop.h"
-#include "base/net.h"
 #include "base/strings.h"
-#include "base/tls.h"
+#include "bench/guarded_run.h"
+#include "bench/launcherd_process.h"
+#include "bench/simulated_agents.h"
 #include "launcherd/service/api_client.h"
-#include "proto/muster/v1/pool.pb.h"
-#include "proto/peer_names.h"
 
-extern char** environ;
-
-namespace muster {
+namespace muster::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
-constexpr milliseconds kRankTime{200};
 constexpr std::chrono::seconds kPatience{60};
-constexpr int kMostSeconds = 300;
-
-template <typename T>
-T must(base::Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "agent_sim: %s\n", result.status().message().c_str());
-    std::exit(1);
-  }
-  return std::move(result).value();
-}
-
-void check(const base::Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "agent_sim: %s\n", status.message().c_str());
-  std::exit(1);
-}
+constexpr std::chrono::seconds kLongPatience{300};
+constexpr std::chrono::seconds kIdleTime{3};
+constexpr int kOtherDescriptors = 100;  // of a process with many agents: all but their connections
 
 struct Options {
   int ranks = 8;
+  int dialling = 1'000'000;
   bool is_json = false;
   std::string bin_dir = "build/release/bin";
   std::vector<int> agents;
 };
 
-// One host's agent: answers as a real one does whose every step succeeds at once.
-class SimulatedAgent {
- public:
-  SimulatedAgent(base::Loop& loop, const v1::PoolState& state, const v1::PoolAgent& agent) : loop_(loop) {
-    agent::ControlClientOptions options;
-    options.endpoint = fmt::format("127.0.0.1:{}", state.control_port());
-    options.ca_pem = state.ca_pem();
-    options.certificate_pem = state.agent_certificate_pem();
-    options.key_pem = state.agent_key_pem();
-    options.token = agent.token();
-    v1::Hello hello;
-    hello.set_job_id(state.id());
-    hello.set_agent_index(agent.number());
-    hello.set_hostname(agent.name());
-    hello.set_netns_inode(static_cast<std::uint64_t>(agent.number()) + 1);
-    v1::NetworkInterface& interface = *hello.add_interfaces();
-    interface.set_name("lo");
-    interface.set_address("127.0.0.1");
-    client_ = agent::ControlClient::start(loop, std::move(options), std::move(hello));
-    client_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
-  }
-
- private:
-  void handle(const v1::LauncherMessage& message) {
-    v1::AgentMessage answer;
-    answer.set_job_id(message.job_id());
-    if (message.has_ping()) {
-      answer.mutable_pong()->set_launcher_ns(message.ping().launcher_ns());
-      answer.mutable_pong()->set_agent_ns(message.ping().launcher_ns());
-      client_->send_unnumbered(std::move(answer));
-    } else if (message.has_open_job()) {
-      answer.mutable_job_opened()->set_containment("simulated");
-      client_->send(std::move(answer));
-    } else if (message.has_prepare()) {
-      answer.mutable_prepared()->set_interface("lo");
-      answer.mutable_prepared()->set_address("127.0.0.1");
-      answer.mutable_prepared()->set_master_port(1);
-      client_->send(std::move(answer));
-    } else if (message.has_launch()) {
-      launch(message.job_id(), message.launch());
-    } else if (message.has_leave()) {
-      answer.mutable_job_closed();
-      client_->send(std::move(answer));
-    }
-  }
-
-  void launch(const std::string& job, const v1::Launch& launch) {
-    std::vector<int> ranks;
-    for (const v1::LaunchRank& rank : launch.ranks()) {
-      ranks.push_back(rank.rank());
-      v1::AgentMessage started;
-      started.set_job_id(job);
-      started.mutable_rank_started()->set_rank(rank.rank());
-      started.mutable_rank_started()->set_pid(1'000 + rank.rank());
-      client_->send(std::move(started));
-    }
-    v1::AgentMessage launched;
-    launched.set_job_id(job);
-    launched.mutable_launched();
-    client_->send(std::move(launched));
-    exits_ = loop_.after(kRankTime, [this, job, ranks] { exit(job, ranks); });
-  }
-
-  void exit(const std::string& job, const std::vector<int>& ranks) {
-    for (const int rank : ranks) {
-      v1::AgentMessage exited;
-      exited.set_job_id(job);
-      exited.mutable_rank_exited()->set_rank(rank);
-      exited.mutable_rank_exited()->set_pid(1'000 + rank);
-      client_->send(std::move(exited));
-    }
-    v1::AgentMessage empty;
-    empty.set_job_id(job);
-    empty.mutable_host_empty()->set_no_output(true);
-    client_->send(std::move(empty));
-  }
-
-  base::Loop& loop_;
-  std::unique_ptr<agent::ControlClient> client_;
-  base::Timer exits_;
-};
-
-v1::PoolState make_state(int agents) {
-  const auto ca = must(base::CertificateAuthority::create());
-  v1::PoolState state;
-  state.set_id(base::JobId::random().str());
-  const auto own = must(ca.issue("launcherd", {std::string(proto::kLauncherName)}));
-  const auto shared = must(ca.issue("agent", {"URI:" + proto::agent_uri(state.id())}));
-  state.set_ca_pem(ca.ca_pem());
-  state.set_ca_key_pem(must(ca.key_pem()));
-  state.set_certificate_pem(own.cert_pem);
-  state.set_key_pem(own.key_pem);
-  state.set_agent_certificate_pem(shared.cert_pem);
-  state.set_agent_key_pem(shared.key_pem);
-  state.set_control_port(base::port_to_keep());
-  state.set_output_port(base::port_to_keep());
-  for (int i = 0; i < agents; ++i) {
-    v1::PoolAgent& agent = *state.add_agents();
-    agent.set_name(fmt::format("s{:05}", i));
-    agent.set_token(base::random_hex(32));
-    agent.set_number(i);
-  }
-  return state;
-}
-
-// launcherd on a state and a socket in `directory`.
-class Launcherd {
- public:
-  Launcherd(const Options& options, const std::string& directory) {
-    const std::string program = options.bin_dir + "/launcherd";
-    const std::vector<std::string> words = {
-        program,   "--hostfile",        directory + "/hosts", "--listen", "unix:" + directory + "/sock",
-        "--state", directory + "/state"};
-    std::vector<char*> argv;
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    base::FdPair errors = must(base::make_pipe());
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, errors.second.get(), 2);
-    const int rc = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    errors.second.reset();
-    std::string said(4096, '\0');
-    const ssize_t n = rc == 0 ? ::read(errors.first.get(), said.data(), said.size()) : 0;
-    said.resize(static_cast<std::size_t>(n > 0 ? n : 0));
-    if (said.find("serving") == std::string::npos) {
-      std::fprintf(stderr, "agent_sim: launcherd did not start: %s\n", said.c_str());
-      std::exit(1);
-    }
-    errors_ = std::move(errors.first);
-  }
-  ~Launcherd() {
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Launcherd(const Launcherd&) = delete;
-  Launcherd& operator=(const Launcherd&) = delete;
-
-  double rss_mib() const {
-    const std::string status = must(base::read_file(fmt::format("/proc/{}/status", pid_)));
-    const std::size_t at = status.find("VmRSS:");
-    return at == std::string::npos ? 0 : static_cast<double>(std::atol(status.c_str() + at + 6)) / 1024;
-  }
-
- private:
-  pid_t pid_ = -1;
-  base::UniqueFd errors_;
+struct Phase {
+  double wall_s = 0;
+  double cpu_s = 0;  // launcherd's
 };
 
 struct Measured {
   int agents = 0;
-  double connect_s = 0;
-  double start_s = 0;
-  double exits_s = 0;
+  int ranks = 0;
+  Phase connect{};
+  Phase start{};
+  Phase exits{};
+  double idle_cpu = 0;  // of one processor
   double idle_mib = 0;
   double job_mib = 0;
+  double peak_mib = 0;
+  int cuts = 0;
 };
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
 }
 
-int agents_up(launcherd::ApiClient& client) {
-  const v1::ListHostsResponse hosts = must(client.list_hosts(kPatience));
-  int up = 0;
-  for (const v1::LauncherHost& host : hosts.hosts()) up += host.agent() == v1::AGENT_STATE_UP ? 1 : 0;
-  return up;
+// launcherd inherits the limit; it and this process have a connection an agent.
+base::Status allow_descriptors(int agents) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return base::errno_error(errno, "read the limit of open files");
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return base::errno_error(errno, "raise the limit of open files");
+  const auto needed = static_cast<rlim_t>(agents + kOtherDescriptors);
+  if (limit.rlim_cur >= needed) return base::ok_status();
+  return base::error(base::Code::kResourceExhausted, "{} agents need {} open files, {} are allowed: raise ulimit -Hn",
+                     agents, needed, limit.rlim_cur);
 }
 
-void run_job(launcherd::ApiClient& client, const Options& options, Measured& measured) {
+base::Status write_files(const std::string& directory, const v1::PoolState& state, int slots) {
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory));
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory + "/state"));
+  MUSTER_RETURN_IF_ERROR(base::write_file_atomically(directory + "/state/agents", state.SerializeAsString()));
+  std::string hosts;
+  for (const v1::PoolAgent& agent : state.agents()) hosts += fmt::format("{} slots={}\n", agent.name(), slots);
+  return base::write_file_atomically(directory + "/hosts", hosts);
+}
+
+v1::SubmitRequest job_of(int ranks) {
   v1::SubmitRequest request;
-  request.mutable_spec()->add_command("true");
-  request.mutable_spec()->set_working_directory("/");
-  request.mutable_spec()->set_size(measured.agents * options.ranks);
-  const auto begin = Clock::now();
+  v1::JobSpec& spec = *request.mutable_spec();
+  spec.add_command("true");
+  spec.set_working_directory("/");
+  spec.set_size(ranks);
+  spec.mutable_start_timeout()->set_seconds(kLongPatience.count());
+  spec.mutable_timeout()->set_seconds(kLongPatience.count());
+  return request;
+}
+
+struct Moment {
+  Clock::time_point time;
+  double cpu_s = 0;  // launcherd's until then
+};
+
+base::Result<Moment> now_of(const LauncherdProcess& launcherd) {
+  MUSTER_ASSIGN_OR_RETURN(const double cpu_s, launcherd.cpu_seconds());
+  return Moment{.time = Clock::now(), .cpu_s = cpu_s};
+}
+
+Phase phase(const Moment& begin, const Moment& end) {
+  return {.wall_s = seconds(end.time - begin.time), .cpu_s = end.cpu_s - begin.cpu_s};
+}
+
+// From the job's events. `reason`: of the last state.
+struct Progress {
+  base::Result<Moment> running = not_seen();
+  base::Result<Moment> ended = not_seen();
+  int exit_code = 0;
+  std::string reason;
+
+  static base::Status not_seen() { return {base::Code::kAborted, "it has not happened"}; }
+};
+
+base::Status run_job(const LauncherdProcess& launcherd, launcherd::ApiClient& client, SimulatedAgents& agents,
+                     Measured& measured) {
+  MUSTER_ASSIGN_OR_RETURN(const Moment begin, now_of(launcherd));
+  Clock::time_point due;
+  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted, client.submit(job_of(measured.ranks), kPatience));
   v1::WatchRequest watch;
-  watch.set_job(must(client.submit(request, kPatience)).job_id());
-  check(client.watch(watch, [&](const v1::Event& event) {
-    if (event.has_job_state_changed() && event.job_state_changed().state() == v1::JOB_STATE_RUNNING) {
-      measured.start_s = seconds_since(begin);
-    }
-    if (event.has_job_ended()) {
-      measured.exits_s = seconds_since(begin) - measured.start_s;
-      if (event.job_ended().exit_code() != 0) {
-        std::fprintf(stderr, "agent_sim: the job ended with exit code %d\n", event.job_ended().exit_code());
-        std::exit(1);
+  watch.set_job(submitted.job_id());
+  Progress progress;
+  MUSTER_RETURN_IF_ERROR(client.watch(watch, [&](const v1::Event& event) {
+    if (event.has_job_state_changed()) {
+      progress.reason = event.job_state_changed().reason();
+      if (event.job_state_changed().state() == v1::JOB_STATE_RUNNING) {
+        progress.running = now_of(launcherd);
+        due = agents.end_ranks();
       }
+    } else if (event.has_job_ended()) {
+      progress.ended = now_of(launcherd);
+      progress.exit_code = event.job_ended().exit_code();
     }
     return true;
   }));
+  if (!progress.running.ok() || !progress.ended.ok() || progress.exit_code != 0) {
+    return base::error(base::Code::kAborted, "the job did not run and end well (exit code {}): {}", progress.exit_code,
+                       progress.reason);
+  }
+  measured.start = phase(begin, *progress.running);
+  measured.exits = phase({.time = due, .cpu_s = progress.running->cpu_s}, *progress.ended);
+  return base::ok_status();
 }
 
-Measured measure(const Options& options, int agents) {
-  Measured measured{.agents = agents};
-  std::string directory = "/tmp/agent-sim-XXXXXX";
-  if (::mkdtemp(directory.data()) == nullptr) check(base::errno_error(errno, "make a directory in /tmp"));
-  const v1::PoolState state = make_state(agents);
-  check(base::make_private_directory(directory + "/state"));
-  check(base::write_file_atomically(directory + "/state/agents", state.SerializeAsString()));
-  std::string hosts;
-  for (const v1::PoolAgent& agent : state.agents()) hosts += fmt::format("{} slots={}\n", agent.name(), options.ranks);
-  check(base::write_file_atomically(directory + "/hosts", hosts));
-  {
-    const Launcherd daemon(options, directory);
-    base::Loop loop;
-    std::thread thread([&loop, &state] {
-      std::vector<std::unique_ptr<SimulatedAgent>> simulated;
-      for (const v1::PoolAgent& agent : state.agents()) {
-        simulated.push_back(std::make_unique<SimulatedAgent>(loop, state, agent));
-      }
-      loop.run();
-    });
-    const auto begin = Clock::now();
-    launcherd::ApiClient client(must(launcherd::parse_launcher_address("unix:" + directory + "/sock")));
-    while (agents_up(client) < agents && seconds_since(begin) < kMostSeconds) {
-      std::this_thread::sleep_for(milliseconds(20));
-    }
-    measured.connect_s = seconds_since(begin);
-    measured.idle_mib = daemon.rss_mib();
-    run_job(client, options, measured);
-    measured.job_mib = daemon.rss_mib();
-    loop.stop();
-    thread.join();
+base::Status expect_metrics(const LauncherdProcess& launcherd, const std::vector<std::pair<std::string, int>>& all) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string metrics, launcherd.metrics_blocking());
+  for (const auto& [name, expected] : all) {
+    MUSTER_ASSIGN_OR_RETURN(const long value, metric_of(metrics, name));
+    if (value == expected) continue;
+    return base::error(base::Code::kInternal, "/metrics says {} {}, and it is {}", name, value, expected);
   }
-  std::filesystem::remove_all(directory);
+  return base::ok_status();
+}
+
+// Of one processor, while nothing happens but pings.
+base::Result<double> idle_cpu_blocking(const LauncherdProcess& launcherd) {
+  MUSTER_ASSIGN_OR_RETURN(const Moment begin, now_of(launcherd));
+  std::this_thread::sleep_for(kIdleTime);
+  MUSTER_ASSIGN_OR_RETURN(const Moment end, now_of(launcherd));
+  const Phase idle = phase(begin, end);
+  return idle.cpu_s / idle.wall_s;
+}
+
+base::Result<Measured> measure(const Options& options, const std::string& directory, int agents) {
+  Measured measured{.agents = agents, .ranks = agents * options.ranks};
+  MUSTER_RETURN_IF_ERROR(allow_descriptors(agents));
+  MUSTER_ASSIGN_OR_RETURN(const v1::PoolState state, pool_state(agents));
+  MUSTER_RETURN_IF_ERROR(write_files(directory, state, options.ranks));
+  MUSTER_ASSIGN_OR_RETURN(const auto launcherd, LauncherdProcess::start(options.bin_dir + "/launcherd", directory));
+  MUSTER_ASSIGN_OR_RETURN(const Moment begin, now_of(*launcherd));
+  MUSTER_ASSIGN_OR_RETURN(const auto simulated, SimulatedAgents::start(state, options.dialling));
+  MUSTER_RETURN_IF_ERROR(simulated->wait_until_welcome_blocking(kLongPatience));
+  MUSTER_ASSIGN_OR_RETURN(const Moment connected, now_of(*launcherd));
+  measured.connect = phase(begin, connected);
+  MUSTER_RETURN_IF_ERROR(expect_metrics(*launcherd, {{"muster_agents{state=\"up\"}", agents}}));
+  MUSTER_ASSIGN_OR_RETURN(measured.idle_mib, launcherd->memory_mib("VmRSS"));
+  MUSTER_ASSIGN_OR_RETURN(measured.idle_cpu, idle_cpu_blocking(*launcherd));
+  MUSTER_ASSIGN_OR_RETURN(const launcherd::LauncherAddress address,
+                          launcherd::parse_launcher_address("unix:" + directory + "/sock"));
+  launcherd::ApiClient client(address);
+  MUSTER_RETURN_IF_ERROR(run_job(*launcherd, client, *simulated, measured));
+  MUSTER_ASSIGN_OR_RETURN(measured.job_mib, launcherd->memory_mib("VmRSS"));
+  MUSTER_ASSIGN_OR_RETURN(measured.peak_mib, launcherd->memory_mib("VmHWM"));
+  MUSTER_RETURN_IF_ERROR(expect_metrics(*launcherd, {{"muster_agents{state=\"up\"}", agents},
+                                                     {"muster_jobs_submitted_total", 1},
+                                                     {"muster_jobs_ended_total{result=\"ok\"}", 1},
+                                                     {"muster_rank_exits_total{result=\"ok\"}", measured.ranks},
+                                                     {"muster_rank_exits_total{result=\"other\"}", 0}}));
+  measured.cuts = simulated->cuts();
   return measured;
 }
 
-void print(const Options& options, const std::vector<Measured>& all) {
-  if (options.is_json) {
-    for (const Measured& one : all) {
-      fmt::print(
-          "{{\"bench\":\"agent_sim\",\"agents\":{},\"ranks\":{},\"connect_s\":{:.3f},\"start_s\":{:.3f},"
-          "\"exits_s\":{:.3f},\"rss_idle_mib\":{:.1f},\"rss_job_mib\":{:.1f}}}\n",
-          one.agents, one.agents * options.ranks, one.connect_s, one.start_s, one.exits_s, one.idle_mib, one.job_mib);
-    }
-    return;
-  }
+void print_head(const Options& options) {
+  if (options.is_json) return;
+  fmt::print("Seconds are wall time (launcherd's processor time); memory is launcherd's, in MiB.\n\n");
   fmt::print(
-      "| agents | ranks | all connected, s | job started, s | exits reported, s | RSS idle, MiB | with the job |\n");
+      "| agents |  ranks |     connected |       started |         exits | idle CPU | RSS idle | after the job | peak "
+      "| cuts |\n");
   fmt::print(
-      "|--------|-------|------------------|----------------|-------------------|---------------|--------------|\n");
-  for (const Measured& one : all) {
-    fmt::print("| {:>6} | {:>5} | {:>16.2f} | {:>14.2f} | {:>17.2f} | {:>13.0f} | {:>12.0f} |\n", one.agents,
-               one.agents * options.ranks, one.connect_s, one.start_s, one.exits_s, one.idle_mib, one.job_mib);
-  }
+      "|--------|--------|---------------|---------------|---------------|----------|----------|---------------|------|"
+      "------|\n");
 }
 
-Options parse(int argc, char** argv) {
+// At once: what comes after it may take minutes, or fail.
+void print_row(const Options& options, const Measured& one) {
+  if (options.is_json) {
+    fmt::print(
+        "{{\"bench\":\"agent_sim\",\"agents\":{},\"ranks\":{},\"connect_s\":{:.3f},\"connect_cpu_s\":{:.2f},"
+        "\"start_s\":{:.3f},\"start_cpu_s\":{:.2f},\"exits_s\":{:.3f},\"exits_cpu_s\":{:.2f},\"idle_cpu\":{:.3f},"
+        "\"rss_idle_mib\":{:.1f},\"rss_job_mib\":{:.1f},\"rss_peak_mib\":{:.1f},\"cuts\":{}}}\n",
+        one.agents, one.ranks, one.connect.wall_s, one.connect.cpu_s, one.start.wall_s, one.start.cpu_s,
+        one.exits.wall_s, one.exits.cpu_s, one.idle_cpu, one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
+  } else {
+    const auto shown = [](const Phase& phase) { return fmt::format("{:.2f} ({:.2f})", phase.wall_s, phase.cpu_s); };
+    fmt::print("| {:>6} | {:>6} | {:>13} | {:>13} | {:>13} | {:>6.0f} % | {:>8.0f} | {:>13.0f} | {:>4.0f} | {:>4} |\n",
+               one.agents, one.ranks, shown(one.connect), shown(one.start), shown(one.exits), 100 * one.idle_cpu,
+               one.idle_mib, one.job_mib, one.peak_mib, one.cuts);
+  }
+  std::fflush(stdout);
+}
+
+// nullopt: a mistake in the command line.
+std::optional<Options> parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--json") {
       options.is_json = true;
-    } else if (word == "--ranks" && i + 1 < argc) {
-      options.ranks = std::atoi(argv[++i]);
     } else if (word == "--bin-dir" && i + 1 < argc) {
       options.bin_dir = argv[++i];
-    } else if (const auto agents = base::parse_decimal(word, 1'000'000); agents && *agents > 0) {
+    } else if ((word == "--ranks" || word == "--dialling") && i + 1 < argc) {
+      const auto number = base::parse_decimal(argv[++i], 1'000'000);
+      if (!number || *number == 0) return std::nullopt;
+      (word == "--ranks" ? options.ranks : options.dialling) = static_cast<int>(*number);
+    } else if (const auto agents = base::parse_decimal(word, 100'000); agents && *agents > 0) {
       options.agents.push_back(static_cast<int>(*agents));
     } else {
-      std::fprintf(stderr, "usage: agent_sim [--json] [--ranks N] [--bin-dir DIR] AGENTS…\n");
-      std::exit(2);
+      return std::nullopt;
     }
   }
-  if (options.agents.empty()) options.agents = {100, 1000};
+  if (options.agents.empty()) options.agents = {100, 1'000};
   return options;
 }
 
+int run(const Options& options, const std::string& directory) {
+  print_head(options);
+  for (std::size_t i = 0; i < options.agents.size(); ++i) {
+    const int agents = options.agents[i];
+    const auto measured = measure(options, fmt::format("{}/{}", directory, i), agents);
+    if (!measured.ok()) {
+      fmt::print(stderr, "agent_sim, {} agents: {}\n", agents, measured.status().message());
+      return 1;
+    }
+    print_row(options, *measured);
+  }
+  return 0;
+}
+
 }  // namespace
-}  // namespace muster
+}  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  const auto options = muster::bench::parse(argc, argv);
+  if (!options) {
+    fmt::print(stderr, "usage: agent_sim [--json] [--ranks N] [--dialling N] [--bin-dir DIR] AGENTS…\n");
+    return 2;
+  }
   ::signal(SIGPIPE, SIG_IGN);
-  const muster::Options options = muster::parse(argc, argv);
-  std::vector<muster::Measured> all;
-  for (const int agents : options.agents) all.push_back(muster::measure(options, agents));
-  muster::print(options, all);
-  std::fflush(stdout);
-  ::_exit(0);  // gRPC's threads need not be waited for
+  return muster::bench::run_guarded(
+      "agent-sim", [&options](const std::string& directory) { return muster::bench::run(*options, directory); });
 }

@@ -165,6 +165,7 @@ void AttachedJob::finish_if_over() {
 void AttachedJob::report() {
   notices_.status("");
   launcherd::JobOutcome outcome = outcome_of(*ended_, stop_signal_);
+  outcome.output_failure = output_->what_is_gone();
   if (own_code_ == kStdoutClosed && outcome.root < 0) outcome.cause = StopCause::kStdoutClosed;
   if (outcome.root >= 0) {
     notices_.line(format_root_cause(outcome.ends[static_cast<std::size_t>(outcome.root)]));

@@ -33,6 +33,10 @@ void add_general_flags(std::vector<Flag>& flags) {
           toggle("probe", {{"--probe", "true"}},
                  "With --dry-run: log in to the hosts and ask them for their cores and GPUs.")
               .command_line_only(),
+          toggle("self-test", {{"--self-test", "true"}},
+                 "Run a short allreduce on the hosts instead of a command (muster_perf, which lies beside hvdrun), and "
+                 "name slow ranks; exit code 1 if there is one.")
+              .command_line_only(),
           toggle("check-build", {{"-cb", "true"}, {"--check-build", "true"}},
                  "Print which controllers and libraries this build has.")
               .command_line_only(),

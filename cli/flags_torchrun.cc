@@ -12,7 +12,7 @@ using enum FlagGroup;
 
 // Not hvdrun's: torchrun counts ranks in its own way, and answers about itself.
 constexpr auto kNotTaken = std::to_array<std::string_view>(
-    {"launcher", "num-proc", "ranks-per-node", "help", "version", "man", "completion", "check-build"});
+    {"launcher", "num-proc", "ranks-per-node", "help", "version", "man", "completion", "check-build", "self-test"});
 
 std::vector<FlagRow> torch_rows() {
   return {

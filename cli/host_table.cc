@@ -45,15 +45,25 @@ std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
                                   "jobs", "agent", "cores", "memory", "gpus", "containment");
   for (const v1::LauncherHost& host : hosts) {
     table += fmt::format("{:<{}}  {:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}\n", base::printable(host.name()), width,
-                         fmt::format("{}/{}", host.used_slots(), host.slots()), host.jobs(),
-                         host.drained() ? fmt::format("{}, drained", agent_of(host)) : agent_of(host),
+                         fmt::format("{}/{}", host.used_slots(), host.slots()), host.jobs(), agent_state(host),
                          count_of(host.cores()), size_of(host.memory_mib()), count_of(host.gpus_size()),
                          host.containment().empty() ? "-" : base::printable(host.containment()));
-    if (host.drained() && !host.reason().empty())
-      table += fmt::format("  drained: {}\n", base::printable(host.reason()));
-    if (!host.problem().empty()) table += fmt::format("  {}\n", base::printable(host.problem()));
+    table += host_remarks(host);
   }
   return table;
+}
+
+std::string agent_state(const v1::LauncherHost& host) {
+  return host.drained() ? fmt::format("{}, drained", agent_of(host)) : std::string(agent_of(host));
+}
+
+std::string host_remarks(const v1::LauncherHost& host) {
+  std::string text;
+  if (host.drained() && !host.reason().empty()) {
+    text += fmt::format("  drained: {}\n", base::printable(host.reason()));
+  }
+  if (!host.problem().empty()) text += fmt::format("  {}\n", base::printable(host.problem()));
+  return text;
 }
 
 }  // namespace muster::cli

@@ -3,10 +3,14 @@
 #include "cli/options.h"
 #include "cli/run_job.h"
 #include "cli/standard_streams.h"
+#include "cli/surroundings.h"
 
 int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);
   return muster::cli::run_command([&](const muster::base::Environment& environment) {
-    return muster::cli::parse_hvdrun({argv + 1, argv + argc}, environment, {.build_id = muster::base::build_id()});
+    muster::cli::ParseContext context{.build_id = muster::base::build_id()};
+    // Without it --self-test names a program that the hosts do not find, and they say so.
+    if (auto directory = muster::cli::program_directory(); directory.ok()) context.program_directory = *directory;
+    return muster::cli::parse_hvdrun({argv + 1, argv + argc}, environment, context);
   });
 }

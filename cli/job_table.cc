@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "cli/load_table.h"
 #include "cli/log_output.h"
 #include "cli/report.h"
 #include "model/exit_report.h"
@@ -62,6 +64,19 @@ std::string rank_state(const v1::RankStatus& rank) {
   }
 }
 
+// `more`: a column before the command, of a job, or its heading for null.
+std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now,
+                       const std::function<std::string(const v1::Job*)>& more) {
+  if (jobs.empty()) return {};
+  std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}\n", "job", "state", "ranks", "hosts", "age",
+                                  more(nullptr), "command");
+  for (const v1::Job& job : jobs) {
+    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}\n", base::printable(job.id()), state_of(job),
+                         job.size(), hosts_of(job), age_of(job, now), more(&job), command_of(job, kMaxCommand));
+  }
+  return table;
+}
+
 struct EventText {
   const v1::Event& event;
 
@@ -107,14 +122,15 @@ std::string state_name(v1::JobState state) {
 }
 
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
-  if (jobs.empty()) return {};
-  std::string table =
-      fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", "job", "state", "ranks", "hosts", "age", "command");
-  for (const v1::Job& job : jobs) {
-    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}\n", base::printable(job.id()), state_of(job), job.size(),
-                         hosts_of(job), age_of(job, now), command_of(job, kMaxCommand));
-  }
-  return table;
+  return jobs_table(jobs, now, [](const v1::Job*) { return std::string(); });
+}
+
+std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
+  return jobs_table(jobs, now, [](const v1::Job* job) {
+    std::string text = job == nullptr ? "output" : "-";
+    if (job != nullptr && job->has_output_bytes_per_second()) text = format_rate(job->output_bytes_per_second());
+    return fmt::format("{:>9}  ", text);
+  });
 }
 
 namespace {

@@ -12,6 +12,8 @@ namespace muster::cli {
 
 // A line a job under a heading; empty for none.
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
+// The same, with what they write a second.
+std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
 
 // The job, its hosts, its ranks.
 std::string format_status(const v1::Job& job, base::WallTime now);

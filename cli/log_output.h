@@ -1,7 +1,9 @@
 // Chunks of a job's log, as the console shows them: through the sinks that hvdrun uses. One thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "base/clock.h"
@@ -32,11 +34,14 @@ class LogOutput {
 
   // Written and flushed. Errors are the sink's.
   base::Status show(const v1::LogChunk& chunk);
+  // Of what was shown: how much of which host's output launcherd's disk has lost. Empty: none of it.
+  std::string what_is_gone() const;
 
  private:
   launcherd::OutputSink* const sink_;
   ChunkClock* const clock_;
   const std::function<void(const std::string&)> on_notice_;
+  std::map<std::string, std::uint64_t> gone_;  // bytes by host
 };
 
 }  // namespace muster::cli

@@ -256,6 +256,16 @@ Status take_command(CommandLine& line, model::JobSpec& job) {
   return base::ok_status();
 }
 
+// --self-test: the command is muster_perf, which lies beside this program.
+Status take_self_test(CommandLine& line, const std::string& directory) {
+  if (!line.command.empty()) {
+    return error(Code::kInvalidArgument, "--self-test brings its own command: leave out '{}'",
+                 base::printable(line.command.front()));
+  }
+  line.command = {directory + "/muster_perf", "--self-test"};
+  return base::ok_status();
+}
+
 // --expand: in every word of the command.
 void expand_all(model::JobSpec& job) {
   for (std::size_t i = 0; i < job.command.size(); ++i) job.expand.push_back(i);
@@ -275,6 +285,7 @@ Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environ
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
   // Who runs where does not depend on what runs.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
+  if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
   MUSTER_RETURN_IF_ERROR(take_command(line, parsed.options.job));
   if (is_on(settings, "expand")) expand_all(parsed.options.job);
   return parsed;

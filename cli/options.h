@@ -79,6 +79,7 @@ struct ParsedHvdrun {
 struct ParseContext {
   std::string_view build_id;
   std::string system_config = "/etc/muster/config.yaml";  // need not exist
+  std::string program_directory = {};                     // where muster_perf lies, for --self-test
 };
 
 // `arguments` without the program's name.

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "cli/host_table.h"
 #include "cli/job_table.h"
+#include "cli/load_table.h"
 #include "cli/report.h"
 
 namespace muster::cli {
@@ -56,7 +56,8 @@ std::string_view cut(std::string_view line, std::size_t columns) {
 std::string format_top(const TopSample& sample) {
   std::string text = summary(sample);
   if (!sample.problem.empty()) text += base::printable(sample.problem) + "\n";
-  for (const std::string& part : {format_hosts(sample.hosts), format_jobs(sample.jobs, sample.at), reasons(sample)}) {
+  for (const std::string& part :
+       {format_loads(sample.hosts), format_busy_jobs(sample.jobs, sample.at), reasons(sample)}) {
     if (!part.empty()) text += "\n" + part;
   }
   return text;

@@ -17,6 +17,7 @@ find_package(GTest REQUIRED)
 # argument, so that order does not matter), every other one the shared libraries.
 set(MUSTER_STATIC_LIBRARIES ssl crypto z)
 add_library(muster_openssl INTERFACE)
+add_library(muster_crypto INTERFACE)  # libcrypto alone: for libmuster, which is linked into users' programs
 add_library(muster_grpc INTERFACE)
 if(MUSTER_WITH_GRPC)
   pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET GLOBAL grpc++ protobuf)
@@ -29,6 +30,7 @@ set(is_static $<BOOL:$<TARGET_PROPERTY:MUSTER_STATIC>>)
 set(static_group "-Wl,--start-group,${static_arguments},--end-group")
 target_link_libraries(muster_openssl INTERFACE "$<${is_static}:${static_group}>"
                       "$<$<NOT:${is_static}>:OpenSSL::SSL;OpenSSL::Crypto>")
+target_link_libraries(muster_crypto INTERFACE "$<${is_static}:${static_group}>" "$<$<NOT:${is_static}>:OpenSSL::Crypto>")
 # Programs that people type start in a tenth of the time without the 60 shared libraries that gRPC comes in: with the
 # property MUSTER_STATIC_GRPC they have its archives, and all else as shared libraries.
 if(MUSTER_WITH_GRPC)

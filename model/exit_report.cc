@@ -27,6 +27,12 @@ std::string describe_signal(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} ({})", signal, name);
 }
 
+// "signal 9 (SIGKILL)": as programmers know it.
+std::string name_signal(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} (SIG{})", signal, name);
+}
+
 // "ended with exit code 1", as the end of a sentence that begins with ranks.
 std::string predicate(const RankEnd& end) {
   switch (end.kind) {
@@ -104,6 +110,25 @@ std::string describe(const RankEnd& end) {
   }
   return end.detail.empty() ? fmt::format("host {} was lost", end.host)
                             : fmt::format("host {} was lost: {}", end.host, end.detail);
+}
+
+std::string describe_to_peers(const RankEnd& end) {
+  switch (end.kind) {
+    case EndKind::kExited:
+      return end.out_of_memory ? fmt::format("ran out of memory: exited with {}", end.exit_code)
+                               : fmt::format("exited with {}", end.exit_code);
+    case EndKind::kSignalled:
+      return end.out_of_memory ? fmt::format("ran out of memory: killed by {}", name_signal(end.signal))
+                               : fmt::format("was killed by {}", name_signal(end.signal));
+    case EndKind::kStartFailed:
+      return end.detail.empty() ? "did not start" : "did not start: " + end.detail;
+    case EndKind::kStopped:
+      return end.signal != 0 ? fmt::format("was ended with the job, by {}", name_signal(end.signal))
+                             : "was ended with the job";
+    case EndKind::kHostLost:
+      break;
+  }
+  return fmt::format("was lost with its host {}", end.host);
 }
 
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root) {

@@ -41,6 +41,10 @@ int root_cause(const std::vector<RankEnd>& ends);
 // "exit code 3", "signal 9 (Killed)", "out of memory: killed by the kernel", …
 std::string describe(const RankEnd& end);
 
+// What follows the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with 1", "ran out
+// of memory: killed by signal 9 (SIGKILL)", "did not start: …", "was lost with its host n2", "was ended with the job".
+std::string describe_to_peers(const RankEnd& end);
+
 // "ranks 0-3,7 ended with signal 15 (Terminated) after the stop; rank 9 ended with exit code 1": the others in one
 // line, collapsed; ranks that ended well are left out.
 std::string describe_consequences(const std::vector<RankEnd>& ends, int root);

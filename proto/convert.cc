@@ -1,7 +1,11 @@
 #include "proto/convert.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 
+#include "base/strings.h"
 #include "model/gpu_mask.h"
 
 namespace muster::proto {
@@ -154,6 +158,34 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   result.out_of_memory = end.out_of_memory();
   result.detail = end.detail();
   return result;
+}
+
+model::RankEnd rank_end_of(const v1::RankExited& exited) {
+  model::RankEnd end;
+  end.rank = exited.rank();
+  end.pid = static_cast<long>(exited.pid());
+  end.pid_inside = static_cast<long>(exited.pid_inside());
+  end.out_of_memory = exited.out_of_memory();
+  const int status = exited.wait_status();
+  if (WIFSIGNALED(status)) {
+    // A stop sends these two. A rank that crashed while the stop was on its way, it did not end.
+    const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
+    end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
+    end.signal = WTERMSIG(status);
+  } else {
+    end.kind = exited.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kExited;
+    end.exit_code = WEXITSTATUS(status);
+  }
+  return end;
+}
+
+model::RankEnd rank_end_of(const v1::RankStartFailed& failed) {
+  model::RankEnd end;
+  end.rank = failed.rank();
+  end.kind = failed.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kStartFailed;
+  end.exit_code = failed.exit_code();
+  end.detail = base::printable(failed.message());
+  return end;
 }
 
 }  // namespace muster::proto

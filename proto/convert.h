@@ -32,5 +32,8 @@ std::vector<model::Ulimit> limits_of(const v1::Launch& launch);  // what is wron
 v1::Placement to_proto(const model::Placement& placement);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
+// As an agent tells it; without host and time.
+model::RankEnd rank_end_of(const v1::RankExited& exited);
+model::RankEnd rank_end_of(const v1::RankStartFailed& failed);
 
 }  // namespace muster::proto

@@ -17,6 +17,8 @@ Limits payload_limits(std::uint8_t kind) {
       return {1, kMaxOutputPayload};
     case OutputKind::kEnd:
       return {16, 16};
+    case OutputKind::kGap:
+      return {8, 8};
     case OutputKind::kHello:
     case OutputKind::kResume:
     case OutputKind::kAck:
@@ -66,6 +68,17 @@ EndCounts decode_end_counts(std::string_view payload) {
   MUSTER_CHECK(payload.size() == 16);
   return {base::get_little_endian<std::uint64_t>(payload.data()),
           base::get_little_endian<std::uint64_t>(payload.data() + 8)};
+}
+
+std::array<char, 8> encode_gap_bytes(std::uint64_t bytes) {
+  std::array<char, 8> payload;
+  base::put_little_endian<std::uint64_t>(payload.data(), bytes);
+  return payload;
+}
+
+std::uint64_t decode_gap_bytes(std::string_view payload) {
+  MUSTER_CHECK(payload.size() == 8);
+  return base::get_little_endian<std::uint64_t>(payload.data());
 }
 
 base::Result<OutputParse> parse_output_frame(std::string_view bytes) {

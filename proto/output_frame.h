@@ -6,7 +6,8 @@
 // The agent opens with Hello, the launcher answers Resume (the last sequence it has taken, 0 for none), then the agent
 // sends Data, End and Finish, numbered 1, 2, 3 … over all connections of this agent, and the launcher answers Ack.
 // After a cut the agent reconnects and sends again what lies above Resume's number; the launcher drops what it has. So
-// each frame is taken exactly once.
+// each frame is taken exactly once. Resume may name less than was acknowledged: a launcher has lost what it had taken.
+// Those frames are gone at the agent; it sends Gap first, or Finish again if that was the last of them.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 namespace muster::proto {
 
 inline constexpr std::size_t kOutputHeaderSize = 24;
+inline constexpr std::size_t kOutputKindAt = 4;
 inline constexpr std::size_t kMaxOutputPayload = std::size_t{1} << 20;
 
 enum class OutputKind : std::uint8_t {
@@ -30,6 +32,7 @@ enum class OutputKind : std::uint8_t {
   kAck = 4,     // sequence: taken up to and including this one
   kEnd = 5,     // rank; payload: bytes of stdout (u64), bytes of stderr (u64)
   kFinish = 6,  // no rank of this agent will send any more
+  kGap = 7,     // sequence: nothing up to this one comes again; payload: bytes of Data in all frames up to it (u64)
 };
 
 enum class OutputStream : std::uint8_t { kStdout = 1, kStderr = 2 };
@@ -62,6 +65,8 @@ void encode_output_header(const OutputHeader& header, char* to);
 std::string encode_output_frame(OutputHeader header, std::string_view payload);
 std::array<char, 16> encode_end_counts(EndCounts counts);
 EndCounts decode_end_counts(std::string_view payload);  // payload of a parsed End frame
+std::array<char, 8> encode_gap_bytes(std::uint64_t bytes);
+std::uint64_t decode_gap_bytes(std::string_view payload);  // payload of a parsed Gap frame
 
 // One parse step over bytes received so far.
 struct OutputParse {

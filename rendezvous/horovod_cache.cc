@@ -48,6 +48,24 @@ void HorovodCache::get(std::string_view scope, std::string_view key, GetDone don
   done(look_up(**at, key));
 }
 
+HorovodKeys::WaitId HorovodCache::wait(std::string_view scope, std::string_view key, GetDone done) {
+  base::Status status = check_horovod_lengths(limits_, scope, key, 0);
+  if (status.ok()) {
+    const auto at = followed(scope);
+    const auto found = at.ok() ? look_up(**at, key) : base::Result<HorovodValue>(at.status());
+    if (found.ok() && *found == nullptr) {
+      const WaitId id = waits_.add(scope, key, done);
+      if (id != 0) return id;
+      status = too_many_waits();
+    } else {
+      done(found);
+      return 0;
+    }
+  }
+  done(std::move(status));
+  return 0;
+}
+
 void HorovodCache::finish(std::string_view scope, std::string_view key, Done done) {
   if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // cannot be there
   ++counts_.forwarded;
@@ -93,10 +111,21 @@ void HorovodCache::on_synced(std::string_view scope) {
   at->values.swap(at->incoming);
   at->is_synced = true;
   answer_waiting(*at);
+  // Those that began to wait for a key between its coming and this moment.
+  if (waits_.size() == 0) return;
+  const std::string name(scope);
+  const Values values = at->values;
+  for (const auto& [key, value] : values) waits_.answer(name, key, value);
 }
 
 void HorovodCache::on_set(std::string_view scope, std::string_view key, HorovodValue value) {
-  if (Scope* const at = find(scope); at != nullptr) store(*at, key, std::move(value));
+  Scope* const at = find(scope);
+  if (at == nullptr) return;
+  store(*at, key, value);
+  // As the listener has them these names may be part of what a callback changes.
+  const std::string scope_name(scope);
+  if (!at->refused.ok()) return waits_.fail(scope_name, at->refused);
+  waits_.answer(scope_name, std::string(key), value);
 }
 
 void HorovodCache::store(Scope& scope, std::string_view key, HorovodValue value) {

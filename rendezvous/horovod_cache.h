@@ -23,6 +23,7 @@
 
 #include "rendezvous/horovod_keys.h"
 #include "rendezvous/horovod_upstream.h"
+#include "rendezvous/horovod_waits.h"
 #include "rendezvous/store.h"
 
 namespace muster::rendezvous {
@@ -41,6 +42,9 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
+  // Also while rank 0's host cannot be reached: it is answered when the key has come after that.
+  WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
+  void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
 
   const Counts& counts() const { return counts_; }
@@ -79,6 +83,7 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   HorovodUpstream& upstream_;
   const StoreLimits limits_;
   Scopes scopes_;
+  HorovodWaits waits_;
   std::size_t total_bytes_ = 0;  // of keys and values
   std::size_t keys_ = 0;
   Counts counts_;

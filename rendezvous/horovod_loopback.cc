@@ -34,6 +34,14 @@ void HorovodLoopbackWatch::get(std::string_view scope, std::string_view key, Get
   keys_.get(scope, key, std::move(done));
 }
 
+HorovodKeys::WaitId HorovodLoopbackWatch::wait(std::string_view scope, std::string_view key, GetDone done) {
+  return keys_.wait(scope, key, std::move(done));
+}
+
+void HorovodLoopbackWatch::cancel_wait(WaitId id) {
+  keys_.cancel_wait(id);
+}
+
 void HorovodLoopbackWatch::finish(std::string_view scope, std::string_view key, Done done) {
   keys_.finish(scope, key, std::move(done));
 }

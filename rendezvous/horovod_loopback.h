@@ -25,6 +25,8 @@ class HorovodLoopbackWatch final : public HorovodKeys {
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
+  WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
+  void cancel_wait(WaitId id) override;
   void finish(std::string_view scope, std::string_view key, Done done) override;
 
  private:

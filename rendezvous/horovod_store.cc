@@ -144,6 +144,29 @@ void HorovodStoreKeys::get(std::string_view scope, std::string_view key, GetDone
   done(store_.get(scope, key));
 }
 
+HorovodStoreKeys::~HorovodStoreKeys() {
+  for (const auto& [scope, id] : watches_) store_.unwatch(scope, id);
+}
+
+HorovodKeys::WaitId HorovodStoreKeys::wait(std::string_view scope, std::string_view key, GetDone done) {
+  if (HorovodValue value = store_.get(scope, key)) {
+    done(std::move(value));
+    return 0;
+  }
+  const WaitId id = waits_.add(scope, key, done);
+  if (id == 0) {
+    done(too_many_waits());
+    return 0;
+  }
+  if (!watches_.contains(scope)) {
+    const auto watch = store_.watch(scope, [this, name = std::string(scope)](const HorovodStore::Change& change) {
+      if (change.kind == HorovodStore::Change::Kind::kSet) waits_.answer(name, std::string(change.key), change.value);
+    });
+    watches_.emplace(scope, watch);
+  }
+  return id;
+}
+
 void HorovodStoreKeys::finish(std::string_view scope, std::string_view key, Done done) {
   store_.finish(scope, key);
   done(base::ok_status());

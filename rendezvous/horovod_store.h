@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "rendezvous/horovod_keys.h"
+#include "rendezvous/horovod_waits.h"
 #include "rendezvous/store.h"
 
 namespace muster::rendezvous {
@@ -91,13 +92,20 @@ class HorovodStore {
 class HorovodStoreKeys final : public HorovodKeys {
  public:
   explicit HorovodStoreKeys(HorovodStore& store) : store_(store) {}
+  ~HorovodStoreKeys() override;
+  HorovodStoreKeys(const HorovodStoreKeys&) = delete;
+  HorovodStoreKeys& operator=(const HorovodStoreKeys&) = delete;
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
+  WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
+  void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
 
  private:
   HorovodStore& store_;
+  HorovodWaits waits_;
+  std::map<std::string, HorovodStore::WatchId, std::less<>> watches_;  // of scopes in which somebody has waited
 };
 
 }  // namespace muster::rendezvous

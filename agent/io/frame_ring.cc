@@ -53,6 +53,7 @@ void FrameRing::commit(proto::OutputHeader header) {
 }
 
 std::string_view FrameRing::unsent() const {
+  if (ahead_sent_ < ahead_.size()) return std::string_view(ahead_).substr(ahead_sent_);
   std::size_t skipped = sent_;
   for (const Run& run : runs_) {
     const std::size_t size = run.end - run.begin;
@@ -60,6 +61,10 @@ std::string_view FrameRing::unsent() const {
     skipped -= size;
   }
   return {};
+}
+
+void FrameRing::mark_sent(std::size_t bytes) {
+  (ahead_sent_ < ahead_.size() ? ahead_sent_ : sent_) += bytes;
 }
 
 std::size_t FrameRing::frame_size(std::size_t offset) const {
@@ -79,6 +84,10 @@ std::size_t FrameRing::size_of_first(std::uint64_t count) const {
 }
 
 base::Status FrameRing::acknowledge(std::uint64_t sequence) {
+  if (sequence >= taken_ && sequence < acknowledged_) {  // of what was sent ahead
+    taken_ = sequence;
+    return base::ok_status();
+  }
   const std::uint64_t count = sequence - acknowledged_;  // huge when it goes back
   if (count > frames_ || size_of_first(count) > sent_) {
     return base::error(base::Code::kInvalidArgument,
@@ -88,10 +97,19 @@ base::Status FrameRing::acknowledge(std::uint64_t sequence) {
   const std::size_t sent = sent_ - size_of_first(count);
   drop(count);
   sent_ = sent;
+  taken_ = sequence;
   return base::ok_status();
 }
 
 base::Status FrameRing::resume_after(std::uint64_t sequence) {
+  ahead_.clear();
+  ahead_sent_ = 0;
+  sent_ = 0;
+  if (sequence < acknowledged_) {
+    taken_ = sequence;
+    tell_gap();
+    return base::ok_status();
+  }
   const std::uint64_t count = sequence - acknowledged_;
   if (count > frames_) {
     return base::error(base::Code::kInvalidArgument,
@@ -99,8 +117,21 @@ base::Status FrameRing::resume_after(std::uint64_t sequence) {
                        acknowledged_, frames_);
   }
   drop(count);
-  sent_ = 0;
+  taken_ = sequence;
   return base::ok_status();
+}
+
+// Finish carries nothing that could be lost, and nothing comes behind it: it is made anew.
+void FrameRing::tell_gap() {
+  const std::uint64_t gone = acknowledged_ - (has_dropped_finish_ ? 1 : 0);
+  if (taken_ < gone) {
+    const auto bytes = proto::encode_gap_bytes(dropped_data_);
+    ahead_ = proto::encode_output_frame({.kind = proto::OutputKind::kGap, .sequence = gone},
+                                        std::string_view(bytes.data(), bytes.size()));
+  }
+  if (has_dropped_finish_) {
+    ahead_ += proto::encode_output_frame({.kind = proto::OutputKind::kFinish, .sequence = acknowledged_}, {});
+  }
 }
 
 void FrameRing::drop(std::uint64_t count) {
@@ -108,7 +139,11 @@ void FrameRing::drop(std::uint64_t count) {
   frames_ -= count;
   for (; count > 0; --count) {
     Run& run = runs_.front();
-    run.begin += frame_size(run.begin);
+    const std::size_t size = frame_size(run.begin);
+    const auto kind = static_cast<proto::OutputKind>(memory_->data()[run.begin + proto::kOutputKindAt]);
+    if (kind == proto::OutputKind::kData) dropped_data_ += size - kOutputHeaderSize;
+    has_dropped_finish_ = kind == proto::OutputKind::kFinish;
+    run.begin += size;
     if (run.begin == run.end) runs_.pop_front();
   }
   if (runs_.empty()) memory_->shrink();

@@ -1,16 +1,13 @@
 #include "agent/io/output_sender.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <future>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -20,7 +17,7 @@
 
 #include "agent/io/frame_ring.h"
 #include "agent/io/launcher_link.h"
-#include "agent/io/rank_pipe.h"
+#include "agent/io/rank_outputs.h"
 #include "base/thread.h"
 
 namespace muster::agent {
@@ -29,32 +26,16 @@ namespace {
 using base::Code;
 using base::Duration;
 using base::MonotonicTime;
-using proto::OutputStream;
-
-constexpr std::size_t kSendSoon = 64 * 1024;    // while it is still in the cache
-constexpr std::size_t kSmallRound = 16 * 1024;  // less than this: let a little more arrive before the next read
-constexpr auto kGather = std::chrono::milliseconds(2);
-constexpr std::size_t kTailPasses = 16;
 
 MonotonicTime now() {
   return std::chrono::steady_clock::now();
 }
 
-struct Rank {
-  Rank(int number, base::UniqueFd out_fd, base::UniqueFd err_fd, RankPipe::Cut cut)
-      : rank(number),
-        out(number, OutputStream::kStdout, std::move(out_fd), cut),
-        err(number, OutputStream::kStderr, std::move(err_fd)) {}
-
-  const int rank;
-  RankPipe out;
-  RankPipe err;
-  std::optional<MonotonicTime> exited;
-  bool is_draining = false;  // only what is in the pipes is read any more
-};
-
 struct AddRank {
-  std::unique_ptr<Rank> rank;
+  int rank;
+  base::UniqueFd stdout_fd;
+  base::UniqueFd stderr_fd;
+  RankPipe::Cut cut;
 };
 struct RankExited {
   int rank;
@@ -67,14 +48,6 @@ struct AttemptEnded {
   base::Result<LauncherLink> link;
 };
 using Command = std::variant<AddRank, RankExited, Finish, AttemptEnded>;
-
-// Few ranks get deep stdout pipes, many ranks must not use up their user's pipe pages (then new pipes shrink to 8 KiB).
-// stderr keeps its 64 KiB: as much as is read for the tail of a dead rank.
-void size_pipe(int fd, std::size_t ranks) {
-  const int bytes = ranks <= 8 ? 1 << 20 : ranks <= 32 ? 256 << 10 : 0;
-  // A refusal (limit reached, no pipe) leaves the size as it is, which is as well.
-  if (bytes != 0) (void)fcntl(fd, F_SETPIPE_SZ, bytes);
-}
 
 // Without addresses for the file there is the memory: output is kept, only less of it.
 std::unique_ptr<RingMemory> memory_of(const OutputSenderConfig& config) {
@@ -107,18 +80,12 @@ class OutputSender::Worker {
   void on(AttemptEnded command);
   int poll_timeout();
   void wait_for_events();
-  void read_pipes();
   void pump();
   void read_answers();
   void lose_link(const base::Status& why);
   void schedule_attempt();
   void run_timers();
-  void settle_ranks();
-  void settle_pipe(const Rank& rank, RankPipe* pipe);
-  bool settle_rank(Rank* rank);
-  bool is_silent() const { return config_.only_if_any && ring_.bytes_committed() == 0; }
   void tell_any(bool was_any);
-  bool frame_end(const RankOutputEnd& end);
   void settle_finish();
   void end_finish(base::Status status);
   void wake_at(MonotonicTime time) { next_timer_ = std::min(next_timer_, time); }
@@ -126,17 +93,12 @@ class OutputSender::Worker {
   const OutputSenderConfig config_;
   const OutputSenderEvents events_;
   FrameRing ring_;
-  CarryBudget carry_;
-  std::map<int, std::unique_ptr<Rank>> ranks_;
-  std::vector<RankOutputEnd> silent_;  // have ended, and nothing of it is framed as long as nobody has written anything
+  RankOutputs ranks_;
   bool is_any_told_ = false;
 
   base::UniqueFd wake_;
-  base::UniqueFd pipes_;  // epoll over all rank pipes; itself polled only while there is room
   bool are_pipes_ready_ = false;
   bool is_link_ready_ = false;
-  bool is_ring_full_ = false;
-  MonotonicTime gather_until_{};
   MonotonicTime next_timer_{};
 
   std::optional<LauncherLink> link_;
@@ -162,13 +124,13 @@ OutputSender::Worker::Worker(OutputSenderConfig config, OutputSenderEvents event
     : config_(std::move(config)),
       events_(std::move(events)),
       ring_(memory_of(config_)),
+      ranks_(&config_, &events_, &ring_),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      pipes_(epoll_create1(EPOLL_CLOEXEC)),
       backoff_(config_.retry_min),
       connector_(&config_, [this](base::Result<LauncherLink> link) { post(AttemptEnded{std::move(link)}); }) {}
 
 base::Status OutputSender::Worker::begin() {
-  if (!wake_.valid() || !pipes_.valid() || !connector_.valid()) {
+  if (!wake_.valid() || !ranks_.valid() || !connector_.valid()) {
     return base::errno_error(errno, "get a descriptor for the output of ranks");
   }
   MUSTER_ASSIGN_OR_RETURN(thread_, base::start_thread([this] { run(); }));
@@ -218,7 +180,7 @@ void OutputSender::Worker::run() {
     pump();
     wait_for_events();
     if (std::exchange(is_link_ready_, false)) read_answers();
-    if (are_pipes_ready_) read_pipes();
+    if (are_pipes_ready_) ranks_.read_ready([this] { pump(); });
   }
   end_finish(base::error(Code::kCancelled, "output: stopped with {} frames not taken by the launcher", ring_.frames()));
   // Nothing is added any more: post() has seen is_stopping_.
@@ -237,32 +199,11 @@ void OutputSender::Worker::take_commands() {
 }
 
 void OutputSender::Worker::on(AddRank command) {
-  Rank& rank = *command.rank;
-  MUSTER_CHECK(ranks_.count(rank.rank) == 0);
-  for (RankPipe* pipe : {&rank.out, &rank.err}) {
-    if (!pipe->is_open()) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.ptr = pipe;
-    MUSTER_CHECK(base::set_nonblocking(pipe->fd(), true).ok());
-    MUSTER_CHECK(epoll_ctl(pipes_.get(), EPOLL_CTL_ADD, pipe->fd(), &event) == 0);
-  }
-  if (rank.out.is_open()) size_pipe(rank.out.fd(), ranks_.size() + 1);
-  ranks_.emplace(rank.rank, std::move(command.rank));
+  ranks_.add(command.rank, std::move(command.stdout_fd), std::move(command.stderr_fd), command.cut);
 }
 
 void OutputSender::Worker::on(RankExited command) {
-  const auto found = ranks_.find(command.rank);
-  if (found == ranks_.end() || found->second->exited) return;
-  Rank& rank = *found->second;
-  rank.exited = now();
-  // The dead process's last words are in the pipe by now: take them, so that the report need not wait.
-  RankPipe::Step step = RankPipe::Step::kMoved;
-  for (std::size_t i = 0; i < kTailPasses && step == RankPipe::Step::kMoved; ++i) {
-    step = rank.err.read_step(&ring_, &carry_, *rank.exited);
-  }
-  if (step == RankPipe::Step::kRingFull) rank.err.read_tail(&carry_);
-  if (events_.on_stderr_tail) events_.on_stderr_tail(rank.rank, rank.err.tail());
+  ranks_.exited(command.rank);
 }
 
 void OutputSender::Worker::on(Finish command) {
@@ -276,7 +217,7 @@ void OutputSender::Worker::on(AttemptEnded command) {
   if (status.ok()) {
     link_ = std::move(*command.link);
     wants_write_ = false;
-    is_ring_full_ = false;
+    ranks_.ring_has_room();
     backoff_ = config_.retry_min;
     next_attempt_ = now() + backoff_;
     is_link_ready_ = true;  // answers may lie inside the TLS buffers
@@ -296,6 +237,7 @@ void OutputSender::Worker::schedule_attempt() {
 void OutputSender::Worker::lose_link(const base::Status& why) {
   link_.reset();
   is_link_ready_ = false;
+  if (is_finished_) backoff_ = config_.retry_max;  // most likely the job is over there, and about to be here
   schedule_attempt();
   if (events_.on_connection) events_.on_connection(why);
 }
@@ -307,14 +249,14 @@ int OutputSender::Worker::poll_timeout() {
 }
 
 void OutputSender::Worker::wait_for_events() {
-  const bool is_gathering = now() < gather_until_;
-  if (is_gathering) wake_at(gather_until_);
-  const bool reads_pipes = !is_ring_full_ && !is_gathering;
+  const bool is_gathering = now() < ranks_.gathers_until();
+  if (is_gathering) wake_at(ranks_.gathers_until());
+  const bool reads_pipes = !ranks_.is_ring_full() && !is_gathering;
   const bool has_link = link_.has_value();
   const short link_events = static_cast<short>(POLLIN | (wants_write_ ? POLLOUT : 0));
   std::array<pollfd, 3> polled{pollfd{wake_.get(), POLLIN, 0},
                                pollfd{has_link ? link_->stream.fd() : -1, link_events, 0},
-                               pollfd{reads_pipes ? pipes_.get() : -1, POLLIN, 0}};
+                               pollfd{reads_pipes ? ranks_.fd() : -1, POLLIN, 0}};
   const bool was_link_ready = is_link_ready_;
   (void)poll(polled.data(), polled.size(), was_link_ready ? 0 : poll_timeout());  // EINTR: nothing was ready
   if ((polled[0].revents & POLLIN) != 0) {
@@ -323,19 +265,6 @@ void OutputSender::Worker::wait_for_events() {
   }
   is_link_ready_ = has_link && (was_link_ready || polled[1].revents != 0);
   are_pipes_ready_ = (polled[2].revents & POLLIN) != 0;
-}
-
-void OutputSender::Worker::read_pipes() {
-  std::array<epoll_event, 64> ready;
-  const int count = epoll_wait(pipes_.get(), ready.data(), static_cast<int>(ready.size()), 0);
-  const MonotonicTime time = now();
-  const std::uint64_t before = ring_.bytes_committed() + carry_.used;
-  for (int i = 0; i < count && !is_ring_full_; ++i) {
-    auto* pipe = static_cast<RankPipe*>(ready[static_cast<std::size_t>(i)].data.ptr);
-    is_ring_full_ = pipe->read_step(&ring_, &carry_, time) == RankPipe::Step::kRingFull;
-    if (ring_.unsent().size() >= kSendSoon) pump();
-  }
-  if (ring_.bytes_committed() + carry_.used - before < kSmallRound) gather_until_ = time + kGather;
 }
 
 void OutputSender::Worker::pump() {
@@ -371,7 +300,7 @@ void OutputSender::Worker::read_answers() {
       }
       const base::Status status = ring_.acknowledge(parse->frame.header.sequence);
       if (!status.ok()) return lose_link(status);
-      is_ring_full_ = false;
+      ranks_.ring_has_room();
       rest.remove_prefix(parse->size);
     }
     link_->partial.assign(rest);
@@ -379,10 +308,11 @@ void OutputSender::Worker::read_answers() {
 }
 
 void OutputSender::Worker::run_timers() {
-  if (!is_silent()) tell_any(true);
-  settle_ranks();
+  if (!ranks_.is_silent()) tell_any(true);
+  wake_at(ranks_.settle());
   settle_finish();
-  if (link_ || is_attempting_ || !may_attempt_ || is_finished_ || is_silent()) return;
+  const bool is_over = is_finished_ && !config_.outlives_launcher;
+  if (link_ || is_attempting_ || !may_attempt_ || is_over || ranks_.is_silent()) return;
   if (now() < next_attempt_) return wake_at(next_attempt_);
   is_attempting_ = true;
   connector_.attempt();
@@ -393,91 +323,30 @@ void OutputSender::Worker::tell_any(bool was_any) {
   if (events_.on_any) events_.on_any(was_any);
 }
 
-void OutputSender::Worker::settle_ranks() {
-  while (!silent_.empty() && !is_silent() && frame_end(silent_.back())) silent_.pop_back();
-  for (auto it = ranks_.begin(); it != ranks_.end();) {
-    it = settle_rank(it->second.get()) ? ranks_.erase(it) : std::next(it);
-  }
-}
-
-// Sends a line that waits unfinished for too long, and reads what a dead rank left.
-void OutputSender::Worker::settle_pipe(const Rank& rank, RankPipe* pipe) {
-  const MonotonicTime time = now();
-  if (rank.is_draining && pipe->is_open() && !is_ring_full_) {
-    is_ring_full_ = pipe->read_step(&ring_, &carry_, time) == RankPipe::Step::kRingFull;
-    if (pipe->is_open()) wake_at(time);
-  }
-  if (!pipe->has_carry() || is_ring_full_) return;
-  const MonotonicTime due = pipe->is_open() ? pipe->last_data() + config_.partial_line_after : time;
-  if (time < due) return wake_at(due);
-  if (pipe->is_open() && pipe->has_pending()) return wake_at(time + kGather);  // about to be read
-  is_ring_full_ = !pipe->flush_carry(&ring_, &carry_);
-}
-
-// True: all of the rank is framed, it can be forgotten.
-bool OutputSender::Worker::settle_rank(Rank* rank) {
-  if (rank->exited && !rank->is_draining) {
-    const MonotonicTime due = *rank->exited + config_.drain_after_exit;
-    if (now() >= due) {
-      rank->is_draining = true;
-      rank->out.stop_after_pending();
-      rank->err.stop_after_pending();
-    } else {
-      wake_at(due);
-    }
-  }
-  settle_pipe(*rank, &rank->out);
-  settle_pipe(*rank, &rank->err);
-  if (!rank->exited || rank->out.is_open() || rank->err.is_open() || rank->out.has_carry() || rank->err.has_carry()) {
-    return false;
-  }
-  RankOutputEnd end{rank->rank, rank->out.bytes(), rank->err.bytes(), rank->err.tail()};
-  if (is_silent()) {
-    silent_.push_back(end);
-  } else if (!frame_end(end)) {
-    return false;
-  }
-  if (events_.on_ended) events_.on_ended(std::move(end));
-  return true;
-}
-
-// False: the ring is full.
-bool OutputSender::Worker::frame_end(const RankOutputEnd& end) {
-  const auto payload = proto::encode_end_counts({end.stdout_bytes, end.stderr_bytes});
-  char* const room = ring_.reserve(payload.size());
-  if (room == nullptr) {
-    is_ring_full_ = true;
-    return false;
-  }
-  std::copy(payload.begin(), payload.end(), room);
-  ring_.commit({.kind = proto::OutputKind::kEnd,
-                .rank = static_cast<std::uint32_t>(end.rank),
-                .length = static_cast<std::uint32_t>(payload.size())});
-  return true;
-}
-
 void OutputSender::Worker::settle_finish() {
   if (!finish_) return;
-  if (ranks_.empty() && is_silent()) {
+  if (ranks_.have_ended() && ranks_.is_silent()) {
     is_finished_ = true;
     tell_any(false);
     return end_finish(base::ok_status());
   }
-  if (ranks_.empty() && silent_.empty() && !is_finish_framed_ && ring_.reserve(0) != nullptr) {
+  if (ranks_.have_ended() && ranks_.are_ends_framed() && !is_finish_framed_ && ring_.reserve(0) != nullptr) {
     ring_.commit({.kind = proto::OutputKind::kFinish});
     is_finish_framed_ = true;
   }
   if (is_finish_framed_ && ring_.is_empty()) {
     is_finished_ = true;
-    if (link_) link_->stream.close_notify();
-    link_.reset();
+    if (link_ && !config_.outlives_launcher) {
+      link_->stream.close_notify();
+      link_.reset();
+    }
     return end_finish(base::ok_status());
   }
   if (now() >= finish_->deadline) {
     return end_finish(base::error(Code::kDeadlineExceeded,
                                   "output: {} ranks and {} frames are left that the launcher "
                                   "did not take in time",
-                                  ranks_.size(), ring_.frames()));
+                                  ranks_.count(), ring_.frames()));
   }
   wake_at(finish_->deadline);
 }
@@ -506,7 +375,7 @@ OutputSender::~OutputSender() = default;
 
 void OutputSender::add_rank(int rank, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, StreamKind kind) {
   const auto cut = kind == StreamKind::kTerminal ? RankPipe::Cut::kAsTheyCome : RankPipe::Cut::kLines;
-  worker_->post(AddRank{std::make_unique<Rank>(rank, std::move(stdout_fd), std::move(stderr_fd), cut)});
+  worker_->post(AddRank{rank, std::move(stdout_fd), std::move(stderr_fd), cut});
 }
 
 void OutputSender::rank_exited(int rank) {

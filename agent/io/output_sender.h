@@ -1,5 +1,6 @@
 // Reads the stdout and stderr pipes of this host's ranks and sends them, as whole lines, over one TLS connection to the
-// launcher; reconnects when it is cut, loses and doubles nothing.
+// launcher; reconnects when it is cut, loses and doubles nothing. A launcher that has lost what it had acknowledged is
+// told how much that was, and gets the rest.
 //
 // Besides terminals, whose bytes are sent as they come, a line is sent when its '\n' or '\r' arrived; an unfinished one
 // when its pipe was empty for 1 s or it grew beyond 1 MiB. Frames stay in a bounded ring (4 MiB, and a file where one
@@ -41,6 +42,9 @@ struct OutputSenderConfig {
   // For a job that goes on while no launcher takes its output: beyond ring_bytes, as much as this in a file of
   // `spool_directory`. 0: none.
   std::size_t spool_bytes = 0;
+  // Another launcher may come after this one, which may have lost what was acknowledged to this one: the connection
+  // stays, and is made again, when all was taken.
+  bool outlives_launcher = false;
   std::string spool_directory = {};
   base::Duration attempt_timeout = std::chrono::seconds(10);  // connect, handshake and first answer
   base::Duration retry_min = std::chrono::milliseconds(20);   // back-off, doubled each time

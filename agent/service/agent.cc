@@ -12,6 +12,7 @@
 #include "agent/service/control_client.h"
 #include "agent/service/gone_check.h"
 #include "agent/service/job_session.h"
+#include "agent/service/load_report.h"
 #include "agent/service/output_route.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/warm_jobs.h"
@@ -67,6 +68,7 @@ class Agent::Core {
   base::Result<OutputSenderConfig> output_of(const std::string& job_id, const v1::OpenJob& order);
   void handle(const v1::LauncherMessage& message);
   void pass_on(const v1::LauncherMessage& message);
+  void renew(const v1::LauncherMessage& message);
   void answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered);
   void contact();
   void check_lease();
@@ -85,6 +87,7 @@ class Agent::Core {
   base::MonotonicTime last_contact_{};
   base::MonotonicTime idle_since_{};
   bool is_leaving_ = false;
+  std::unique_ptr<LoadReport> load_;  // of a warm agent
   base::UniqueFd output_over_mux_;
   // Last, so that their threads end before what they post to; sessions before the link that carries their output.
   std::unique_ptr<proto::Mux> mux_;
@@ -111,6 +114,9 @@ void Agent::Core::make_jobs(Nursery nursery) {
   events.output = [this](const std::string& job_id, const v1::OpenJob& order) { return output_of(job_id, order); };
   events.on_idle = [this] { jobs_are_idle(); };
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
+  load_ =
+      std::make_unique<LoadReport>(loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
+                                   [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); });
 }
 
 int Agent::Core::run() {
@@ -221,9 +227,13 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
   switch (message.body_case()) {
     case v1::LauncherMessage::kWelcome:
       if (gone_ != nullptr) gone_->end();
+      if (load_ != nullptr && message.welcome().wants_load()) load_->begin();
       break;
     case v1::LauncherMessage::kPing:
       answer(message, pong_of(message.ping(), now()), false);
+      break;
+    case v1::LauncherMessage::kRenewal:
+      renew(message);
       break;
     case v1::LauncherMessage::kOwnerQuestion: {
       v1::AgentMessage body;
@@ -247,6 +257,15 @@ void Agent::Core::pass_on(const v1::LauncherMessage& message) {
   }
 }
 
+void Agent::Core::renew(const v1::LauncherMessage& message) {
+  const v1::Renewal& renewal = message.renewal();
+  if (renewal.ca_pem().empty() || renewal.certificate_pem().empty() || renewal.key_pem().empty()) return;
+  control_->renew(renewal);
+  v1::AgentMessage renewed;
+  renewed.mutable_renewed();
+  answer(message, std::move(renewed), true);
+}
+
 void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered) {
   answer.set_job_id(question.job_id());
   if (is_numbered) {
@@ -257,6 +276,7 @@ void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage a
 }
 
 void Agent::Core::cut(const StreamEnd& end) {
+  load_->end();
   if (gone_ != nullptr && jobs_->has_unheld()) gone_->begin(end.is_by_launcher);
 }
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +23,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kReopenDelay{200};
+// From a dial to the Welcome. When thousands of agents dial at once the launcher needs seconds for their handshakes,
+// and what it has done for one that gives up is lost: each time it gets longer.
+constexpr milliseconds kFirstPatience{1'000};
+constexpr milliseconds kLongestPatience{20'000};
 constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are sent as one
 
 grpc::ChannelArguments channel_arguments() {
@@ -29,9 +34,11 @@ grpc::ChannelArguments channel_arguments() {
   // The server's certificate is matched by CA and name, never by address: any interface will do.
   arguments.SetSslTargetNameOverride("launcherd");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Dialled again soon after a refusal; when there is no answer, this client decides, not gRPC.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2 * kLongestPatience.count());
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else a new channel would wait for an old one's attempt
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   return arguments;
 }
@@ -177,9 +184,11 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
         token(options_.token),
         over_mux(options_.fd.valid()),
         hello(std::move(hello_)),
-        stub(v1::AgentControl::NewStub(make_channel(options_))) {}
+        options(std::move(options_)),
+        stub(v1::AgentControl::NewStub(make_channel(options))) {}
 
   void open();
+  void dial_again();
   void welcomed(const v1::LauncherMessage& message);
   void write(v1::AgentMessage message);
   void write_soon();
@@ -192,6 +201,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   const std::string token;
   const bool over_mux;
   v1::Hello hello;
+  ControlClientOptions options;
   std::unique_ptr<v1::AgentControl::Stub> stub;
   std::shared_ptr<LauncherStream> stream;
   proto::ReplayQueue<v1::AgentMessage> outgoing;
@@ -201,12 +211,28 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   bool owes_ack = false;                // of what has arrived, unless a message takes it along
   bool is_due = false;                  // write_soon() has been called in this turn of the loop
   base::Timer reopen;
+  base::Timer give_up;  // until the stream has its Welcome
+  milliseconds patience = kFirstPatience;
+  std::minstd_rand random{std::random_device{}()};
   std::mutex live_mutex;
   std::condition_variable live_changed;
   int live_streams = 0;  // reactors that gRPC still owns
 };
 
+// On a new connection.
+void ControlClient::State::dial_again() {
+  const auto last = std::exchange(stream, nullptr);  // its end is no cut
+  patience = std::min(patience * 8 / 5, kLongestPatience);
+  stub = v1::AgentControl::NewStub(make_channel(options));
+  open();
+  last->close();
+}
+
 void ControlClient::State::open() {
+  if (!over_mux) {
+    std::uniform_int_distribution<milliseconds::rep> around(patience.count() * 4 / 5, patience.count() * 6 / 5);
+    give_up = loop.after(milliseconds(around(random)), [this] { dial_again(); });
+  }
   LauncherStreamEvents events;
   auto holder = std::make_shared<std::weak_ptr<LauncherStream>>();
   events.on_message = [this, holder](v1::LauncherMessage message) {
@@ -249,6 +275,8 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   instance = now;
   // Only now is it known what the launcher has; sending earlier would send twice.
   welcome = true;
+  give_up.cancel();
+  patience = kFirstPatience;
   if (message.welcome().takes_more()) stream->may_join();
   if (is_another) {
     outgoing = {};
@@ -299,6 +327,7 @@ void ControlClient::State::done(const LauncherStream* from, const grpc::Status& 
   if (owner == nullptr || from != stream.get()) return;
   stream = nullptr;
   welcome = false;
+  give_up.cancel();
   if (owner->on_cut) owner->on_cut({status.error_message(), !is_silence(status.error_message())});
   if (!over_mux) {
     reopen = loop.after(kReopenDelay, [this] { open(); });
@@ -324,8 +353,19 @@ std::unique_ptr<ControlClient> ControlClient::start(base::Loop& loop, ControlCli
 ControlClient::~ControlClient() {
   state_->owner = nullptr;
   state_->reopen.cancel();
+  state_->give_up.cancel();
   if (state_->stream != nullptr) state_->stream->close();
   state_->wait_until_no_stream();
+}
+
+void ControlClient::renew(const v1::Renewal& renewal) {
+  state_->loop.assert_inside();
+  if (state_->over_mux) return;
+  ControlClientOptions& options = state_->options;
+  options.ca_pem = renewal.ca_pem();
+  options.certificate_pem = renewal.certificate_pem();
+  options.key_pem = renewal.key_pem();
+  state_->stub = v1::AgentControl::NewStub(make_channel(options));  // the old channel lives as long as its stream
 }
 
 void ControlClient::send(v1::AgentMessage message) {

@@ -46,6 +46,9 @@ class ControlClient {
   static std::unique_ptr<ControlClient> start(base::Loop& loop, ControlClientOptions options, v1::Hello hello);
   ~ControlClient();
 
+  // For the next connection; the stream that is there stays. Does nothing over a mux.
+  void renew(const v1::Renewal& renewal);
+
   void send(v1::AgentMessage message);             // numbered
   void send_unnumbered(v1::AgentMessage message);  // dropped while cut
 

@@ -7,6 +7,7 @@
 #include "agent/service/host_facts.h"
 #include "agent/service/rank_requests.h"
 #include "base/print.h"
+#include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
@@ -21,6 +22,10 @@ constexpr milliseconds kLeaseStep{100};  // it is not written more often than th
 
 base::MonotonicTime now() {
   return std::chrono::steady_clock::now();
+}
+
+rendezvous::SessionEnded news_of(const model::RankEnd& end) {
+  return {end.rank, end.status() != 0, model::describe_to_peers(end)};
 }
 
 }  // namespace
@@ -39,6 +44,13 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
       stores_(host.loop, owners_.check(),
               {.on_problem = [this](const base::Status& problem) { log(problem); },
                .on_unreachable = [this](const std::string& text) { notice(text); }}),
+      session_socket_(host.loop, {.on_first_hello =
+                                      [this] {
+                                        v1::AgentMessage message;
+                                        message.mutable_follow_ends();
+                                        events_.send(std::move(message));
+                                      },
+                                  .on_problem = [this](const base::Status& problem) { log(problem); }}),
       stacks_(host.loop,
               [this](v1::StackAnswer answer) {
                 v1::AgentMessage message;
@@ -111,6 +123,9 @@ void JobSession::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kStackQuestion:
       ask_stacks(message.stack_question());
       break;
+    case v1::LauncherMessage::kRanksEnded:
+      ranks_ended(message.ranks_ended());
+      break;
     default:
       break;  // of a newer launcher
   }
@@ -135,6 +150,8 @@ void JobSession::prepare(const v1::Prepare& prepare) {
                                  prepare.master_address(), route.status().message()));
   } else {
     answer = *route;
+    session_secret_ = prepare.session_secret();
+    answer.set_session_secret(session_secret_);
     base::Status prepared = stores_.open(prepare, answer);
     if (prepared.ok()) prepared = prepare_master_port(prepare, answer);
     if (!prepared.ok()) answer.set_error(prepared.message());
@@ -158,6 +175,7 @@ void JobSession::log(const base::Status& problem) {
 base::Status JobSession::make_sender() {
   MUSTER_ASSIGN_OR_RETURN(OutputSenderConfig config, options_.output());
   config.only_if_any = options_.tells_no_output;
+  config.outlives_launcher = options_.outlives_launcher;
   config.spool_bytes = options_.spool_bytes;
   config.spool_directory = warden_.session_dir();
   OutputSenderEvents events;
@@ -169,10 +187,31 @@ base::Status JobSession::make_sender() {
   return base::ok_status();
 }
 
+// A launcher of an older build gives no secret: its ranks have no session. Most programs need none.
+void JobSession::open_session_socket(const v1::Launch& launch) {
+  if (session_secret_.empty() || stores_.keys() == nullptr) return;
+  std::vector<int> ranks;
+  for (const v1::LaunchRank& rank : launch.ranks()) ranks.push_back(rank.rank());
+  const base::Status opened = session_socket_.open(warden_.session_dir(), session_secret_, ranks, *stores_.keys());
+  if (!opened.ok()) {
+    notice(
+        fmt::format("programs that use libmuster will not find each other: {}: MUSTER_TMPDIR can name another "
+                    "directory",
+                    opened.message()));
+  }
+}
+
+void JobSession::ranks_ended(const v1::RanksEnded& news) {
+  for (const v1::EndedRank& ended : news.ranks()) {
+    session_socket_.rank_ended({ended.rank(), ended.failed(), ended.cause()});
+  }
+}
+
 void JobSession::launch(const v1::Launch& launch) {
   if (std::exchange(launched_, true)) return;
   base::Status made = make_sender();
   if (made.ok()) made = stores_.serve_ranks(launch);
+  if (made.ok()) open_session_socket(launch);
   // All of them first: a rank that fails at once must not look like the last one.
   spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
@@ -321,13 +360,17 @@ void JobSession::spawn_was_tried() {
 }
 
 void JobSession::on_event(RankStartFailed& failed) {
-  events_.send(message_of(failed, now()));
+  const v1::AgentMessage message = message_of(failed, now());
+  session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_start_failed())));
+  events_.send(message);
   spawn_was_tried();
   rank_is_over(failed.rank);
 }
 
 void JobSession::on_event(RankExited& exited) {
-  events_.send(message_of(exited));
+  const v1::AgentMessage message = message_of(exited);
+  session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
+  events_.send(message);
   if (with_output_.contains(exited.rank)) {
     tails_due_.insert(exited.rank);
     sender_->rank_exited(exited.rank);

@@ -20,6 +20,7 @@
 #include "agent/service/job_stores.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/rank_inputs.h"
+#include "agent/service/session_socket.h"
 #include "agent/service/stack_reader.h"
 #include "base/env.h"
 #include "base/loop.h"
@@ -44,6 +45,8 @@ struct SessionOptions {
   bool tells_no_output = false;
   // While a launcher suspends the ranks it may itself be stopped, and sends nothing: no lease then.
   bool suspend_stops_lease = true;
+  // The next launcher takes the job up: see OutputSenderConfig.
+  bool outlives_launcher = false;
   // Beyond what is kept in memory, so much output of the ranks waits in a file of the session while nobody takes it.
   std::size_t spool_bytes = 0;
   // How the ranks' output travels; asked for once, at Launch.
@@ -88,6 +91,8 @@ class JobSession {
   base::Status prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
   void launch(const v1::Launch& launch);
   base::Status make_sender();
+  void open_session_socket(const v1::Launch& launch);
+  void ranks_ended(const v1::RanksEnded& news);
   void stop(std::chrono::milliseconds grace);
   void suspend(bool on);
   void leave();
@@ -121,6 +126,8 @@ class JobSession {
   base::UniqueFd held_port_;
   PeerOwners owners_;
   JobStores stores_;
+  std::string session_secret_;  // of this start of the job, for its ranks
+  SessionSocket session_socket_;
   StackReader stacks_;
   RankInputs inputs_;
   std::set<int> running_;               // told to start and not over

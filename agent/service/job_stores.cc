@@ -107,6 +107,12 @@ base::Status JobStores::serve_ranks(const v1::Launch& launch) {
   return base::ok_status();
 }
 
+rendezvous::HorovodKeys* JobStores::keys() const {
+  if (horovod_ == nullptr) return nullptr;
+  if (horovod_->keys) return &*horovod_->keys;
+  return horovod_->cache ? &*horovod_->cache : nullptr;
+}
+
 std::vector<std::pair<std::string, std::string>> JobStores::variables() const {
   if (horovod_ == nullptr) return {};
   return {{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},

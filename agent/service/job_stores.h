@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
+#include "rendezvous/horovod_keys.h"
 #include "rendezvous/owner_check.h"
 
 namespace muster::agent {
@@ -35,6 +36,8 @@ class JobStores {
   base::Status open(const v1::Prepare& prepare, v1::Prepared& answer);
   // The other hosts' ports are known: this host's ranks may come.
   base::Status serve_ranks(const v1::Launch& launch);
+  // Of the whole job, for our own ranks' sessions; after serve_ranks(), for as long as this lives. nullptr: not open.
+  rendezvous::HorovodKeys* keys() const;
   // For every rank of this host.
   std::vector<std::pair<std::string, std::string>> variables() const;
 

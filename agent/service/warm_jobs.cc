@@ -174,6 +174,7 @@ void WarmJobs::born(Job& job) {
   options.lease = std::chrono::milliseconds(job.order.lease_ms());
   options.tells_no_output = true;
   options.suspend_stops_lease = false;  // launcherd itself goes on
+  options.outlives_launcher = job.order.hold();
   if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
   options.output = [this, &job] { return events_.output(job.id, job.order); };
   SessionEvents events;

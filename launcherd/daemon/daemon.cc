@@ -88,8 +88,14 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
   pool_options.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
     if (is_on) log(line);
   };
-  pool_options.on_change = [this] {
-    if (jobs != nullptr) jobs->agents_changed();
+  pool_options.on_change = [this](const BootstrapTarget& host) {
+    if (jobs != nullptr) jobs->agent_changed(host.name);
+  };
+  pool_options.when_stored = [this](base::Loop::Task task) {
+    // Batches are committed in their order, so an empty one follows what was recorded before.
+    store->record({}, [task = std::move(task)](const base::Status& status) {
+      if (status.ok()) task();
+    });
   };
   MUSTER_ASSIGN_OR_RETURN(pool, HostPool::start(loop, clock, std::move(pool_options), bootstrap.get()));
   return base::ok_status();

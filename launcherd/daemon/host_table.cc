@@ -9,13 +9,12 @@ namespace muster::launcherd {
 
 void HostTable::replace(const std::vector<model::HostSpec>& list) {
   hosts_.clear();
+  index_.clear();
   for (const model::HostSpec& entry : list) {
-    auto known = std::ranges::find_if(hosts_, [&](const SlotHost& each) { return each.host.name == entry.name; });
-    if (known == hosts_.end()) {
-      hosts_.push_back({.host = entry});
-      known = hosts_.end() - 1;
-    }
-    known->slots = std::min(known->slots + entry.slots.value_or(1), model::kMaxSlotsPerHost);
+    const auto [at, is_new] = index_.try_emplace(entry.name, hosts_.size());
+    if (is_new) hosts_.push_back({.host = entry});
+    SlotHost& host = hosts_[at->second];
+    host.slots = std::min(host.slots + entry.slots.value_or(1), model::kMaxSlotsPerHost);
   }
   for (SlotHost& host : hosts_) {
     host.host.slots = host.slots;
@@ -29,9 +28,14 @@ int HostTable::total_slots() const {
                          [](int sum, const SlotHost& host) { return sum + host.slots; });
 }
 
+SlotHost* HostTable::known(const std::string& name) {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &hosts_[found->second];
+}
+
 base::Result<const SlotHost*> HostTable::find(const std::string& name) const {
-  const auto found = std::ranges::find_if(hosts_, [&](const SlotHost& each) { return each.host.name == name; });
-  if (found != hosts_.end()) return &*found;
+  const auto found = index_.find(name);
+  if (found != index_.end()) return &hosts_[found->second];
   return base::error(base::Code::kNotFound, "{} is none of launcherd's hosts: muster hosts lists them",
                      name.empty() ? "an empty name" : base::printable(name.substr(0, 64)));
 }
@@ -53,15 +57,11 @@ void HostTable::apply(const StoredHost& stored) {
   } else {
     drains_.erase(stored.name);
   }
-  for (SlotHost& host : hosts_) {
-    if (host.host.name == stored.name) host.is_drained = stored.drained;
-  }
+  if (SlotHost* const host = known(stored.name)) host->is_drained = stored.drained;
 }
 
 void HostTable::set_down(const std::string& name, bool is_down) {
-  for (SlotHost& host : hosts_) {
-    if (host.host.name == name) host.is_down = is_down;
-  }
+  if (SlotHost* const host = known(name)) host->is_down = is_down;
 }
 
 void HostTable::take(const model::Placement& placement) {
@@ -77,9 +77,7 @@ void HostTable::count(const model::Placement& placement, int sign) {
     jobs_[placed.host.name] += sign;
     int& used = used_[placed.host.name];
     used += sign * static_cast<int>(placed.ranks.size());
-    for (SlotHost& host : hosts_) {
-      if (host.host.name == placed.host.name) host.used = used;
-    }
+    if (SlotHost* const host = known(placed.host.name)) host->used = used;
   }
 }
 
@@ -88,6 +86,7 @@ v1::LauncherHost HostTable::message_of(const SlotHost& host) const {
   message.set_name(host.host.name);
   message.set_slots(host.slots);
   message.set_used_slots(std::min(host.used, host.slots));
+  message.set_ranks(host.used);
   message.set_drained(host.is_drained);
   const auto drain = drains_.find(host.host.name);
   if (drain != drains_.end()) message.set_reason(drain->second);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -26,6 +27,9 @@ class HostTable {
   const std::vector<SlotHost>& slots() const { return hosts_; }
   int total_slots() const;
 
+  // Until the table changes. NOT_FOUND: no such host.
+  base::Result<const SlotHost*> find(const std::string& name) const;
+
   // NOT_FOUND: no such host. What is to be stored.
   base::Result<StoredHost> drained(const std::string& name, const std::string& reason, base::WallTime now) const;
   base::Result<StoredHost> resumed(const std::string& name, base::WallTime now) const;
@@ -43,12 +47,13 @@ class HostTable {
   v1::LauncherHost message_of(const SlotHost& host) const;
 
  private:
-  base::Result<const SlotHost*> find(const std::string& name) const;
+  SlotHost* known(const std::string& name);
   void count(const model::Placement& placement, int sign);
 
   std::vector<SlotHost> hosts_;
-  std::map<std::string, std::string> drains_;  // host: reason
-  std::map<std::string, int> used_;            // ranks, by name, also of hosts that are not in the list any more
+  std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
+  std::map<std::string, std::string> drains_;           // host: reason
+  std::map<std::string, int> used_;  // ranks, by name, also of hosts that are not in the list any more
   std::map<std::string, int> jobs_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
-#include "proto/stored_event.h"
 
 namespace muster::launcherd {
 namespace {
@@ -19,7 +18,6 @@ constexpr int kTimedOut = 124;
 constexpr int kTerminated = 128 + SIGTERM;
 // Until a start that could not be stored is tried again.
 constexpr std::chrono::seconds kRecordPause{1};
-constexpr std::string_view kWaits = "waits for slots";
 
 // The job with its variables, from the store.
 base::Result<proto::Submission> read_submission(StoreReader& reader, const base::JobId& id) {
@@ -31,17 +29,6 @@ base::Result<proto::Submission> read_submission(StoreReader& reader, const base:
   }
   *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
   return proto::submission_of(spec.request());
-}
-
-struct Known {
-  base::JobId id;
-  v1::StoredSpec spec;
-};
-
-base::Result<Known> read_known(StoreReader& reader, const std::string& request_id) {
-  MUSTER_ASSIGN_OR_RETURN(const base::JobId id, reader.job_of_request(request_id));
-  MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
-  return Known{id, std::move(spec)};
 }
 
 model::JobEnded ended_without_ranks(const base::JobId& id, int exit_code) {
@@ -57,17 +44,12 @@ base::Status not_open(const base::JobId& id) {
 
 }  // namespace
 
-struct JobManager::Admission {
-  v1::SubmitRequest request;  // without values
-  std::string environment;
-  proto::Submission submission;
-  JobNeed need;
-  base::JobId id;
-  std::uint64_t number = 0;
-};
-
 JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable hosts)
-    : surroundings_(std::move(surroundings)), loop_(*surroundings_.loop), store_(store), hosts_(std::move(hosts)) {}
+    : surroundings_(std::move(surroundings)),
+      loop_(*surroundings_.loop),
+      store_(store),
+      admission_(store, surroundings_.clock),
+      hosts_(std::move(hosts)) {}
 
 JobManager::~JobManager() {
   is_alive_.reset();
@@ -78,106 +60,25 @@ JobManager::OpenJob* JobManager::find(const base::JobId& id) {
   return found == jobs_.end() ? nullptr : &found->second;
 }
 
-// ------------------------------------------------------------------------------------------------ submission
-
-base::Result<JobManager::Admission> JobManager::admit(const v1::SubmitRequest& request) {
-  if (is_leaving_) return base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one");
-  if (jobs_.size() >= kMostOpenJobs) {
-    return base::error(Code::kResourceExhausted, "{} jobs wait or run already: submit again later", jobs_.size());
-  }
-  MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
-  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts_.slots()));
-  v1::StoredEnvironment environment;
-  *environment.mutable_environment() = request.environment();
-  return Admission{.request = proto::without_values(request),
-                   .environment = environment.SerializeAsString(),
-                   .submission = std::move(submission),
-                   .need = std::move(need),
-                   .id = base::JobId::random(),
-                   .number = next_number_++};
-}
-
 void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
-  auto admission = admit(request);
-  if (!admission.ok()) {
-    reply(admission.status());
+  if (is_leaving_) {
+    reply(base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one"));
     return;
   }
-  store_new(std::make_shared<Admission>(std::move(*admission)), std::move(reply));
+  if (jobs_.size() >= kMostOpenJobs) {
+    reply(base::error(Code::kResourceExhausted, "{} jobs wait or run already: submit again later", jobs_.size()));
+    return;
+  }
+  const std::uint64_t number = next_number_++;
+  admission_.submit(
+      request, hosts_.slots(), [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); },
+      std::move(reply));
 }
 
-void JobManager::store_new(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply) {
-  v1::StoredSpec spec;
-  *spec.mutable_request() = admission->request;
-  spec.set_size(admission->need.ranks());
-  const base::WallTime now = surroundings_.clock->wall();
-  const std::string reason(kWaits);
-  Batch batch = {
-      NewJob{.id = admission->id,
-             .request_id = admission->request.request_id(),
-             .name = admission->request.name(),
-             .priority = admission->request.priority(),
-             .submitted = now,
-             .reason = reason,
-             .spec = spec.SerializeAsString(),
-             .environment = admission->environment},
-      NewEvent{.job = admission->id,
-               .time = now,
-               .message = proto::stored_event(model::JobStateChanged{model::JobState::kQueued, reason}, now)}};
-  store_->append(std::move(batch), while_alive([this, admission, reply](const base::Status& status) {
-                   stored_new(admission, reply, status);
-                 }));
-}
-
-void JobManager::stored_new(const std::shared_ptr<Admission>& admission, const Reply<v1::SubmitResponse>& reply,
-                            const base::Status& status) {
-  if (status.code() == Code::kAlreadyExists) {
-    answer_again(admission, reply);
-    return;
-  }
-  if (!status.ok()) {
-    reply(status);
-    return;
-  }
+void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   ++counters_.submitted;
-  v1::SubmitResponse response;
-  response.set_job_id(admission->id.str());
-  OpenJob job{.id = admission->id, .size = admission->need.ranks(), .retention = admission->submission.retention};
-  enqueue(std::move(job), admission->request.priority(), admission->number, std::move(admission->need),
-          admission->submission.wishes.deadline);
-  reply(std::move(response));
-}
-
-// The request was used before: the same job, unless it asks for something else. Values of variables are not compared;
-// they are gone when a job has ended.
-void JobManager::answer_again(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply) {
-  const std::string request_id = admission->request.request_id();
-  if (request_id.empty()) {  // the id itself was taken, which chance hardly ever does
-    admission->id = base::JobId::random();
-    store_new(std::move(admission), std::move(reply));
-    return;
-  }
-  store_->read<Known>(
-      [request_id](StoreReader& reader) { return read_known(reader, request_id); },
-      while_alive([this, admission, reply](base::Result<Known> known) {
-        if (known.status().code() == Code::kNotFound) {
-          admission->id = base::JobId::random();
-          store_new(admission, reply);
-          return;
-        }
-        if (!known.ok()) {
-          reply(known.status());
-          return;
-        }
-        if (known->spec.request().SerializeAsString() != admission->request.SerializeAsString()) {
-          reply(base::error(Code::kAlreadyExists, "request_id: it was used for job {}, which asks for something else",
-                            known->id.str()));
-          return;
-        }
-        v1::SubmitResponse response;
-        response.set_job_id(known->id.str());
-        reply(std::move(response));
-      }));
+  OpenJob open{.id = job.id, .size = job.need.ranks(), .retention = job.submission.retention};
+  enqueue(std::move(open), job.request.priority(), number, std::move(job.need), job.submission.wishes.deadline);
 }
 
 void JobManager::enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need,
@@ -433,6 +334,7 @@ void JobManager::describe(v1::Job& job) const {
   if (found == jobs_.end()) return;
   if (found->second.running != nullptr) {
     found->second.running->describe(job);
+    if (const auto rate = surroundings_.pool->output_rate(job.id())) job.set_output_bytes_per_second(*rate);
   } else if (const std::string reason = queue_.reason(*id, hosts_.slots()); !reason.empty()) {
     job.set_reason(reason);
   }
@@ -488,6 +390,9 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
         surroundings_.pool->view({.name = host.host.name, .user = host.host.user, .port = host.host.port});
     message.set_agent(view.state);
     message.set_problem(view.problem);
+    message.set_output_bytes(view.output_bytes);
+    if (view.output_rate) message.set_output_bytes_per_second(*view.output_rate);
+    if (view.load) *message.mutable_load() = *view.load;
     const v1::Hello& hello = view.hello;
     if (hello.job_id().empty()) continue;
     message.set_hostname(base::valid_utf8(hello.hostname()));
@@ -501,19 +406,21 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
   return messages;
 }
 
-void JobManager::agents_changed() {
-  bool is_any_back = false;
-  for (const SlotHost& host : std::vector<SlotHost>(hosts_.slots())) {
-    const PoolHostView view =
-        surroundings_.pool->view({.name = host.host.name, .user = host.host.user, .port = host.host.port});
-    const bool is_down = view.state == v1::AGENT_STATE_FAILED;
-    if (is_down == host.is_down) continue;
-    hosts_.set_down(host.host.name, is_down);
-    is_any_back = is_any_back || !is_down;
-    if (is_down) surroundings_.on_line(fmt::format("{}; jobs wait for it, and it is tried again", view.problem));
-    if (!is_down) surroundings_.on_line(fmt::format("{} is back", host.host.name));
+void JobManager::agent_changed(const std::string& name) {
+  const auto found = hosts_.find(name);
+  if (!found.ok()) return;  // a job's host that is not in the list any more
+  const SlotHost& host = **found;
+  const BootstrapTarget target{.name = name, .user = host.host.user, .port = host.host.port};
+  const bool is_down = surroundings_.pool->state(target) == v1::AGENT_STATE_FAILED;
+  if (is_down == host.is_down) return;
+  hosts_.set_down(name, is_down);
+  if (is_down) {
+    surroundings_.on_line(
+        fmt::format("{}; jobs wait for it, and it is tried again", surroundings_.pool->view(target).problem));
+  } else {
+    surroundings_.on_line(fmt::format("{} is back", name));
+    schedule();
   }
-  if (is_any_back) schedule();
 }
 
 void JobManager::leave(base::Loop::Task done) {

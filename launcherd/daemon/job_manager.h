@@ -1,5 +1,5 @@
-// All jobs of a launcherd that have not ended: takes them in, lets them wait, starts them when there are slots, and
-// writes down what becomes of them. What was answered is on the disk.
+// All jobs of a launcherd that have not ended: lets them wait, starts them when there are slots, and writes down what
+// becomes of them. What was answered is on the disk.
 //
 // Loop thread only; made and destroyed there. What is called back later is not called after its end.
 #pragma once
@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "launcherd/daemon/host_table.h"
+#include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/running_job.h"
 #include "launcherd/placement/job_queue.h"
 #include "launcherd/service/api_handler.h"
@@ -64,8 +65,8 @@ class JobManager {
   // Of one host, or all, with their agents.
   base::Result<v1::LauncherHost> host_message(const std::string& name) const;
   std::vector<v1::LauncherHost> host_messages() const;
-  // The pool knows more of its agents than before.
-  void agents_changed();
+  // The pool knows more of the agent of this host than before.
+  void agent_changed(const std::string& host);
 
   // No job starts any more; those that launcherd's end would end are stopped. `done` when none of them runs.
   void leave(base::Loop::Task done);
@@ -82,14 +83,8 @@ class JobManager {
     base::Timer start_again{};              // its start could not be stored
     std::unique_ptr<RunningJob> running{};  // from its start on
   };
-  struct Admission;  // a submission on its way into the store
 
-  base::Result<Admission> admit(const v1::SubmitRequest& request);
-  void store_new(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply);
-  void stored_new(const std::shared_ptr<Admission>& admission, const Reply<v1::SubmitResponse>& reply,
-                  const base::Status& status);
-  void answer_again(std::shared_ptr<Admission> admission, Reply<v1::SubmitResponse> reply);
-
+  void admitted(JobAdmission::Admitted job, std::uint64_t number);
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   // What was running when the last launcherd ended. The error: it cannot be found again.
@@ -125,6 +120,7 @@ class JobManager {
   const JobSurroundings surroundings_;
   base::Loop& loop_;
   JobStore* const store_;
+  JobAdmission admission_;
   HostTable hosts_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;

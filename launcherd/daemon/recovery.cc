@@ -43,6 +43,7 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
     host.host = {.name = from.name(), .user = message.logins(i).user(), .port = message.logins(i).port()};
     host.host.slots = host.slots = from.slots();
     for (const v1::PlacedRank& rank : from.ranks()) {
+      if (rank.rank() < 0 || rank.rank() >= recovery.placement.size) return no_recovery();
       host.ranks.push_back({.rank = rank.rank(),
                             .local_rank = rank.local_rank(),
                             .local_size = rank.local_size(),

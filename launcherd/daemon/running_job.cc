@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
@@ -40,11 +42,6 @@ RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
   return step;
 }
 
-std::string host_of_rank(const model::Placement& placement, int rank) {
-  if (rank < 0 || rank >= placement.size) return "";
-  return placement.hosts[static_cast<std::size_t>(placement.rank(rank).host_index)].host.name;
-}
-
 }  // namespace
 
 std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id) {
@@ -72,10 +69,14 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, mode
       placement_(std::move(placement)),
       owner_(std::move(owner)),
       secret_(base::random_hex(kSecretBytes)) {
+  host_of_rank_.resize(static_cast<std::size_t>(placement_.size));
   for (const model::PlacedHost& placed : placement_.hosts) {
+    const std::size_t index = hosts_.size();
     v1::HostStatus& host = hosts_.emplace_back();
     host.set_name(placed.host.name);
     host.set_ranks(static_cast<int>(placed.ranks.size()));
+    host_index_.emplace(placed.host.name, index);
+    for (const model::PlacedRank& rank : placed.ranks) host_of_rank_[static_cast<std::size_t>(rank.rank)] = index;
   }
 }
 
@@ -182,10 +183,14 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
       pooled.with_past = [past = sink_->past()](ExpectedAgent expected) {
         const auto last = past.last_taken.find(expected.agent);
         if (last != past.last_taken.end()) expected.last_taken = last->second;
+        const auto taken = past.taken_bytes.find(expected.agent);
+        if (taken != past.taken_bytes.end()) expected.taken_bytes = taken->second;
         const bool is_finished = past.finished_agents.contains(expected.agent);
         std::erase_if(expected.ranks, [&](int rank) { return is_finished || past.ended_ranks.contains(rank); });
         return expected;
       };
+    } else {
+      sink_->begin_attempt(attempt);  // the disk has lost the record that said so
     }
   }
   return surroundings_.pool->agents_for(std::move(pooled));
@@ -219,10 +224,15 @@ base::Status RunningJob::stacks(const std::vector<int>& ranks, std::function<voi
   return job_->stacks(ranks, std::move(on_process), std::move(done));
 }
 
+std::string RunningJob::host_of(int rank) const {
+  if (rank < 0 || rank >= placement_.size) return "";
+  return hosts_[host_of_rank_[static_cast<std::size_t>(rank)]].name();
+}
+
 void RunningJob::describe(v1::Job& job) const {
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
   for (v1::RankStatus& rank : *job.mutable_ranks()) {
-    if (rank.host().empty()) rank.set_host(host_of_rank(placement_, rank.rank()));
+    if (rank.host().empty()) rank.set_host(host_of(rank.rank()));
   }
 }
 
@@ -249,8 +259,9 @@ void RunningJob::record_event(const model::JobEvent& event, std::optional<JobSte
 // Of a job that was begun before no HostUp comes again.
 void RunningJob::on_progress(int /*up*/, int /*total*/, const std::vector<std::string>& waiting) {
   if (!begun_) return;
+  const std::unordered_set<std::string_view> missing(waiting.begin(), waiting.end());
   for (v1::HostStatus& host : hosts_) {
-    if (host.up() || std::ranges::find(waiting, host.name()) != waiting.end()) continue;
+    if (host.up() || missing.contains(host.name())) continue;
     host.set_up(true);
     host.set_link("dial");
   }
@@ -272,8 +283,8 @@ struct RunningJob::Steps {
   const model::JobEvent& event;
 
   v1::HostStatus* host(const std::string& name) const {
-    const auto found = std::ranges::find_if(running.hosts_, [&](const auto& each) { return each.name() == name; });
-    return found == running.hosts_.end() ? nullptr : &*found;
+    const auto found = running.host_index_.find(name);
+    return found == running.host_index_.end() ? nullptr : &running.hosts_[found->second];
   }
   void operator()(const model::HostUp& up) const {
     if (v1::HostStatus* const status = host(up.host)) {
@@ -295,7 +306,7 @@ struct RunningJob::Steps {
   void operator()(const model::RankUp& up) const {
     if (is_known(up.rank, false)) return;
     RankStep step{.attempt = running.attempt_, .rank = up.rank, .to = model::RankState::kRunning};
-    step.host = host_of_rank(running.placement_, up.rank);
+    step.host = running.host_of(up.rank);
     step.pid = up.pid;
     running.record_event(event, {}, std::move(step));
   }
@@ -340,10 +351,21 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
   return fmt::format("rank {} on {}: {}", root.rank, root.host, model::describe(root));
 }
 
+// So that its last line says what nobody can read any more.
+std::string RunningJob::with_what_is_gone(std::string reason) const {
+  for (const auto& [host, bytes] : sink_->gone()) {
+    if (!reason.empty()) reason += "; ";
+    reason += fmt::format("{} bytes of the output of {} are lost: launcherd's disk had taken them and lost them", bytes,
+                          host);
+  }
+  return reason;
+}
+
 void RunningJob::on_finished(const JobOutcome& outcome) {
   const bool is_past_deadline = outcome.cause == StopCause::kTimeout && stop_cause_ == StopCause::kTimeout;
   const model::JobState state = is_past_deadline ? model::JobState::kKilled : final_state(outcome);
-  end(state, is_past_deadline ? stop_reason_ : end_reason(outcome), ended_event(id_.str(), outcome));
+  const std::string reason = is_past_deadline ? stop_reason_ : end_reason(outcome);
+  end(state, with_what_is_gone(reason), ended_event(id_.str(), outcome));
 }
 
 void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -93,6 +94,7 @@ class RunningJob final : private JobObserver {
   std::optional<JobStep> step(model::JobTrigger trigger, const std::string& reason);
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
   std::string end_reason(const JobOutcome& outcome) const;
+  std::string with_what_is_gone(std::string reason) const;
 
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override;
@@ -102,7 +104,8 @@ class RunningJob final : private JobObserver {
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
 
-  struct Steps;  // what each kind of event changes
+  std::string host_of(int rank) const;  // empty: there is no such rank
+  struct Steps;                         // what each kind of event changes
 
   const JobSurroundings& surroundings_;
   const base::JobId id_;
@@ -112,9 +115,11 @@ class RunningJob final : private JobObserver {
   int attempt_ = 0;
   std::string secret_;  // of the attempt
   bool is_held_ = true;
-  std::optional<BegunJob> begun_;                // of its first attempt here, if that was begun before
-  std::map<int, model::RankState> known_ranks_;  // that the store has of begun_
-  std::vector<v1::HostStatus> hosts_;
+  std::optional<BegunJob> begun_;                            // of its first attempt here, if that was begun before
+  std::map<int, model::RankState> known_ranks_;              // that the store has of begun_
+  std::vector<v1::HostStatus> hosts_;                        // as placement_.hosts
+  std::unordered_map<std::string, std::size_t> host_index_;  // by name
+  std::vector<std::size_t> host_of_rank_;
   std::string stop_reason_;  // not empty: somebody has asked for its end
   StopCause stop_cause_ = StopCause::kNone;
   bool is_over_ = false;

@@ -57,7 +57,15 @@ base::Status HostPool::Core::start() {
 base::Status HostPool::Core::load_state() {
   const auto content = base::read_file(options_.state_file);
   if (content.ok()) {
-    if (state_.ParseFromString(*content) && !state_.id().empty()) return base::ok_status();
+    if (state_.ParseFromString(*content) && !state_.id().empty()) {
+      auto keys = LinkKeys::load(state_);
+      // Of agents with certificates that are over, none has a link any more, and none had one for a lease or longer.
+      if (keys.ok() && keys->is_over(clock_.wall())) return make_keys();
+      if (keys.ok()) {
+        keys_ = *std::move(keys);
+        return base::ok_status();
+      }
+    }
     return base::error(
         base::Code::kDataLoss,
         "{} is not the list of agents that launcherd wrote: remove it (agents that still run then end by "
@@ -65,16 +73,12 @@ base::Status HostPool::Core::load_state() {
         options_.state_file);
   }
   if (content.status().code() != base::Code::kNotFound) return content.status();
-  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
-  MUSTER_ASSIGN_OR_RETURN(const auto own, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
   state_.set_id(base::JobId::random().str());
-  MUSTER_ASSIGN_OR_RETURN(const auto agents, ca.issue("agent", {"URI:" + proto::agent_uri(state_.id())}));
-  MUSTER_ASSIGN_OR_RETURN(*state_.mutable_ca_key_pem(), ca.key_pem());
-  state_.set_ca_pem(ca.ca_pem());
-  state_.set_certificate_pem(own.cert_pem);
-  state_.set_key_pem(own.key_pem);
-  state_.set_agent_certificate_pem(agents.cert_pem);
-  state_.set_agent_key_pem(agents.key_pem);
+  return make_keys();
+}
+
+base::Status HostPool::Core::make_keys() {
+  MUSTER_ASSIGN_OR_RETURN(keys_, LinkKeys::create(state_.id()));
   return base::ok_status();
 }
 
@@ -88,10 +92,11 @@ base::Status HostPool::Core::open_ports() {
     auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kListenBacklog);
     auto control = ControlServer::start(loop_, {.job_id = state_.id(),
                                                 .launcher_instance = instance_,
-                                                .ca_pem = state_.ca_pem(),
-                                                .certificate_pem = state_.certificate_pem(),
-                                                .key_pem = state_.key_pem(),
-                                                .port = control_port});
+                                                .ca_pem = keys_->trusted_pem(),
+                                                .certificate_pem = keys_->own().cert_pem,
+                                                .key_pem = keys_->own().key_pem,
+                                                .port = control_port,
+                                                .wants_load = true});
     status = listening.ok() ? control.status() : listening.status();
     if (!status.ok()) continue;
     state_.set_control_port(control_port);
@@ -115,7 +120,7 @@ base::Status HostPool::Core::open_services() {
     PoolHost* const host = host_numbered(number);
     if (host == nullptr) return;
     host->last_heard = clock_.now();
-    if (std::exchange(host->is_suspect, false)) changed();
+    if (std::exchange(host->is_suspect, false)) changed(*host);
     said(*host, message);
   };
   control_->on_cut = [this](int number) {
@@ -127,9 +132,7 @@ base::Status HostPool::Core::open_services() {
 void HostPool::Core::await_agents() {
   for (const v1::PoolAgent& agent : state_.agents()) {
     PoolHost& host = host_at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
-    host.token = agent.token();
-    host.hello_number = agent.number();
-    host.number = control_->add_agent(host.token, host.hello_number);
+    add_agent(host, agent.token(), agent.number());
     host.phase = PoolHost::Phase::kAwaited;
     host.last_heard = clock_.now();
     if (const auto address = base::IpAddress::parse(agent.host_address()); address.ok()) {
@@ -146,7 +149,9 @@ void HostPool::Core::await_agents() {
 }
 
 base::Status HostPool::Core::save_state() {
+  is_save_due_ = false;
   v1::PoolState state = state_;
+  keys_->store(state);
   for (const auto& [key, host] : hosts_) {
     if (host->number < 0) continue;
     v1::PoolAgent& agent = *state.add_agents();
@@ -161,6 +166,16 @@ base::Status HostPool::Core::save_state() {
   return base::write_file_atomically(options_.state_file, state.SerializeAsString());
 }
 
+// Once for all that happens now: the file lists every agent.
+void HostPool::Core::save_soon() {
+  if (std::exchange(is_save_due_, true)) return;
+  loop_.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr || !std::exchange(self->is_save_due_, false)) return;
+    if (const base::Status saved = self->save_state(); !saved.ok()) self->note(saved.message());
+  });
+}
+
 PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
   std::unique_ptr<PoolHost>& host = hosts_[key_of(target)];
   if (host == nullptr) {
@@ -170,16 +185,22 @@ PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
   return *host;
 }
 
-PoolHost* HostPool::Core::host_numbered(int number) {
-  const auto found = std::ranges::find_if(hosts_, [&](const auto& entry) { return entry.second->number == number; });
-  return found == hosts_.end() ? nullptr : found->second.get();
+PoolHost* HostPool::Core::host_numbered(int number) const {
+  const auto index = static_cast<std::size_t>(number);
+  if (number < 0 || index >= by_number_.size()) return nullptr;
+  PoolHost* const host = by_number_[index];
+  return host->number == number ? host : nullptr;  // else it has another agent since, or none
+}
+
+void HostPool::Core::add_agent(PoolHost& host, const std::string& token, std::optional<int> hello_number) {
+  host.token = token;
+  host.number = control_->add_agent(token, hello_number);
+  host.hello_number = hello_number.value_or(host.number);
+  MUSTER_CHECK(static_cast<std::size_t>(host.number) == by_number_.size());
+  by_number_.push_back(&host);
 }
 
 base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
-  host.token = base::random_hex(32);
-  host.number = host.hello_number = control_->add_agent(host.token);
-  // Before anything runs there: a launcherd that comes after us must know whom it may hear from.
-  MUSTER_RETURN_IF_ERROR(save_state());
   v1::AgentJoin join;
   join.set_warm(true);
   join.set_job_id(state_.id());
@@ -187,9 +208,10 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
   add_launcher_addresses(host.is_local, join);
   join.set_control_port(control_->port());
   join.set_output_port(state_.output_port());
-  join.set_ca_pem(state_.ca_pem());
-  join.set_certificate_pem(state_.agent_certificate_pem());
-  join.set_key_pem(state_.agent_key_pem());
+  join.set_ca_pem(keys_->trusted_pem());
+  join.set_certificate_pem(keys_->agents().cert_pem);
+  join.set_key_pem(keys_->agents().key_pem);
+  host.has_next_keys = keys_->is_offering();
   join.set_token(host.token);
   join.set_link("dial");
   join.set_lease_ms(options_.lease.count());
@@ -204,17 +226,37 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
 
 void HostPool::Core::start_agent(PoolHost& host) {
   host.retry_timer.cancel();
+  add_agent(host, base::random_hex(32), std::nullopt);
+  host.phase = PoolHost::Phase::kStarting;
+  announced_.push_back(host.number);
+  changed(host);
+  if (announced_.size() > 1) return;
+  loop_.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->start_announced();
+  });
+}
+
+// Before anything runs there: a launcherd that comes after us must know whom it may hear from.
+void HostPool::Core::start_announced() {
+  const std::vector<int> numbers = std::exchange(announced_, {});
+  const base::Status saved = lets_go_ ? base::error(base::Code::kCancelled, "launcherd was ended") : save_state();
+  for (const int number : numbers) {
+    PoolHost* const host = host_numbered(number);
+    if (host == nullptr) continue;
+    if (saved.ok()) {
+      bootstrap(*host);
+    } else {
+      start_failed(*host, saved.message());
+    }
+  }
+}
+
+void HostPool::Core::bootstrap(PoolHost& host) {
   auto join = make_join(host);
   if (!join.ok()) {
-    // Whoever wants the host is not ready to hear of it yet.
-    loop_.post([weak = weak_from_this(), &host, number = host.number, text = join.status().message()] {
-      const auto self = weak.lock();
-      if (self != nullptr && host.number == number) self->start_failed(host, text);
-    });
+    start_failed(host, join.status().message());
     return;
   }
-  host.phase = PoolHost::Phase::kStarting;
-  changed();
   bootstrap_->start(
       host.target, ready_join(std::move(*join)),
       [&loop = loop_, weak = weak_from_this(), &host, number = host.number](base::Result<StartedAgent> started) {
@@ -234,6 +276,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
   }
   host.up.launcher_addresses = started->launcher_addresses;
   host.up.host_address = started->host_address;
+  save_soon();  // for the next launcherd, which has not logged in
   note(fmt::format("{}: agent started by {}{}", host.target.name, started->backend,
                    started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
   if (host.phase == PoolHost::Phase::kStarting) {
@@ -279,7 +322,7 @@ void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
   ++host.failures;
   host.retry_timer = loop_.after(pause, [this, &host] { start_agent(host); });
   fail_sessions(host, message);
-  changed();
+  changed(host);
 }
 
 void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
@@ -289,7 +332,7 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
   host.looks = 0;
   host.look_timer.cancel();
   if (host.is_dismissed) {
-    dismiss(host);
+    if (host.unstored.empty()) dismiss(host);
     return;
   }
   if (resumed) {
@@ -302,11 +345,10 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
   host.problem.clear();
   host.up.hello = hello;
   host.up.link = "dial";
-  // Once more, with the addresses that the log-in has told.
-  if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
   note(fmt::format("{}: agent up, holding {} jobs", host.target.name, hello.held_jobs_size()));
+  offer_keys(host);
   take_up_sessions(host, hello);
-  changed();
+  changed(host);
 }
 
 void HostPool::Core::was_cut(PoolHost& host) {
@@ -318,7 +360,7 @@ void HostPool::Core::was_cut(PoolHost& host) {
   }
   for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, false);
   look_later(host, kLookAfter);
-  changed();
+  changed(host);
 }
 
 void HostPool::Core::look_later(PoolHost& host, base::Duration after) {
@@ -358,11 +400,13 @@ void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
   host.link.reset();
   host.has_stream = false;
   host.phase = PoolHost::Phase::kNone;
+  host.load.reset();
+  host.unstored.clear();
   host.closing.clear();
   note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
-  if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
+  save_soon();
   lose_sessions(host, why);
-  changed();
+  changed(host);
 }
 
 void HostPool::Core::let_go(base::Loop::Task done) {
@@ -373,7 +417,7 @@ void HostPool::Core::let_go(base::Loop::Task done) {
     const bool is_coming = host->phase == PoolHost::Phase::kStarting || host->phase == PoolHost::Phase::kJoining;
     if (!host->sessions.empty() || !(host->has_stream || is_coming)) continue;
     host->is_dismissed = true;
-    if (host->has_stream) dismiss(*host);
+    if (host->has_stream && host->unstored.empty()) dismiss(*host);
   }
   gone_ = std::move(done);
   gone_timer_ = loop_.after(kDismissal, [this] { tell_gone(); });
@@ -395,23 +439,60 @@ bool HostPool::Core::is_any_dismissed() const {
 
 void HostPool::Core::tell_gone() {
   gone_timer_.cancel();
+  if (is_save_due_) {
+    if (const base::Status saved = save_state(); !saved.ok()) note(saved.message());
+  }
   if (gone_) std::exchange(gone_, nullptr)();
 }
 
 void HostPool::Core::tick() {
   const base::MonotonicTime now = clock_.now();
+  sample_output(now);
+  renew_keys(now);
+  ping_turns_.next(hosts_.size());
+  const base::Duration suspect_after = kSuspectAfter + kPingPeriod * (ping_turns_.count() - 1);
+  std::size_t index = 0;
   for (const auto& [key, host] : hosts_) {
+    const bool is_due = ping_turns_.is_due(index++);
     if (!host->has_stream) continue;
-    v1::LauncherMessage message;
-    message.mutable_ping()->set_launcher_ns(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count());
-    control_->send_unnumbered(host->number, std::move(message));
-    if (now - host->last_heard > kSuspectAfter && !std::exchange(host->is_suspect, true)) changed();
+    if (is_due) {
+      v1::LauncherMessage message;
+      message.mutable_ping()->set_launcher_ns(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count());
+      control_->send_unnumbered(host->number, std::move(message));
+    }
+    if (now - host->last_heard > suspect_after && !std::exchange(host->is_suspect, true)) changed(*host);
   }
 }
 
-void HostPool::Core::changed() {
-  if (options_.on_change) options_.on_change();
+void HostPool::Core::sample_output(base::MonotonicTime now) {
+  for (const auto& [key, host] : hosts_) host->output->sample(now);
+  std::erase_if(job_meters_, [](const auto& entry) { return entry.second.expired(); });
+  for (const auto& [job, weak] : job_meters_) {
+    if (const auto meter = weak.lock()) meter->sample(now);
+  }
+}
+
+std::shared_ptr<OutputMeter> HostPool::Core::job_meter(const std::string& job) {
+  std::weak_ptr<OutputMeter>& known = job_meters_[job];
+  auto meter = known.lock();  // of an attempt that is just ending
+  if (meter == nullptr) {
+    meter = std::make_shared<OutputMeter>();
+    meter->sample(clock_.now());
+    known = meter;
+  }
+  return meter;
+}
+
+std::optional<std::int64_t> HostPool::Core::output_rate(const std::string& job) const {
+  const auto found = job_meters_.find(job);
+  const auto meter = found == job_meters_.end() ? nullptr : found->second.lock();
+  if (meter == nullptr) return std::nullopt;
+  return meter->rate.per_second();
+}
+
+void HostPool::Core::changed(const PoolHost& host) {
+  if (options_.on_change) options_.on_change(host.target);
 }
 
 void HostPool::Core::note(const std::string& line) {
@@ -426,24 +507,33 @@ PoolHostView HostPool::Core::view(const BootstrapTarget& target) const {
   view.hello = host.up.hello;
   view.problem = host.problem;
   view.jobs = static_cast<int>(host.sessions.size() + host.closing.size());
+  view.output_bytes = host.output->bytes.load(std::memory_order_relaxed);
+  if (host.phase == PoolHost::Phase::kUp) {
+    view.load = host.load;
+    view.output_rate = host.output->rate.per_second();
+  }
+  view.state = state(target);
+  return view;
+}
+
+v1::AgentState HostPool::Core::state(const BootstrapTarget& target) const {
+  const auto found = hosts_.find(key_of(target));
+  if (found == hosts_.end()) return v1::AGENT_STATE_NONE;
+  const PoolHost& host = *found->second;
   switch (host.phase) {
     case PoolHost::Phase::kNone:
       break;
     case PoolHost::Phase::kStarting:
     case PoolHost::Phase::kJoining:
-      view.state = v1::AGENT_STATE_STARTING;
-      break;
+      return v1::AGENT_STATE_STARTING;
     case PoolHost::Phase::kAwaited:
-      view.state = v1::AGENT_STATE_SUSPECT;
-      break;
+      return v1::AGENT_STATE_SUSPECT;
     case PoolHost::Phase::kUp:
-      view.state = host.has_stream && !host.is_suspect ? v1::AGENT_STATE_UP : v1::AGENT_STATE_SUSPECT;
-      break;
+      return host.has_stream && !host.is_suspect ? v1::AGENT_STATE_UP : v1::AGENT_STATE_SUSPECT;
     case PoolHost::Phase::kFailed:
-      view.state = v1::AGENT_STATE_FAILED;
-      break;
+      return v1::AGENT_STATE_FAILED;
   }
-  return view;
+  return v1::AGENT_STATE_NONE;
 }
 
 base::Result<std::unique_ptr<HostPool>> HostPool::start(base::Loop& loop, const base::Clock& clock,
@@ -462,6 +552,14 @@ std::shared_ptr<JobAgents> HostPool::agents_for(PooledJob job) {
 
 PoolHostView HostPool::view(const BootstrapTarget& target) const {
   return core_->view(target);
+}
+
+std::optional<std::int64_t> HostPool::output_rate(const std::string& job) const {
+  return core_->output_rate(job);
+}
+
+v1::AgentState HostPool::state(const BootstrapTarget& target) const {
+  return core_->state(target);
 }
 
 void HostPool::forget_other_jobs() {

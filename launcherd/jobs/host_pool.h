@@ -35,8 +35,11 @@ struct HostPoolOptions {
   std::chrono::milliseconds idle_timeout{600'000};  // without a job an agent ends; 0: never
   std::chrono::milliseconds lease{600'000};         // without a launcherd an agent ends
   bool verbose = false;
-  std::function<void(const std::string& line)> on_note;  // for --verbose; may be empty
-  std::function<void()> on_change;                       // a host's agent is in another state; may be empty
+  std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
+  std::function<void(const BootstrapTarget&)> on_change;  // this host's agent is in another state; may be empty
+  // Calls back, on the loop, when all that jobs have recorded until now is on the disk: only then an agent forgets a
+  // job that has ended. Empty: nothing is recorded.
+  std::function<void(base::Loop::Task)> when_stored;
 };
 
 // How an agent fares, for views. `hello` is that of the last agent that was up; without a job_id: none was.
@@ -45,6 +48,9 @@ struct PoolHostView {
   std::string problem;
   v1::Hello hello;
   int jobs = 0;
+  std::optional<v1::HostLoad> load;         // of one that is up
+  std::optional<std::int64_t> output_rate;  // of one that is up: bytes a second
+  std::uint64_t output_bytes = 0;           // since the pool was started
 };
 
 struct PooledJob {
@@ -72,6 +78,9 @@ class HostPool {
 
   // Of a host that no job has wanted yet: AGENT_STATE_NONE.
   PoolHostView view(const BootstrapTarget& target) const;
+  // Bytes a second that the job's ranks write; nullopt: it has no agents.
+  std::optional<std::int64_t> output_rate(const std::string& job) const;
+  v1::AgentState state(const BootstrapTarget& target) const;  // of its view, for less
   // After the jobs of the last launcherd were taken up: agents hold no others for us, what they hold is ended.
   void forget_other_jobs();
 

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "launcherd/jobs/end_collector.h"
+#include "launcherd/jobs/end_news.h"
 #include "launcherd/jobs/input_feed.h"
 #include "launcherd/jobs/job_agents.h"
 #include "launcherd/jobs/job_runner.h"
 #include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/owner_questions.h"
+#include "launcherd/jobs/ping_turns.h"
 #include "launcherd/jobs/stack_questions.h"
 
 namespace muster::launcherd {
@@ -88,6 +90,7 @@ class JobRunner::Core final : private AgentListener {
   void maybe_prepare();
   base::Status merge_same_hosts();
   bool check_networks();
+  std::string session_secret() const;
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
   void launch();
@@ -95,6 +98,7 @@ class JobRunner::Core final : private AgentListener {
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
   void report_progress();
+  void tell_progress() const;
 
   // job_events.cc
   void agent_said(int agent, const v1::AgentMessage& message) override;
@@ -107,6 +111,7 @@ class JobRunner::Core final : private AgentListener {
   void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
   void add_end(model::RankEnd end);
+  void tell_peers(const model::RankEnd& end);
   void maybe_name_root_cause();
   void tick();
   void send_ping(const JobHost& host);
@@ -130,6 +135,13 @@ class JobRunner::Core final : private AgentListener {
   bool is_starting() const { return !launched_ && !stopping_; }
   bool host_is_final(const JobHost& host) const;
   JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  // all_of for a step that no host takes back. It is asked after every message of a host, and begins where it found the
+  // first host the last time that has not taken the step, so that many hosts cost no square of their number.
+  template <typename Predicate>
+  bool have_all(std::size_t& first_without, Predicate has) const {
+    while (first_without < hosts_.size() && has(hosts_[first_without])) ++first_without;
+    return first_without == hosts_.size();
+  }
   friend class JobRunner;
 
   base::Loop& loop_;
@@ -142,8 +154,14 @@ class JobRunner::Core final : private AgentListener {
   JobObserver* const observer_;
 
   std::vector<JobHost> hosts_;
+  // Of have_all(): the first host that is not up, prepared, launched, and without processes.
+  std::size_t first_not_up_ = 0;
+  std::size_t first_not_prepared_ = 0;
+  std::size_t first_not_launched_ = 0;
+  std::size_t first_not_gone_ = 0;
   std::string master_address_;
   EndCollector ends_;
+  EndNews end_news_{[this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   OwnerQuestions owner_questions_{
       [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   InputSource* input_ = nullptr;
@@ -159,6 +177,7 @@ class JobRunner::Core final : private AgentListener {
   std::string output_failure_;
   base::MonotonicTime started_at_{};
   base::MonotonicTime last_tick_{};
+  PingTurns ping_turns_;
   bool prepared_sent_ = false;
   bool launched_ = false;
   bool running_told_ = false;
@@ -174,7 +193,9 @@ class JobRunner::Core final : private AgentListener {
   base::Timer gather_timer_;
   base::Timer run_timer_;
   base::Timer tick_timer_;
+  base::Timer progress_timer_;
   base::Timer root_timer_;
+  base::Timer news_timer_;
   base::Timer stop_timer_;
   base::Timer output_timer_;
   base::Timer suspend_timer_;

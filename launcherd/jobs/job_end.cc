@@ -93,6 +93,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
 }
 
 void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason) {
+  end_news_.flush();
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
     v1::LauncherMessage message;
@@ -175,6 +176,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
 
 void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reachable) {
   host.phase = HostPhase::kLost;
+  end_news_.unfollow(host.agent);
   stack_questions_.lost(host.agent);
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
@@ -188,6 +190,7 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
     end.detail = why;
     end.at = clock_.now();
     observer_->on_event(end);
+    tell_peers(end);
     if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }
@@ -270,8 +273,8 @@ bool JobRunner::Core::host_is_final(const JobHost& host) const {
 
 void JobRunner::Core::maybe_finish() {
   if (finished_) return;
-  const bool processes_gone = std::ranges::all_of(
-      hosts_, [&](const JobHost& host) { return host.phase == HostPhase::kEmpty || host_is_final(host); });
+  const bool processes_gone = have_all(
+      first_not_gone_, [&](const JobHost& host) { return host.phase == HostPhase::kEmpty || host_is_final(host); });
   if (!processes_gone) return;
   const bool is_cut_short = killing_ || is_from_outside(cause_);
   const bool output_pending = std::ranges::any_of(
@@ -322,6 +325,7 @@ void JobRunner::Core::finish() {
   stop_timer_.cancel();
   output_timer_.cancel();
   root_timer_.cancel();
+  news_timer_.cancel();
   suspend_timer_.cancel();
   // Ctrl-Z still stops the launcher: it may have more to do than this attempt.
   if (suspend_done_) std::exchange(suspend_done_, nullptr)();

@@ -1,11 +1,9 @@
 // What agents say while the job runs, and whether they still say anything.
-#include <signal.h>
-#include <sys/wait.h>
-
 #include <algorithm>
 
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
+#include "proto/convert.h"
 
 namespace muster::launcherd {
 namespace {
@@ -60,7 +58,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kLaunched:
       host.launched = true;
-      if (!running_told_ && std::ranges::all_of(hosts_, [](const JobHost& other) {
+      if (!running_told_ && have_all(first_not_launched_, [](const JobHost& other) {
             return other.launched || other.phase == HostPhase::kUnused;
           })) {
         running_told_ = true;
@@ -88,6 +86,9 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kNotice:
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
+      break;
+    case v1::AgentMessage::kFollowEnds:
+      end_news_.follow(host.agent, host.ranks, ends_.ends());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -205,40 +206,25 @@ base::MonotonicTime JobRunner::Core::corrected(const JobHost& host, std::int64_t
 }
 
 void JobRunner::Core::rank_exited(JobHost& host, const v1::RankExited& exited) {
-  model::RankEnd end;
-  end.rank = exited.rank();
+  model::RankEnd end = proto::rank_end_of(exited);
   end.host = host.name;
-  end.pid = static_cast<long>(exited.pid());
-  end.pid_inside = static_cast<long>(exited.pid_inside());
   end.at = corrected(host, exited.agent_ns());
-  end.out_of_memory = exited.out_of_memory();
-  const int status = exited.wait_status();
-  if (WIFSIGNALED(status)) {
-    // A stop sends these two. A rank that crashed while the stop was on its way, it did not end.
-    const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
-    end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
-    end.signal = WTERMSIG(status);
-  } else {
-    end.kind = exited.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kExited;
-    end.exit_code = WEXITSTATUS(status);
-  }
   add_end(std::move(end));
 }
 
 void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed& failed) {
-  model::RankEnd end;
-  end.rank = failed.rank();
+  model::RankEnd end = proto::rank_end_of(failed);
   end.host = host.name;
-  end.kind = failed.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kStartFailed;
-  end.exit_code = failed.exit_code();
-  end.detail = base::printable(failed.message());
   end.at = corrected(host, failed.agent_ns());
   add_end(std::move(end));
 }
 
 void JobRunner::Core::add_end(model::RankEnd end) {
   if (end.rank < 0 || end.rank >= placement_.size) return;
-  if (!ends_.has_ended(end.rank)) observer_->on_event(end);
+  if (!ends_.has_ended(end.rank)) {
+    observer_->on_event(end);
+    tell_peers(end);
+  }
   if (feed_ != nullptr) feed_->rank_over(end.rank);
   const bool must_stop = ends_.add(std::move(end), clock_.now());
   if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
@@ -246,6 +232,11 @@ void JobRunner::Core::add_end(model::RankEnd end) {
   }
   if (ends_.all_ended()) maybe_name_root_cause();
   if (must_stop && !stopping_) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
+}
+
+// With what else this turn of the loop brings, but before a stop that follows from it.
+void JobRunner::Core::tell_peers(const model::RankEnd& end) {
+  if (end_news_.add(end)) news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
 }
 
 void JobRunner::Core::maybe_name_root_cause() {
@@ -258,6 +249,7 @@ void JobRunner::Core::maybe_name_root_cause() {
 
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
+  end_news_.unfollow(host.agent);
   if (empty.no_output()) host.output_complete = true;
   strays_killed_ += empty.killed_size();
   for (const v1::Leftover& leftover : empty.killed()) {
@@ -282,8 +274,9 @@ void JobRunner::Core::tick() {
     for (JobHost& host : hosts_) host.last_heard = now;
   }
   last_tick_ = now;
+  ping_turns_.next(hosts_.size());
   for (const JobHost& host : hosts_) {
-    if (host.has_stream) send_ping(host);
+    if (host.has_stream && ping_turns_.is_due(static_cast<std::size_t>(host.agent))) send_ping(host);
   }
   check_liveness(now);
 }
@@ -296,6 +289,7 @@ void JobRunner::Core::send_ping(const JobHost& host) {
 
 void JobRunner::Core::check_liveness(base::MonotonicTime now) {
   if (suspended_) return;
+  const base::Duration suspect_after = kSuspectAfter + kPingPeriod * ping_turns_.count();
   for (JobHost& host : hosts_) {
     if (host.phase != HostPhase::kUp && host.phase != HostPhase::kPrepared && host.phase != HostPhase::kLaunched)
       continue;
@@ -309,7 +303,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
           false);
       return;  // hosts_ may be looked at anew by now: the next tick goes on
     }
-    if (silent > kSuspectAfter + kPingPeriod && !host.suspect) {
+    if (silent > suspect_after && !host.suspect) {
       host.suspect = true;
       observer_->on_event(model::HostSuspect{host.name, true});
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,

@@ -1,6 +1,7 @@
 // Hosts come up, learn of each other, and are told their ranks.
 #include <algorithm>
 
+#include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
 #include "proto/convert.h"
@@ -10,6 +11,7 @@ namespace {
 
 // The bootstrap has the same time limit, and knows how far it came with a host.
 constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
+constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
 
 // nullptr: it was not asked, or has not answered.
 const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
@@ -102,7 +104,16 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   maybe_prepare();
 }
 
+// Once for all that happens now.
 void JobRunner::Core::report_progress() {
+  if (progress_timer_.armed()) return;
+  progress_timer_ = loop_.after(std::chrono::milliseconds(0), [this] {
+    progress_timer_.cancel();
+    if (!finished_) tell_progress();
+  });
+}
+
+void JobRunner::Core::tell_progress() const {
   int up = 0;
   int total = 0;
   std::vector<std::string> waiting;
@@ -153,6 +164,8 @@ void JobRunner::Core::start_timed_out() {
 
 void JobRunner::Core::maybe_prepare() {
   if (prepared_sent_ || stopping_) return;
+  const bool are_up = have_all(first_not_up_, [](const JobHost& host) { return host.phase == HostPhase::kUp; });
+  if (!are_up && host_failures_.empty()) return;
   if (std::ranges::any_of(
           hosts_, [](const JobHost& host) { return host.was_told && host.best_round_trip == base::Duration::max(); })) {
     return;
@@ -222,6 +235,17 @@ bool JobRunner::Core::check_networks() {
   return all;
 }
 
+// Of this start of the job; the hosts that an earlier launcherd has prepared have it already.
+std::string JobRunner::Core::session_secret() const {
+  for (const JobHost& host : hosts_) {
+    const v1::Prepared* const before = was_prepared(host.history);
+    if (before != nullptr && !before->session_secret().empty()) return before->session_secret();
+  }
+  std::string secret(kSessionSecretBytes, '\0');
+  base::random_bytes(secret.data(), secret.size());
+  return secret;
+}
+
 void JobRunner::Core::prepare_hosts() {
   prepared_sent_ = true;
   std::vector<HostFacts> facts;
@@ -236,10 +260,12 @@ void JobRunner::Core::prepare_hosts() {
     return;
   }
   master_address_ = *master;
+  const std::string secret = session_secret();
   for (const JobHost& host : hosts_) {
     if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
     v1::LauncherMessage message;
     message.mutable_prepare()->set_master_address(master_address_);
+    message.mutable_prepare()->set_session_secret(secret);
     if (host.placed == 0) {
       v1::Prepare& prepare = *message.mutable_prepare();
       prepare.set_hold_master_port(true);
@@ -268,7 +294,7 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   host.facts.prepared = answer;
   host.phase = HostPhase::kPrepared;
   observer_->on_note(fmt::format("{}: interface {} ({})", host.name, answer.interface(), answer.address()));
-  const bool all = std::ranges::all_of(hosts_, [](const JobHost& other) {
+  const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
     return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
   });
   if (all) launch();

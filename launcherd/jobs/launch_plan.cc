@@ -1,6 +1,8 @@
 #include "launcherd/jobs/launch_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "base/strings.h"
 #include "model/expand.h"
@@ -138,17 +140,12 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
 }
 
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
-  std::vector<int> first_of(facts.size());
-  for (std::size_t i = 0; i < facts.size(); ++i) {
-    first_of[i] = static_cast<int>(i);
-    for (std::size_t j = 0; j < i; ++j) {
-      const v1::Hello& a = facts[i].hello;
-      const v1::Hello& b = facts[j].hello;
-      if (a.hostname() == b.hostname() && a.netns_inode() == b.netns_inode() && a.uid() == b.uid()) {
-        first_of[i] = static_cast<int>(j);
-        break;
-      }
-    }
+  std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, int> firsts;
+  std::vector<int> first_of;
+  for (const HostFacts& each : facts) {
+    const int index = static_cast<int>(first_of.size());
+    const v1::Hello& hello = each.hello;
+    first_of.push_back(firsts.try_emplace({hello.hostname(), hello.netns_inode(), hello.uid()}, index).first->second);
   }
   return first_of;
 }

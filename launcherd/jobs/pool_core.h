@@ -1,15 +1,20 @@
-// The inside of HostPool, in three files: host_pool.cc (services, state file, agents that are started and lost),
-// pool_sessions.cc (jobs on agents), pooled_agents.cc (a job's view). Private to this folder.
+// The inside of HostPool, in four files: host_pool.cc (services, state file, agents that are started and lost),
+// pool_sessions.cc (jobs on agents), pool_keys.cc (certificates), pooled_agents.cc (a job's view). Private to this
+// folder.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "launcherd/jobs/host_link.h"
 #include "launcherd/jobs/host_pool.h"
+#include "launcherd/jobs/link_keys.h"
+#include "launcherd/jobs/output_meter.h"
+#include "launcherd/jobs/ping_turns.h"
 #include "launcherd/service/control_server.h"
 #include "proto/muster/v1/pool.pb.h"
 
@@ -58,12 +63,16 @@ struct PoolHost {
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
-  bool is_dismissed = false;  // told to end
-  int looks = 0;              // in a row that found it alive
-  int failures = 0;           // in a row
+  bool is_dismissed = false;   // told to end
+  bool has_next_keys = false;  // the certificate of the next authority, while there is one
+  int looks = 0;               // in a row that found it alive
+  int failures = 0;            // in a row
   base::MonotonicTime last_heard{};
+  std::optional<v1::HostLoad> load;  // as its agent told it last
+  std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
   std::map<std::string, PoolSession> sessions;  // by job
-  std::set<std::string> closing;                // jobs that were told to leave
+  std::set<std::string> closing;                // jobs that were told to leave, or will be:
+  std::set<std::string> unstored;               // those whose end is not on the disk yet
   base::Timer look_timer;                       // while it has no stream
   base::Timer retry_timer;
 };
@@ -85,7 +94,13 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void forget_other_jobs();
   void let_go(base::Loop::Task done);
 
+  // What a job writes is counted as long as the meter lives.
+  std::shared_ptr<OutputMeter> job_meter(const std::string& job);
+  std::shared_ptr<OutputMeter> host_meter(const BootstrapTarget& target) { return host_at(target).output; }
+  std::optional<std::int64_t> output_rate(const std::string& job) const;
+
   PoolHostView view(const BootstrapTarget& target) const;
+  v1::AgentState state(const BootstrapTarget& target) const;
   const HostPoolOptions& options() const { return options_; }
   OutputHub& hub() { return *hub_; }
   base::Loop& loop() { return loop_; }
@@ -95,14 +110,19 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
  private:
   // host_pool.cc
   base::Status load_state();
+  base::Status make_keys();
   base::Status open_ports();
   base::Status open_services();
   void await_agents();
   base::Status save_state();
+  void save_soon();
   PoolHost& host_at(const BootstrapTarget& target);
-  PoolHost* host_numbered(int number);
+  PoolHost* host_numbered(int number) const;
+  void add_agent(PoolHost& host, const std::string& token, std::optional<int> hello_number);
   base::Result<std::string> make_join(PoolHost& host);
   void start_agent(PoolHost& host);
+  void start_announced();
+  void bootstrap(PoolHost& host);
   void bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started);
   void start_failed(PoolHost& host, const std::string& message);
   void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
@@ -115,13 +135,21 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   bool is_any_dismissed() const;
   void tell_gone();
   void tick();
-  void changed();
+  void sample_output(base::MonotonicTime now);
+  void changed(const PoolHost& host);
   void note(const std::string& line);
+
+  // pool_keys.cc
+  void renew_keys(base::MonotonicTime now);
+  bool all_have_next() const;
+  void offer_keys(PoolHost& host);
 
   // pool_sessions.cc
   void take_up_sessions(PoolHost& host, const v1::Hello& hello);
   void open(PoolHost& host, const std::string& job, PoolSession& session);
   void send_leave(PoolHost& host, const std::string& job);
+  void leave_when_stored(PoolHost& host, const std::string& job);
+  void stored(PoolHost& host, const std::string& job);
   void said(PoolHost& host, const v1::AgentMessage& message);
   void session_said(PoolHost& host, PoolSession& session, const v1::AgentMessage& message);
   void session_up(PoolHost& host, PoolSession& session);
@@ -133,13 +161,20 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   const HostPoolOptions options_;
   Bootstrap* const bootstrap_;
   const std::string instance_;
-  v1::PoolState state_;                                     // without agents
+  v1::PoolState state_;           // without agents and keys
+  std::optional<LinkKeys> keys_;  // from start() on
+  base::MonotonicTime keys_again_{};
   std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; none is ever removed
+  std::map<std::string, std::weak_ptr<OutputMeter>> job_meters_;
+  std::vector<PoolHost*> by_number_;  // whose the number at the control server is, or was
+  std::vector<int> announced_;        // to be started when the state file knows of them
+  bool is_save_due_ = false;
   bool forgets_others_ = false;
   bool lets_go_ = false;
   base::Loop::Task gone_;
   base::Timer gone_timer_;
   base::Timer tick_timer_;
+  PingTurns ping_turns_;
   // Last, so that their threads end before anything that they post to.
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<OutputHub> hub_;

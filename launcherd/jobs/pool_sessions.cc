@@ -13,6 +13,23 @@ namespace {
 // Agents that were lost before they had opened a job, until its host counts as one that does not start.
 constexpr int kMostStarts = 3;
 
+// What an agent says of itself, in the bounds of what can be.
+v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& said) {
+  v1::HostLoad load;
+  if (said.has_cpu_percent()) load.set_cpu_percent(std::clamp(said.cpu_percent(), 0, 100));
+  if (said.has_memory_used_mib()) {
+    const auto most = std::max<std::int64_t>(hello.memory_mib(), 0);
+    load.set_memory_used_mib(std::clamp<std::int64_t>(said.memory_used_mib(), 0, most));
+  }
+  for (const v1::GpuLoad& gpu : said.gpus()) {
+    if (load.gpus_size() == hello.gpus_size()) break;
+    v1::GpuLoad& taken = *load.add_gpus();
+    taken = gpu;
+    taken.set_busy_percent(std::clamp(gpu.busy_percent(), 0, 100));
+  }
+  return load;
+}
+
 }  // namespace
 
 void HostPool::Core::attach(const AgentHost& wanted, const std::string& job, PoolSession session) {
@@ -60,7 +77,28 @@ void HostPool::Core::detach(const BootstrapTarget& target, const std::string& jo
   const bool may_be_there = host.number >= 0 && (found->second.phase != PoolSession::Phase::kWaiting ||
                                                  (found->second.resumes && host.phase == PoolHost::Phase::kAwaited));
   host.sessions.erase(found);
-  if (may_be_there && !lets_go_) send_leave(host, job);
+  if (may_be_there && !lets_go_) leave_when_stored(host, job);
+}
+
+// What the agent has said of the job is its own until then: a launcherd that comes after a kill asks for it again.
+void HostPool::Core::leave_when_stored(PoolHost& host, const std::string& job) {
+  if (!options_.when_stored) return send_leave(host, job);
+  host.closing.insert(job);
+  host.unstored.insert(job);
+  // Posted: whoever lets go of the agents may be about to record why.
+  loop_.post([weak = weak_from_this(), &host, job] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->options_.when_stored([weak, &host, job] {
+      if (const auto alive = weak.lock()) alive->stored(host, job);
+    });
+  });
+}
+
+void HostPool::Core::stored(PoolHost& host, const std::string& job) {
+  if (host.unstored.erase(job) == 0) return;  // the agent was lost meanwhile
+  if (!lets_go_) return send_leave(host, job);
+  if (host.is_dismissed && host.unstored.empty() && host.has_stream) dismiss(host);
 }
 
 void HostPool::Core::send_leave(PoolHost& host, const std::string& job) {
@@ -95,6 +133,8 @@ void HostPool::Core::take_up_sessions(PoolHost& host, const v1::Hello& hello) {
     if (is_wanted && found->second.resumes && found->second.open.attempt() == job.attempt()) {
       found->second.phase = PoolSession::Phase::kRecalling;
       found->second.has_launched = job.launched();
+    } else if (host.unstored.contains(job.job_id())) {
+      continue;
     } else if (is_wanted || forgets_others_ || host.closing.contains(job.job_id())) {
       send_leave(host, job.job_id());
     }
@@ -133,6 +173,8 @@ void HostPool::Core::forget_other_jobs() {
 void HostPool::Core::said(PoolHost& host, const v1::AgentMessage& message) {
   const std::string& job = message.job_id();
   if (job.empty()) {
+    if (message.has_renewed()) host.has_next_keys = true;
+    if (message.has_host_load()) host.load = checked_load(host.up.hello, message.host_load());
     if (message.has_notice()) note(fmt::format("{}: {}", host.target.name, base::printable(message.notice().text())));
     return;
   }
@@ -141,7 +183,7 @@ void HostPool::Core::said(PoolHost& host, const v1::AgentMessage& message) {
     host.closing.erase(job);
     const auto next = host.sessions.find(job);
     if (next != host.sessions.end()) open(host, job, next->second);
-    changed();
+    changed(host);
     return;
   }
   const auto found = host.sessions.find(job);

@@ -16,6 +16,7 @@ PooledAgents::~PooledAgents() {
 
 base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
   hosts_ = std::move(hosts);
+  meter_ = pool_.job_meter(job_.job_id);
   listener_ = listener;
   // A closure for the hub's thread: runs on the loop while this lives.
   const auto posted = [this](auto function) {
@@ -62,7 +63,8 @@ void PooledAgents::send_unnumbered(int agent, v1::LauncherMessage message) {
 }
 
 void PooledAgents::expect_output(int agent, const std::vector<int>& ranks) {
-  ExpectedAgent expected{.agent = agent, .secret = output_secret(agent), .ranks = ranks};
+  ExpectedAgent expected{.agent = agent, .secret = output_secret(agent), .ranks = ranks, .host = at(agent).target.name};
+  expected.counters = {counter_of(meter_), counter_of(pool_.host_meter(at(agent).target))};
   if (job_.with_past) expected = job_.with_past(std::move(expected));
   const base::Status done = pool_.hub().expect_agent(job_.job_id, std::move(expected));
   if (!done.ok()) listener_->output_failed(done);

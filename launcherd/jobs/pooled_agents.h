@@ -7,6 +7,7 @@
 
 #include "launcherd/jobs/host_pool.h"
 #include "launcherd/jobs/job_agents.h"
+#include "launcherd/jobs/output_meter.h"
 
 namespace muster::launcherd {
 
@@ -39,6 +40,7 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   HostPool::Core& pool_;
   const PooledJob job_;
   std::vector<AgentHost> hosts_;
+  std::shared_ptr<OutputMeter> meter_;
   AgentListener* listener_ = nullptr;
 };
 

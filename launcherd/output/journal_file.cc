@@ -10,6 +10,7 @@ using base::put_little_endian;
 
 constexpr std::uint32_t kMagic = 0x314a544dU;  // "MTJ1"
 constexpr std::size_t kCheckAt = 20;
+constexpr std::size_t kLostSize = 8;
 constexpr std::uint32_t kMaxNumber = 0x7fffffffU;  // ranks and agents fit an int
 
 std::uint32_t check_of(const char* header) {
@@ -30,7 +31,9 @@ bool is_length_allowed(JournalKind kind, std::uint32_t length) {
     case JournalKind::kData:
       return length >= 1 && length <= proto::kMaxOutputPayload;
     case JournalKind::kLost:
-      return length == 8;
+      return length == kLostSize;
+    case JournalKind::kGone:
+      return length >= kLostSize && length <= kLostSize + kMaxJournalHost;
     case JournalKind::kAttempt:
     case JournalKind::kEndRank:
     case JournalKind::kEndAgent:
@@ -85,8 +88,18 @@ std::array<char, 8> encode_lost_bytes(std::uint64_t bytes) {
 }
 
 std::uint64_t decode_lost_bytes(std::string_view payload) {
-  MUSTER_CHECK(payload.size() == 8);
+  MUSTER_CHECK(payload.size() >= kLostSize);
   return get_little_endian<std::uint64_t>(payload.data());
+}
+
+std::string encode_gone(std::uint64_t bytes, std::string_view host) {
+  const auto lost = encode_lost_bytes(bytes);
+  std::string payload(lost.data(), lost.size());
+  return payload.append(host.substr(0, kMaxJournalHost));
+}
+
+std::string_view decode_gone_host(std::string_view payload) {
+  return payload.substr(kLostSize);
 }
 
 base::Result<JournalParse> parse_journal_record(std::string_view bytes) {

@@ -21,6 +21,7 @@ namespace muster::launcherd {
 inline constexpr std::size_t kJournalHeaderSize = 40;
 inline constexpr std::size_t kJournalTrailerSize = 4;
 inline constexpr std::size_t kJournalOverhead = kJournalHeaderSize + kJournalTrailerSize;
+inline constexpr std::size_t kMaxJournalHost = 255;  // bytes of a host's name; more are left out
 inline constexpr std::size_t kMaxJournalRecord = kJournalOverhead + proto::kMaxOutputPayload;
 
 enum class JournalKind : std::uint8_t {
@@ -29,6 +30,7 @@ enum class JournalKind : std::uint8_t {
   kEndRank = 3,   // the rank writes no more
   kEndAgent = 4,  // nor does any of this agent's
   kLost = 5,      // payload: u64, bytes of the agent's ranks that are missing about here, up to frame `sequence`
+  kGone = 6,      // the same of bytes that were once in this file, and are not any more; behind the u64 the host's name
 };
 
 struct JournalHeader {
@@ -55,7 +57,9 @@ std::array<char, kJournalHeaderSize> encode_journal_header(const JournalHeader& 
 std::array<char, kJournalTrailerSize> encode_journal_trailer(const JournalHeader& header);
 std::string encode_journal_record(JournalHeader header, std::string_view payload);
 std::array<char, 8> encode_lost_bytes(std::uint64_t bytes);
-std::uint64_t decode_lost_bytes(std::string_view payload);  // payload of a parsed kLost record
+std::uint64_t decode_lost_bytes(std::string_view payload);  // payload of a parsed kLost or kGone record
+std::string encode_gone(std::uint64_t bytes, std::string_view host);
+std::string_view decode_gone_host(std::string_view payload);  // payload of a parsed kGone record
 
 // One parse step.
 struct JournalParse {

@@ -31,7 +31,8 @@ base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   }
 }
 
-void remember(const JournalHeader& header, JournalPast* past) {
+void remember(const JournalRecord& record, JournalPast* past) {
+  const JournalHeader& header = record.header;
   if (header.kind == JournalKind::kAttempt) {
     *past = JournalPast();
     past->attempt = static_cast<int>(header.rank);
@@ -41,6 +42,13 @@ void remember(const JournalHeader& header, JournalPast* past) {
   if (header.sequence != 0) {
     std::uint64_t& last = past->last_taken[agent];
     last = std::max(last, header.sequence);
+  }
+  if (header.kind == JournalKind::kData) past->taken_bytes[agent] += record.payload.size();
+  if (header.kind == JournalKind::kLost || header.kind == JournalKind::kGone) {
+    past->taken_bytes[agent] += decode_lost_bytes(record.payload);
+  }
+  if (header.kind == JournalKind::kGone) {
+    past->gone[std::string(decode_gone_host(record.payload))] += decode_lost_bytes(record.payload);
   }
   if (header.kind == JournalKind::kEndRank) past->ended_ranks.insert(static_cast<int>(header.rank));
   if (header.kind == JournalKind::kEndAgent) past->finished_agents.insert(agent);
@@ -75,7 +83,7 @@ base::Status JournalSink::read_past() {
     }
     if (!record.ok()) return record.status();
     if (!record->has_value()) break;
-    remember((*record)->header, &past_);
+    remember(**record, &past_);
   }
   size_ = past_.bytes = set_aside_ = reader.position();
   is_open_ = true;
@@ -214,6 +222,16 @@ base::Status JournalSink::write(int rank, proto::OutputStream stream, std::strin
 base::Status JournalSink::end_rank(int rank) {
   base::Status status = append(header(JournalKind::kEndRank, rank), {});
   return status.ok() ? status : once(std::move(status));
+}
+
+// Where that cannot be written either it is missing as all else that comes now.
+base::Status JournalSink::lost(std::uint64_t bytes, const std::string& host) {
+  base::Status status = append(header(JournalKind::kGone, 0), encode_gone(bytes, host));
+  if (status.ok()) return status;
+  Lost& lost = lost_[agent_];
+  lost.bytes += bytes;
+  lost.sequence = sequence_;
+  return once(std::move(status));
 }
 
 base::Status JournalSink::end_agent(int agent) {

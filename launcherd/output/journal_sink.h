@@ -1,7 +1,8 @@
 // The output of a job under launcherd, in one append-only file (journal_file.h) that outlives its launcherd.
 //
 // What write() has taken is in the kernel when it returns, so it survives a kill -9 of launcherd and may be
-// acknowledged to the agent (not a crash of the host: nothing is synced). One thread at a time, as OutputSink says.
+// acknowledged to the agent (not a crash of the host: nothing is synced; how much that cost the agent knows, see
+// OutputSink::lost). One thread at a time, as OutputSink says.
 //
 // A disk that takes no more: ranks are not held back. The lines that come then are dropped and counted, the first time
 // with RESOURCE_EXHAUSTED (another error of the disk: its own code); a record in the file says for each agent how many
@@ -31,6 +32,9 @@ namespace muster::launcherd {
 struct JournalPast {
   int attempt = 0;
   std::map<int, std::uint64_t> last_taken;  // by agent: its last frame that is in the file
+  // By agent: of its ranks, bytes that are in the file and that the file says are missing.
+  std::map<int, std::uint64_t> taken_bytes;
+  std::map<std::string, std::uint64_t> gone;  // by host: bytes that an earlier launcherd had written, and lost
   std::set<int> ended_ranks;
   std::set<int> finished_agents;
   std::uint64_t bytes = 0;  // of the whole file
@@ -54,6 +58,7 @@ class JournalSink final : public OutputSink {
   base::Status flush() override;
   void begin_attempt(int attempt) override;
   void frame(int agent, std::uint64_t sequence) override;
+  base::Status lost(std::uint64_t bytes, const std::string& host) override;
   base::Status end_agent(int agent) override;
 
   static constexpr std::uint64_t kReserve = 1 << 20;

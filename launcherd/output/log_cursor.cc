@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/strings.h"
+
 namespace muster::launcherd {
 namespace {
 
@@ -67,6 +69,7 @@ bool LogCursor::is_wanted(const JournalHeader& header) const {
     case JournalKind::kEndAgent:
       return false;
     case JournalKind::kLost:
+    case JournalKind::kGone:
       return true;
     case JournalKind::kData:
     case JournalKind::kEndRank:
@@ -156,6 +159,11 @@ void LogCursor::add(const JournalRecord& record, LogPage* page) {
   chunk.set_next_position(ahead_->position());
   if (header.kind == JournalKind::kLost) {
     chunk.set_lost_bytes(decode_lost_bytes(record.payload));
+    return;
+  }
+  if (header.kind == JournalKind::kGone) {
+    chunk.set_lost_bytes(decode_lost_bytes(record.payload));
+    chunk.set_lost_host(base::valid_utf8(decode_gone_host(record.payload)));
     return;
   }
   chunk.set_rank(static_cast<int>(header.rank));

@@ -11,10 +11,8 @@
 #include <cerrno>
 #include <deque>
 #include <future>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -23,6 +21,7 @@
 #include "base/thread.h"
 #include "base/tls.h"
 #include "launcherd/output/hub_connection.h"
+#include "launcherd/output/hub_flows.h"
 #include "proto/peer_names.h"
 
 namespace muster::launcherd {
@@ -40,31 +39,6 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // out of descrip
 MonotonicTime now() {
   return std::chrono::steady_clock::now();
 }
-
-struct RankEnd {
-  int rank;
-  proto::EndCounts counts;
-};
-
-struct Job {
-  OutputSink* sink = nullptr;
-  OutputHubEvents events;
-  std::map<int, int> flows;  // by agent
-  bool is_flush_due = false;
-  std::vector<RankEnd> ended;  // to be told after the next flush
-  std::vector<int> completed;
-};
-
-// One agent's output for one job.
-struct Flow {
-  Job* job = nullptr;
-  std::string identity;
-  int agent = 0;
-  std::set<int> running;         // its ranks whose End has not come
-  std::uint64_t last_taken = 0;  // sequence of the last frame in the sink
-  std::uint64_t connection = 0;  // id; 0: none
-  bool is_complete = false;
-};
 
 struct AddJob {
   std::string job;
@@ -116,13 +90,10 @@ class OutputHub::Worker {
   void serve(std::uint64_t id);
   base::Status on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
   base::Status on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
-  base::Status on_numbered(Flow* flow, const proto::OutputFrame& frame);
   base::Status acknowledge(HubConnection* connection);
   void watch(std::uint64_t id, HubConnection* connection);
   void close(std::uint64_t id, const base::Status& why);
   void drop_late();
-  void settle();
-  void settle(Job* job);
   void tell_stranger(const base::Status& status) const;
 
   const OutputHubConfig config_;
@@ -133,10 +104,7 @@ class OutputHub::Worker {
   base::UniqueFd wake_;
   ReadScratch scratch_;
 
-  std::map<std::string, std::unique_ptr<Job>> jobs_;
-  std::unordered_map<int, Flow> flows_;
-  std::unordered_map<std::string, int> flow_of_identity_;
-  int next_flow_ = 0;
+  HubFlows flows_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
   std::deque<std::uint64_t> pending_;  // before Hello, oldest first; may hold ids that are gone or accepted
   std::vector<std::uint64_t> hot_;     // have more to read although their socket may be quiet
@@ -224,7 +192,7 @@ void OutputHub::Worker::run() {
     }
     for (const std::uint64_t id : hot) serve(id);
     drop_late();
-    settle();
+    flows_.settle(hot_.empty());
   }
 }
 
@@ -256,57 +224,32 @@ void OutputHub::Worker::take_commands() {
 }
 
 void OutputHub::Worker::on(AddJob command) {
-  auto job = std::make_unique<Job>();
-  job->sink = command.sink;
-  job->events = std::move(command.events);
-  jobs_[std::move(command.job)] = std::move(job);
+  flows_.add_job(command.job, command.sink, std::move(command.events));
 }
 
 void OutputHub::Worker::on(RemoveJob command) {
-  const auto found = jobs_.find(command.job);
-  if (found != jobs_.end()) {
-    for (const auto& [agent, flow] : std::map<int, int>(found->second->flows)) {
-      keys_->remove(flows_.at(flow).identity);
-      forget(flow);
-    }
-    jobs_.erase(found);
+  for (const int flow : flows_.of_job(command.job)) {
+    keys_->remove(flows_.find(flow)->identity);
+    forget(flow);
   }
+  flows_.remove_job(command.job);
   command.done->set_value();
 }
 
 void OutputHub::Worker::on(ExpectAgent command) {
   on(ForgetAgent{command.job, command.expected.agent});
-  const auto job = jobs_.find(command.job);
-  if (job == jobs_.end()) return;
-  const int number = next_flow_++;
-  Flow& flow = flows_[number];
-  flow.job = job->second.get();
-  flow.agent = command.expected.agent;
-  flow.identity = proto::output_identity(command.job, flow.agent);
-  flow.running.insert(command.expected.ranks.begin(), command.expected.ranks.end());
-  flow.last_taken = command.expected.last_taken;
-  flow.job->flows[flow.agent] = number;
-  flow_of_identity_[flow.identity] = number;
-  if (flow.running.empty()) {  // of another launcher's time: the sink has all
-    flow.is_complete = true;
-    flow.job->completed.push_back(flow.agent);
-  }
+  flows_.expect(command.job, command.expected);
 }
 
 void OutputHub::Worker::on(const ForgetAgent& command) {
-  const auto job = jobs_.find(command.job);
-  if (job == jobs_.end()) return;
-  const auto found = job->second->flows.find(command.agent);
-  if (found != job->second->flows.end()) forget(found->second);
+  forget(flows_.of_agent(command.job, command.agent));
 }
 
 void OutputHub::Worker::forget(int number) {
-  const auto found = flows_.find(number);
-  const std::uint64_t connection = found->second.connection;
-  close(connection, {Code::kCancelled, "the launcher no longer expects this agent"});
-  flow_of_identity_.erase(found->second.identity);
-  found->second.job->flows.erase(found->second.agent);
-  flows_.erase(found);
+  const HubFlows::Flow* const flow = flows_.find(number);
+  if (flow == nullptr) return;
+  close(flow->connection, {Code::kCancelled, "the launcher no longer expects this agent"});
+  flows_.erase(number);
 }
 
 void OutputHub::Worker::on(AddConnection command) {
@@ -391,23 +334,23 @@ void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
 
 // One Ack a turn at most, and none while an earlier one is stuck.
 base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
-  const auto found = flows_.find(connection->flow);
-  if (found == flows_.end() || connection->has_unsent()) return base::ok_status();
-  if (found->second.last_taken == connection->acknowledged) return base::ok_status();
-  return connection->send(OutputKind::kAck, found->second.last_taken);
+  const HubFlows::Flow* const flow = flows_.find(connection->flow);
+  if (flow == nullptr || connection->has_unsent()) return base::ok_status();
+  if (flow->last_taken == connection->acknowledged) return base::ok_status();
+  return connection->send(OutputKind::kAck, flow->last_taken);
 }
 
 void OutputHub::Worker::close(std::uint64_t id, const base::Status& why) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const auto flow = flows_.find(found->second->flow);
+  HubFlows::Flow* const flow = flows_.find(found->second->flow);
   connections_.erase(found);
-  if (flow == flows_.end()) {
+  if (flow == nullptr) {
     tell_stranger(why);
     return;
   }
-  if (flow->second.connection == id) flow->second.connection = 0;
-  if (flow->second.job->events.on_connection) flow->second.job->events.on_connection(flow->second.agent, why);
+  if (flow->connection == id) flow->connection = 0;
+  if (flow->events->on_connection) flow->events->on_connection(flow->agent, why);
 }
 
 void OutputHub::Worker::tell_stranger(const base::Status& status) const {
@@ -416,82 +359,29 @@ void OutputHub::Worker::tell_stranger(const base::Status& status) const {
 
 base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame) {
   if (connection->flow < 0) return on_hello(id, connection, frame);
-  const auto found = flows_.find(connection->flow);
-  if (found == flows_.end()) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  return on_numbered(&found->second, frame);
+  HubFlows::Flow* const flow = flows_.find(connection->flow);
+  if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
+  return flows_.take(flow, frame);
 }
 
 base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame) {
   if (frame.header.kind != OutputKind::kHello) return {Code::kUnauthenticated, "the first frame was not Hello"};
   const std::string identity = connection->peer_identity();
-  auto found = flow_of_identity_.find(identity);
-  if (found == flow_of_identity_.end()) {
+  int number = flows_.of_identity(identity);
+  if (number == HubFlows::kNone) {
     take_commands();  // it may be expected since a moment ago
-    found = flow_of_identity_.find(identity);
+    number = flows_.of_identity(identity);
   }
-  if (found == flow_of_identity_.end() || flows_[found->second].agent != static_cast<int>(frame.header.rank)) {
+  HubFlows::Flow* const flow = flows_.find(number);
+  if (flow == nullptr || flow->agent != static_cast<int>(frame.header.rank)) {
     return base::error(Code::kUnauthenticated, "Hello of agent {} with the key of '{}' is refused", frame.header.rank,
                        identity);
   }
-  Flow& flow = flows_[found->second];
-  const std::uint64_t older = std::exchange(flow.connection, id);
+  const std::uint64_t older = std::exchange(flow->connection, id);
   close(older, {Code::kAborted, "replaced by a newer connection"});
-  connection->flow = found->second;
-  if (flow.job->events.on_connection) flow.job->events.on_connection(flow.agent, base::ok_status());
-  return connection->send(OutputKind::kResume, flow.last_taken);
-}
-
-base::Status OutputHub::Worker::on_numbered(Flow* flow, const proto::OutputFrame& frame) {
-  const proto::OutputHeader& header = frame.header;
-  if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
-    return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
-  }
-  if (header.sequence <= flow->last_taken) return base::ok_status();  // sent again after a cut
-  if (header.sequence != flow->last_taken + 1) {
-    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_taken);
-  }
-  flow->last_taken = header.sequence;
-  flow->job->sink->frame(flow->agent, header.sequence);
-  const int rank = static_cast<int>(header.rank);
-  if (header.kind != OutputKind::kFinish && flow->running.count(rank) == 0) {
-    return base::error(Code::kPermissionDenied, "output of rank {}, which is not (any more) one of this agent", rank);
-  }
-  Job* const job = flow->job;
-  job->is_flush_due = true;
-  base::Status taken;
-  if (header.kind == OutputKind::kData) {
-    taken = job->sink->write(rank, header.stream, frame.payload, header.flags);
-  } else if (header.kind == OutputKind::kEnd) {
-    taken = job->sink->end_rank(rank);
-    job->ended.push_back({rank, proto::decode_end_counts(frame.payload)});
-    flow->running.erase(rank);
-  } else {
-    taken = job->sink->end_agent(flow->agent);
-  }
-  if (!taken.ok() && job->events.on_error) job->events.on_error(taken);
-  const bool is_complete = header.kind == OutputKind::kFinish || flow->running.empty();
-  if (is_complete && !std::exchange(flow->is_complete, true)) job->completed.push_back(flow->agent);
-  return base::ok_status();
-}
-
-void OutputHub::Worker::settle() {
-  for (const auto& [name, job] : jobs_) {
-    if (hot_.empty() || !job->ended.empty() || !job->completed.empty()) settle(job.get());
-  }
-}
-
-void OutputHub::Worker::settle(Job* job) {
-  if (std::exchange(job->is_flush_due, false)) {
-    const base::Status flushed = job->sink->flush();
-    if (!flushed.ok() && job->events.on_error) job->events.on_error(flushed);
-  }
-  for (const RankEnd& end : std::exchange(job->ended, {})) {
-    if (job->events.on_rank_ended)
-      job->events.on_rank_ended(end.rank, end.counts.stdout_bytes, end.counts.stderr_bytes);
-  }
-  for (const int agent : std::exchange(job->completed, {})) {
-    if (job->events.on_agent_complete) job->events.on_agent_complete(agent);
-  }
+  connection->flow = number;
+  if (flow->events->on_connection) flow->events->on_connection(flow->agent, base::ok_status());
+  return connection->send(OutputKind::kResume, flow->last_taken);
 }
 
 base::Result<std::unique_ptr<OutputHub>> OutputHub::start(OutputHubConfig config, base::UniqueFd listening) {

@@ -13,6 +13,7 @@
 //   hub->expect_agent("abcdefgh", {.agent = 0, .secret = token, .ranks = {0, 1, 2, 3}});
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,10 +48,14 @@ struct OutputHubEvents {
 };
 
 struct ExpectedAgent {
-  int agent = 0;                 // its index in the job
-  std::string secret;            // of proto::output_identity(job, agent)
-  std::vector<int> ranks;        // only these are accepted from it
-  std::uint64_t last_taken = 0;  // of a job that another launcher had begun: the last frame that is in the sink
+  int agent = 0;                  // its index in the job
+  std::string secret;             // of proto::output_identity(job, agent)
+  std::vector<int> ranks;         // only these are accepted from it
+  std::string host = {};          // where it runs, for people
+  std::uint64_t last_taken = 0;   // of a job that another launcher had begun: the last frame that is in the sink
+  std::uint64_t taken_bytes = 0;  // and what the sink knows of: bytes that it has, and bytes that it says are missing
+  // Each grows by the bytes of the agent's ranks that come in.
+  std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters{};
 };
 
 class OutputHub {

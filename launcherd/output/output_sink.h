@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -26,6 +27,9 @@ class OutputSink {
   virtual void begin_attempt(int /*attempt*/) {}
   // The calls up to the next frame() are of this numbered frame of an agent; each frame comes once, in its order.
   virtual void frame(int /*agent*/, std::uint64_t /*sequence*/) {}
+  // `bytes` of the ranks of the agent on `host`, in frames up to that of frame(), were taken by a launcher before this
+  // one, but this sink does not have them, and nobody else has.
+  virtual base::Status lost(std::uint64_t /*bytes*/, const std::string& /*host*/) { return base::ok_status(); }
   // No rank of the agent sends any more.
   virtual base::Status end_agent(int /*agent*/) { return base::ok_status(); }
   // Everything written so far is handed to the destination. Called whenever there is nothing more to do at once.

@@ -174,6 +174,20 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
   return "waits for its turn";
 }
 
+// `change` is called with each of the placement's hosts that is there and the slots that the job uses of it. Most
+// placements are in the order of the list, so the next host is looked for from the last one on.
+template <typename Change>
+void for_each_placed(const model::Placement& placement, std::vector<SlotHost>& hosts, Change change) {
+  std::size_t at = 0;
+  for (const model::PlacedHost& placed : placement.hosts) {
+    for (std::size_t looked = 0; looked < hosts.size(); ++looked, at = (at + 1) % hosts.size()) {
+      if (hosts[at].host.name != placed.host.name) continue;
+      change(hosts[at], std::min(static_cast<int>(placed.ranks.size()), hosts[at].slots));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts) {
@@ -233,20 +247,11 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
 }
 
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for (const model::PlacedHost& placed : placement.hosts) {
-    for (SlotHost& host : hosts) {
-      if (host.host.name == placed.host.name) host.used += std::min(static_cast<int>(placed.ranks.size()), host.slots);
-    }
-  }
+  for_each_placed(placement, hosts, [](SlotHost& host, int slots) { host.used += slots; });
 }
 
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for (const model::PlacedHost& placed : placement.hosts) {
-    for (SlotHost& host : hosts) {
-      if (host.host.name != placed.host.name) continue;
-      host.used = std::max(0, host.used - std::min(static_cast<int>(placed.ranks.size()), host.slots));
-    }
-  }
+  for_each_placed(placement, hosts, [](SlotHost& host, int slots) { host.used = std::max(0, host.used - slots); });
 }
 
 std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/env.h"
+#include "launcherd/service/changing_credentials.h"
 #include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/peer_names.h"
 #include "proto/replay_queue.h"
@@ -110,11 +111,11 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
       : owner(&server_), loop(loop_), options(std::move(options_)) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* accept(grpc::CallbackServerContext* context);
-  void arrived(const std::shared_ptr<AgentStream>& stream, int known_agent, v1::AgentMessage message);
+  void arrived(const std::shared_ptr<AgentStream>& stream, int agent, v1::AgentMessage message);
   bool take(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
-  void done(const std::shared_ptr<AgentStream>& stream);
-  int agent_of(const std::shared_ptr<AgentStream>& stream) const;
+  void done(const std::shared_ptr<AgentStream>& stream, int agent);
+  bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) const;
   int agent_with(const std::string& token);  // any thread; -1: none
 
   // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
@@ -137,6 +138,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   std::mutex tokens_mutex;
   std::unordered_map<std::string, int> tokens;  // guarded by tokens_mutex
   Service service{*this};
+  std::shared_ptr<ChangingCredentials> credentials;  // outlives the server
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
@@ -172,9 +174,9 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
       if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
     });
   };
-  events.on_done = [this, holder] {
-    loop.post([state = weak_from_this(), stream = holder->lock()] {
-      if (const auto self = state.lock()) self->done(stream);
+  events.on_done = [this, holder, allowed] {
+    loop.post([state = weak_from_this(), stream = holder->lock(), allowed] {
+      if (const auto self = state.lock()) self->done(stream, allowed);
     });
   };
   auto stream = std::make_shared<AgentStream>(std::move(events));
@@ -190,28 +192,23 @@ int ControlServer::State::agent_with(const std::string& token) {
   return found == tokens.end() ? -1 : found->second;
 }
 
-int ControlServer::State::agent_of(const std::shared_ptr<AgentStream>& stream) const {
-  for (std::size_t i = 0; i < agents.size(); ++i) {
-    if (agents[i].stream == stream) return static_cast<int>(i);
-  }
-  return -1;
+bool ControlServer::State::is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) const {
+  return agent >= 0 && agents[static_cast<std::size_t>(agent)].stream == stream;
 }
 
-void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int known_agent,
-                                   v1::AgentMessage message) {
+void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int agent, v1::AgentMessage message) {
   if (owner == nullptr || stream == nullptr) return;
   if (message.has_hello()) {
-    hello(stream, known_agent, message.hello());
+    hello(stream, agent, message.hello());
     return;
   }
-  const int agent = agent_of(stream);
-  if (agent < 0) return;  // an older stream of an agent that has come back
+  if (!is_stream_of(agent, stream)) return;  // an older one of an agent that has come back
   auto rest = std::move(*message.mutable_more());
   message.clear_more();
   bool is_any_new = take(stream, agent, message);
   for (const v1::AgentMessage& next : rest) {
     // What it has said before may have been the end of this agent or of the launcher.
-    if (owner == nullptr || agents[static_cast<std::size_t>(agent)].stream != stream) return;
+    if (owner == nullptr || !is_stream_of(agent, stream)) return;
     is_any_new = take(stream, agent, next) || is_any_new;
   }
   if (!is_any_new || owner == nullptr) return;
@@ -255,6 +252,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
   welcome.mutable_welcome()->set_takes_more(true);
+  welcome.mutable_welcome()->set_wants_load(options.wants_load);
   welcome.set_ack(slot.incoming.last_received());
   stream->send(std::move(welcome));
   for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);
@@ -262,10 +260,8 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   if (owner->on_hello) owner->on_hello(known_agent, hello, resumed);
 }
 
-void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream) {
-  if (owner == nullptr || stream == nullptr) return;
-  const int agent = agent_of(stream);
-  if (agent < 0) return;
+void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int agent) {
+  if (owner == nullptr || stream == nullptr || !is_stream_of(agent, stream)) return;
   agents[static_cast<std::size_t>(agent)].stream = nullptr;
   if (owner->on_cut) owner->on_cut(agent);
 }
@@ -278,12 +274,11 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   std::unique_ptr<ControlServer> result(new ControlServer());
   auto state = std::make_shared<State>(*result, loop, std::move(options));
-  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  tls.pem_root_certs = state->options.ca_pem;
-  tls.pem_key_cert_pairs.push_back({state->options.key_pem, state->options.certificate_pem});
+  state->credentials = std::make_shared<ChangingCredentials>(
+      state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
-  builder.AddListeningPort(fmt::format("[::]:{}", state->options.port), grpc::SslServerCredentials(tls), &state->port);
+  builder.AddListeningPort(fmt::format("[::]:{}", state->options.port), state->credentials, &state->port);
   builder.RegisterService(&state->service);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
@@ -343,6 +338,10 @@ void ControlServer::send_unnumbered(int agent, v1::LauncherMessage message) {
   if (slot.stream == nullptr) return;
   message.set_ack(slot.incoming.last_received());
   slot.stream->send(std::move(message));
+}
+
+void ControlServer::set_keys(const std::string& ca_pem, const base::TlsIdentity& own) {
+  state_->credentials->change(ca_pem, own);
 }
 
 void ControlServer::cut(int agent) {

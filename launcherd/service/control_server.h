@@ -17,6 +17,7 @@
 
 #include "base/loop.h"
 #include "base/status.h"
+#include "base/tls.h"
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
@@ -28,7 +29,8 @@ struct ControlServerOptions {
   std::string ca_pem;
   std::string certificate_pem;  // the server's: SAN DNS:launcherd
   std::string key_pem;
-  int port = 0;  // 0: any
+  int port = 0;             // 0: any
+  bool wants_load = false;  // agents tell how busy their hosts are
 };
 
 class ControlServer {
@@ -53,6 +55,8 @@ class ControlServer {
   void send(int agent, v1::LauncherMessage message);
   // Not numbered, dropped while the agent has no stream (Ping).
   void send_unnumbered(int agent, v1::LauncherMessage message);
+  // For handshakes from now on; streams that are there stay. `ca_pem` may hold several authorities.
+  void set_keys(const std::string& ca_pem, const base::TlsIdentity& own);
   // Ends the agent's stream; it will come back.
   void cut(int agent);
   // Forgets the agent: later streams of it are refused.

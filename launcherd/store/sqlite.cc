@@ -13,11 +13,27 @@ using base::Code;
 // A writer waits so long for a reader that recovers the log, and the other way round; no other process comes near.
 constexpr int kBusyMilliseconds = 2000;
 
+// A write that failed leaves no errno where SQLite has rolled back since: its own code says what it was doing.
+bool is_of_writing(int extended) {
+  switch (extended) {
+    case SQLITE_IOERR_WRITE:
+    case SQLITE_IOERR_FSYNC:
+    case SQLITE_IOERR_DIR_FSYNC:
+    case SQLITE_IOERR_TRUNCATE:
+    case SQLITE_IOERR_SHMSIZE:
+    case SQLITE_IOERR_DELETE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_lack_of_room(int system_error) {
   return system_error == ENOSPC || system_error == EDQUOT || system_error == EROFS || system_error == EFBIG;
 }
 
-base::Status disk_failure(int code, int system_error, const std::string& path) {
+base::Status disk_failure(int extended, int system_error, const std::string& path) {
+  const int code = extended & 0xff;
   if (code == SQLITE_FULL) {
     return base::error(Code::kResourceExhausted, "{}: its disk is full: make room there", path);
   }
@@ -27,7 +43,11 @@ base::Status disk_failure(int code, int system_error, const std::string& path) {
   }
   const char* const why = system_error != 0 ? std::strerror(system_error) : "no reason given";
   if (is_lack_of_room(system_error)) return base::error(Code::kResourceExhausted, "{}: write: {}", path, why);
-  return base::error(Code::kUnavailable, "{}: input or output failed ({}): look at its disk", path, why);
+  if (is_of_writing(extended)) {
+    return base::error(Code::kResourceExhausted, "{}: a write failed ({}): look at its disk", path, why);
+  }
+  return base::error(Code::kUnavailable, "{}: input or output failed ({}, code {}): look at its disk", path, why,
+                     extended);
 }
 
 base::Status status_of(sqlite3* handle, int result) {
@@ -40,7 +60,8 @@ base::Status status_of(sqlite3* handle, int result) {
     case SQLITE_READONLY:
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
-      return disk_failure(result & 0xff, handle != nullptr ? sqlite3_system_errno(handle) : 0, path);
+      return disk_failure(handle != nullptr ? extended : result, handle != nullptr ? sqlite3_system_errno(handle) : 0,
+                          path);
     case SQLITE_NOMEM:
       return base::error(Code::kResourceExhausted, "{}: no memory", path);
     case SQLITE_NOTADB:

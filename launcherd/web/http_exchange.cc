@@ -6,9 +6,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 
@@ -20,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include "launcherd/web/http_head.h"
+
 namespace muster::launcherd {
 namespace {
 
@@ -27,7 +26,6 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr std::uint32_t kMaxHead = 8 * 1024;
 constexpr std::chrono::seconds kHeadLimit{10};
 constexpr std::chrono::seconds kWriteLimit{60};
 
@@ -50,8 +48,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
  public:
   Session(beast::tcp_stream stream, OnHttpRequest on_request, std::function<void()> on_closed)
       : stream_(std::move(stream)), on_request_(std::move(on_request)), on_closed_(std::move(on_closed)) {
-    parser_.header_limit(kMaxHead);
-    parser_.body_limit(0);
+    set_limits(parser_);
   }
 
   void read_request() {
@@ -106,18 +103,11 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
  private:
   void on_read(const boost::system::error_code& failed) {
     if (is_closed_) return;
-    if (failed == http::error::header_limit) return answer(431, "text/plain", "the request's head is too long\n");
-    if (failed == http::error::body_limit) return answer(413, "text/plain", "a request here has no body\n");
-    const bool is_malformed = failed && failed.category() == http::make_error_code(http::error::bad_method).category();
-    if (is_malformed && failed != http::error::end_of_stream && failed != http::error::partial_message) {
-      return answer(400, "text/plain", "this is no HTTP request\n");
+    if (!failed) return on_request_(request_of(parser_), shared_from_this());
+    if (const auto refusal = refusal_of(failed)) {
+      return answer(refusal->http_status, "text/plain", std::string(refusal->text));
     }
-    if (failed) return close();
-    const auto& message = parser_.get();
-    const auto text = [](beast::string_view view) { return std::string(view.data(), view.size()); };
-    on_request_({text(message.method_string()), text(message.target()), text(message[http::field::host]),
-                 text(message["Last-Event-ID"])},
-                shared_from_this());
+    close();
   }
 
   // Nothing more is expected of the peer but its end.
@@ -158,8 +148,8 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   OnHttpRequest on_request_;
   std::function<void()> on_closed_;
   std::function<void()> gone_;
-  beast::flat_buffer buffer_{kMaxHead + 1024};
-  http::request_parser<http::empty_body> parser_;
+  beast::flat_buffer buffer_{kMaxHttpHead + 1024};
+  HttpParser parser_;
   std::deque<std::string> queue_;  // front is being written
   std::vector<base::Loop::Task> taken_;
   bool is_ending_ = false;  // after what is queued

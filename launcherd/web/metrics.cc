@@ -55,6 +55,34 @@ void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
   text += fmt::format("muster_ranks {}\n", ranks);
 }
 
+// What an agent has told; hosts without one are left out.
+void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
+  begin(text, "muster_host_cpu_percent", "How busy all CPUs of the host are.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    if (!host.load().has_cpu_percent()) continue;
+    text += fmt::format("muster_host_cpu_percent{{host=\"{}\"}} {}\n", escaped(host.name()), host.load().cpu_percent());
+  }
+  begin(text, "muster_host_memory_used_bytes", "Memory of the host that is in use.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    if (!host.load().has_memory_used_mib()) continue;
+    text += fmt::format("muster_host_memory_used_bytes{{host=\"{}\"}} {}\n", escaped(host.name()),
+                        host.load().memory_used_mib() * 1024 * 1024);
+  }
+  begin(text, "muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it in a file.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    for (const v1::GpuLoad& gpu : host.load().gpus()) {
+      text += fmt::format("muster_gpu_busy_percent{{host=\"{}\",gpu=\"{}\"}} {}\n", escaped(host.name()), gpu.index(),
+                          gpu.busy_percent());
+    }
+  }
+  begin(text, "muster_host_output_bytes_total", "What ranks on the host have written since the start of launcherd.",
+        "counter");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    text +=
+        fmt::format("muster_host_output_bytes_total{{host=\"{}\"}} {}\n", escaped(host.name()), host.output_bytes());
+  }
+}
+
 void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
   begin(text, "muster_agents", "Hosts by the state of their agent.");
   for (const auto& agent : kAgents) {
@@ -74,6 +102,7 @@ void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
   each("muster_host_jobs", "Jobs that have ranks there.", [](const v1::LauncherHost& host) { return host.jobs(); });
   each("muster_host_drained", "1: no new job gets the host.",
        [](const v1::LauncherHost& host) { return host.drained() ? 1 : 0; });
+  add_loads(text, hosts);
 }
 
 void add_counters(std::string& text, const JobCounters& counters) {

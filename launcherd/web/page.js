@@ -5,7 +5,7 @@ const POLL_MS = 2000;
 const MOST_LINES = 5000;
 const byId = (id) => document.getElementById(id);
 
-const page = { chosen: "", job: null, lines: [], open: new Map(), decoders: new Map(), sources: [] };
+const page = { hosts: new Map(), chosen: "", job: null, lines: [], open: new Map(), decoders: new Map(), sources: [] };
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -47,6 +47,34 @@ function jobRow(job) {
   return row;
 }
 
+// What an agent has told of its host; "-" where it has not.
+const known = (load, key) => load && load[key] !== undefined && load[key] !== null;
+const cpuOf = (host) => known(host.load, "cpu_percent") ? `${host.load.cpu_percent}%` : "-";
+
+function memoryOf(host) {
+  if (!known(host.load, "memory_used_mib")) return "-";
+  const gib = (mib) => (Number(mib) / 1024).toFixed(1);
+  return `${gib(host.load.memory_used_mib)}/${gib(host.memory_mib)} GiB`;
+}
+
+function gpusOf(host) {
+  if (!host.gpus.length) return "-";
+  const loads = host.load ? host.load.gpus : [];
+  if (!loads.length) return `${host.gpus.length}`;
+  return `${host.gpus.length} ${Math.round(loads.reduce((all, gpu) => all + gpu.busy_percent, 0) / loads.length)}%`;
+}
+
+function outputOf(host) {
+  if (!known(host, "output_bytes_per_second")) return "-";
+  let value = Number(host.output_bytes_per_second);
+  const units = ["B/s", "kB/s", "MB/s", "GB/s"];
+  while (value >= 999.5 && units.length > 1) {
+    value /= 1000;
+    units.shift();
+  }
+  return `${value.toFixed(value < 9.95 && units[0] !== "B/s" ? 1 : 0)} ${units[0]}`;
+}
+
 function hostRow(host) {
   const row = element("tr");
   const meter = element("meter");
@@ -57,9 +85,11 @@ function hostRow(host) {
   const agent = word(host.agent, "AGENT_STATE_") + (host.drained ? ", drained" : "");
   const state = element("td", agent);
   state.title = host.problem || host.reason;
+  row.dataset.host = host.name;
   row.append(element("td", host.name), element("td", `${host.used_slots}/${host.slots}`, "number"), bar,
-             element("td", host.jobs, "number"), state, element("td", host.cores || "", "number"),
-             element("td", host.gpus.length || "", "number"));
+             element("td", host.ranks, "number"), element("td", cpuOf(host), "number"),
+             element("td", memoryOf(host), "number"), element("td", gpusOf(host), "number"),
+             element("td", outputOf(host), "number"), state);
   return row;
 }
 
@@ -67,6 +97,7 @@ async function refresh() {
   try {
     const [jobs, hosts] = await Promise.all([ask("/api/jobs?all=1"), ask("/api/hosts")]);
     byId("jobs").tBodies[0].replaceChildren(...jobs.jobs.map(jobRow));
+    page.hosts = new Map(hosts.hosts.map((host) => [host.name, host]));
     byId("hosts").tBodies[0].replaceChildren(...hosts.hosts.map(hostRow));
     const sum = (key) => hosts.hosts.reduce((all, host) => all + host[key], 0);
     const waiting = jobs.jobs.filter((job) => stateOf(job) === "queued").length;
@@ -105,7 +136,9 @@ function gridRows(job) {
     const box = element("div", undefined, "ranks");
     box.append(...ranks.map(cellOf));
     cells.append(box);
-    row.append(element("th", name || "not placed yet"), cells);
+    const host = page.hosts.get(name);
+    const load = element("td", host && !isOver(job) ? `cpu ${cpuOf(host)}, ${outputOf(host)}` : "", "load");
+    row.append(element("th", name || "not placed yet"), load, cells);
     return row;
   });
 }
@@ -165,8 +198,13 @@ function addLine(rank, stream, text) {
   return line;
 }
 
+function missing(chunk) {
+  if (!chunk.lost_host) return `${chunk.lost_bytes} bytes are missing here: the disk was full`;
+  return `${chunk.lost_bytes} bytes of ${chunk.lost_host} are missing here: launcherd's disk had taken them and lost them`;
+}
+
 function addChunk(chunk) {
-  if (chunk.lost_bytes !== "0") addLine(-1, "stderr", `${chunk.lost_bytes} bytes are missing here: the disk was full`);
+  if (chunk.lost_bytes !== "0") addLine(-1, "stderr", missing(chunk));
   if (!chunk.data) return;
   const stream = word(chunk.stream, "OUTPUT_STREAM_KIND_");
   const key = `${chunk.rank} ${stream}`;

@@ -1,16 +1,12 @@
 #include "launcherd/web/web_pages.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/strings.h"
 #include "launcherd/web/metrics.h"
-#include "launcherd/web/page_files.h"
 #include "proto/message_json.h"
 
 namespace muster::launcherd {
@@ -20,8 +16,6 @@ using Exchange = std::shared_ptr<HttpExchange>;
 
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kText = "text/plain; charset=utf-8";
-constexpr long kMostLines = 100'000;
-constexpr int kMaxRank = 1'000'000;
 
 int http_status(base::Code code) {
   switch (code) {
@@ -98,51 +92,35 @@ Replies<Answer> event_replies(const Exchange& exchange, std::string name,
           .when_taken = [exchange](base::Loop::Task task) { exchange->when_taken(std::move(task)); }};
 }
 
-std::optional<std::string> query_of(const WebTarget& target, const std::string& name) {
-  const auto found = target.query.find(name);
-  return found == target.query.end() ? std::nullopt : std::optional(found->second);
-}
-
-// A number of the query; `standard` where it is not there. The error names it.
-base::Result<long> number_of(const WebTarget& target, const std::string& name, long standard, long max) {
-  const auto text = query_of(target, name);
-  if (!text) return standard;
-  const auto number = base::parse_decimal(*text, max);
-  if (number) return *number;
-  return base::error(base::Code::kInvalidArgument, "{}: a whole number up to {}, please", name, max);
-}
-
 }  // namespace
 
 void WebPages::serve(const HttpRequest& request, const Exchange& exchange) {
-  if (!is_local_host_header(request.host)) {
-    return exchange->answer(421, kText, "this is served to this machine only: http://localhost or http://127.0.0.1\n");
-  }
-  if (request.method != "GET") return exchange->answer(405, kText, "GET only: nothing can be changed here\n");
-  const auto target = parse_web_target(request.target);
-  if (!target) return exchange->answer(400, kText, "this is no path of ours\n");
-  if (serve_file(*target, exchange)) return;
-  const std::vector<std::string>& path = target->path;
-  if (path == std::vector<std::string>{"healthz"}) return exchange->answer(200, kText, "ok\n");
-  if (path == std::vector<std::string>{"metrics"}) return serve_metrics(exchange);
-  if (path == std::vector<std::string>{"api", "hosts"}) {
-    return handler_->list_hosts({}, json_reply<v1::ListHostsResponse>(exchange));
-  }
-  const bool is_jobs = path.size() >= 2 && path[0] == "api" && path[1] == "jobs";
-  if (is_jobs && path.size() == 2) return serve_jobs(*target, exchange);
-  if (is_jobs && path.size() <= 4) return serve_job(*target, request, exchange);
-  refuse(exchange, {base::Code::kNotFound, "there is no such page"});
+  const auto found = find_route(request);
+  if (const auto* const route = std::get_if<WebRoute>(&found)) return serve_page(*route, exchange);
+  if (const auto* const status = std::get_if<base::Status>(&found)) return refuse(exchange, *status);
+  const WebRefusal& refusal = std::get<WebRefusal>(found);
+  exchange->answer(refusal.http_status, kText, std::string(refusal.text));
 }
 
-bool WebPages::serve_file(const WebTarget& target, const Exchange& exchange) {
-  if (target.path.size() > 1) return false;
-  const std::string name = target.path.empty() ? "page.html" : target.path.front();
-  for (const PageFile& file : page_files()) {
-    if (file.name != name) continue;
-    exchange->answer(200, file.content_type, std::string(file.content));
-    return true;
+void WebPages::serve_page(const WebRoute& route, const Exchange& exchange) {
+  switch (route.page) {
+    case WebRoute::Page::kFile:
+      return exchange->answer(200, route.file->content_type, std::string(route.file->content));
+    case WebRoute::Page::kHealth:
+      return exchange->answer(200, kText, "ok\n");
+    case WebRoute::Page::kMetrics:
+      return serve_metrics(exchange);
+    case WebRoute::Page::kHosts:
+      return handler_->list_hosts({}, json_reply<v1::ListHostsResponse>(exchange));
+    case WebRoute::Page::kJobs:
+      return serve_jobs(route, exchange);
+    case WebRoute::Page::kJob:
+      return serve_job(route, exchange);
+    case WebRoute::Page::kEvents:
+      return serve_events(route, exchange);
+    case WebRoute::Page::kLogs:
+      return serve_logs(route, exchange);
   }
-  return false;
 }
 
 void WebPages::serve_metrics(const Exchange& exchange) {
@@ -163,50 +141,35 @@ void WebPages::serve_metrics(const Exchange& exchange) {
   });
 }
 
-void WebPages::serve_jobs(const WebTarget& target, const Exchange& exchange) {
+void WebPages::serve_jobs(const WebRoute& route, const Exchange& exchange) {
   v1::ListJobsRequest request;
-  request.set_all(query_of(target, "all") == "1");
-  request.set_page_token(query_of(target, "page_token").value_or(""));
+  request.set_all(route.all);
+  request.set_page_token(route.page_token);
   handler_->list_jobs(request, json_reply<v1::ListJobsResponse>(exchange));
 }
 
-void WebPages::serve_job(const WebTarget& target, const HttpRequest& request, const Exchange& exchange) {
-  if (target.path.size() == 4 && target.path[3] == "events") return serve_events(target, request, exchange);
-  if (target.path.size() == 4 && target.path[3] == "logs") return serve_logs(target, request, exchange);
-  if (target.path.size() == 4) return refuse(exchange, {base::Code::kNotFound, "there is no such page"});
+void WebPages::serve_job(const WebRoute& route, const Exchange& exchange) {
   v1::GetJobRequest wanted;
-  wanted.set_job(target.path[2]);
+  wanted.set_job(route.job);
   handler_->get_job(wanted, json_reply<v1::Job>(exchange));
 }
 
-void WebPages::serve_events(const WebTarget& target, const HttpRequest& request, const Exchange& exchange) {
-  constexpr long kMost = std::numeric_limits<long>::max() - 1;
-  const auto from = number_of(target, "from", 0, kMost);
-  if (!from.ok()) return refuse(exchange, from.status());
+void WebPages::serve_events(const WebRoute& route, const Exchange& exchange) {
   v1::WatchRequest wanted;
-  wanted.set_job(target.path[2]);
-  wanted.set_from_sequence(static_cast<std::uint64_t>(*from));
-  const auto seen = base::parse_decimal(request.last_event_id, kMost);
-  if (seen) wanted.set_from_sequence(static_cast<std::uint64_t>(*seen) + 1);
+  wanted.set_job(route.job);
+  wanted.set_from_sequence(route.from);
   exchange->begin_events();
   exchange->on_gone(handler_->watch(
       wanted, event_replies<v1::Event>(exchange, "event", [](const v1::Event& event) { return event.sequence(); })));
 }
 
-void WebPages::serve_logs(const WebTarget& target, const HttpRequest& request, const Exchange& exchange) {
-  const auto tail = number_of(target, "tail", 0, kMostLines);
-  if (!tail.ok()) return refuse(exchange, tail.status());
+void WebPages::serve_logs(const WebRoute& route, const Exchange& exchange) {
   v1::LogsRequest wanted;
-  wanted.set_job(target.path[2]);
+  wanted.set_job(route.job);
   wanted.set_follow(true);
-  wanted.set_tail_lines(*tail);
-  if (query_of(target, "rank")) {
-    const auto rank = number_of(target, "rank", 0, kMaxRank);
-    if (!rank.ok()) return refuse(exchange, rank.status());
-    wanted.add_ranks(static_cast<int>(*rank));
-  }
-  const auto seen = base::parse_decimal(request.last_event_id, std::numeric_limits<long>::max());
-  if (seen) wanted.set_from_position(static_cast<std::uint64_t>(*seen));
+  wanted.set_tail_lines(route.tail_lines);
+  wanted.set_from_position(route.from);
+  if (route.rank) wanted.add_ranks(*route.rank);
   exchange->begin_events();
   exchange->on_gone(handler_->logs(wanted, event_replies<v1::LogChunk>(exchange, "log", [](const v1::LogChunk& chunk) {
                                      return chunk.next_position();

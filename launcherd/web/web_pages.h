@@ -14,7 +14,7 @@
 
 #include "launcherd/service/api_handler.h"
 #include "launcherd/web/http_exchange.h"
-#include "launcherd/web/web_request.h"
+#include "launcherd/web/web_route.h"
 
 namespace muster::launcherd {
 
@@ -27,12 +27,12 @@ class WebPages {
  private:
   using Exchange = std::shared_ptr<HttpExchange>;
 
-  bool serve_file(const WebTarget& target, const Exchange& exchange);
+  void serve_page(const WebRoute& route, const Exchange& exchange);
   void serve_metrics(const Exchange& exchange);
-  void serve_jobs(const WebTarget& target, const Exchange& exchange);
-  void serve_job(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
-  void serve_events(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
-  void serve_logs(const WebTarget& target, const HttpRequest& request, const Exchange& exchange);
+  void serve_jobs(const WebRoute& route, const Exchange& exchange);
+  void serve_job(const WebRoute& route, const Exchange& exchange);
+  void serve_events(const WebRoute& route, const Exchange& exchange);
+  void serve_logs(const WebRoute& route, const Exchange& exchange);
 
   ApiHandler* const handler_;
 };

@@ -37,10 +37,12 @@ def look(driver, url, job, screenshot):
     row.click()
     wait.until(lambda _: texts(driver, "#grid .cell.running"))
     wait.until(lambda _: any("line 299" in line for line in texts(driver, "#log div")))
+    wait.until(lambda _: all("%" in load for load in texts(driver, "#grid .load")))
     wait.until(lambda _: any("RUNNING" in line for line in texts(driver, "#events li")))
     seen = {"summary": texts(driver, "#summary")[0], "hosts": texts(driver, "#hosts tbody td:first-child"),
             "grid": {line: cells for line, cells in zip(texts(driver, "#grid th"), driver.execute_script(
                 "return [...document.querySelectorAll('#grid .ranks')].map((e) => e.children.length)"))},
+            "loads": texts(driver, "#grid .load"), "cpus": texts(driver, "#hosts tbody td:nth-child(5)"),
             "events": texts(driver, "#events li span"), "lines": len(texts(driver, "#log div")),
             "injected": driver.execute_script("return document.querySelectorAll('#log img').length")}
     driver.save_screenshot(screenshot)

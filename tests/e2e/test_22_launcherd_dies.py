@@ -138,6 +138,19 @@ def test_a_link_that_is_cut_for_a_while(launcherd, cluster):
     assert len(starts(cluster)) == 8
 
 
+def test_killed_before_its_hosts_have_the_agent(launcherd, cluster):
+    """The next one looks for the agents of the first, on hosts that have no program for it to look with."""
+    cache = "/home/alice/.cache/muster"
+    for host in cluster.nodes:
+        cluster.run(host, "alice", ["rm", "-rf", cache], check=True)
+    job = launcherd.submit("-np", "8", "sh", "-c", COUNTS, "sh", "0")
+    launcherd.die()
+    launcherd.come_back()
+    assert launcherd.watch("wait", job).end(60).rc == 0, launcherd.asked("events", job)
+    check_output(launcherd, job, 8)
+    assert len(starts(cluster)) == 8
+
+
 def test_leaving_in_order(launcherd, cluster):
     """SIGTERM leaves running jobs to the next launcherd, and waiting ones."""
     running = launcherd.submit("-np", "8", "sh", "-c", COUNTS, "sh", "0")

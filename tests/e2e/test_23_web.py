@@ -93,6 +93,8 @@ def test_the_page_in_a_browser(launcherd, hvdrun, cluster):
     assert result.rc == 0, result
     seen = json.loads(result.stdout.splitlines()[-1])
     assert seen["hosts"] == ["n1", "n2", "n3", "n4"] and seen["grid"] == {"n1": 2, "n2": 2}, seen
+    assert len(seen["loads"]) == 2 and all(re.fullmatch(r"cpu \d+%, \d+(\.\d)? [kM]?B/s", load) for load in seen["loads"]), seen
+    assert [cpu != "-" for cpu in seen["cpus"]] == [True, True, False, False], seen  # n3 and n4 have no agent
     assert "1 running, 0 waiting; 4 of 8 slots on 4 hosts" in seen["summary"], seen
     assert seen["lines"] == 1200 and seen["injected"] == 0, seen  # what ranks print is text, never markup
     assert len(seen["found"]) == 4 and seen["marked"] == 4 and all("line 299 <img" in line for line in seen["found"]), seen

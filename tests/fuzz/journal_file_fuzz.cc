@@ -22,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto trailer = parse_journal_trailer(whole.substr(whole.size() - kJournalTrailerSize));
     if (!trailer.ok() || *trailer != parse->size) std::abort();
     if (record.header.kind == JournalKind::kLost) (void)decode_lost_bytes(record.payload);
+    if (record.header.kind == JournalKind::kGone) (void)decode_gone_host(record.payload);
     rest.remove_prefix(parse->size);
   }
 }

@@ -19,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (parse->size > rest.size() || frame.payload.size() != frame.header.length) std::abort();
     if (encode_output_frame(frame.header, frame.payload) != rest.substr(0, parse->size)) std::abort();
     if (frame.header.kind == OutputKind::kEnd) (void)decode_end_counts(frame.payload);
+    if (frame.header.kind == OutputKind::kGap) (void)decode_gap_bytes(frame.payload);
     rest.remove_prefix(parse->size);
   }
 }

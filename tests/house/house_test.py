@@ -23,7 +23,7 @@ ALLOWED = [
     ("base/loop.cc", "#include <boost/asio/post.hpp>"),
     ("base/tls.cc", "#include <openssl/ssl.h>"),
     ("model/a.h", '#include "base/status.h"'),
-    ("collectives/engine/a.cc", '#include "rendezvous/store.h"'),
+    ("collectives/engine/a.cc", '#include "rendezvous/session_frame.h"'),
     ("collectives/device/nccl.cc", "#include <nccl.h>"),
     ("agent/service/a.cc", "#include <grpcpp/grpcpp.h>"),
     ("agent/a.cc", "#include <hwloc.h>"),

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/env.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::base {
 namespace {
@@ -19,21 +20,17 @@ using ::testing::HasSubstr;
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "file_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~FileTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string path(const char* name) const { return (directory_ / name).string(); }
+  std::string path(const char* name) const { return directory_ / name; }
   static unsigned mode(const std::string& of) {
     struct stat info {};
     EXPECT_EQ(::lstat(of.c_str(), &info), 0);
     return info.st_mode & 07777;
   }
-  int entries() const { return static_cast<int>(std::distance(std::filesystem::directory_iterator(directory_), {})); }
+  int entries() const {
+    return static_cast<int>(std::distance(std::filesystem::directory_iterator(directory_.path()), {}));
+  }
 
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
 };
 
 TEST_F(FileTest, WritesAndReadsAnyBytes) {
@@ -60,10 +57,10 @@ TEST_F(FileTest, ReadsProc) {
 TEST_F(FileTest, ErrorsNameThePath) {
   EXPECT_EQ(read_file(path("none")).status().code(), Code::kNotFound);
   EXPECT_THAT(read_file(path("none")).status().message(), HasSubstr(path("none")));
-  EXPECT_FALSE(read_file(directory_.string()).ok());
+  EXPECT_FALSE(read_file(directory_.path()).ok());
   EXPECT_FALSE(write_file_atomically(path("none/f"), "x").ok());
   // The target is a directory: the rename fails and the temporary file goes.
-  ASSERT_TRUE(std::filesystem::create_directory(directory_ / "d"));
+  ASSERT_TRUE(std::filesystem::create_directory(path("d")));
   EXPECT_FALSE(write_file_atomically(path("d"), "x").ok());
   EXPECT_EQ(entries(), 1);
 }

@@ -113,6 +113,10 @@ TEST_F(Tls, KeysComeAndGoWhileAServerRuns) {
 TEST(CertificateAuthority, LoadedItSignsAsBefore) {
   const CertificateAuthority made = must(CertificateAuthority::create());
   const CertificateAuthority loaded = must(CertificateAuthority::load(made.ca_pem(), must(made.key_pem())));
+  EXPECT_EQ(loaded.expires(), made.expires());
+  const auto left = made.expires() - std::chrono::system_clock::now();
+  EXPECT_LE(left, std::chrono::hours(24 * 30));
+  EXPECT_GT(left, std::chrono::hours(24 * 30 - 1));
   EXPECT_EQ(loaded.ca_pem(), made.ca_pem());
   EXPECT_EQ(must(loaded.key_pem()), must(made.key_pem()));
   EXPECT_TRUE(loaded.issue("agent", {"URI:muster://abcdefgh/agent"}).ok());

@@ -1,38 +1,29 @@
 #include "cli/compat.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
 
 class CompatTest : public ::testing::Test {
  protected:
-  CompatTest() : directory_(fmt::format("{}/compat_test_{}", ::testing::TempDir(), ::getpid())) {
-    std::filesystem::create_directories(directory_);
-  }
-  ~CompatTest() override { std::filesystem::remove_all(directory_); }
-  void write(const std::string& client, const std::string& text) const {
-    std::ofstream(directory_ + "/" + client + ".json") << text;
-  }
+  void write(const std::string& client, const std::string& text) const { directory_.write(client + ".json", text); }
   v1::ClientResult row(const std::string& client) {
-    for (const v1::ClientResult& result : read_compat(directory_, &problems_)) {
+    for (const v1::ClientResult& result : read_compat(directory_.path(), &problems_)) {
       if (result.client() == client) return result;
     }
     return {};
   }
 
-  const std::string directory_;
+  testing_support::TempDir directory_;
   std::vector<std::string> problems_;
 };
 
 TEST_F(CompatTest, WithoutResultsNothingWasRun) {
-  for (const v1::ClientResult& result : read_compat(directory_ + "/nothing", &problems_)) {
+  for (const v1::ClientResult& result : read_compat(directory_ / "nothing", &problems_)) {
     EXPECT_EQ(result.result(), "not run") << result.client();
     EXPECT_FALSE(result.protocol().empty());
   }

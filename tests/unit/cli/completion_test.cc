@@ -4,9 +4,7 @@
 
 #include <stdio.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,6 +12,7 @@
 
 #include "base/strings.h"
 #include "cli/doctor.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -40,17 +39,6 @@ const CompletedProgram& muster() {
 
 class CompletionTest : public ::testing::Test {
  protected:
-  CompletionTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "completion_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~CompletionTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(directory_ / name, std::ios::binary) << content;
-    return (directory_ / name).string();
-  }
-
   // Stdout and stderr of a shell command, and its status.
   static std::pair<std::string, int> run(const std::string& command) {
     std::string output;
@@ -68,7 +56,7 @@ class CompletionTest : public ::testing::Test {
     script +=
         fmt::format(")\nCOMP_CWORD={}\n_{}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n", words.size() - 1, program.name);
     const auto [output, status] =
-        run(fmt::format("cd {} && bash --norc {}", directory_.string(), write("t.bash", script)));
+        run(fmt::format("cd {} && bash --norc {}", directory_.path(), directory_.write("t.bash", script)));
     EXPECT_EQ(status, 0) << output;
     Words offered;
     for (const std::string_view line : base::split(base::trim(output), '\n')) {
@@ -77,7 +65,7 @@ class CompletionTest : public ::testing::Test {
     return offered;
   }
 
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
 };
 
 TEST_F(CompletionTest, BashOffersOptions) {
@@ -95,7 +83,7 @@ TEST_F(CompletionTest, BashOffersValues) {
   EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--map-by", "="}), ElementsAre("slot", "node"));
   EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--map-by", "=", "n"}), ElementsAre("node"));
   EXPECT_THAT(complete(hvdrun(), {"hvdrun", "-np", ""}), IsEmpty());
-  write("hosts.txt", "");
+  directory_.write("hosts.txt", "");
   EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--hostfile", "hos"}), ElementsAre("hosts.txt"));
   std::filesystem::create_directory(directory_ / "logs");
   EXPECT_THAT(complete(hvdrun(), {"hvdrun", "--output-filename", "l"}), ElementsAre("logs"));
@@ -123,7 +111,7 @@ TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
       ASSERT_TRUE(script);
       EXPECT_THAT(*script, HasSubstr("hostfile"));
       if (run(fmt::format("command -v {}", shell)).second != 0) continue;
-      const auto [output, status] = run(fmt::format("{} {}", check, write(shell, *script)));
+      const auto [output, status] = run(fmt::format("{} {}", check, directory_.write(shell, *script)));
       EXPECT_EQ(status, 0) << output;
       EXPECT_EQ(output, "");
     }

@@ -1,14 +1,11 @@
 #include "cli/config_file.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
 #include "tests/unit/cli/parsed.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -121,24 +118,15 @@ TEST(ParseConfig, MistakesNameFileLineAndColumn) {
 // Files in a directory of the test's own; HOME is there too.
 class ConfigSources : public ::testing::Test {
  protected:
-  ConfigSources() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "config_file_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-    std::filesystem::create_directories(directory_ / ".config/muster");
-    environment_.set("HOME", directory_.string());
-  }
-  ~ConfigSources() override { std::filesystem::remove_all(directory_); }
+  ConfigSources() { environment_.set("HOME", directory_.path()); }
 
-  std::string write(const std::string& name, std::string_view content) const {
-    std::ofstream(directory_ / name, std::ios::binary) << content;
-    return (directory_ / name).string();
-  }
+  std::string write(const std::string& name, std::string_view content) const { return directory_.write(name, content); }
 
   ParsedHvdrun parse(const Words& words) const {
-    return parse_hvdrun(words, environment_, {.build_id = "b", .system_config = (directory_ / "system.yaml").string()});
+    return parse_hvdrun(words, environment_, {.build_id = "b", .system_config = directory_ / "system.yaml"});
   }
 
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
   base::Environment environment_;
 };
 
@@ -208,7 +196,7 @@ TEST_F(ConfigSources, PrintConfigShowsValueAndOrigin) {
   environment_.set("MUSTER_TIMEOUT", "2h");
   const ParsedHvdrun parsed = parse({"-np", "4", "-x", "TOKEN=secret", "--print-config"});
   ASSERT_EQ(parsed.exit_code, 0) << parsed.text;
-  const std::string system = (directory_ / "system.yaml").string();
+  const std::string system = directory_ / "system.yaml";
   for (const std::string& line :
        {std::string("controller: gloo"), std::string("# default"), std::string("num_proc: 4"), std::string("# -np\n"),
         std::string("timeout: 2h"), std::string("# MUSTER_TIMEOUT\n"), std::string("cache_capacity: 7"),

@@ -1,14 +1,10 @@
 #include "cli/event_file.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -30,26 +26,15 @@ class Recorder final : public launcherd::JobObserver {
 
 class EventFileTest : public ::testing::Test {
  protected:
-  EventFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "event_file_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~EventFileTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string read() const {
-    std::ifstream file(directory_ / "events", std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
   base::FakeClock clock_;
   Recorder view_;
   const model::Placement placement_ = *model::place({.np = 1});
 };
 
 TEST_F(EventFileTest, WritesNumberedLinesFromBeginningToEnd) {
-  std::ofstream(directory_ / "events") << "of an earlier job\n";
-  auto file = EventFile::open((directory_ / "events").string(), "abcdefgh", placement_, clock_, &view_);
+  directory_.write("events", "of an earlier job\n");
+  auto file = EventFile::open(directory_ / "events", "abcdefgh", placement_, clock_, &view_);
   ASSERT_TRUE(file.ok()) << file.status();
   (*file)->on_event(model::RankUp{0, 42});
   launcherd::JobOutcome outcome;
@@ -60,7 +45,7 @@ TEST_F(EventFileTest, WritesNumberedLinesFromBeginningToEnd) {
   outcome.stderr_tail = "first\n\nlast\n";
   outcome.unclean = {{"n2", "n2: not reachable"}};
   (*file)->on_finished(outcome);
-  const std::string text = read();
+  const std::string text = directory_.read("events");
   const auto lines = base::split(text, '\n');
   ASSERT_EQ(lines.size(), 4u) << text;  // the last one is empty
   for (std::size_t i = 0; i < 3; ++i) EXPECT_THAT(lines[i], HasSubstr(fmt::format("{{\"sequence\":\"{}\"", i + 1)));
@@ -73,7 +58,7 @@ TEST_F(EventFileTest, WritesNumberedLinesFromBeginningToEnd) {
 }
 
 TEST_F(EventFileTest, PassesEverythingOn) {
-  auto file = EventFile::open((directory_ / "events").string(), "abcdefgh", placement_, clock_, &view_);
+  auto file = EventFile::open(directory_ / "events", "abcdefgh", placement_, clock_, &view_);
   ASSERT_TRUE(file.ok()) << file.status();
   (*file)->on_progress(1, 2, {});
   (*file)->on_running();
@@ -92,7 +77,7 @@ TEST_F(EventFileTest, AFullDiskIsToldOnce) {
 }
 
 TEST_F(EventFileTest, AFileThatCannotBeMadeIsAnError) {
-  const auto file = EventFile::open((directory_ / "none/events").string(), "abcdefgh", placement_, clock_, &view_);
+  const auto file = EventFile::open(directory_ / "none/events", "abcdefgh", placement_, clock_, &view_);
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.status().message(), HasSubstr("--json-events: open "));
 }

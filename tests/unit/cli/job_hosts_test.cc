@@ -1,13 +1,12 @@
 #include "cli/job_hosts.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/cli/parsed.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -17,24 +16,21 @@ using ::testing::HasSubstr;
 class ChooseHosts : public ::testing::Test {
  protected:
   ChooseHosts() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "job_hosts_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-    std::ofstream(directory_ / "hosts") << "f1 slots=2\nf2\n";
+    directory_.write("hosts", "f1 slots=2\nf2\n");
     environment_.set("SLURM_JOB_NODELIST", "s[1-2]");
   }
-  ~ChooseHosts() override { std::filesystem::remove_all(directory_); }
 
   // The names of the chosen hosts and the line about them, or the error.
   std::string choose(const Words& words) const {
     ParsedHvdrun parsed = parse(words);
-    const auto note = choose_hosts(parsed.options, environment_, directory_.string());
+    const auto note = choose_hosts(parsed.options, environment_, directory_.path());
     if (!note.ok()) return note.status().message();
     std::string text;
     for (const model::HostSpec& host : parsed.options.job.placement.hosts) text += host.name + " ";
     return text + *note;
   }
 
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
   base::Environment environment_;
 };
 
@@ -50,10 +46,10 @@ TEST_F(ChooseHosts, OutsideOfAllocationsTheJobRunsHere) {
 }
 
 TEST_F(ChooseHosts, AScriptIsAskedOnce) {
-  std::ofstream(directory_ / "asked");
-  const std::string script = "echo 1 >> " + (directory_ / "asked").string() + "; echo n1; echo n2:3";
+  const std::string asked = directory_.write("asked", "");
+  const std::string script = "echo 1 >> " + asked + "; echo n1; echo n2:3";
   EXPECT_EQ(choose({"--host-discovery-script", script, "--slots-per-host", "2", "p"}), "n1 n2 hosts from " + script);
-  EXPECT_EQ(std::filesystem::file_size(directory_ / "asked"), 2U);
+  EXPECT_EQ(std::filesystem::file_size(asked), 2U);
   EXPECT_THAT(choose({"--host-discovery-script", "exit 4", "p"}), HasSubstr("exit 4 ended with exit code 4"));
 }
 
@@ -78,7 +74,7 @@ TEST(PlacementExitCode, OfTheUserOrOfTheWorld) {
 }
 
 TEST_F(ChooseHosts, MistakesAreNamed) {
-  EXPECT_THAT(choose({"--hostfile", "none", "p"}), HasSubstr((directory_ / "none").string()));
+  EXPECT_THAT(choose({"--hostfile", "none", "p"}), HasSubstr(directory_ / "none"));
   environment_.set("SLURM_JOB_NODELIST", "s[1-");
   EXPECT_THAT(choose({"p"}), HasSubstr("SLURM_JOB_NODELIST: 's[1-'"));
 }

@@ -1,15 +1,11 @@
 #include "cli/launcher_address.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <filesystem>
-
 #include <gtest/gtest.h>
 
 #include "cli/launcherd_verbs.h"
 #include "cli/verb.h"
 #include "launcherd/service/api_socket.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -49,16 +45,14 @@ TEST(LauncherAddressChoice, AMistakeSaysWhoMadeIt) {
 }
 
 TEST(LauncherAddressChoice, TheOneOfThisUserOnThisHost) {
-  std::string root = ::testing::TempDir() + "launcher.XXXXXX";
-  ASSERT_NE(mkdtemp(root.data()), nullptr);
-  const auto here = environment({{"XDG_RUNTIME_DIR", root + "/run"}, {"MUSTER_TMPDIR", root}});
+  const testing_support::TempDir root;
+  const auto here = environment({{"XDG_RUNTIME_DIR", root / "run"}, {"MUSTER_TMPDIR", root.path()}});
   const auto none = find_launcherd(Settings(), here);
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
   const base::Status needed = need_launcherd(Settings(), here).status();
   EXPECT_EQ(needed.code(), base::Code::kNotFound);
   EXPECT_NE(needed.message().find("launcherd --hostfile FILE"), std::string::npos) << needed;
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

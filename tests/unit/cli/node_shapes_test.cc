@@ -1,10 +1,10 @@
 #include "cli/node_shapes.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
@@ -42,23 +42,15 @@ TEST(AssumedNode, SocketsCoresThreadsGpus) {
 // A made-up /sys/devices/system/cpu.
 class NodeShapeOfKernel : public ::testing::Test {
  protected:
-  NodeShapeOfKernel() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "node_shapes_test.XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-  }
-  ~NodeShapeOfKernel() override { std::filesystem::remove_all(root_); }
-
   void add(int cpu, int package, int numa, int core) const {
-    const auto directory = root_ / fmt::format("cpu{}", cpu);
-    std::filesystem::create_directories(directory / "topology");
-    std::filesystem::create_directories(directory / fmt::format("node{}", numa));
-    std::ofstream(directory / "topology/physical_package_id") << package << "\n";
-    std::ofstream(directory / "topology/core_id") << core << "\n";
+    root_.write(fmt::format("cpu{}/topology/physical_package_id", cpu), fmt::format("{}\n", package));
+    root_.write(fmt::format("cpu{}/topology/core_id", cpu), fmt::format("{}\n", core));
+    std::filesystem::create_directory(root_ / fmt::format("cpu{}/node{}", cpu, numa));
   }
 
-  std::string read(const std::vector<int>& cpus) const { return show(read_node_shape(root_.string(), cpus)); }
+  std::string read(const std::vector<int>& cpus) const { return show(read_node_shape(root_.path(), cpus)); }
 
-  std::filesystem::path root_;
+  testing_support::TempDir root_;
 };
 
 TEST_F(NodeShapeOfKernel, GroupsThreadsIntoCoresAndCoresIntoSockets) {

@@ -119,6 +119,13 @@ TEST(ParseHvdrun, CheckBuildNeedsNoCommand) {
   EXPECT_THAT(parse({"-cb", "--verbose"}).text, StartsWith("\nMuster v"));
 }
 
+TEST(ParseHvdrun, SelfTestBringsItsOwnCommand) {
+  const ParsedHvdrun parsed = parse({"--self-test", "-np", "2"});
+  EXPECT_FALSE(parsed.exit_code) << parsed.text;
+  EXPECT_THAT(parsed.options.job.command, ElementsAre(testing::EndsWith("/muster_perf"), "--self-test"));
+  EXPECT_EQ(parse({"--self-test", "p"}).exit_code, 2);
+}
+
 TEST(ParseHvdrun, ExpandIsForEveryWordOfTheCommand) {
   EXPECT_THAT(parse({"--expand", "a", "b"}).options.job.expand, ElementsAre(0, 1));
   EXPECT_THAT(parse({"a", "{rank}"}).options.job.expand, ElementsAre());

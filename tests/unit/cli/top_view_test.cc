@@ -14,6 +14,11 @@ TopSample sample() {
   host.set_used_slots(2);
   host.set_jobs(1);
   host.set_agent(v1::AGENT_STATE_UP);
+  host.set_ranks(2);
+  host.set_memory_mib(64'000);
+  host.mutable_load()->set_cpu_percent(43);
+  host.mutable_load()->set_memory_used_mib(12'400);
+  host.set_output_bytes_per_second(1'234'567);
   made.hosts.push_back(host);
   v1::Job running;
   running.set_id("abcdefgh");
@@ -21,6 +26,7 @@ TopSample sample() {
   running.set_size(2);
   running.add_command("./run");
   running.mutable_started()->set_seconds(1'000);
+  running.set_output_bytes_per_second(1'234'567);
   made.jobs.push_back(running);
   v1::Job waiting;
   waiting.set_id("bcdefghi");
@@ -38,12 +44,12 @@ TEST(TopView, HostsJobsAndReasons) {
   EXPECT_EQ(format_top(sample()),
             "1 job running, 1 waiting; 2 of 4 slots used on 1 host; launcherd at unix:/run/x.sock\n"
             "\n"
-            "host      slots   jobs  agent             cores     memory   gpus  containment\n"
-            "n1          2/4      1  up                    -          -      -  -\n"
+            "host      slots   ranks    cpu            memory      gpus     output  agent\n"
+            "n1          2/4       2    43%     12.1/62.5 GiB         -   1.2 MB/s  up\n"
             "\n"
-            "job       state        ranks    hosts           age  command\n"
-            "abcdefgh  RUNNING          2        -         5.0 s  ./run\n"
-            "bcdefghi  QUEUED           4        -         4.0 s  ./big\n"
+            "job       state        ranks    hosts           age     output  command\n"
+            "abcdefgh  RUNNING          2        -         5.0 s   1.2 MB/s  ./run\n"
+            "bcdefghi  QUEUED           4        -         4.0 s          -  ./big\n"
             "\n"
             "bcdefghi waits: needs 4 slots, 2 are free on n1\n");
 }

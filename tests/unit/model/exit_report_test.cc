@@ -36,6 +36,25 @@ TEST(RankEnd, StatusIsTheShellsNumber) {
   EXPECT_EQ(stopped.status(), 7);
 }
 
+TEST(RankEnd, PeersAreToldHowItEnded) {
+  EXPECT_EQ(describe_to_peers(end(0, kExited, 1, 0)), "exited with 1");
+  EXPECT_EQ(describe_to_peers(end(0, kSignalled, SIGKILL, 0)), "was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(describe_to_peers(end(0, kSignalled, 40, 0)), "was killed by signal 40");
+  EXPECT_EQ(describe_to_peers(end(0, kStopped, SIGTERM, 0)), "was ended with the job, by signal 15 (SIGTERM)");
+  EXPECT_EQ(describe_to_peers(end(0, kStopped, 0, 0)), "was ended with the job");
+  EXPECT_EQ(describe_to_peers(end(0, kHostLost, 0, 0)), "was lost with its host n1");
+  RankEnd detailed = end(0, kStartFailed, 127, 0);
+  EXPECT_EQ(describe_to_peers(detailed), "did not start");
+  detailed.detail = "./prog is not there";
+  EXPECT_EQ(describe_to_peers(detailed), "did not start: ./prog is not there");
+  RankEnd out_of_memory = end(0, kSignalled, SIGKILL, 0);
+  out_of_memory.out_of_memory = true;
+  EXPECT_EQ(describe_to_peers(out_of_memory), "ran out of memory: killed by signal 9 (SIGKILL)");
+  out_of_memory = end(0, kExited, 3, 0);
+  out_of_memory.out_of_memory = true;
+  EXPECT_EQ(describe_to_peers(out_of_memory), "ran out of memory: exited with 3");
+}
+
 TEST(RankEnd, OnlyAPlainZeroIsNoFailure) {
   EXPECT_FALSE(end(0, kExited, 0, 0).failed());
   EXPECT_TRUE(end(0, kExited, 1, 0).failed());

@@ -16,6 +16,7 @@ std::string data_frame(std::string_view payload, std::uint8_t flags = 0) {
 
 TEST(OutputFrame, EveryKindComesBackAsItWas) {
   const auto counts = encode_end_counts({.stdout_bytes = 1ULL << 50, .stderr_bytes = 7});
+  const auto gap = encode_gap_bytes(1ULL << 51);
   const struct {
     OutputKind kind;
     std::string payload;
@@ -24,7 +25,8 @@ TEST(OutputFrame, EveryKindComesBackAsItWas) {
                {OutputKind::kData, "a line\n"},
                {OutputKind::kAck, ""},
                {OutputKind::kEnd, std::string(counts.data(), counts.size())},
-               {OutputKind::kFinish, ""}};
+               {OutputKind::kFinish, ""},
+               {OutputKind::kGap, std::string(gap.data(), gap.size())}};
   for (const auto& [kind, payload] : cases) {
     const std::string bytes = encode_output_frame({.kind = kind, .rank = 5, .sequence = 9}, payload) + "tail";
     const auto parse = parse_output_frame(bytes);
@@ -38,6 +40,7 @@ TEST(OutputFrame, EveryKindComesBackAsItWas) {
   }
   EXPECT_EQ(decode_end_counts({counts.data(), counts.size()}).stdout_bytes, 1ULL << 50);
   EXPECT_EQ(decode_end_counts({counts.data(), counts.size()}).stderr_bytes, 7U);
+  EXPECT_EQ(decode_gap_bytes({gap.data(), gap.size()}), 1ULL << 51);
 }
 
 TEST(OutputFrame, DataKeepsStreamFlagsAndLargeNumbers) {
@@ -66,7 +69,7 @@ TEST(OutputFrame, MalformedHeadersAreRefused) {
     std::size_t at;
     char value;
     const char* what;
-  } cases[] = {{4, 0, "kind 0"},     {4, 7, "unknown kind"},   {5, 4, "unknown flag"},
+  } cases[] = {{4, 0, "kind 0"},     {4, 8, "unknown kind"},   {5, 4, "unknown flag"},
                {6, 0, "no stream"},  {6, 3, "unknown stream"}, {7, 1, "reserved byte"},
                {11, '\x80', "rank"}, {12, 1, "reserved word"}, {3, 1, "16 MiB of payload"},
                {0, 0, "empty data"}};
@@ -90,6 +93,8 @@ TEST(OutputFrame, LengthsAreBoundedByKind) {
   EXPECT_FALSE(header_only(OutputKind::kAck, 1));
   EXPECT_FALSE(header_only(OutputKind::kResume, 1));
   EXPECT_FALSE(header_only(OutputKind::kFinish, 1));
+  EXPECT_FALSE(header_only(OutputKind::kGap, 7));
+  EXPECT_FALSE(header_only(OutputKind::kGap, 9));
 }
 
 }  // namespace

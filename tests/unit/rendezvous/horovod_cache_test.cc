@@ -191,6 +191,48 @@ TEST_F(HorovodCacheTest, MoreThanAStoreHoldsIsNotKept) {
   EXPECT_EQ(get("global", "0"), "200 y");
 }
 
+TEST_F(HorovodCacheTest, WhoWaitsIsAnsweredWhenTheKeyComes) {
+  std::vector<std::string> told;
+  const auto wait = [&](std::string_view key) {
+    return cache_.wait("muster", key, [&told, name = std::string(key)](const base::Result<HorovodValue>& found) {
+      told.push_back(name + "=" + (found.ok() ? **found : "error"));
+    });
+  };
+  EXPECT_NE(wait("a"), 0U);
+  EXPECT_NE(wait("b"), 0U);
+  const auto given_up = wait("c");
+  EXPECT_THAT(upstream_.asked, ElementsAre("follow muster"));
+  cache_.cancel_wait(given_up);
+  upstream_.events->on_begin("muster");
+  upstream_.events->on_set("muster", "a", value("1"));
+  upstream_.events->on_set("muster", "d", value("4"));
+  EXPECT_THAT(told, ElementsAre("a=1"));
+  EXPECT_NE(wait("d"), 0U) << "has come, but is not complete";
+  upstream_.events->on_synced("muster");
+  EXPECT_THAT(told, ElementsAre("a=1", "d=4"));
+  // A loss in between changes nothing for who waits.
+  upstream_.events->on_lost();
+  EXPECT_EQ(wait("a"), 0U);
+  upstream_.tell("muster", {{"b", "2"}});
+  EXPECT_THAT(told, ElementsAre("a=1", "d=4", "a=1", "b=2"));
+  // The host's own put.
+  EXPECT_NE(wait("e"), 0U);
+  put("muster", "e", "5");
+  upstream_.dones[0](base::ok_status());
+  EXPECT_EQ(told.back(), "e=5");
+}
+
+TEST_F(HorovodCacheTest, WhoWaitsInAScopeThatIsTooLargeIsTold) {
+  std::vector<base::Code> told;
+  cache_.wait("muster", "k", [&](const base::Result<HorovodValue>& found) { told.push_back(found.status().code()); });
+  cache_.wait("muster", std::string(100, 'k'),
+              [&](const base::Result<HorovodValue>& found) { told.push_back(found.status().code()); });
+  EXPECT_THAT(told, ElementsAre(base::Code::kInvalidArgument));
+  upstream_.events->on_begin("muster");
+  for (int i = 0; i < 20; ++i) upstream_.events->on_set("muster", std::to_string(i), value("0123456789abcdef"));
+  EXPECT_THAT(told, ElementsAre(base::Code::kInvalidArgument, base::Code::kResourceExhausted));
+}
+
 TEST(HorovodCache, LeavesItsUpstream) {
   FakeUpstream upstream;
   {

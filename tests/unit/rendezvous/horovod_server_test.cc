@@ -286,6 +286,11 @@ class HeldKeys final : public HorovodKeys {
  public:
   void put(std::string_view, std::string_view, HorovodValue, Done done) override { dones.push_back(std::move(done)); }
   void get(std::string_view, std::string_view, GetDone done) override { gets.push_back(std::move(done)); }
+  WaitId wait(std::string_view, std::string_view, GetDone done) override {
+    gets.push_back(std::move(done));
+    return gets.size();
+  }
+  void cancel_wait(WaitId) override {}
   void finish(std::string_view, std::string_view, Done done) override { dones.push_back(std::move(done)); }
 
   std::vector<Done> dones;

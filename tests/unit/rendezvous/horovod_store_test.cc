@@ -141,6 +141,47 @@ TEST(HorovodStore, WatchTellsWhatIsThereAndThenEachChange) {
   EXPECT_EQ(told.size(), 5u);
 }
 
+TEST(HorovodStoreKeys, AnswersWhoWaitsWhenTheKeyComes) {
+  HorovodStore store({});
+  std::vector<std::string> told;
+  const auto note = [&told](const char* name) {
+    return [&told, name](const base::Result<HorovodValue>& found) { told.push_back(name + ("=" + **found)); };
+  };
+  {
+    HorovodStoreKeys keys(store);
+    EXPECT_NE(keys.wait("muster", "k", note("a")), 0U);
+    const auto given_up = keys.wait("muster", "k", note("b"));
+    EXPECT_NE(keys.wait("other", "k", note("c")), 0U);
+    keys.cancel_wait(given_up);
+    EXPECT_TRUE(store.put("muster", "l", value("1")).ok());
+    EXPECT_THAT(told, ElementsAre());
+    EXPECT_TRUE(store.put("muster", "k", value("2")).ok());
+    EXPECT_TRUE(store.put("muster", "k", value("3")).ok());
+    EXPECT_THAT(told, ElementsAre("a=2"));
+    EXPECT_EQ(keys.wait("muster", "k", note("d")), 0U);
+    EXPECT_THAT(told, ElementsAre("a=2", "d=3"));
+  }
+  EXPECT_TRUE(store.put("other", "k", value("4")).ok());  // nobody waits any more
+  EXPECT_EQ(told.size(), 2U);
+}
+
+TEST(HorovodWaits, AreBounded) {
+  HorovodWaits waits(2);
+  std::vector<base::Code> codes;
+  HorovodKeys::GetDone done = [&codes](const base::Result<HorovodValue>& found) {
+    codes.push_back(found.status().code());
+  };
+  HorovodKeys::GetDone first = done;
+  HorovodKeys::GetDone second = done;
+  EXPECT_NE(waits.add("s", "k", first), 0U);
+  EXPECT_NE(waits.add("t", "k", second), 0U);
+  EXPECT_EQ(waits.add("s", "l", done), 0U);
+  EXPECT_NE(done, nullptr);
+  waits.fail("s", base::error(base::Code::kResourceExhausted, "refused"));
+  EXPECT_THAT(codes, ElementsAre(base::Code::kResourceExhausted));
+  EXPECT_EQ(waits.size(), 1U);
+}
+
 TEST(HorovodStoreKeys, AnswersAtOnce) {
   HorovodStore store({}, {.max_key_bytes = 8, .max_value_bytes = 4});
   HorovodStoreKeys keys(store);

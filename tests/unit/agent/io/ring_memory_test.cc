@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/io/frame_ring.h"
-#include "base/ids.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -25,9 +25,6 @@ constexpr std::size_t kSpool = 40 * kMiB;
 
 class RingMemoryTest : public ::testing::Test {
  protected:
-  RingMemoryTest() { std::filesystem::create_directory(path_); }
-  ~RingMemoryTest() override { std::filesystem::remove_all(path_); }
-
   std::unique_ptr<RingMemory> spool() {
     auto made = make_spool_memory(kFirst, kSpool, path_);
     EXPECT_TRUE(made.ok()) << made.status();
@@ -35,7 +32,8 @@ class RingMemoryTest : public ::testing::Test {
   }
   bool is_empty() const { return std::filesystem::is_empty(path_); }
 
-  const std::string path_ = "/tmp/muster-test-" + base::random_hex(6);
+  testing_support::TempDir dir_;
+  const std::string& path_ = dir_.path();
 };
 
 // 64 KiB of payload with a recognisable content.

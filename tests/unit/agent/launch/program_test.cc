@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -15,11 +15,8 @@ namespace fs = std::filesystem;
 
 class ProgramTest : public ::testing::Test {
  protected:
-  void SetUp() override { fs::create_directory(path_); }
-  void TearDown() override { fs::remove_all(path_); }
-
   std::string file(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
+    dir_.write(name, content);
     return "./" + name;
   }
   std::string explain(const std::string& name, int errno_value, int exit_code = 126) const {
@@ -31,7 +28,8 @@ class ProgramTest : public ::testing::Test {
     return failure.message;
   }
 
-  std::string path_ = "/tmp/muster-test-" + base::random_hex(6);
+  testing_support::TempDir dir_;
+  const std::string& path_ = dir_.path();
 };
 
 TEST(ProgramCandidatesTest, FollowsThePathOfTheRank) {

@@ -1,11 +1,10 @@
 #include "agent/probe/logind.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -35,19 +34,8 @@ TEST(Logind, WhatIsNotSetIsEmptyAndAnEmptyValueTakesBack) {
 
 class LogindFilesTest : public ::testing::Test {
  protected:
-  LogindFilesTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "logind_test.XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
-  }
-  ~LogindFilesTest() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& content) const {
-    const std::filesystem::path file(root_ + path);
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << content;
-  }
-
-  std::string root_;
+  testing_support::TempDir files_;
+  const std::string& root_ = files_.path();
 };
 
 TEST_F(LogindFilesTest, NothingIsThere) {
@@ -58,27 +46,27 @@ TEST_F(LogindFilesTest, NothingIsThere) {
 }
 
 TEST_F(LogindFilesTest, DropInsComeAfterTheFileInTheOrderOfTheirNames) {
-  write("/etc/systemd/logind.conf", "[Login]\nKillUserProcesses=no\nRemoveIPC=yes\n");
-  write("/usr/lib/systemd/logind.conf.d/90-site.conf", "[Login]\nKillUserProcesses=yes\n");
-  write("/etc/systemd/logind.conf.d/10-own.conf", "[Login]\nKillUserProcesses=no\n");
-  write("/etc/systemd/logind.conf.d/99-own.txt", "[Login]\nRemoveIPC=no\n");
+  files_.write("etc/systemd/logind.conf", "[Login]\nKillUserProcesses=no\nRemoveIPC=yes\n");
+  files_.write("usr/lib/systemd/logind.conf.d/90-site.conf", "[Login]\nKillUserProcesses=yes\n");
+  files_.write("etc/systemd/logind.conf.d/10-own.conf", "[Login]\nKillUserProcesses=no\n");
+  files_.write("etc/systemd/logind.conf.d/99-own.txt", "[Login]\nRemoveIPC=no\n");
   const LogindSettings settings = read_logind_settings(root_);
   EXPECT_EQ(settings.kill_user_processes, "yes");
   EXPECT_EQ(settings.remove_ipc, "yes");
 }
 
 TEST_F(LogindFilesTest, ADropInOfTheAdministratorHidesTheVendorsOfThatName) {
-  write("/usr/lib/systemd/logind.conf", "[Login]\nRemoveIPC=no\n");
-  write("/usr/lib/systemd/logind.conf.d/50-kill.conf", "[Login]\nKillUserProcesses=yes\n");
-  write("/etc/systemd/logind.conf.d/50-kill.conf", "");
+  files_.write("usr/lib/systemd/logind.conf", "[Login]\nRemoveIPC=no\n");
+  files_.write("usr/lib/systemd/logind.conf.d/50-kill.conf", "[Login]\nKillUserProcesses=yes\n");
+  files_.write("etc/systemd/logind.conf.d/50-kill.conf", "");
   const LogindSettings settings = read_logind_settings(root_);
   EXPECT_EQ(settings.kill_user_processes, "");
   EXPECT_EQ(settings.remove_ipc, "no");
 }
 
 TEST_F(LogindFilesTest, LingerAndSystemd) {
-  std::filesystem::create_directories(root_ + "/run/systemd/system");
-  write("/var/lib/systemd/linger/alice", "");
+  std::filesystem::create_directories(files_ / "run/systemd/system");
+  files_.write("var/lib/systemd/linger/alice", "");
   EXPECT_TRUE(is_systemd_running(root_));
   EXPECT_TRUE(does_user_linger(root_, "alice"));
   EXPECT_FALSE(does_user_linger(root_, "bob"));

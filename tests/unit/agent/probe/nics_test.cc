@@ -1,34 +1,21 @@
 #include "agent/probe/nics.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
 
 class NicsTest : public ::testing::Test {
  protected:
-  NicsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "nics_test.XXXXXX").string();
-    sys_ = ::mkdtemp(pattern.data());
-  }
-  ~NicsTest() override { std::filesystem::remove_all(sys_); }
+  void write(const std::string& path, const std::string& content) const { sys_.write("class/" + path, content + "\n"); }
 
-  void write(const std::string& path, const std::string& content) const {
-    const std::filesystem::path file(sys_ + "/class/" + path);
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << content << "\n";
-  }
-
-  std::string sys_;
+  testing_support::TempDir sys_;
 };
 
 TEST_F(NicsTest, NoSuchFolders) {
-  EXPECT_TRUE(read_nics(sys_).empty());
+  EXPECT_TRUE(read_nics(sys_.path()).empty());
 }
 
 TEST_F(NicsTest, EthernetAndInfiniband) {
@@ -44,7 +31,7 @@ TEST_F(NicsTest, EthernetAndInfiniband) {
   write("infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)");
   write("infiniband/mlx5_1/ports/1/state", "1: DOWN");
   write("infiniband/mlx5_1/ports/1/rate", "2.5 Gb/sec (1X SDR)");
-  const auto nics = read_nics(sys_);
+  const auto nics = read_nics(sys_.path());
   ASSERT_EQ(nics.size(), 4u);
   EXPECT_EQ(nics[0].name() + " " + nics[0].state(), "eth0 up");
   EXPECT_EQ(nics[0].speed_mbps(), 25000);

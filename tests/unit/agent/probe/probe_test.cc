@@ -15,6 +15,7 @@
 #include "base/unique_fd.h"
 #include "proto/frame.h"
 #include "proto/muster/v1/probe.pb.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -22,11 +23,9 @@ namespace {
 class ProbeTest : public ::testing::Test {
  protected:
   ProbeTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "probe_test.XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
     join_.set_probe(true);
     join_.set_job_id(base::JobId::random().str());
-    join_.set_session_root(root_);
+    join_.set_session_root(root_.path());
     join_.set_contain("subreaper");
     join_.set_link("auto");
     join_.set_dial_timeout_ms(2000);
@@ -36,8 +35,7 @@ class ProbeTest : public ::testing::Test {
     if (pid_ > 0) {
       EXPECT_EQ(end(), 0);
     }
-    EXPECT_TRUE(std::filesystem::is_empty(root_));  // no session is left
-    std::filesystem::remove_all(root_);
+    EXPECT_TRUE(std::filesystem::is_empty(root_.path()));  // no session is left
   }
 
   void start(base::Environment login = base::Environment::current()) {
@@ -81,7 +79,7 @@ class ProbeTest : public ::testing::Test {
     return ask(command).facts();
   }
 
-  std::string root_;
+  testing_support::TempDir root_;
   v1::AgentJoin join_;
   base::UniqueFd stream_;
   pid_t pid_ = 0;
@@ -111,7 +109,7 @@ TEST_F(ProbeTest, FactsOfThisMachine) {
   EXPECT_EQ(found.thread_failure(), "");
   EXPECT_GE(found.limits_size(), 3);
   EXPECT_GE(found.spaces_size(), 2);
-  EXPECT_EQ(found.spaces(0).path(), root_);
+  EXPECT_EQ(found.spaces(0).path(), root_.path());
   EXPECT_EQ(found.python().failure(), "");
   EXPECT_EQ(found.python().version().substr(0, 2), "3.");
   // Its port is reached by another, here by itself.
@@ -152,14 +150,14 @@ TEST_F(ProbeTest, ShapeAlone) {
 
 TEST_F(ProbeTest, NoPython) {
   base::Environment login;
-  login.set("PATH", root_ + "/nowhere");
+  login.set("PATH", root_ / "nowhere");
   start(login);
   const v1::HostFacts found = facts();
   EXPECT_NE(found.python().failure().find("cannot run 'python3'"), std::string::npos) << found.python().failure();
 }
 
 TEST_F(ProbeTest, APythonThatHangsIsEnded) {
-  const std::string folder = root_ + "/bin";
+  const std::string folder = root_ / "bin";
   std::filesystem::create_directory(folder);
   const std::string script = "#!/bin/sh\nexec sleep 1000\n";
   const std::string path = folder + "/python3";
@@ -177,7 +175,7 @@ TEST_F(ProbeTest, APythonThatHangsIsEnded) {
 }
 
 TEST_F(ProbeTest, ARootThatCannotHoldASession) {
-  join_.set_session_root(root_ + "/missing");
+  join_.set_session_root(root_ / "missing");
   start();
   const v1::HostFacts found = facts();
   EXPECT_NE(found.containment_failure(), "");

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -54,20 +53,14 @@ void take(WardenEvent& event, Into& into) {
 
 }  // namespace
 
-Playground::Playground() : path_("/tmp/muster-test-" + base::random_hex(6)) {
-  fs::create_directory(path_);
-  fs::create_directory(path_ + "/tmp");
-  fs::permissions(path_, fs::perms(0755));
-  fs::permissions(path_ + "/tmp", fs::perms(01777));
-}
-
-Playground::~Playground() {
-  std::error_code error;
-  fs::remove_all(path_, error);
+Playground::Playground() {
+  fs::create_directory(session_root());
+  fs::permissions(path(), fs::perms(0755));
+  fs::permissions(session_root(), fs::perms(01777));
 }
 
 std::string Playground::victim(const std::string& name) const {
-  const std::string to = path_ + "/" + name;
+  const std::string to = dir_ / name;
   if (!fs::exists(to)) fs::copy_file(fs::path(MUSTER_TEST_PROGRAMS) / name, to);
   return to;
 }
@@ -202,6 +195,15 @@ bool Strays::lives(pid_t pid) {
 
 std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+std::string new_job() {
+  return base::JobId::random().str();
+}
+
+WardenOptions WardenFixture::options(ContainLevel level, const std::string& job) const {
+  return {
+      .job_id = job.empty() ? job_ : job, .agent_id = "0", .session_root = ground_.session_root(), .contain = level};
 }
 
 SpawnRequest request(int rank, std::vector<std::string> argv, const std::string& workdir) {

@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "agent/process/warden.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent::testing {
 
@@ -19,17 +22,14 @@ inline constexpr uid_t kOrdinaryUid = 2345;  // of nobody on the machine
 class Playground {
  public:
   Playground();
-  ~Playground();
-  Playground(const Playground&) = delete;
-  Playground& operator=(const Playground&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return dir_.path(); }
   std::string victim(const std::string& name) const;  // its path; it is copied here
-  std::string session_root() const { return path_ + "/tmp"; }
+  std::string session_root() const { return dir_ / "tmp"; }
   bool has_sessions() const;  // whether any session directory is left, of any user
 
  private:
-  std::string path_;
+  testing_support::TempDir dir_;
 };
 
 // Runs `scenario` in a child that plays the agent. What EXPECT finds there fails the calling test.
@@ -82,6 +82,18 @@ std::size_t open_descriptors();
 
 // Within which nothing of a job may be left: 2 s, more while others want more than this machine's processors.
 std::chrono::milliseconds gone_within();
+
+std::string new_job();  // an id
+
+// For tests of wardens: one job, and its place.
+class WardenFixture : public ::testing::Test {
+ protected:
+  // `job` empty: job_.
+  WardenOptions options(ContainLevel level = ContainLevel::kSubreaper, const std::string& job = {}) const;
+
+  Playground ground_;
+  const std::string job_ = new_job();
+};
 
 SpawnRequest request(int rank, std::vector<std::string> argv, const std::string& workdir = "/");
 

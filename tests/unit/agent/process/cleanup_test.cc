@@ -1,6 +1,8 @@
 // The clean-up of a host with real processes: exactly what dead jobs have left, and nothing else.
 #include "agent/process/cleanup.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,7 +155,7 @@ TEST_F(CleanupTest, AProcessWithoutItsEnvironmentIsFoundByTheNotes) {
   EXPECT_TRUE(std::ranges::any_of(report.remains, [](const Remains& each) { return each.found_by == "session"; }));
 }
 
-TEST_F(CleanupTest, SocketsAndSharedMemoryOfDeadJobs) {
+TEST_F(CleanupTest, SocketsAtWhichNobodyListens) {
   const std::string parent = session_root(ground_.session_root());
   std::filesystem::create_directories(parent);
   const std::string path = fmt::format("{}/job-{}.sock", parent, job_);
@@ -164,14 +166,53 @@ TEST_F(CleanupTest, SocketsAndSharedMemoryOfDeadJobs) {
   ASSERT_EQ(::listen(listener.get(), 1), 0);
   EXPECT_TRUE(clean(false).remains.empty());
   listener.reset();
+  const CleanupReport report = clean(false);
+  ASSERT_EQ(report.remains.size(), 1U);
+  EXPECT_EQ(report.remains[0].state, RemainsState::kGone) << report.remains[0].problem;
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(CleanupTest, SharedMemoryOfADeadJob) {
+  SessionDir dead = session(job_);
+  dead.close_lock();
+  make_old(dead.path());
   std::ofstream(shared_memory_ + "/muster-" + job_ + "-ring") << "x";
   std::ofstream(shared_memory_ + "/muster-" + job_ + "ring") << "not named after the job";
   const CleanupReport report = clean(false);
   ASSERT_EQ(report.remains.size(), 2U);
   for (const Remains& remains : report.remains) EXPECT_EQ(remains.state, RemainsState::kGone) << remains.problem;
-  EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(std::filesystem::exists(shared_memory_ + "/muster-" + job_ + "-ring"));
   EXPECT_TRUE(std::filesystem::exists(shared_memory_ + "/muster-" + job_ + "ring"));
+}
+
+// Its job may be that warden's, under a root that is not looked at.
+TEST_F(CleanupTest, SharedMemoryWithoutASessionStaysWhileAWardenHasNone) {
+  const std::string program = ground_.path() + "/muster-warden";
+  std::filesystem::copy_file(ground_.victim("sleeper"), program);
+  Strays wardens(program);
+  wardens.start({}, job_ + "-warden", ::getuid());
+  const std::string file = shared_memory_ + "/muster-" + job_;
+  std::ofstream(file) << "x";
+  EXPECT_TRUE(clean(false).remains.empty());
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+// Alone in a PID namespace: on the host another test may have a warden.
+TEST_F(CleanupTest, SharedMemoryWithoutASessionOrAnyWarden) {
+  if (::getuid() != 0) GTEST_SKIP() << "a PID namespace of one's own needs root";
+  const std::string file = shared_memory_ + "/muster-" + job_;
+  std::ofstream(file) << "x";
+  testing::as_agent(0, [this] {
+    ASSERT_EQ(::unshare(CLONE_NEWPID | CLONE_NEWNS), 0);
+    testing::as_agent(0, [this] {
+      ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+      ASSERT_EQ(::mount("proc", "/proc", "proc", 0, nullptr), 0);
+      const CleanupReport report = clean(false);
+      ASSERT_EQ(report.remains.size(), 1U);
+      EXPECT_EQ(report.remains[0].state, RemainsState::kGone) << report.remains[0].problem;
+    });
+  });
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "agent/process/proc_table.h"
-#include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
 namespace muster::agent {
@@ -22,15 +21,11 @@ using testing::eventually;
 using testing::gone_within;
 using testing::kOrdinaryUid;
 using testing::left_after;
-using testing::Playground;
+using testing::new_job;
 using testing::poll_until;
 using testing::read_until;
 using testing::request;
 using testing::Seen;
-
-std::string new_job() {
-  return base::JobId::random().str();
-}
 
 base::Result<Warden> wait_for(WardenBirth& birth) {
   while (true) {
@@ -53,12 +48,8 @@ bool has_other_children_than(pid_t nursery) {
   return false;
 }
 
-class NurseryTest : public ::testing::Test {
+class NurseryTest : public testing::WardenFixture {
  protected:
-  WardenOptions options(ContainLevel level, const std::string& job) const {
-    return {.job_id = job, .agent_id = "0", .session_root = ground_.session_root(), .contain = level};
-  }
-
   // Starts a rank that lives and waits for its first words.
   static void start_sleeper(Warden& warden, const std::string& program, const std::string& token, Seen& seen) {
     ASSERT_TRUE(warden.spawn(request(0, {program, token})).ok());
@@ -66,9 +57,6 @@ class NurseryTest : public ::testing::Test {
     ASSERT_EQ(seen.failed.size(), 0U) << seen.failed[0].message;
     ASSERT_TRUE(read_until(seen.started[0].stdout_fd.get(), "ready"));
   }
-
-  Playground ground_;
-  std::string job_ = new_job();
 };
 
 // For every level that a user may have: the same as a warden of Warden::start.
@@ -76,9 +64,9 @@ class NurseryLevelTest : public NurseryTest,
                          public ::testing::WithParamInterface<std::tuple<ContainLevel, bool /* as root */>> {};
 
 TEST_P(NurseryLevelTest, AWardenOfTheNurseryIsAWarden) {
-  const auto [level, as_root] = GetParam();
+  const ContainLevel wanted = std::get<ContainLevel>(GetParam());
+  const bool as_root = std::get<bool>(GetParam());
   if (as_root && ::geteuid() != 0) GTEST_SKIP() << "only root can do this";
-  const ContainLevel wanted = level;
 #if defined(__SANITIZE_THREAD__)
   if (wanted == ContainLevel::kPidns && !as_root) {
     GTEST_SKIP() << "a process with ThreadSanitizer's own thread cannot make a user namespace";

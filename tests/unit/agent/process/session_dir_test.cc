@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "base/ids.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -19,14 +19,14 @@ using namespace std::chrono_literals;
 
 class SessionDirTest : public ::testing::Test {
  protected:
-  void SetUp() override { fs::create_directory(root_); }
-  void TearDown() override { fs::remove_all(root_); }
   SessionDir create() {
     auto session = SessionDir::create(root_, "abcdefg2", "0");
     EXPECT_TRUE(session.ok()) << session.status();
     return std::move(*session);
   }
-  std::string root_ = "/tmp/muster-test-" + base::random_hex(6);
+
+  testing_support::TempDir dir_;
+  const std::string& root_ = dir_.path();
 };
 
 TEST_F(SessionDirTest, IsPrivateAndRemovedWithAllInIt) {

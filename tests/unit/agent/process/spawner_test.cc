@@ -8,13 +8,12 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "base/ids.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -31,17 +30,14 @@ class SpawnerTest : public ::testing::Test {
     // As in the warden, where the rank's stdin is descriptor 0.
     const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ASSERT_EQ(::dup2(null.get(), 0), 0);
-    fs::create_directory(path_);
     fs::create_directory(path_ + "/folder");
     auto made = Spawner::create("abcdefg2");
     ASSERT_TRUE(made.ok()) << made.status();
     spawner_.emplace(std::move(*made));
   }
-  void TearDown() override { fs::remove_all(path_); }
 
   void write(const std::string& name, const std::string& content, unsigned mode) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
-    fs::permissions(path_ + "/" + name, fs::perms(mode));
+    fs::permissions(dir_.write(name, content), fs::perms(mode));
   }
 
   SpawnRequest request(std::vector<std::string> argv) const {
@@ -88,7 +84,8 @@ class SpawnerTest : public ::testing::Test {
     return text;
   }
 
-  const std::string path_ = "/tmp/muster-test-" + base::random_hex(6);
+  testing_support::TempDir dir_;
+  const std::string& path_ = dir_.path();
   std::optional<Spawner> spawner_;
 };
 

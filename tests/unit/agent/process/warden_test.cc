@@ -11,7 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
 namespace muster::agent {
@@ -19,30 +18,17 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::as_agent;
-using testing::Playground;
 using testing::poll_until;
 using testing::read_until;
 using testing::request;
 using testing::Seen;
-
-std::string new_job() {
-  return base::JobId::random().str();
-}
 
 // As waitpid tells it.
 constexpr int exited_with(int code) {
   return code << 8;
 }
 
-class WardenTest : public ::testing::Test {
- protected:
-  WardenOptions options(ContainLevel level = ContainLevel::kSubreaper) const {
-    return {.job_id = job_, .agent_id = "0", .session_root = ground_.session_root(), .contain = level};
-  }
-
-  Playground ground_;
-  std::string job_ = new_job();
-};
+using WardenTest = testing::WardenFixture;
 
 TEST_F(WardenTest, ExitStatusesAreExact) {
   as_agent(::getuid(), [this] {

@@ -1,11 +1,9 @@
 #include "agent/service/gpus.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -14,41 +12,32 @@ namespace {
 class Gpus : public ::testing::Test {
  protected:
   Gpus() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gpus_test.XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
     for (int cpu = 0; cpu < 4; ++cpu) node_.cores.push_back({cpu / 2, cpu / 2, {cpu}});
-  }
-  ~Gpus() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& content) const {
-    const std::filesystem::path file = root_ + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << content;
   }
 
   void add_pci(const std::string& address, const std::string& numa, const std::string& cpus) const {
-    write("/sys/bus/pci/devices/" + address + "/numa_node", numa + "\n");
-    write("/sys/bus/pci/devices/" + address + "/local_cpulist", cpus + "\n");
+    root_.write("sys/bus/pci/devices/" + address + "/numa_node", numa + "\n");
+    root_.write("sys/bus/pci/devices/" + address + "/local_cpulist", cpus + "\n");
   }
 
   void add_nvidia(const std::string& address, const std::string& uuid, const std::string& excluded = "No") const {
-    write("/proc/driver/nvidia/gpus/" + address + "/information",
-          "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 325\nGPU UUID: \t " + uuid +
-              "\nVideo BIOS: \t 92.00.19.00.10\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t "
-              "0x7fffffffffff\nBus Location: \t " +
-              address + "\nDevice Minor: \t 3\nGPU Excluded:\t " + excluded + "\n");
+    root_.write("proc/driver/nvidia/gpus/" + address + "/information",
+                "Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 325\nGPU UUID: \t " + uuid +
+                    "\nVideo BIOS: \t 92.00.19.00.10\nBus Type: \t PCIe\nDMA Size: \t 47 bits\nDMA Mask: \t "
+                    "0x7fffffffffff\nBus Location: \t " +
+                    address + "\nDevice Minor: \t 3\nGPU Excluded:\t " + excluded + "\n");
   }
 
   void add_kfd(int number, const std::string& properties, const std::string& name) const {
-    const std::string directory = "/sys/class/kfd/kfd/topology/nodes/" + std::to_string(number);
-    write(directory + "/properties", properties);
-    write(directory + "/name", name + "\n");
+    const std::string directory = "sys/class/kfd/kfd/topology/nodes/" + std::to_string(number);
+    root_.write(directory + "/properties", properties);
+    root_.write(directory + "/name", name + "\n");
   }
 
   // "vendor index uuid model pci numa:cpus", a line each.
   std::string found() const {
     std::string text;
-    for (const model::GpuShape& gpu : find_gpus(node_, root_)) {
+    for (const model::GpuShape& gpu : find_gpus(node_, root_.path())) {
       text += fmt::format("{}{} {} '{}' {} {}:{}\n", gpu.vendor == model::GpuVendor::kAmd ? "amd" : "nvidia", gpu.index,
                           gpu.uuid.empty() ? "?" : gpu.uuid, gpu.model, gpu.pci, gpu.numa,
                           model::format_cpu_list(gpu.cpus));
@@ -56,7 +45,7 @@ class Gpus : public ::testing::Test {
     return text;
   }
 
-  std::string root_;
+  testing_support::TempDir root_;
   model::NodeShape node_;
 };
 
@@ -90,7 +79,7 @@ TEST_F(Gpus, AmdInTheOrderOfTheNodes) {
   add_kfd(10, "cpu_cores_count 0\nsimd_count 440\nlocation_id 49408\ndomain 1\nunique_id 1311768467463790320\n",
           "aldebaran");
   add_kfd(2, "cpu_cores_count 0\nsimd_count 440\nlocation_id 25857\ndomain 0\nunique_id 0\n", "vega20");
-  write("/sys/class/kfd/kfd/topology/nodes/3/properties", "");  // kept from us by a cgroup
+  root_.write("sys/class/kfd/kfd/topology/nodes/3/properties", "");  // kept from us by a cgroup
   add_pci("0001:c1:00.0", "1", "2-3");
   EXPECT_EQ(found(),
             "amd0 ? 'vega20' 0000:65:00.1 -1:\n"

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 #include "tests/unit/agent/service/warm_harness.h"
 
@@ -16,16 +15,13 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::eventually;
-using testing::gone_within;
 using testing::launch;
-using testing::LauncherState;
 using testing::leave;
 using testing::left_after;
 using testing::open_job;
 using testing::output_key;
 using testing::PlayedHub;
 using testing::PlayedLauncher;
-using testing::Playground;
 using testing::prepare;
 using testing::processes_with;
 using testing::stop;
@@ -33,15 +29,9 @@ using testing::TakenOutput;
 using testing::WarmAgent;
 using Body = v1::AgentMessage;
 
-class HeldJobsTest : public ::testing::Test {
+class HeldJobsTest : public testing::WarmAgentFixture {
  protected:
   HeldJobsTest() { EXPECT_EQ(::mkfifo(fifo_.c_str(), 0600), 0); }
-
-  void TearDown() override {
-    agent_.reset();
-    EXPECT_TRUE(eventually(gone_within(), [this] { return !ground_.has_sessions(); }));
-    EXPECT_EQ(left_after(job_, gone_within()), 0U);
-  }
 
   void start(std::vector<std::string> environment = {}, const std::function<void(v1::AgentJoin&)>& adjust = {}) {
     agent_ = std::make_unique<WarmAgent>(state_, ground_.session_root(), adjust, std::move(environment));
@@ -72,12 +62,7 @@ class HeldJobsTest : public ::testing::Test {
     launcher_ = std::make_unique<PlayedLauncher>(state_, instance);
   }
 
-  LauncherState state_;
-  Playground ground_;
   const std::string fifo_ = ground_.path() + "/go";
-  std::unique_ptr<PlayedLauncher> launcher_ = std::make_unique<PlayedLauncher>(state_, "one");
-  std::unique_ptr<WarmAgent> agent_;
-  const std::string job_ = base::JobId::random().str();
 };
 
 // The bodies of a job's messages, for comparing what was said with what is told again.
@@ -96,7 +81,7 @@ TEST_F(HeldJobsTest, TheNextLauncherIsToldTheWholePast) {
   launcher_->send(open_job(job_, state_, true));
   launcher_->send(prepare(job_));
   launcher_->send(launch(job_, {{"true"}, waiter(9), sleeper()}));
-  auto said = bodies(launcher_->all_up_to(job_, Body::kRankStderrTail));  // of the first rank
+  auto said = bodies(launcher_->all_up_to(job_, Body::kRankExited));  // of the first rank
   if (said.empty()) FAIL() << "no rank has ended";
 
   launcher_.reset();

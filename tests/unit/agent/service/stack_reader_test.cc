@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
 namespace {
@@ -16,15 +16,13 @@ namespace {
 // Stands in for the agent's own program.
 class Program {
  public:
-  explicit Program(const std::string& script)
-      : path_(fmt::format("{}/stack_reader_test_{}", ::testing::TempDir(), ::getpid())) {
-    std::ofstream(path_) << "#!/bin/sh\n" << script;
+  explicit Program(const std::string& script) : path_(dir_.write("program", "#!/bin/sh\n" + script)) {
     ::chmod(path_.c_str(), 0700);
   }
-  ~Program() { std::filesystem::remove(path_); }
   const std::string& path() const { return path_; }
 
  private:
+  const testing_support::TempDir dir_;
   const std::string path_;
 };
 

@@ -455,4 +455,10 @@ v1::LauncherMessage leave(const std::string& job) {
   return message;
 }
 
+void WarmAgentFixture::TearDown() {
+  agent_.reset();
+  EXPECT_TRUE(eventually(gone_within(), [this] { return !ground_.has_sessions(); }));
+  EXPECT_EQ(left_after(job_, gone_within()), 0U);
+}
+
 }  // namespace muster::agent::testing

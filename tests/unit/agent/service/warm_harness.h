@@ -16,10 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/tls.h"
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 #include "proto/replay_queue.h"
+#include "tests/unit/agent/process/agent_harness.h"
 
 namespace grpc {
 class Server;
@@ -136,5 +139,17 @@ v1::LauncherMessage stop(const std::string& job);
 v1::LauncherMessage leave(const std::string& job);
 std::string output_token(const std::string& job);
 base::TlsKey output_key(const std::string& job);
+
+// One agent with its launcher, and a job of which nothing may be left at the end.
+class WarmAgentFixture : public ::testing::Test {
+ protected:
+  void TearDown() override;
+
+  LauncherState state_;
+  Playground ground_;
+  std::unique_ptr<PlayedLauncher> launcher_ = std::make_unique<PlayedLauncher>(state_, "one");
+  std::unique_ptr<WarmAgent> agent_;
+  const std::string job_ = new_job();
+};
 
 }  // namespace muster::agent::testing

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "agent/process/proc_table.h"
-#include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 #include "tests/unit/agent/service/warm_harness.h"
 
@@ -21,24 +20,18 @@ using namespace std::chrono_literals;
 using testing::eventually;
 using testing::gone_within;
 using testing::launch;
-using testing::LauncherState;
 using testing::leave;
 using testing::left_after;
+using testing::new_job;
 using testing::open_job;
 using testing::output_key;
 using testing::PlayedHub;
-using testing::PlayedLauncher;
-using testing::Playground;
 using testing::prepare;
 using testing::processes_with;
 using testing::stop;
 using testing::TakenOutput;
 using testing::WarmAgent;
 using Body = v1::AgentMessage;
-
-std::string new_job() {
-  return base::JobId::random().str();
-}
 
 bool is_there(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -51,14 +44,8 @@ pid_t child_named(pid_t parent, const std::string& name) {
   return 0;
 }
 
-class WarmJobsTest : public ::testing::Test {
+class WarmJobsTest : public testing::WarmAgentFixture {
  protected:
-  void TearDown() override {
-    agent_.reset();
-    EXPECT_TRUE(eventually(gone_within(), [this] { return !ground_.has_sessions(); }));
-    EXPECT_EQ(left_after(job_, gone_within()), 0U);
-  }
-
   void start(const std::function<void(v1::AgentJoin&)>& adjust = {}) {
     agent_ = std::make_unique<WarmAgent>(state_, ground_.session_root(), adjust);
     ASSERT_EQ(agent_->link_line(), "MUSTER-LINK dial");
@@ -76,12 +63,6 @@ class WarmJobsTest : public ::testing::Test {
     EXPECT_TRUE(is_there(opened.session_dir())) << opened.session_dir();
     return opened.session_dir();
   }
-
-  LauncherState state_;
-  Playground ground_;
-  std::unique_ptr<PlayedLauncher> launcher_ = std::make_unique<PlayedLauncher>(state_, "one");
-  std::unique_ptr<WarmAgent> agent_;
-  std::string job_ = new_job();
 };
 
 TEST_F(WarmJobsTest, AJobFromOpenToClosed) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -72,16 +73,14 @@ TEST_P(HostStartTest, WithoutSftpAShellReceivesTheAgent) {
 }
 
 TEST_P(HostStartTest, SftpInAnotherTreeIsNotEnough) {
-  char elsewhere[] = "/tmp/muster-elsewhere-XXXXXX";
-  ASSERT_NE(::mkdtemp(elsewhere), nullptr);
-  write_file(std::string(elsewhere) + "/sftp",
-             std::string("#!/bin/sh\ncd ") + elsewhere + " && exec /usr/lib/openssh/sftp-server\n");
-  ::chmod((std::string(elsewhere) + "/sftp").c_str(), 0700);
-  if (has_sshd({.subsystem = std::string(elsewhere) + "/sftp"})) {
+  const testing_support::TempDir elsewhere;
+  const std::string sftp =
+      elsewhere.write("sftp", "#!/bin/sh\ncd " + elsewhere.path() + " && exec /usr/lib/openssh/sftp-server\n");
+  ::chmod(sftp.c_str(), 0700);
+  if (has_sshd({.subsystem = sftp})) {
     expect_started(start(), true);
-    EXPECT_TRUE(std::filesystem::is_empty(std::string(elsewhere) + "/.cache/muster"));
+    EXPECT_TRUE(std::filesystem::is_empty(elsewhere / ".cache/muster"));
   }
-  std::filesystem::remove_all(elsewhere);
 }
 
 TEST_P(HostStartTest, AShellThatEndsItself) {

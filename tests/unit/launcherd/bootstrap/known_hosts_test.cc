@@ -3,30 +3,17 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
 
 class KnownHostsTest : public ::testing::Test {
  protected:
-  KnownHostsTest() {
-    char name[] = "/tmp/muster-known-XXXXXX";
-    directory_ = ::mkdtemp(name);
-  }
-  ~KnownHostsTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-  std::string path() const { return directory_ + "/ssh/known_hosts"; }
-  std::string content() const {
-    std::ifstream file(path());
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::string directory_;
+  std::string path() const { return directory_ / "ssh/known_hosts"; }
+  std::string content() const { return directory_.read("ssh/known_hosts"); }
+
+  testing_support::TempDir directory_;
 };
 
 TEST_F(KnownHostsTest, AppendsAndMakesThePrivateDirectory) {
@@ -34,13 +21,12 @@ TEST_F(KnownHostsTest, AppendsAndMakesThePrivateDirectory) {
   ASSERT_TRUE(add_known_host(path(), "[n2]:22 ssh-ed25519 BBBB", false).ok());
   EXPECT_EQ(content(), "n1 ssh-ed25519 AAAA\n[n2]:22 ssh-ed25519 BBBB\n");
   struct stat info {};
-  ASSERT_EQ(::stat((directory_ + "/ssh").c_str(), &info), 0);
+  ASSERT_EQ(::stat((directory_ / "ssh").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 }
 
 TEST_F(KnownHostsTest, CompletesALastLineWithoutNewline) {
-  std::filesystem::create_directory(directory_ + "/ssh");
-  std::ofstream(path()) << "n0 ssh-ed25519 ZZZZ";
+  directory_.write("ssh/known_hosts", "n0 ssh-ed25519 ZZZZ");
   ASSERT_TRUE(add_known_host(path(), "n1 ssh-ed25519 AAAA\n", false).ok());
   EXPECT_EQ(content(), "n0 ssh-ed25519 ZZZZ\nn1 ssh-ed25519 AAAA\n");
 }

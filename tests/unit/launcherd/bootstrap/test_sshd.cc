@@ -11,12 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <thread>
+
+#include "tests/unit/support/temp_dir.h"
 
 extern char** environ;
 
@@ -73,37 +74,31 @@ TestSshd::TestSshd(const TestSshdOptions& options) {
     return;
   }
   if (::getuid() == 0) ::mkdir("/run/sshd", 0755);  // sshd as root insists on it; a boot script usually makes it
-  char name[] = "/tmp/muster-sshd-XXXXXX";
-  if (::mkdtemp(name) == nullptr) {
-    fail("no temporary directory");
-    return;
-  }
-  directory_ = name;
   if (!make_files(options)) return;
   for (int attempt = 0; attempt < 5 && port_ == 0; ++attempt) {
     if (!listen()) port_ = 0;
   }
-  if (port_ == 0) fail("sshd does not start: " + read_text(directory_ + "/sshd.log"));
+  if (port_ == 0) fail("sshd does not start: " + read_text(directory_ / "sshd.log"));
 }
 
 bool TestSshd::make_files(const TestSshdOptions& options) {
-  for (const char* part : {"/client", "/home", "/server"}) ::mkdir((directory_ + part).c_str(), 0700);
-  for (const std::string& path : {directory_ + "/server/host_key", key()}) {
+  for (const char* part : {"client", "home", "server"}) ::mkdir((directory_ / part).c_str(), 0700);
+  for (const std::string& path : {directory_ / "server/host_key", key()}) {
     if (run_quietly({"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path}) != 0) {
       fail("ssh-keygen failed");
       return false;
     }
   }
-  write_file(directory_ + "/server/authorized_keys", read_text(key() + ".pub"));
+  write_file(directory_ / "server/authorized_keys", read_text(key() + ".pub"));
   write_file(home() + "/.bashrc", options.bashrc);
   // Its own home is that of the password database.
-  const std::string sftp = directory_ + "/server/sftp";
+  const std::string sftp = directory_ / "server/sftp";
   write_file(sftp, "#!/bin/sh\ncd " + home() + " && exec /usr/lib/openssh/sftp-server\n");
   ::chmod(sftp.c_str(), 0700);
-  write_file(directory_ + "/server/config",
-             options.extra_config + "\nListenAddress 127.0.0.1\nHostKey " + directory_ +
-                 "/server/host_key\nAuthorizedKeysFile " + directory_ +
-                 "/server/authorized_keys\nStrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
+  write_file(directory_ / "server/config",
+             options.extra_config + "\nListenAddress 127.0.0.1\nHostKey " + directory_ / "server/host_key" +
+                 "\nAuthorizedKeysFile " + directory_ / "server/authorized_keys" +
+                 "\nStrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
                  "KbdInteractiveAuthentication no\nLogLevel VERBOSE\nSetEnv HOME=" +
                  home() + "\nSubsystem sftp " + (options.subsystem.empty() ? sftp : options.subsystem) + "\n");
   write_file(client_config(), "");
@@ -113,7 +108,7 @@ bool TestSshd::make_files(const TestSshdOptions& options) {
 bool TestSshd::listen() {
   port_ = free_port();
   const std::string port = std::to_string(port_);
-  const std::string config = directory_ + "/server/config";
+  const std::string config = directory_ / "server/config";
   const std::vector<std::string> line = {"/usr/sbin/sshd", "-D", "-e", "-f", config, "-p", port};
   std::vector<char*> argv;
   for (const std::string& word : line) argv.push_back(const_cast<char*>(word.c_str()));
@@ -132,7 +127,7 @@ bool TestSshd::listen() {
   char c = 0;
   while (said.find("Server listening") == std::string::npos && ::read(pipe->first.get(), &c, 1) == 1) said += c;
   const bool is_up = said.find("Server listening") != std::string::npos;
-  write_file(directory_ + "/sshd.log", said);
+  write_file(directory_ / "sshd.log", said);
   if (!is_up) {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
@@ -151,8 +146,6 @@ TestSshd::~TestSshd() {
     ::kill(pid_, SIGTERM);
     ::waitpid(pid_, nullptr, 0);
   }
-  std::error_code ignored;
-  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
 }
 
 BootstrapOptions TestSshd::options(SshBackend backend) const {
@@ -167,11 +160,11 @@ BootstrapOptions TestSshd::options(SshBackend backend) const {
 
 SshSurroundings TestSshd::surroundings() const {
   SshSurroundings result;
-  result.home = directory_ + "/client";
+  result.home = directory_ / "client";
   result.user = own_name();
   result.user_config = client_config();
   result.known_hosts = known_hosts();
-  result.global_known_hosts = directory_ + "/client/global_known_hosts";
+  result.global_known_hosts = directory_ / "client/global_known_hosts";
   result.ssh_args = {
       "-F", client_config(),     "-o", "UserKnownHostsFile=" + known_hosts(), "-o", "GlobalKnownHostsFile=/dev/null",
       "-o", "IdentitiesOnly=yes"};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcherd/bootstrap/ssh_bootstrap.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 
@@ -31,12 +32,12 @@ class TestSshd {
 
   const std::string& why_not() const { return why_not_; }  // empty: it runs
   int port() const { return port_; }
-  std::string directory() const { return directory_; }
-  std::string home() const { return directory_ + "/home"; }  // $HOME of what it starts
+  const std::string& directory() const { return directory_.path(); }
+  std::string home() const { return directory_ / "home"; }  // $HOME of what it starts
   std::string cached_agent() const { return home() + "/.cache/muster/agent-fake-build-x86_64"; }
-  std::string known_hosts() const { return directory_ + "/client/known_hosts"; }
-  std::string client_config() const { return directory_ + "/client/config"; }
-  std::string key() const { return directory_ + "/client/key"; }
+  std::string known_hosts() const { return directory_ / "client/known_hosts"; }
+  std::string client_config() const { return directory_ / "client/config"; }
+  std::string key() const { return directory_ / "client/key"; }
 
   BootstrapTarget target() const { return {.name = "127.0.0.1", .user = {}, .port = port_}; }
   BootstrapOptions options(SshBackend backend = SshBackend::kLibssh) const;
@@ -49,7 +50,7 @@ class TestSshd {
   void fail(const std::string& why) { why_not_ = why_not_.empty() ? why : why_not_; }
 
   std::string why_not_;
-  std::string directory_;
+  testing_support::TempDir directory_;
   int port_ = 0;
   int pid_ = 0;
 };

@@ -46,7 +46,7 @@ class NoBootstrap final : public Bootstrap {
 class JobManagerTest : public ::testing::Test {
  protected:
   JobManagerTest() {
-    ::mkdir(directory_.path("jobs").c_str(), 0700);
+    ::mkdir((directory_ / "jobs").c_str(), 0700);
     begin();
   }
   ~JobManagerTest() override { end(); }
@@ -55,7 +55,7 @@ class JobManagerTest : public ::testing::Test {
     rig_ = std::make_unique<StoreRig>(path());
     logs_ = std::move(*LogReader::start(rig_->loop()));
     HostPoolOptions options;
-    options.state_file = directory_.path("agents");
+    options.state_file = directory_ / "agents";
     auto pool = HostPool::start(rig_->loop(), clock_, std::move(options), &bootstrap_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = std::move(*pool);
@@ -64,7 +64,7 @@ class JobManagerTest : public ::testing::Test {
     surroundings.clock = &clock_;
     surroundings.logs = logs_.get();
     surroundings.pool = pool_.get();
-    surroundings.jobs_directory = directory_.path("jobs");
+    surroundings.jobs_directory = directory_ / "jobs";
     surroundings.on_line = [](const std::string&) {};
     manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(),
                                             HostTable({{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}}));
@@ -81,7 +81,7 @@ class JobManagerTest : public ::testing::Test {
     rig_.reset();
   }
 
-  std::string path() const { return directory_.path("jobs.sqlite"); }
+  std::string path() const { return directory_ / "jobs.sqlite"; }
   void count() {
     ++done_;
     rig_->done();

@@ -52,7 +52,7 @@ std::vector<std::uint64_t> numbers(std::uint64_t from, std::uint64_t to) {
 
 class WatchStreamsTest : public ::testing::Test {
  protected:
-  WatchStreamsTest() : rig_(directory_.path("jobs.sqlite")), streams_(&rig_.store()) {
+  WatchStreamsTest() : rig_(directory_ / "jobs.sqlite"), streams_(&rig_.store()) {
     EXPECT_TRUE(rig_.append({new_job(kJob)}).ok());
   }
   void append(int count) {

@@ -1,13 +1,10 @@
 #include "launcherd/hosts/allocation.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "model/placement.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -76,16 +73,7 @@ TEST(CobaltHosts, NodeNumbers) {
 
 class FindAllocation : public ::testing::Test {
  protected:
-  FindAllocation() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "allocation_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~FindAllocation() override { std::filesystem::remove_all(directory_); }
-
-  std::string write(const std::string& content) const {
-    std::ofstream(directory_ / "nodes", std::ios::binary) << content;
-    return (directory_ / "nodes").string();
-  }
+  std::string write(const std::string& content) const { return directory_.write("nodes", content); }
 
   // "Slurm (SLURM_JOB_NODELIST): n1 n2", "" outside, the message of an error.
   std::string find() const {
@@ -94,7 +82,7 @@ class FindAllocation : public ::testing::Test {
     return *found ? fmt::format("{} ({}): {}", (*found)->scheduler, (*found)->source, names((*found)->hosts)) : "";
   }
 
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
   base::Environment environment_;
 };
 
@@ -135,7 +123,7 @@ TEST_F(FindAllocation, CobaltByItsFileOrItsNumbers) {
 }
 
 TEST_F(FindAllocation, ANodeFileMustBeThereAndRight) {
-  environment_.set("PBS_NODEFILE", (directory_ / "none").string());
+  environment_.set("PBS_NODEFILE", directory_ / "none");
   EXPECT_THAT(find(), StartsWith("PBS_NODEFILE (-H names other hosts): the hostfile cannot be read: open "));
   const std::string path = write("n1\n-n2\n");
   environment_.set("PBS_NODEFILE", path);

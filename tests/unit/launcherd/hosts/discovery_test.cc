@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -54,15 +53,13 @@ TEST(Discovery, OneThatNeverStopsTalkingIsCutShort) {
 }
 
 TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "discovery_test.XXXXXX").string();
-  const std::filesystem::path directory = ::mkdtemp(pattern.data());
-  const std::string script = "sleep 1000 & echo $! > " + (directory / "pid").string() + "; echo waiting >&2; wait";
+  const testing_support::TempDir directory;
+  const std::string script = "sleep 1000 & echo $! > " + (directory / "pid") + "; echo waiting >&2; wait";
   const std::string message = discover(script, milliseconds(300));
   EXPECT_THAT(message, StartsWith("host discovery script sleep 1000"));
   EXPECT_THAT(message, HasSubstr("took too long and was ended; it said: waiting"));
   int pid = 0;
   std::ifstream(directory / "pid") >> pid;
-  std::filesystem::remove_all(directory);
   ASSERT_GT(pid, 0);
   const base::UniqueFd sleeper(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!sleeper.valid()) return;  // reaped by now

@@ -1,11 +1,9 @@
 #include "launcherd/hosts/hostfile.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -15,19 +13,9 @@ using ::testing::StartsWith;
 
 class HostfileTest : public ::testing::Test {
  protected:
-  HostfileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "hostfile_test.XXXXXX").string();
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~HostfileTest() override { std::filesystem::remove_all(directory_); }
+  std::string write(const std::string& content) const { return directory_.write("hosts", content); }
 
-  std::string write(const std::string& content) {
-    const auto path = directory_ / "hosts";
-    std::ofstream(path, std::ios::binary) << content;
-    return path.string();
-  }
-
-  std::filesystem::path directory_;
+  testing_support::TempDir directory_;
 };
 
 TEST_F(HostfileTest, ReadsHostsInOrder) {
@@ -49,7 +37,7 @@ TEST_F(HostfileTest, NamesFileLineAndColumnOfAMistake) {
 }
 
 TEST_F(HostfileTest, MissingFileIsNamed) {
-  const std::string path = (directory_ / "none").string();
+  const std::string path = directory_ / "none";
   const auto hosts = read_hostfile(path);
   ASSERT_FALSE(hosts.ok());
   EXPECT_EQ(hosts.status().code(), base::Code::kNotFound);
@@ -57,9 +45,9 @@ TEST_F(HostfileTest, MissingFileIsNamed) {
 }
 
 TEST_F(HostfileTest, DirectoryIsAnError) {
-  const auto hosts = read_hostfile(directory_.string());
+  const auto hosts = read_hostfile(directory_.path());
   ASSERT_FALSE(hosts.ok());
-  EXPECT_THAT(hosts.status().message(), HasSubstr(directory_.string()));
+  EXPECT_THAT(hosts.status().message(), HasSubstr(directory_.path()));
 }
 
 TEST_F(HostfileTest, EndlessFileIsCutOff) {

@@ -93,6 +93,25 @@ TEST(JournalFile, WhatNobodyWritesIsRefused) {
   EXPECT_FALSE(parse_journal_trailer("\xff\xff\xff\x7f").ok());
 }
 
+TEST(JournalFile, WhatIsGoneHasAHost) {
+  JournalHeader header;
+  header.kind = JournalKind::kGone;
+  const auto gone = [&header](const std::string& host) {
+    return encode_journal_record(header, encode_gone(1ULL << 33, host));
+  };
+  const std::string record = gone("n1");
+  const auto parse = parse_journal_record(record);
+  ASSERT_TRUE(parse.ok() && parse->is_whole);
+  EXPECT_EQ(decode_lost_bytes(parse->record.payload), 1ULL << 33);
+  EXPECT_EQ(decode_gone_host(parse->record.payload), "n1");
+  const std::string longest = gone(std::string(300, 'h'));
+  const auto cut = parse_journal_record(longest);
+  ASSERT_TRUE(cut.ok() && cut->is_whole);
+  EXPECT_EQ(decode_gone_host(cut->record.payload), std::string(kMaxJournalHost, 'h'));
+  EXPECT_FALSE(parse_journal_record(encode_journal_record(header, "1234567")).ok());
+  EXPECT_FALSE(parse_journal_record(encode_journal_record(header, std::string(8 + kMaxJournalHost + 1, 'x'))).ok());
+}
+
 TEST(JournalFile, LostBytesAreANumber) {
   const auto payload = encode_lost_bytes(1ULL << 33);
   JournalHeader header;

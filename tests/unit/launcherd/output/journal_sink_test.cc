@@ -107,6 +107,27 @@ TEST_F(JournalSinkTest, ARestartKnowsWhatIsThere) {
   EXPECT_EQ(records().back(), (Read{JournalKind::kData, 6, "more\n"}));
 }
 
+TEST_F(JournalSinkTest, ARestartKnowsHowMuchIsThereAndWhatIsGone) {
+  {
+    auto sink = open();
+    sink->begin_attempt(0);
+    sink->frame(2, 1);
+    EXPECT_TRUE(sink->write(5, OutputStream::kStdout, "four", 0).ok());
+    sink->frame(2, 7);
+    EXPECT_TRUE(sink->lost(100, "n2").ok());
+    sink->frame(3, 4);
+    EXPECT_TRUE(sink->lost(5, "n3").ok());
+    sink->frame(2, 8);
+    EXPECT_TRUE(sink->write(5, OutputStream::kStdout, "more", 0).ok());
+  }
+  auto sink = open();
+  ASSERT_TRUE(sink);
+  const JournalPast& past = sink->past();
+  EXPECT_EQ(past.last_taken, (std::map<int, std::uint64_t>{{2, 8}, {3, 4}}));
+  EXPECT_EQ(past.taken_bytes, (std::map<int, std::uint64_t>{{2, 108}, {3, 5}}));
+  EXPECT_EQ(past.gone, (std::map<std::string, std::uint64_t>{{"n2", 100}, {"n3", 5}}));
+}
+
 // Killed while it writes: the file ends anywhere in a record. Whole frames stay, and the next one follows them.
 TEST_F(JournalSinkTest, OfAFileCutAnywhereWholeRecordsStay) {
   std::string file;
@@ -149,9 +170,9 @@ TEST_F(JournalSinkTest, ATailOfZerosIsNoDamageButAnythingElseIs) {
 TEST_F(JournalSinkTest, OnlyAFileOfOursIsWritten) {
   EXPECT_EQ(JournalSink::open("/dev/full", &clock_).status().code(), base::Code::kFailedPrecondition);
   write_file("");
-  ASSERT_EQ(symlink(path_.c_str(), (folder_ + "/link").c_str()), 0);
-  EXPECT_FALSE(JournalSink::open(folder_ + "/link", &clock_).ok());
-  EXPECT_EQ(JournalSink::open(folder_ + "/none/output", &clock_).status().code(), base::Code::kNotFound);
+  ASSERT_EQ(symlink(path_.c_str(), (dir_ / "link").c_str()), 0);
+  EXPECT_FALSE(JournalSink::open(dir_ / "link", &clock_).ok());
+  EXPECT_EQ(JournalSink::open(dir_ / "none/output", &clock_).status().code(), base::Code::kNotFound);
 }
 
 TEST_F(JournalSinkTest, ReadersAreToldHowFarTheyMayRead) {
@@ -236,7 +257,7 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
   if (geteuid() != 0) GTEST_SKIP() << "mounting a small disk needs root";
   std::thread other([this] {  // its mounts are of this thread alone
     if (unshare(CLONE_FS | CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=8m") != 0) {
+        mount("tmpfs", dir_.path().c_str(), "tmpfs", 0, "size=8m") != 0) {
       std::puts("this host mounts nothing for us");
       return;
     }

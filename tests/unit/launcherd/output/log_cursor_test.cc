@@ -192,6 +192,18 @@ TEST_F(LogCursorTest, SaysWhatIsMissing) {
   const Read all = read({.ranks = {1}});  // whoever asks: it may be theirs
   ASSERT_EQ(all.chunks.size(), 1U);
   EXPECT_EQ(all.chunks[0].lost_bytes(), 4711U);
+  EXPECT_EQ(all.chunks[0].lost_host(), "");
+}
+
+TEST_F(LogCursorTest, SaysWhoseOutputIsGone) {
+  JournalHeader header;
+  header.kind = JournalKind::kGone;
+  write_file(encode_journal_record(header, encode_gone(4711, "n1")) + testing_journal::data_record(1, "x\n"));
+  const Read all = read({.ranks = {1}});
+  ASSERT_EQ(all.chunks.size(), 2U);
+  EXPECT_EQ(all.chunks[0].lost_bytes(), 4711U);
+  EXPECT_EQ(all.chunks[0].lost_host(), "n1");
+  EXPECT_EQ(all.chunks[1].data(), "x\n");
 }
 
 }  // namespace

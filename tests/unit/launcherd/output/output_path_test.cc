@@ -1,18 +1,15 @@
 // Sender, TLS, hub and sinks together, over real pipes and TCP on 127.0.0.1.
-#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "proto/channel_mux.h"
 #include "tests/unit/launcherd/output/output_rig.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::testing_output {
 namespace {
@@ -22,25 +19,9 @@ using launcherd::FileSink;
 using launcherd::TeeSink;
 using launcherd::Terminals;
 using proto::OutputStream;
+using testing_support::TempDir;
 
 constexpr int kLines = kSanitized ? 4000 : 100'000;
-
-// A folder that is removed with all it holds.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = ::testing::TempDir() + "output_path.XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~TempDir() {
-    const int removed = std::system(("rm -rf '" + path_ + "'").c_str());
-    EXPECT_EQ(removed, 0);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // `agents` senders with `ranks` writer threads each; returns what the writers wrote, by rank.
 struct Fleet {
@@ -270,219 +251,6 @@ TEST(OutputPath, TwentyCutsLoseAndDoubleNothing) {
   EXPECT_EQ(sink.broken(), 0);
 }
 
-// One sender with one rank whose pipe ends the test holds.
-struct OneRank {
-  explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
-    out = must(base::make_pipe());
-    err = must(base::make_pipe());
-    rig->expect(0, {0});
-    sender.add_rank(0, std::move(out.first), std::move(err.first));
-  }
-  void say(std::string_view text) {
-    EXPECT_TRUE(base::write_all_blocking(out.second.get(), text.data(), text.size()).ok());
-  }
-  void complain(std::string_view text) {
-    EXPECT_TRUE(base::write_all_blocking(err.second.get(), text.data(), text.size()).ok());
-  }
-  void close() {
-    out.second.reset();
-    err.second.reset();
-  }
-  base::FdPair out;
-  base::FdPair err;
-  agent::OutputSender sender;
-};
-
-TEST(OutputPath, UnfinishedLineComesAfterAWhile) {
-  DigestSink sink;
-  Rig rig(&sink);
-  agent::OutputSenderConfig config = rig.sender_config(0);
-  config.partial_line_after = std::chrono::milliseconds(50);
-  OneRank rank(&rig, config);
-  rank.say("name: ");
-  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "name: "));
-  rank.say("bob\nnext");
-  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "next"));
-  rank.close();
-  rank.sender.rank_exited(0);
-  EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
-  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }));
-  EXPECT_EQ(rig.log.ended[0].first, std::string("name: bob\nnext").size());
-}
-
-TEST(OutputPath, ADetachedChildThatHoldsThePipesDoesNotHoldUpTheEnd) {
-  DigestSink sink;
-  Rig rig(&sink);
-  OneRank rank(&rig, rig.sender_config(0));
-  rank.say("last words");
-  rank.complain("oh no\n");
-  rank.sender.rank_exited(0);  // but out.second and err.second stay open
-  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }, 10));
-  EXPECT_EQ(rig.log.ended[0], std::make_pair(std::uint64_t{10}, std::uint64_t{6}));
-  EXPECT_EQ(rig.log.tails[0], "oh no\n");
-  EXPECT_EQ(rig.log.sent.at(0).stderr_tail, "oh no\n");
-  // The stray's next write fails instead of blocking it for ever.
-  EXPECT_EQ(write(rank.out.second.get(), "x", 1), -1);
-  EXPECT_EQ(errno, EPIPE);
-}
-
-TEST(OutputPath, AChildThatFloodsThePipeForEverDoesNotHoldUpTheEnd) {
-  DigestSink sink;
-  Rig rig(&sink);
-  OneRank rank(&rig, rig.sender_config(0));
-  std::thread flood([&] {
-    const std::string block(4096, 'z');
-    while (write(rank.out.second.get(), block.data(), block.size()) > 0) {
-    }
-  });
-  rank.sender.rank_exited(0);
-  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }, 30));
-  flood.join();  // EPIPE ended it
-}
-
-// A sink that takes nothing until it is told to.
-class StuckSink final : public launcherd::OutputSink {
- public:
-  base::Status write(int, OutputStream, std::string_view, std::uint8_t) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_open_; });
-    return base::ok_status();
-  }
-  base::Status end_rank(int) override { return base::ok_status(); }
-  base::Status flush() override { return base::ok_status(); }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    is_open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_open_ = false;
-};
-
-TEST(OutputPath, LastWordsAreKnownWhileTheConsoleIsBlocked) {
-  StuckSink sink;
-  Rig rig(&sink);
-  OneRank rank(&rig, rig.sender_config(0));
-  ASSERT_TRUE(rig.log.wait([&] { return !rig.log.links.empty(); }));
-  // Fill everything on the way until the pipe itself takes no more.
-  ASSERT_TRUE(base::set_nonblocking(rank.out.second.get(), true).ok());
-  const std::string block(4096, '\n');
-  pollfd writable{rank.out.second.get(), POLLOUT, 0};
-  std::uint64_t written = 0;
-  while (poll(&writable, 1, 500) == 1) {
-    const ssize_t put = write(rank.out.second.get(), block.data(), block.size());
-    if (put > 0) written += static_cast<std::uint64_t>(put);
-  }
-  ASSERT_TRUE(base::set_nonblocking(rank.err.second.get(), true).ok());
-  std::string complaint;
-  while (complaint.size() < 60'000) complaint += "line " + std::to_string(complaint.size()) + "\n";
-  complaint += "fatal: it broke\n";
-  ASSERT_EQ(write(rank.err.second.get(), complaint.data(), complaint.size()), static_cast<ssize_t>(complaint.size()));
-  rank.close();
-  rank.sender.rank_exited(0);
-  EXPECT_TRUE(rig.log.wait([&] { return rig.log.tails.count(0) == 1; }, 5));
-  EXPECT_TRUE(rig.log.tails[0].ends_with("fatal: it broke\n")) << rig.log.tails[0];
-  EXPECT_EQ(std::count(rig.log.tails[0].begin(), rig.log.tails[0].end(), '\n'), 20);
-  EXPECT_TRUE(rig.log.sent.empty());  // its output is not all framed: that waits for the console
-  sink.open();
-  EXPECT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(60)).ok());
-  EXPECT_TRUE(rig.log.wait([&] { return rig.log.ended.count(0) == 1; }));
-  EXPECT_EQ(rig.log.ended[0], std::make_pair(written, std::uint64_t{complaint.size()}));
-}
-
-TEST(OutputPath, WrongKeysAndRanksAreRefused) {
-  DigestSink sink;
-  Rig rig(&sink);
-  rig.expect(0, {0});
-  rig.expect(1, {1});
-  const auto refused = [&](const agent::OutputSenderConfig& config) {
-    EventLog own;
-    agent::OutputSender sender(config, own.sender_events());
-    EXPECT_TRUE(own.wait([&] { return !own.links.empty(); }));
-    return own.links.empty() ? base::ok_status() : own.links.front();
-  };
-  agent::OutputSenderConfig wrong_key = rig.sender_config(0);
-  wrong_key.key = {Rig::key(0).identity, Rig::key(1).secret};
-  EXPECT_FALSE(refused(wrong_key).ok());
-
-  agent::OutputSenderConfig other_index = rig.sender_config(1);  // agent 1's key as agent 0
-  other_index.agent_index = 0;
-  EXPECT_FALSE(refused(other_index).ok());
-
-  agent::OutputSenderConfig other_job = rig.sender_config(0);
-  other_job.key = {proto::output_identity("otherjob", 0), Rig::key(0).secret};
-  EXPECT_FALSE(refused(other_job).ok());
-  EXPECT_TRUE(rig.log.wait([&] {
-    return std::none_of(rig.log.connections.begin(), rig.log.connections.end(),
-                        [](const auto& one) { return one.first >= 0; });
-  }));
-
-  // Its own identity, but another agent's rank: nothing of it reaches the sink.
-  OneRank rank(&rig, rig.sender_config(0));
-  base::FdPair stolen = must(base::make_pipe());
-  rank.sender.add_rank(1, std::move(stolen.first), base::UniqueFd());
-  ASSERT_TRUE(base::write_all_blocking(stolen.second.get(), "mine\n", 5).ok());
-  EXPECT_TRUE(rig.log.wait([&] {
-    return std::any_of(rig.log.connections.begin(), rig.log.connections.end(),
-                       [](const auto& one) { return one.second.code() == base::Code::kPermissionDenied; });
-  }));
-  EXPECT_EQ(sink.digest(1).bytes, 0U);
-}
-
-TEST(OutputPath, AgentsRefuseALauncherThatIsNone) {
-  // Another agent of the same job listens where the launcher should.
-  base::UniqueFd listening = must(base::listen_any(0, 4));
-  const std::uint16_t port = must(base::local_port(listening.get()));
-  ASSERT_TRUE(base::set_nonblocking(listening.get(), false).ok());
-  std::thread impostor([&] {
-    base::TlsStream stream(must(base::TlsContext::server({Rig::key(1)})),
-                           base::UniqueFd(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-    EXPECT_FALSE(stream.handshake_blocking(in_seconds(10), -1).ok());  // and so no Hello
-  });
-  DigestSink sink;
-  Rig rig(&sink);
-  {
-    agent::OutputSenderConfig config = rig.sender_config(0, port);
-    config.retry_min = config.retry_max = std::chrono::hours(1);
-    agent::OutputSender sender(config, rig.log.sender_events());
-    EXPECT_TRUE(rig.log.wait([&] { return !rig.log.links.empty(); }));
-    EXPECT_EQ(rig.log.links.front().code(), base::Code::kUnauthenticated);
-  }
-  impostor.join();
-}
-
-TEST(OutputPath, JunkAndSilenceOnThePortDelayNobody) {
-  DigestSink sink;
-  launcherd::OutputHubConfig hub_config;
-  hub_config.max_pending = 8;
-  hub_config.hello_timeout = std::chrono::milliseconds(300);
-  Rig rig(&sink, hub_config);
-  std::vector<base::UniqueFd> strangers;
-  for (int i = 0; i < 20; ++i) {
-    strangers.push_back(connect_to(rig.port()));
-    const std::string junk = "GET / HTTP/1.0\r\n\r\n";
-    if (i % 2 == 0) {
-      EXPECT_GT(send(strangers.back().get(), junk.data(), junk.size(), MSG_NOSIGNAL), 0);
-    }
-  }
-  OneRank rank(&rig, rig.sender_config(0));
-  rank.say("hello\n");
-  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "hello\n", 5));
-  // All strangers are turned away, the silent ones in time.
-  for (const base::UniqueFd& stranger : strangers) {
-    pollfd closed{stranger.get(), POLLIN, 0};
-    char buffer[256];
-    bool is_gone = false;
-    while (!is_gone && poll(&closed, 1, 5000) == 1) is_gone = read(stranger.get(), buffer, sizeof buffer) <= 0;
-    EXPECT_TRUE(is_gone);
-  }
-  rank.say("still here\n");
-  EXPECT_TRUE(sink.wait_for(0, OutputStream::kStdout, "still here\n", 5));
-}
-
 TEST(OutputPath, OverTheMuxAsOverTcp) {
   DigestSink sink;
   Rig rig(&sink);
@@ -544,18 +312,6 @@ TEST(OutputPath, AFullDiskIsReportedOnceAndBlocksNobody) {
   if (is_mounted) {
     EXPECT_EQ(umount(disk.c_str()), 0);
   }
-}
-
-TEST(OutputPath, StopTellsWhoeverWaits) {
-  DigestSink sink;
-  Rig rig(&sink);
-  agent::OutputSender sender(rig.sender_config(0), {});  // never expected: no connection succeeds
-  base::Status status;
-  std::thread waiter([&] { status = sender.flush_and_close_blocking(in_seconds(3600)); });
-  sender.stop();
-  waiter.join();
-  EXPECT_EQ(status.code(), base::Code::kCancelled);
-  EXPECT_EQ(sender.flush_and_close_blocking(in_seconds(3600)).code(), base::Code::kCancelled);
 }
 
 // As many pipes as there are ranks.

@@ -315,4 +315,27 @@ class Rig {
   std::unique_ptr<launcherd::OutputHub> hub_;
 };
 
+// One sender with one rank whose pipe ends the test holds.
+struct OneRank {
+  explicit OneRank(Rig* rig, agent::OutputSenderConfig config) : sender(std::move(config), rig->log.sender_events()) {
+    out = must(base::make_pipe());
+    err = must(base::make_pipe());
+    rig->expect(0, {0});
+    sender.add_rank(0, std::move(out.first), std::move(err.first));
+  }
+  void say(std::string_view text) {
+    EXPECT_TRUE(base::write_all_blocking(out.second.get(), text.data(), text.size()).ok());
+  }
+  void complain(std::string_view text) {
+    EXPECT_TRUE(base::write_all_blocking(err.second.get(), text.data(), text.size()).ok());
+  }
+  void close() {
+    out.second.reset();
+    err.second.reset();
+  }
+  base::FdPair out;
+  base::FdPair err;
+  agent::OutputSender sender;
+};
+
 }  // namespace muster::testing_output

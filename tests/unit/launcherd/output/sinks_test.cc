@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -23,12 +24,8 @@ std::string content(const std::string& path) {
 
 class FileSinkTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "sinks.XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { EXPECT_EQ(std::system(("rm -rf '" + folder_ + "'").c_str()), 0); }
-  std::string folder_;
+  testing_support::TempDir dir_;
+  const std::string& folder_ = dir_.path();
 };
 
 TEST_F(FileSinkTest, WritesExactBytesPerRankAndStream) {

@@ -23,6 +23,16 @@ base::MonotonicTime in_seconds(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
+// What comes out of a pty's master, up to `end`: the kernel carries it over in a thread of its own, so one read may find
+// a part of what was written before it.
+std::string read_until(int master, std::string_view end) {
+  std::string found;
+  char byte = 0;
+  pollfd readable{master, POLLIN, 0};
+  while (!found.ends_with(end) && poll(&readable, 1, 10'000) == 1 && read(master, &byte, 1) == 1) found.push_back(byte);
+  return found;
+}
+
 class TerminalTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -104,9 +114,8 @@ TEST(TerminalRaw, LinesEndWithACarriageReturnAndBytesStay) {
   EXPECT_TRUE(terminal.write_notice("hvdrun: note\n").ok());
   terminal.set_raw(false);
   EXPECT_TRUE(terminal.write_notice("hvdrun: over\n").ok());
-  std::string got(1000, 0);
-  got.resize(static_cast<std::size_t>(std::max<ssize_t>(read(master, got.data(), got.size()), 0)));
-  EXPECT_EQ(got, "[1]<stdout>:one\r\n[1]<stdout>:two\r\na\nb\r\nhvdrun: note\r\nhvdrun: over\n");
+  EXPECT_EQ(read_until(master, "over\n"),
+            "[1]<stdout>:one\r\n[1]<stdout>:two\r\na\nb\r\nhvdrun: note\r\nhvdrun: over\n");
 }
 
 TEST_F(TerminalTest, AReaderThatIsGoneIsReportedOnce) {
@@ -180,12 +189,7 @@ class TtyTest : public ::testing::Test {
     cfmakeraw(&settings);
     ASSERT_EQ(tcsetattr(slave, TCSANOW, &settings), 0);
   }
-  std::string read_until(std::string_view end) {
-    std::string found;
-    char byte = 0;
-    while (!found.ends_with(end) && read(master_.get(), &byte, 1) == 1) found.push_back(byte);
-    return found;
-  }
+  std::string read_until(std::string_view end) { return launcherd::read_until(master_.get(), end); }
   base::UniqueFd master_;
   base::UniqueFd slave_;
 };

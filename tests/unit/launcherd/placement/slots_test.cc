@@ -105,6 +105,17 @@ TEST(Slots, WhatWasTakenComesBack) {
   EXPECT_EQ(hosts[1].used, 0);
 }
 
+TEST(Slots, HostsAreFoundInAnyOrderAndUnknownOnesAreLeftOut) {
+  std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4), host("n3", 4)};
+  const auto placement = model::place_as_told({{.name = "n3"}, {.name = "n9"}, {.name = "n1"}}, {0, 1, 2, 2, 2, 2, 2});
+  take_slots(placement, hosts);
+  EXPECT_EQ(hosts[0].used, 4);  // no more than it has
+  EXPECT_EQ(hosts[1].used, 0);
+  EXPECT_EQ(hosts[2].used, 1);
+  give_slots(placement, hosts);
+  for (const SlotHost& each : hosts) EXPECT_EQ(each.used, 0) << each.host.name;
+}
+
 TEST(Slots, TheReasonIsASentence) {
   const std::vector<SlotHost> three = {host("n1", 8, 4), host("n2", 8, 4), host("n3", 8, 4)};
   const auto need = need_of(job_of(16), three);

@@ -4,7 +4,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <filesystem>
 #include <future>
 
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 #include "base/file.h"
 #include "base/tls.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -49,8 +49,6 @@ class Service final : public v1::Launcher::Service {
 class ApiClientTest : public ::testing::Test {
  protected:
   ApiClientTest() : authority_(base::CertificateAuthority::create().value()) {
-    char name[] = "/tmp/muster-api-client-test-XXXXXX";
-    root_ = ::mkdtemp(name);
     const auto server = authority_.issue("launcherd", {"DNS:localhost", "IP:127.0.0.1"}).value();
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     tls.pem_root_certs = authority_.ca_pem();
@@ -60,13 +58,10 @@ class ApiClientTest : public ::testing::Test {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
   }
-  ~ApiClientTest() override {
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
-    std::filesystem::remove_all(root_);
-  }
+  ~ApiClientTest() override { server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5)); }
 
   std::string file(const std::string& name, const std::string& content) const {
-    const std::string path = root_ + "/" + name;
+    const std::string path = root_ / name;
     EXPECT_TRUE(base::write_file_atomically(path, content).ok());
     return path;
   }
@@ -78,7 +73,7 @@ class ApiClientTest : public ::testing::Test {
   }
 
   base::CertificateAuthority authority_;
-  std::string root_;
+  testing_support::TempDir root_;
   Service service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -109,7 +104,7 @@ TEST_F(ApiClientTest, WithoutCertificatesNothingIsSent) {
   const base::Status missing = ApiClient(bare).submit({}, kPatience).status();
   EXPECT_EQ(missing.code(), base::Code::kInvalidArgument);
   EXPECT_NE(missing.message().find("MUSTER_TLS_CERT"), std::string::npos) << missing;
-  bare.tls = {root_ + "/none", root_ + "/none", root_ + "/none"};
+  bare.tls = {root_ / "none", root_ / "none", root_ / "none"};
   const base::Status unreadable = ApiClient(bare).submit({}, kPatience).status();
   EXPECT_EQ(unreadable.code(), base::Code::kNotFound);
   EXPECT_NE(unreadable.message().find("--tls-cert"), std::string::npos) << unreadable;
@@ -142,12 +137,11 @@ TEST_F(ApiClientTest, AnotherThreadEndsAStream) {
 }
 
 TEST_F(ApiClientTest, NobodyIsThere) {
-  const base::Status none =
-      ApiClient(LauncherAddress{.path = root_ + "/launcherd.sock"}).list_hosts(kPatience).status();
+  const base::Status none = ApiClient(LauncherAddress{.path = root_ / "launcherd.sock"}).list_hosts(kPatience).status();
   EXPECT_EQ(none.code(), base::Code::kUnavailable);
-  EXPECT_NE(none.message().find("no launcherd answers at unix:" + root_), std::string::npos) << none;
+  EXPECT_NE(none.message().find("no launcherd answers at unix:" + root_.path()), std::string::npos) << none;
   EXPECT_NE(none.message().find("launcherd --hostfile"), std::string::npos) << none;
-  EXPECT_EQ(ApiClient(foreground_address(root_ + "/job.sock")).get_job({}, kPatience).status().message(),
+  EXPECT_EQ(ApiClient(foreground_address(root_ / "job.sock")).get_job({}, kPatience).status().message(),
             "it has ended meanwhile");
 }
 

@@ -21,6 +21,7 @@
 #include "launcherd/service/api_server.h"
 #include "launcherd/service/api_socket.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {
 namespace {
@@ -29,26 +30,21 @@ constexpr std::chrono::seconds kPatience{30};
 
 class ApiTest : public ::testing::Test {
  protected:
-  ApiTest() {
-    char name[] = "/tmp/muster-api-test-XXXXXX";
-    root_ = ::mkdtemp(name);
-  }
-  ~ApiTest() override { std::filesystem::remove_all(root_); }
-  std::string directory() const { return root_ + "/own"; }
+  std::string directory() const { return root_ / "own"; }
   ApiSocket open(const std::string& job) const {
     auto socket = ApiSocket::open({directory()}, job);
     EXPECT_TRUE(socket.ok()) << socket.status().message();
     return std::move(*socket);
   }
 
-  std::string root_;
+  testing_support::TempDir root_;
 };
 
 TEST_F(ApiTest, ASocketIsFoundWhileItLives) {
   {
     const ApiSocket one = open("aaaaaaaa");
     const ApiSocket two = open("bbbbbbbb");
-    const auto found = find_launchers({root_ + "/nothing", directory()});
+    const auto found = find_launchers({root_ / "nothing", directory()});
     ASSERT_EQ(found.size(), 2u);
     EXPECT_EQ(found[0].job_id, "aaaaaaaa");
     EXPECT_EQ(found[1].path, two.path());
@@ -78,24 +74,24 @@ TEST_F(ApiTest, ADirectoryThatOthersMayEnterIsNotUsed) {
   ASSERT_EQ(::chmod(directory().c_str(), 0755), 0);
   const auto refused = ApiSocket::open({directory()}, "aaaaaaaa");
   EXPECT_FALSE(refused.ok());
-  const auto second = ApiSocket::open({directory(), root_ + "/second"}, "aaaaaaaa");
+  const auto second = ApiSocket::open({directory(), root_ / "second"}, "aaaaaaaa");
   ASSERT_TRUE(second.ok()) << second.status().message();
-  EXPECT_EQ(second->path(), root_ + "/second/job-aaaaaaaa.sock");
+  EXPECT_EQ(second->path(), root_ / "second/job-aaaaaaaa.sock");
 }
 
 TEST_F(ApiTest, ALinkInPlaceOfTheDirectoryIsNotFollowed) {
-  ASSERT_EQ(::mkdir((root_ + "/elsewhere").c_str(), 0700), 0);
-  ASSERT_EQ(::symlink((root_ + "/elsewhere").c_str(), directory().c_str()), 0);
+  ASSERT_EQ(::mkdir((root_ / "elsewhere").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink((root_ / "elsewhere").c_str(), directory().c_str()), 0);
   EXPECT_FALSE(ApiSocket::open({directory()}, "aaaaaaaa").ok());
 }
 
 TEST_F(ApiTest, OneLauncherdListensAtASocket) {
   {
-    const auto first = ApiSocket::open_for_daemon({root_ + "/no/parent", directory()});
+    const auto first = ApiSocket::open_for_daemon({root_ / "no/parent", directory()});
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_EQ(first->path(), directory() + "/launcherd.sock");
     EXPECT_TRUE(find_launchers({directory()}).empty());  // those are of jobs
-    const auto second = ApiSocket::open_for_daemon({directory(), root_ + "/second"});
+    const auto second = ApiSocket::open_for_daemon({directory(), root_ / "second"});
     EXPECT_EQ(second.status().code(), base::Code::kAlreadyExists);
     EXPECT_EQ(ApiSocket::open_at(first->path()).status().code(), base::Code::kAlreadyExists);
     const ApiSocket job = open("aaaaaaaa");
@@ -117,7 +113,7 @@ TEST_F(ApiTest, TheSocketOfAKilledLauncherdIsReplaced) {
 }
 
 TEST_F(ApiTest, ANameThatIsTooLongIsAnError) {
-  const auto refused = ApiSocket::open({root_ + "/" + std::string(120, 'x')}, "aaaaaaaa");
+  const auto refused = ApiSocket::open({root_ / std::string(120, 'x')}, "aaaaaaaa");
   EXPECT_FALSE(refused.ok());
 }
 

@@ -167,6 +167,45 @@ TEST_F(Fixture, ForeignAuthorityIsRefused) {
   loop.run();
 }
 
+// As when one authority follows another: the stream stays, and the next one needs the new keys.
+TEST_F(Fixture, RenewedKeysAreForTheNextConnection) {
+  auto next = base::CertificateAuthority::create();
+  ASSERT_TRUE(next.ok());
+  const auto own = next->issue("launcherd", {"DNS:launcherd"});
+  const auto agents = next->issue("agent", {"URI:" + proto::agent_uri("abcdefgh")});
+  ASSERT_TRUE(own.ok() && agents.ok());
+  bool is_back = false;
+  server->on_hello = [&](int agent, const v1::Hello&, bool resumed) {
+    EXPECT_EQ(agent, 0);  // the other one has the old keys
+    if (!resumed) {
+      server->set_keys(ca->ca_pem() + next->ca_pem(), *ca->issue("launcherd", {"DNS:launcherd"}));
+      return server->send(0, signal_message(1));
+    }
+    is_back = true;
+  };
+  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  std::unique_ptr<agent::ControlClient> late;
+  std::vector<int> signals;
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_signal_ranks()) return;
+    signals.push_back(message.signal_ranks().signal());
+    if (signals.size() == 2) loop.stop();
+    if (signals.size() == 2) return;
+    v1::Renewal renewal;
+    renewal.set_ca_pem(ca->ca_pem() + next->ca_pem());
+    renewal.set_certificate_pem(agents->cert_pem);
+    renewal.set_key_pem(agents->key_pem);
+    client->renew(renewal);
+    server->set_keys(next->ca_pem(), *own);  // the old authority is gone
+    late = agent::ControlClient::start(loop, client_options(1), hello(1));
+    server->cut(0);
+    server->send(0, signal_message(2));
+  };
+  loop.run();
+  EXPECT_TRUE(is_back);
+  EXPECT_EQ(signals, (std::vector<int>{1, 2}));
+}
+
 // The stream dies again and again in the middle of traffic; each message must still be handled once, in order.
 TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   constexpr int kMessages = 300;

@@ -25,7 +25,7 @@ class BatchWriterTest : public ::testing::Test {
  protected:
   BatchWriterTest() : writer_(open_writer(path())), reader_(std::move(*StoreReader::open(path()))) {}
 
-  std::string path() const { return temp_.path("jobs.sqlite"); }
+  std::string path() const { return temp_ / "jobs.sqlite"; }
   Code put(const Batch& batch) { return commit(writer_, batch).code(); }
   JobState state(const std::string& id) { return reader_.job(job_id(id))->state; }
 
@@ -226,7 +226,7 @@ std::string content_of(const std::string& path) {
 // Not in the file either: secure_delete overwrites what a job's end deletes, and the log is written back at the end.
 TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
   const TempDir temp;
-  const std::string path = temp.path("jobs.sqlite");
+  const std::string path = temp / "jobs.sqlite";
   const std::string secret = "SECRET of aaaaaaaa";
   {
     launcherd::BatchWriter writer = open_writer(path);

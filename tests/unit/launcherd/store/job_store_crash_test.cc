@@ -59,7 +59,7 @@ class JobStoreCrash : public ::testing::Test {
     auto pipe = base::make_pipe();
     EXPECT_TRUE(pipe.ok());
     const pid_t child = ::fork();
-    if (child == 0) append_until_killed(temp_.str(), next, pipe->second.get());
+    if (child == 0) append_until_killed(temp_.path(), next, pipe->second.get());
     pipe->second.reset();
     std::int64_t highest = next - 1;
     const auto read_one = [&] {
@@ -101,7 +101,7 @@ TEST_F(JobStoreCrash, NothingAnsweredIsLostAndNoBatchIsHalf) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
-  const std::string path = temp_.path("jobs.sqlite");
+  const std::string path = temp_ / "jobs.sqlite";
   {
     launcherd::BatchWriter writer = open_writer(path);
     ASSERT_TRUE(commit(writer, {new_job("aaaaaaaa"), new_job("bbbbbbbb")}).ok());

@@ -21,7 +21,7 @@ constexpr std::size_t kLong = 256 * 1024;  // fits in no gap of a full disk
 // A file system of its own of 4 MiB.
 class SmallDisk {
  public:
-  SmallDisk() : path_(temp_.path("disk")) {
+  SmallDisk() : path_(temp_ / "disk") {
     ::mkdir(path_.c_str(), 0700);
     is_mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=4m,mode=0700") == 0;
   }

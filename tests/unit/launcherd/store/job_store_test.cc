@@ -19,7 +19,7 @@ using launcherd::StoreReader;
 
 class JobStoreTest : public ::testing::Test {
  protected:
-  std::string path() const { return temp_.path("jobs.sqlite"); }
+  std::string path() const { return temp_ / "jobs.sqlite"; }
 
   TempDir temp_;
 };

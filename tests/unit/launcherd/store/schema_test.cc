@@ -45,7 +45,7 @@ std::vector<std::string_view> with(std::string_view later) {
 
 class StoreSchema : public ::testing::Test {
  protected:
-  std::string path() const { return temp_.path("jobs.sqlite"); }
+  std::string path() const { return temp_ / "jobs.sqlite"; }
   base::Status status_of(std::span<const std::string_view> migrations) {
     return open_store(path(), migrations).status();
   }

@@ -43,36 +43,36 @@ TEST(StateDirectory, DefaultIsBelowTheUsersStateAndHasTheHostsName) {
 
 TEST(StateDirectory, IsMadeForItsOwnerAlone) {
   const TempDir temp;
-  const auto directory = StateDirectory::open(temp.path("a/b/n1"));
+  const auto directory = StateDirectory::open(temp / "a/b/n1");
   ASSERT_TRUE(directory.ok()) << directory.status();
-  for (const char* const each : {"a", "a/b", "a/b/n1"}) EXPECT_EQ(mode_of(temp.path(each)), 0700u) << each;
-  EXPECT_EQ(mode_of(temp.path("a/b/n1/lock")), 0600u);
-  EXPECT_EQ(directory->database(), temp.path("a/b/n1/jobs.sqlite"));
+  for (const char* const each : {"a", "a/b", "a/b/n1"}) EXPECT_EQ(mode_of(temp / each), 0700u) << each;
+  EXPECT_EQ(mode_of(temp / "a/b/n1/lock"), 0600u);
+  EXPECT_EQ(directory->database(), temp / "a/b/n1/jobs.sqlite");
 }
 
 TEST(StateDirectory, OthersMayNotEnterIt) {
   const TempDir temp;
-  std::filesystem::create_directory(temp.path("open"));
-  ::chmod(temp.path("open").c_str(), 0755);
-  EXPECT_EQ(StateDirectory::open(temp.path("open")).status().code(), Code::kPermissionDenied);
-  std::filesystem::create_directory(temp.path("mine"));
-  ::chmod(temp.path("mine").c_str(), 0700);
-  std::filesystem::create_symlink(temp.path("mine"), temp.path("link"));
-  EXPECT_FALSE(StateDirectory::open(temp.path("link")).ok());
+  std::filesystem::create_directory(temp / "open");
+  ::chmod((temp / "open").c_str(), 0755);
+  EXPECT_EQ(StateDirectory::open(temp / "open").status().code(), Code::kPermissionDenied);
+  std::filesystem::create_directory(temp / "mine");
+  ::chmod((temp / "mine").c_str(), 0700);
+  std::filesystem::create_symlink(temp / "mine", temp / "link");
+  EXPECT_FALSE(StateDirectory::open(temp / "link").ok());
   EXPECT_EQ(StateDirectory::open("relative").status().code(), Code::kInvalidArgument);
 }
 
 TEST(StateDirectory, ASecondLauncherIsRefusedAndToldWhoHoldsIt) {
   const TempDir temp;
   {
-    const auto first = StateDirectory::open(temp.str());
+    const auto first = StateDirectory::open(temp.path());
     ASSERT_TRUE(first.ok()) << first.status();
-    const auto second = StateDirectory::open(temp.str());
+    const auto second = StateDirectory::open(temp.path());
     ASSERT_FALSE(second.ok());
     EXPECT_EQ(second.status().code(), Code::kAlreadyExists);
     EXPECT_THAT(second.status().message(), HasSubstr(fmt::format("launcherd with pid {}:", ::getpid())));
   }
-  EXPECT_TRUE(StateDirectory::open(temp.str()).ok());  // and free again
+  EXPECT_TRUE(StateDirectory::open(temp.path()).ok());  // and free again
 }
 
 // The kernel lets go of the lock, whatever a killed launcherd has left in the file.
@@ -82,7 +82,7 @@ TEST(StateDirectory, AKilledLauncherHoldsNothing) {
   ASSERT_TRUE(pipe.ok());
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto held = StateDirectory::open(temp.str());
+    const auto held = StateDirectory::open(temp.path());
     const char answer = held.ok() ? 'y' : 'n';
     const bool is_told = base::write_all_blocking(pipe->second.get(), &answer, 1).ok();
     while (is_told) ::pause();
@@ -91,12 +91,12 @@ TEST(StateDirectory, AKilledLauncherHoldsNothing) {
   char answer = 0;
   ASSERT_TRUE(base::read_exactly_blocking(pipe->first.get(), &answer, 1).ok());
   EXPECT_EQ(answer, 'y');
-  const auto held = StateDirectory::open(temp.str());
+  const auto held = StateDirectory::open(temp.path());
   ASSERT_FALSE(held.ok());
   EXPECT_THAT(held.status().message(), HasSubstr(fmt::format("pid {}:", child)));
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(StateDirectory::open(temp.str()).ok());
+  EXPECT_TRUE(StateDirectory::open(temp.path()).ok());
 }
 
 TEST(StateDirectory, DisksThatHostsShareAreKnown) {

@@ -19,8 +19,7 @@ using Which = StoreReader::Which;
 class StoreReaderTest : public ::testing::Test {
  protected:
   StoreReaderTest()
-      : writer_(open_writer(temp_.path("jobs.sqlite"))),
-        reader_(std::move(*StoreReader::open(temp_.path("jobs.sqlite")))) {}
+      : writer_(open_writer(temp_ / "jobs.sqlite")), reader_(std::move(*StoreReader::open(temp_ / "jobs.sqlite"))) {}
 
   void put(const Batch& batch) { ASSERT_TRUE(commit(writer_, batch).ok()); }
   static std::vector<std::string> ids(const std::vector<StoredJob>& jobs) {
@@ -148,7 +147,7 @@ TEST_F(StoreReaderTest, APageOfLongEventsIsShort) {
 // Bytes that somebody else wrote into the file are an error, never a crash.
 TEST_F(StoreReaderTest, StatesThatAreNoneAreDataLoss) {
   put({new_job("aaaaaaaa")});
-  auto database = launcherd::Database::open(temp_.path("jobs.sqlite"), launcherd::Database::Access::kWrite);
+  auto database = launcherd::Database::open(temp_ / "jobs.sqlite", launcherd::Database::Access::kWrite);
   ASSERT_TRUE(database.ok());
   ASSERT_TRUE(database->run("UPDATE jobs SET state = 99").ok());
   EXPECT_EQ(reader_.job(job_id("aaaaaaaa")).status().code(), Code::kDataLoss);
@@ -158,7 +157,7 @@ TEST_F(StoreReaderTest, StatesThatAreNoneAreDataLoss) {
 }
 
 TEST_F(StoreReaderTest, AReaderCannotWrite) {
-  auto database = launcherd::Database::open(temp_.path("jobs.sqlite"), launcherd::Database::Access::kRead);
+  auto database = launcherd::Database::open(temp_ / "jobs.sqlite", launcherd::Database::Access::kRead);
   ASSERT_TRUE(database.ok());
   EXPECT_FALSE(database->run("DELETE FROM jobs").ok());
 }

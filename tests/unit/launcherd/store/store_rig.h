@@ -1,12 +1,8 @@
-// What the tests of the job store share: a directory that goes away, jobs with given names, and a loop that is run
+// What the tests of the job store share: jobs with given names, and a loop that is run
 // until something was answered.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +14,7 @@
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/schema.h"
 #include "launcherd/store/state_directory.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::testing_store {
 
@@ -27,23 +24,7 @@ using launcherd::NewEvent;
 using launcherd::NewJob;
 using model::JobState;
 using model::RankState;
-
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "job_store.XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string path(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& str() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing_support::TempDir;
 
 inline base::JobId job_id(const std::string& text) {
   return *base::JobId::parse(text);

@@ -18,6 +18,13 @@ TEST(Metrics, AreInTheTextFormat) {
   host.set_jobs(1);
   host.set_agent(v1::AGENT_STATE_UP);
   host.set_drained(true);
+  host.mutable_load()->set_cpu_percent(43);
+  host.mutable_load()->set_memory_used_mib(2);
+  v1::GpuLoad& gpu = *host.mutable_load()->add_gpus();
+  gpu.set_index(3);
+  gpu.set_busy_percent(7);
+  host.set_output_bytes(12'345);
+  hosts.add_hosts()->set_name("n2");  // whose agent has told nothing
   v1::ListJobsResponse jobs;
   v1::Job& running = *jobs.add_jobs();
   running.set_state(v1::JOB_STATE_RUNNING);
@@ -53,15 +60,32 @@ TEST(Metrics, AreInTheTextFormat) {
             "# HELP muster_host_slots Slots of the host.\n"
             "# TYPE muster_host_slots gauge\n"
             "muster_host_slots{host=\"n1\"} 4\n"
+            "muster_host_slots{host=\"n2\"} 0\n"
             "# HELP muster_host_used_slots Slots that jobs use.\n"
             "# TYPE muster_host_used_slots gauge\n"
             "muster_host_used_slots{host=\"n1\"} 3\n"
+            "muster_host_used_slots{host=\"n2\"} 0\n"
             "# HELP muster_host_jobs Jobs that have ranks there.\n"
             "# TYPE muster_host_jobs gauge\n"
             "muster_host_jobs{host=\"n1\"} 1\n"
+            "muster_host_jobs{host=\"n2\"} 0\n"
             "# HELP muster_host_drained 1: no new job gets the host.\n"
             "# TYPE muster_host_drained gauge\n"
             "muster_host_drained{host=\"n1\"} 1\n"
+            "muster_host_drained{host=\"n2\"} 0\n"
+            "# HELP muster_host_cpu_percent How busy all CPUs of the host are.\n"
+            "# TYPE muster_host_cpu_percent gauge\n"
+            "muster_host_cpu_percent{host=\"n1\"} 43\n"
+            "# HELP muster_host_memory_used_bytes Memory of the host that is in use.\n"
+            "# TYPE muster_host_memory_used_bytes gauge\n"
+            "muster_host_memory_used_bytes{host=\"n1\"} 2097152\n"
+            "# HELP muster_gpu_busy_percent How busy a GPU is, where its driver tells it in a file.\n"
+            "# TYPE muster_gpu_busy_percent gauge\n"
+            "muster_gpu_busy_percent{host=\"n1\",gpu=\"3\"} 7\n"
+            "# HELP muster_host_output_bytes_total What ranks on the host have written since the start of launcherd.\n"
+            "# TYPE muster_host_output_bytes_total counter\n"
+            "muster_host_output_bytes_total{host=\"n1\"} 12345\n"
+            "muster_host_output_bytes_total{host=\"n2\"} 0\n"
             "# HELP muster_jobs_submitted_total Jobs taken in since the start of launcherd.\n"
             "# TYPE muster_jobs_submitted_total counter\n"
             "muster_jobs_submitted_total 9\n"

@@ -1,0 +1,162 @@
+#include "agent/io/rank_outputs.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace muster::agent {
+namespace {
+
+using base::MonotonicTime;
+using proto::OutputStream;
+
+constexpr std::size_t kSendSoon = 64 * 1024;    // while it is still in the cache
+constexpr std::size_t kSmallRound = 16 * 1024;  // less than this: let a little more arrive before the next read
+constexpr auto kGather = std::chrono::milliseconds(2);
+constexpr std::size_t kTailPasses = 16;
+
+MonotonicTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+// Few ranks get deep stdout pipes, many ranks must not use up their user's pipe pages (then new pipes shrink to 8 KiB).
+// stderr keeps its 64 KiB: as much as is read for the tail of a dead rank.
+void size_pipe(int fd, std::size_t ranks) {
+  const int bytes = ranks <= 8 ? 1 << 20 : ranks <= 32 ? 256 << 10 : 0;
+  // A refusal (limit reached, no pipe) leaves the size as it is, which is as well.
+  if (bytes != 0) (void)fcntl(fd, F_SETPIPE_SZ, bytes);
+}
+
+}  // namespace
+
+struct RankOutputs::Rank {
+  Rank(int number, base::UniqueFd out_fd, base::UniqueFd err_fd, RankPipe::Cut cut)
+      : rank(number),
+        out(number, OutputStream::kStdout, std::move(out_fd), cut),
+        err(number, OutputStream::kStderr, std::move(err_fd)) {}
+
+  const int rank;
+  RankPipe out;
+  RankPipe err;
+  std::optional<MonotonicTime> exited;
+  bool is_draining = false;  // only what is in the pipes is read any more
+};
+
+RankOutputs::RankOutputs(const OutputSenderConfig* config, const OutputSenderEvents* events, FrameRing* ring)
+    : config_(config), events_(events), ring_(ring), pipes_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+RankOutputs::~RankOutputs() = default;
+
+void RankOutputs::add(int number, base::UniqueFd stdout_fd, base::UniqueFd stderr_fd, RankPipe::Cut cut) {
+  auto owned = std::make_unique<Rank>(number, std::move(stdout_fd), std::move(stderr_fd), cut);
+  Rank& rank = *owned;
+  MUSTER_CHECK(ranks_.count(rank.rank) == 0);
+  for (RankPipe* pipe : {&rank.out, &rank.err}) {
+    if (!pipe->is_open()) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = pipe;
+    MUSTER_CHECK(base::set_nonblocking(pipe->fd(), true).ok());
+    MUSTER_CHECK(epoll_ctl(pipes_.get(), EPOLL_CTL_ADD, pipe->fd(), &event) == 0);
+  }
+  if (rank.out.is_open()) size_pipe(rank.out.fd(), ranks_.size() + 1);
+  ranks_.emplace(number, std::move(owned));
+}
+
+void RankOutputs::exited(int number) {
+  const auto found = ranks_.find(number);
+  if (found == ranks_.end() || found->second->exited) return;
+  Rank& rank = *found->second;
+  rank.exited = now();
+  // The dead process's last words are in the pipe by now: take them, so that the report need not wait.
+  RankPipe::Step step = RankPipe::Step::kMoved;
+  for (std::size_t i = 0; i < kTailPasses && step == RankPipe::Step::kMoved; ++i) {
+    step = rank.err.read_step(ring_, &carry_, *rank.exited);
+  }
+  if (step == RankPipe::Step::kRingFull) rank.err.read_tail(&carry_);
+  if (events_->on_stderr_tail) events_->on_stderr_tail(rank.rank, rank.err.tail());
+}
+
+void RankOutputs::read_ready(const std::function<void()>& send) {
+  std::array<epoll_event, 64> ready;
+  const int count = epoll_wait(pipes_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  const MonotonicTime time = now();
+  const std::uint64_t before = ring_->bytes_committed() + carry_.used;
+  for (int i = 0; i < count && !is_ring_full_; ++i) {
+    auto* pipe = static_cast<RankPipe*>(ready[static_cast<std::size_t>(i)].data.ptr);
+    is_ring_full_ = pipe->read_step(ring_, &carry_, time) == RankPipe::Step::kRingFull;
+    if (ring_->unsent().size() >= kSendSoon) send();
+  }
+  if (ring_->bytes_committed() + carry_.used - before < kSmallRound) gathers_until_ = time + kGather;
+}
+
+MonotonicTime RankOutputs::settle() {
+  due_ = MonotonicTime::max();
+  while (!silent_.empty() && !is_silent() && frame_end(silent_.back())) silent_.pop_back();
+  for (auto it = ranks_.begin(); it != ranks_.end();) {
+    it = settle_rank(it->second.get()) ? ranks_.erase(it) : std::next(it);
+  }
+  return due_;
+}
+
+// Sends a line that waits unfinished for too long, and reads what a dead rank left.
+void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
+  const MonotonicTime time = now();
+  if (rank.is_draining && pipe->is_open() && !is_ring_full_) {
+    is_ring_full_ = pipe->read_step(ring_, &carry_, time) == RankPipe::Step::kRingFull;
+    if (pipe->is_open()) wake_at(time);
+  }
+  if (!pipe->has_carry() || is_ring_full_) return;
+  const MonotonicTime due = pipe->is_open() ? pipe->last_data() + config_->partial_line_after : time;
+  if (time < due) return wake_at(due);
+  if (pipe->is_open() && pipe->has_pending()) return wake_at(time + kGather);  // about to be read
+  is_ring_full_ = !pipe->flush_carry(ring_, &carry_);
+}
+
+// True: all of the rank is framed, it can be forgotten.
+bool RankOutputs::settle_rank(Rank* rank) {
+  if (rank->exited && !rank->is_draining) {
+    const MonotonicTime due = *rank->exited + config_->drain_after_exit;
+    if (now() >= due) {
+      rank->is_draining = true;
+      rank->out.stop_after_pending();
+      rank->err.stop_after_pending();
+    } else {
+      wake_at(due);
+    }
+  }
+  settle_pipe(*rank, &rank->out);
+  settle_pipe(*rank, &rank->err);
+  if (!rank->exited || rank->out.is_open() || rank->err.is_open() || rank->out.has_carry() || rank->err.has_carry()) {
+    return false;
+  }
+  RankOutputEnd end{rank->rank, rank->out.bytes(), rank->err.bytes(), rank->err.tail()};
+  if (is_silent()) {
+    silent_.push_back(end);
+  } else if (!frame_end(end)) {
+    return false;
+  }
+  if (events_->on_ended) events_->on_ended(std::move(end));
+  return true;
+}
+
+// False: the ring is full.
+bool RankOutputs::frame_end(const RankOutputEnd& end) {
+  const auto payload = proto::encode_end_counts({end.stdout_bytes, end.stderr_bytes});
+  char* const room = ring_->reserve(payload.size());
+  if (room == nullptr) {
+    is_ring_full_ = true;
+    return false;
+  }
+  std::copy(payload.begin(), payload.end(), room);
+  ring_->commit({.kind = proto::OutputKind::kEnd,
+                 .rank = static_cast<std::uint32_t>(end.rank),
+                 .length = static_cast<std::uint32_t>(payload.size())});
+  return true;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,19 @@
+// Allgather(v) over links: rank i's `input` of blocks[i].size bytes to blocks[i] of every rank's output. In place if
+// the input is that block. Errors: exchange.h.
+//
+//   direct  1 step, everyone to everyone   small blocks
+//   ring    one stream to the right        large blocks
+#pragma once
+
+#include "base/status.h"
+#include "collectives/algorithm/blocks.h"
+#include "collectives/transport/exchange.h"
+
+namespace muster::collectives {
+
+base::Status direct_allgather(Exchange& exchange, const Operation& operation, const void* input, void* output,
+                              Blocks blocks);
+base::Status ring_allgather(Exchange& exchange, const Operation& operation, const void* input, void* output,
+                            Blocks blocks);
+
+}  // namespace muster::collectives

@@ -1,0 +1,12 @@
+// Barrier over links: no rank returns before all have called it. Errors: exchange.h.
+#pragma once
+
+#include "base/status.h"
+#include "collectives/transport/exchange.h"
+
+namespace muster::collectives {
+
+// In step k a rank tells the one 2^k to its right, and hears from the one 2^k to its left: ceil(log2 p) steps.
+base::Status dissemination_barrier(Exchange& exchange, const Operation& operation);
+
+}  // namespace muster::collectives

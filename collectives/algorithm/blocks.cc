@@ -1,0 +1,26 @@
+#include "collectives/algorithm/blocks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/kernel/reduce.h"
+
+namespace muster::collectives {
+namespace {
+
+// Beyond what the caches of a core hold.
+constexpr std::size_t kLarge = 4 << 20;
+
+}  // namespace
+
+void copy_block(std::span<const std::byte> from, std::span<std::byte> to) {
+  const std::size_t size = std::min(from.size(), to.size());
+  if (size == 0 || from.data() == to.data()) return;
+  if (size >= kLarge) {
+    copy_streaming(to.data(), from.data(), size);
+  } else {
+    std::memcpy(to.data(), from.data(), size);
+  }
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,24 @@
+// Where the part of each rank lies in a vector: of allgather(v), alltoall(v), gather and scatter.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/algorithm/slices.h"
+
+namespace muster::collectives {
+
+// One for each rank, in bytes from the beginning of the vector; they do not overlap.
+using Blocks = std::span<const Slice>;
+
+inline std::span<std::byte> part(void* vector, const Slice& block) {
+  return {static_cast<std::byte*>(vector) + block.begin, block.size};
+}
+inline std::span<const std::byte> part(const void* vector, const Slice& block) {
+  return {static_cast<const std::byte*>(vector) + block.begin, block.size};
+}
+
+// `from` to `to`, unless they are the same place.
+void copy_block(std::span<const std::byte> from, std::span<std::byte> to);
+
+}  // namespace muster::collectives

@@ -1,0 +1,17 @@
+// Broadcast over links: `bytes` bytes of the root's `data` to `data` of all others. Errors: exchange.h.
+//
+//   tree   log2 p steps of all bytes           small vectors
+//   chain  every byte sent once by each rank   large vectors: bytes go on to the next rank as they come
+#pragma once
+
+#include <cstddef>
+
+#include "base/status.h"
+#include "collectives/transport/exchange.h"
+
+namespace muster::collectives {
+
+base::Status tree_broadcast(Exchange& exchange, const Operation& operation, void* data, std::size_t bytes, int root);
+base::Status chain_broadcast(Exchange& exchange, const Operation& operation, void* data, std::size_t bytes, int root);
+
+}  // namespace muster::collectives

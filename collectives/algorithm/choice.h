@@ -1,0 +1,53 @@
+// Which algorithm an allreduce takes: one table, so that all ranks decide alike from what all know.
+//
+// Where the borders come from is told at the table in choice.cc; MUSTER_ALGORITHM=<name> overrides it where that
+// algorithm can do what is asked.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "base/status.h"
+#include "collectives/kernel/dtype.h"
+
+namespace muster::collectives {
+
+enum class AllreduceAlgorithm {
+  kFlat,               // one host: everyone reads all inputs
+  kStaged,             // one host: chunks through shared memory
+  kPeerRead,           // one host: process_vm_readv
+  kDirect,             // one host: registered buffers
+  kOneShot,            // links: everyone sends all to all
+  kRecursiveDoubling,  // links
+  kPairwise,           // links: reduce-scatter and allgather between all pairs
+  kRing,               // links, in rank order
+  kHierarchical,       // shared memory inside hosts, links between them
+};
+std::string_view name_of(AllreduceAlgorithm algorithm);
+// As name_of() gives it. INVALID_ARGUMENT: names those that exist.
+base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name);
+
+// Of a communicator; the same on all its ranks.
+struct Layout {
+  int ranks = 1;
+  int hosts = 1;
+  int local_ranks = 1;          // of the largest host
+  int least_local_ranks = 1;    // of the smallest host
+  bool oversubscribed = false;  // on any host
+  bool can_read_peers = false;  // on all hosts
+};
+
+struct Wish {
+  std::size_t bytes = 0;
+  DType type = DType::kF32;
+  bool registered = false;  // on all ranks
+  bool one_go = false;      // partial results would lose something (wants_one_go())
+  std::optional<AllreduceAlgorithm> forced;
+};
+
+AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
+// Bytes of each rank's vector that pass through shared memory at a time.
+std::size_t staged_chunk(const Layout& layout, std::size_t bytes);
+
+}  // namespace muster::collectives

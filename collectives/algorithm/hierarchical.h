@@ -1,0 +1,28 @@
+// Allreduce of ranks on several hosts: shared memory inside a host, links between hosts.
+//
+// A vector passes in chunks. Each chunk is cut into slices; the owner of a slice on a host reduces it from all ranks
+// there, the owners of the same slice on all hosts reduce theirs over links, and all ranks of a host take the result.
+// So every byte leaves a host once, and all owners send at the same time.
+#pragma once
+
+#include "base/status.h"
+#include "collectives/algorithm/reduce_task.h"
+#include "collectives/call.h"
+#include "collectives/transport/exchange.h"
+#include "collectives/transport/host_team.h"
+
+namespace muster::collectives {
+
+struct Hierarchy {
+  HostTeam& team;
+  int slices = 1;               // local ranks below this own one; at most the ranks of the smallest host
+  Exchange* between = nullptr;  // of the owners of this rank's slice, on all hosts; not null for an owner
+};
+
+base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation& operation,
+                                    const ReduceTask& reduction);
+
+// Allreduce over links alone, by whichever algorithm fits the size.
+base::Status linked_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
+
+}  // namespace muster::collectives

@@ -1,0 +1,30 @@
+#include <algorithm>
+#include <vector>
+
+#include "collectives/algorithm/host_allreduce.h"
+#include "collectives/algorithm/slices.h"
+
+namespace muster::collectives {
+namespace {
+
+// So many elements of each vector at a time that a rank's pages are walked one after the other.
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+
+}  // namespace
+
+base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction,
+                              std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) {
+  const Slice own = slice_of(reduction.bytes(), team.size(), team.rank());
+  std::vector<const void*> from(inputs.size());
+  std::vector<void*> to(outputs.size());
+  for (std::size_t done = 0; done < own.size; done += kBlockBytes) {
+    const std::size_t at = own.begin + done;
+    for (std::size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i] + at;
+    for (std::size_t i = 0; i < outputs.size(); ++i) to[i] = outputs[i] + at;
+    reduce_to_all(reduction.type, reduction.op, from, to, std::min(kBlockBytes, own.size - done) / reduction.element(),
+                  reduction.scale);
+  }
+  return team.meet(call);  // nobody touches its buffers before all are done
+}
+
+}  // namespace muster::collectives

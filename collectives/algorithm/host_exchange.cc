@@ -1,0 +1,203 @@
+#include "collectives/algorithm/host_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace muster::collectives {
+namespace {
+
+std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
+  return (bytes + piece - 1) / piece;
+}
+
+// [at, at + piece) of a block that has `bytes`.
+std::size_t piece_of(std::size_t bytes, std::size_t at, std::size_t piece) {
+  return at >= bytes ? 0 : std::min(piece, bytes - at);
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes != 0 && to != from) std::memmove(to, from, bytes);
+}
+
+// `put(slot, at)` fills this rank's slot for the pieces that begin at `at`; `take(at)` reads those of the others. At
+// least one round, so that all ranks meet even for nothing.
+template <typename Put, typename Take>
+base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, const Put& put,
+                       const Take& take) {
+  const std::size_t rounds = std::max<std::size_t>(1, rounds_for(bytes, piece));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    team.begin();
+    put(team.slot(team.rank()), round * piece);
+    team.publish(call);
+    MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
+    take(round * piece);
+  }
+  return base::ok_status();
+}
+
+std::size_t part_of_slot(const HostTeam& team) {
+  return kSlotBytes / static_cast<std::size_t>(team.size()) / 64 * 64;
+}
+
+std::size_t index(int rank) {
+  return static_cast<std::size_t>(rank);
+}
+
+}  // namespace
+
+base::Status host_barrier(HostTeam& team, const Call& call) {
+  return team.meet(call);
+}
+
+base::Status host_broadcast(HostTeam& team, const Call& call, std::byte* data, std::size_t bytes, int root) {
+  const bool is_root = team.rank() == root;
+  return in_rounds(
+      team, call, bytes, kSlotBytes,
+      [&](std::byte* slot, std::size_t at) {
+        if (is_root) copy_bytes(slot, data + at, piece_of(bytes, at, kSlotBytes));
+      },
+      [&](std::size_t at) {
+        if (!is_root) copy_bytes(data + at, team.slot(root), piece_of(bytes, at, kSlotBytes));
+      });
+}
+
+base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, Blocks blocks) {
+  std::size_t longest = 0;
+  for (const Slice& block : blocks) longest = std::max(longest, block.size);
+  const Slice own = blocks[index(team.rank())];
+  copy_bytes(out + own.begin, in, own.size);
+  return in_rounds(
+      team, call, longest, kSlotBytes,
+      [&](std::byte* slot, std::size_t at) {
+        copy_bytes(slot, out + own.begin + at, piece_of(own.size, at, kSlotBytes));
+      },
+      [&](std::size_t at) {
+        for (int i = 1; i < team.size(); ++i) {
+          const int peer = (team.rank() + i) % team.size();
+          const Slice& block = blocks[index(peer)];
+          copy_bytes(out + block.begin + at, team.slot(peer), piece_of(block.size, at, kSlotBytes));
+        }
+      });
+}
+
+base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in, Blocks to, std::byte* out,
+                           Blocks from) {
+  // First what everyone sends to whom: only two ranks know of a block.
+  std::uint64_t longest = 0;
+  team.begin();
+  for (int i = 0; i < team.size(); ++i) {
+    const std::uint64_t bytes = to[index(i)].size;
+    std::memcpy(team.slot(team.rank()) + index(i) * sizeof bytes, &bytes, sizeof bytes);
+    longest = std::max(longest, bytes);
+  }
+  team.say(longest);
+  team.publish(call);
+  MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
+  for (int i = 0; i < team.size(); ++i) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, team.slot(i) + index(team.rank()) * sizeof bytes, sizeof bytes);
+    if (bytes != from[index(i)].size) {
+      return base::error(base::Code::kFailedPrecondition,
+                         "{}: rank {} ({}) sends {} bytes to rank {}, which expects {}", describe(call),
+                         team.mate(i).world_rank, team.mate(i).host, bytes, team.mate(team.rank()).world_rank,
+                         from[index(i)].size);
+    }
+    longest = std::max(longest, team.said<std::uint64_t>(i));
+  }
+  const std::size_t part = part_of_slot(team);
+  copy_bytes(out + from[index(team.rank())].begin, in + to[index(team.rank())].begin, to[index(team.rank())].size);
+  return in_rounds(
+      team, call, longest, part,
+      [&](std::byte* slot, std::size_t at) {
+        for (int i = 1; i < team.size(); ++i) {
+          const auto peer = index((team.rank() + i) % team.size());
+          copy_bytes(slot + peer * part, in + to[peer].begin + at, piece_of(to[peer].size, at, part));
+        }
+      },
+      [&](std::size_t at) {
+        for (int i = 1; i < team.size(); ++i) {
+          const int peer = (team.rank() + i) % team.size();
+          const Slice& block = from[index(peer)];
+          copy_bytes(out + block.begin + at, team.slot(peer) + index(team.rank()) * part,
+                     piece_of(block.size, at, part));
+        }
+      });
+}
+
+base::Status host_reduce_scatter(HostTeam& team, const Call& call, const ReduceTask& reduction, Blocks blocks) {
+  std::size_t longest = 0;
+  for (const Slice& block : blocks) longest = std::max(longest, block.size);
+  const std::size_t part = part_of_slot(team);
+  const std::size_t size = size_of(reduction.type);
+  const Slice own = blocks[index(team.rank())];
+  std::vector<const void*> inputs(index(team.size()));
+  return in_rounds(
+      team, call, longest, part,
+      [&](std::byte* slot, std::size_t at) {
+        for (int i = 1; i < team.size(); ++i) {
+          const auto peer = index((team.rank() + i) % team.size());
+          copy_bytes(slot + peer * part, reduction.in() + blocks[peer].begin + at,
+                     piece_of(blocks[peer].size, at, part));
+        }
+      },
+      [&](std::size_t at) {
+        for (int i = 0; i < team.size(); ++i) inputs[index(i)] = team.slot(i) + index(team.rank()) * part;
+        inputs[index(team.rank())] = reduction.in() + own.begin + at;
+        reduce(reduction.type, reduction.op, inputs, reduction.out() + at, piece_of(own.size, at, part) / size,
+               reduction.scale);
+      });
+}
+
+base::Status host_reduce(HostTeam& team, const Call& call, const ReduceTask& reduction, int root) {
+  const bool is_root = team.rank() == root;
+  const std::size_t size = size_of(reduction.type);
+  std::vector<const void*> inputs(index(team.size()));
+  return in_rounds(
+      team, call, reduction.bytes(), kSlotBytes,
+      [&](std::byte* slot, std::size_t at) {
+        if (!is_root) copy_bytes(slot, reduction.in() + at, piece_of(reduction.bytes(), at, kSlotBytes));
+      },
+      [&](std::size_t at) {
+        if (!is_root) return;
+        for (int i = 0; i < team.size(); ++i) inputs[index(i)] = team.slot(i);
+        inputs[index(root)] = reduction.in() + at;
+        reduce(reduction.type, reduction.op, inputs, reduction.out() + at,
+               piece_of(reduction.bytes(), at, kSlotBytes) / size, reduction.scale);
+      });
+}
+
+base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, std::size_t bytes,
+                         int root) {
+  const bool is_root = team.rank() == root;
+  if (is_root) copy_bytes(out + index(root) * bytes, in, bytes);
+  return in_rounds(
+      team, call, bytes, kSlotBytes,
+      [&](std::byte* slot, std::size_t at) {
+        if (!is_root) copy_bytes(slot, in + at, piece_of(bytes, at, kSlotBytes));
+      },
+      [&](std::size_t at) {
+        for (int i = 0; is_root && i < team.size(); ++i) {
+          if (i != root) copy_bytes(out + index(i) * bytes + at, team.slot(i), piece_of(bytes, at, kSlotBytes));
+        }
+      });
+}
+
+base::Status host_scatter(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, std::size_t bytes,
+                          int root) {
+  const bool is_root = team.rank() == root;
+  const std::size_t part = part_of_slot(team);
+  if (is_root) copy_bytes(out, in + index(root) * bytes, bytes);
+  return in_rounds(
+      team, call, bytes, part,
+      [&](std::byte* slot, std::size_t at) {
+        for (int i = 0; is_root && i < team.size(); ++i) {
+          if (i != root) copy_bytes(slot + index(i) * part, in + index(i) * bytes + at, piece_of(bytes, at, part));
+        }
+      },
+      [&](std::size_t at) {
+        if (!is_root) copy_bytes(out + at, team.slot(root) + index(team.rank()) * part, piece_of(bytes, at, part));
+      });
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,122 @@
+// Everyone sends slice j to rank j, which reduces all inputs of it in the order of the ranks in one go, and sends the
+// result to everyone. Between two ranks both parts are one stream each way: [input of the other's slice][result of the
+// own one], and the results go out as far as all inputs have come.
+//
+// In place: a slice is overwritten by what depends on the very bytes that had been sent of it.
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collectives/algorithm/allreduce.h"
+#include "collectives/algorithm/slices.h"
+
+namespace muster::collectives {
+namespace {
+
+// A large vector goes in pieces, so that the others' inputs take no more memory than this.
+constexpr std::size_t kPiece = 8 << 20;
+// The least that is reduced at once, but for the end.
+constexpr std::size_t kSegment = 64 << 10;
+
+class Pairwise {
+ public:
+  // Of the bytes [begin, begin + size) of the vectors.
+  Pairwise(Exchange& exchange, const ReduceTask& reduction, std::size_t begin, std::size_t size)
+      : reduction_(reduction),
+        ranks_(exchange.size()),
+        rank_(exchange.rank()),
+        in_(reduction.in() + begin),
+        out_(reduction.out() + begin),
+        size_(size),
+        mine_(slice(rank_)),
+        scratch_(exchange.scratch(padded(mine_.size) * static_cast<std::size_t>(ranks_))),
+        operands_(exchange.operands()) {}
+
+  base::Status run(Exchange& exchange, const Operation& operation) {
+    exchange.begin(operation, Algorithm::kPairwise);
+    lanes_.reserve(static_cast<std::size_t>(ranks_));
+    for (int step = 1; step < ranks_; ++step) {
+      Lane& lane = lanes_.emplace_back();
+      lane.peer = (rank_ + step) % ranks_;
+      lane.slice = slice(lane.peer);
+      MUSTER_ASSIGN_OR_RETURN(lane.to, exchange.open_send(lane.peer, lane.slice.size + mine_.size));
+      MUSTER_ASSIGN_OR_RETURN(lane.from, exchange.open_receive(lane.peer, lane.slice.size + mine_.size));
+    }
+    return exchange.run([this] {
+      reduce_what_has_come();
+      for (const Lane& lane : lanes_) {
+        if (lane.from->needs_more()) receive(lane);
+        if (lane.to->needs_more()) send(lane);
+      }
+    });
+  }
+
+ private:
+  struct Lane {
+    int peer = 0;
+    Slice slice;  // the peer's
+    Outgoing* to = nullptr;
+    Incoming* from = nullptr;
+  };
+
+  Slice slice(int rank) const { return slice_of(size_, ranks_, rank); }
+  std::byte* input_of(int peer) const { return scratch_.data() + padded(mine_.size) * static_cast<std::size_t>(peer); }
+
+  void receive(const Lane& lane) {
+    const bool is_input = lane.from->received() < mine_.size;
+    lane.from->give(is_input ? std::span(input_of(lane.peer), mine_.size)
+                             : std::span(out_ + lane.slice.begin, lane.slice.size));
+  }
+
+  void send(const Lane& lane) {
+    const std::size_t sent = lane.to->sent();
+    if (sent < lane.slice.size) {
+      lane.to->give({in_ + lane.slice.begin, lane.slice.size});
+    } else if (const std::size_t results = sent - lane.slice.size; results < reduced_) {
+      lane.to->give({out_ + mine_.begin + results, reduced_ - results});
+    }
+  }
+
+  void reduce_what_has_come() {
+    if (reduced_ == mine_.size) return;
+    std::size_t come = mine_.size;
+    for (const Lane& lane : lanes_) come = std::min<std::size_t>(come, lane.from->received());
+    if (come < mine_.size) come = come / kSegment * kSegment;
+    if (come <= reduced_) return;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const std::byte* const begin = rank == rank_ ? in_ + mine_.begin : input_of(rank);
+      operands_[static_cast<std::size_t>(rank)] = begin + reduced_;
+    }
+    reduce(reduction_.type, reduction_.op, operands_, out_ + mine_.begin + reduced_,
+           (come - reduced_) / reduction_.element(), reduction_.scale);
+    reduced_ = come;
+  }
+
+  const ReduceTask& reduction_;
+  const int ranks_;
+  const int rank_;
+  const std::byte* const in_;
+  std::byte* const out_;
+  const std::size_t size_;
+  const Slice mine_;
+  const std::span<std::byte> scratch_;
+  const std::span<const void*> operands_;
+  std::vector<Lane> lanes_;
+  std::size_t reduced_ = 0;  // bytes of the own slice
+};
+
+}  // namespace
+
+base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction) {
+  if (exchange.size() == 1) return one_shot_allreduce(exchange, operation, reduction);
+  std::size_t begin = 0;
+  do {
+    const std::size_t size = std::min(kPiece, reduction.bytes() - begin);
+    MUSTER_RETURN_IF_ERROR(Pairwise(exchange, reduction, begin, size).run(exchange, operation));
+    begin += size;
+  } while (begin < reduction.bytes());
+  return base::ok_status();
+}
+
+}  // namespace muster::collectives

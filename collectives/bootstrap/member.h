@@ -1,0 +1,25 @@
+// What ranks know of each other from the start. Plain values; published by each under a key of the session.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace muster::collectives {
+
+struct Member {
+  int rank = 0;          // of the world
+  std::string host;      // as the user names it (MUSTER_HOSTNAME), for messages
+  std::string place;     // equal for ranks that can share memory: host name, namespaces of network and pids, uid
+  std::int64_t pid = 0;  // in its own pid namespace
+  std::string address;   // IP literal where its TCP listener is reached by the others
+  std::uint16_t port = 0;
+  std::string unix_name;  // abstract Unix socket (without the leading NUL) that gives out shared memory
+};
+
+std::string encode(const Member& member);
+base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT: not what encode() makes
+
+}  // namespace muster::collectives

@@ -1,0 +1,146 @@
+// A group of ranks that call collectives together: what the C ABI (muster.h) hands out.
+//
+// Collectives of one communicator run one at a time, in the order of the calls; every rank of it must make the same
+// calls in the same order. Any thread may call; two threads that call at once must not care about the order. Different
+// communicators are independent of each other.
+//
+// After an error the communicator has ended: every later call gives the error again; its ranks that are left can make a
+// new one with group() of the world or of any communicator.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/algorithm/choice.h"
+#include "collectives/algorithm/host_exchange.h"
+#include "collectives/algorithm/reduce_task.h"
+#include "collectives/call.h"
+#include "collectives/peer_links.h"
+#include "collectives/registered_memory.h"
+#include "collectives/transport/exchange.h"
+#include "collectives/transport/host_team.h"
+#include "collectives/worker.h"
+#include "collectives/world.h"
+
+namespace muster::collectives {
+
+class Communicator final : public NewsListener {
+ public:
+  // Of all ranks of the world.
+  static base::Result<std::shared_ptr<Communicator>> of_world(std::shared_ptr<World> world);
+  ~Communicator() override;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  int local_rank() const { return team_->rank(); }
+  int local_size() const { return team_->size(); }
+  int hosts() const { return layout_.hosts; }
+  const std::string& name() const { return name_; }
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  World& world() { return *world_; }
+
+  // Collective. Ranks with the same color become a communicator, ordered by key, then by rank here; color < 0: none
+  // for this rank (null).
+  base::Result<std::shared_ptr<Communicator>> split(int color, int key);
+  // Called by the ranks of `ranks` (of this communicator, without doubles) only. Works after an error, too.
+  base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks);
+  // Ranks of this communicator of which no end is known, in order.
+  std::vector<int> survivors() const;
+
+  // Blocking. Counts in elements; `in` may be `out` where the public header says so.
+  base::Status barrier();
+  base::Status allreduce(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale);
+  base::Status reduce(const void* in, void* out, std::size_t count, DType type, RedOp op, int root);
+  base::Status reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type, RedOp op);
+  base::Status broadcast(void* data, std::size_t count, DType type, int root);
+  base::Status allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type, bool same_counts);
+  base::Status gather(const void* in, void* out, std::size_t count, DType type, int root);
+  base::Status scatter(const void* in, void* out, std::size_t count, DType type, int root);
+  base::Status alltoall(const void* in, Blocks to, void* out, Blocks from, DType type, std::size_t same_count);
+
+  // The same without waiting, in the order of the calls: `work` is one of the calls above. Buffers stay the caller's
+  // and must stay as they are until it is done.
+  std::shared_ptr<Request> start(Worker::Work work);
+
+  // Collective: memory of `bytes` for this rank that all ranks of its host have mapped. nullptr bytes are no error.
+  base::Result<std::byte*> allocate(std::size_t bytes);
+  // Of this rank alone; what others have mapped stays until they give it back.
+  base::Status release(std::byte* memory);
+
+  // Why the communicator has ended; code kOk: it has not.
+  Failure failure() const;
+  // Which algorithm the last allreduce took.
+  AllreduceAlgorithm last_algorithm() const { return last_algorithm_; }
+
+  void on_ended(const Member& member, bool failed, const std::string& cause) override;
+
+ private:
+  // Where news from other hosts go while the communicator lives.
+  struct AbortSink {
+    std::mutex mutex;
+    AbortRecord* record = nullptr;
+  };
+
+  Communicator(std::shared_ptr<World> world, std::string name, std::vector<int> members);
+  static base::Result<std::shared_ptr<Communicator>> make(std::shared_ptr<World> world, std::string name,
+                                                          std::vector<int> members);
+  base::Status make_team();
+  base::Result<Segment> make_segment(const std::vector<int>& locals, int own);
+  base::Status agree();
+  // Runs one operation: alone, after what was started before, not after an error, and with its error told to all.
+  template <typename Operation>
+  base::Status run(const Operation& operation);
+  template <typename Operation>
+  base::Status run_now(const Operation& operation);
+  base::Status ended() const;
+  void make_links();
+  Failure explain(const base::Status& status);
+  Failure blame_last(Failure failure);
+  base::Status fail(const base::Status& status);
+  base::Status do_allreduce(const Call& call, const ReduceTask& reduction);
+  base::Status linked_allreduce_of(const Call& call, const ReduceTask& reduction);
+  base::Status linked_reduce_scatter(const Call& call, const ReduceTask& reduction, Blocks blocks);
+  // The next operation over links.
+  Operation next(const Call& call) { return {++sequence_, call}; }
+  base::Status host_allreduce(const Call& call, const ReduceTask& reduction);
+  base::Status check_root(int root) const;
+  base::Result<ReduceTask> task(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale) const;
+
+  const std::shared_ptr<World> world_;
+  const std::string name_;
+  const std::vector<int> members_;  // ranks of the world
+  int rank_ = 0;
+  std::vector<std::vector<int>> hosts_;  // ranks of this communicator, by host, in order of appearance
+  Layout layout_;
+  WaitPolicy policy_;
+  std::optional<AllreduceAlgorithm> forced_;
+  std::optional<HostTeam> team_;
+  std::vector<int> local_members_;  // of the team, as ranks here
+  std::unique_ptr<RegisteredMemory> registered_;
+  std::unique_ptr<PeerLinks> links_;
+  std::unique_ptr<Exchange> exchange_;        // of all ranks
+  std::unique_ptr<SomePeers> slice_peers_;    // the ranks with our local rank, one on each host; null: not all have one
+  std::unique_ptr<Exchange> slice_exchange_;  // of them
+  std::uint64_t sequence_ = 0;
+  std::shared_ptr<AbortSink> sink_;
+  std::uint64_t hearing_ = 0;
+  AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
+  int children_ = 0;
+  std::map<std::vector<int>, int> groups_;  // how often group() was called with these
+  std::mutex mutex_;                        // of one operation
+  std::atomic<bool> is_listening_{false};
+  Worker worker_;  // ends first
+};
+
+}  // namespace muster::collectives

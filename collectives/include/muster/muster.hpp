@@ -1,0 +1,285 @@
+// libmuster for C++: muster.h with owners and types, all inline, so that the ABI is C's. See muster.h for what each
+// call means, its threads and buffers.
+//
+//   muster::World world = muster::World::join().value();
+//   muster::Communicator all = world.communicator();
+//   std::vector<float> data(1000, 1);
+//   if (muster::Status done = all.allreduce(std::span(data), muster::Op::sum); !done.ok())
+//   puts(done.message().c_str());
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster.h"
+
+namespace muster {
+
+// A value: what happened, and who it was. Converts from nothing; ok() is the default.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  // Takes the error over.
+  Status(muster_code code, muster_error* error) : code_(code) {
+    if (error == nullptr) return;
+    message_ = muster_error_message(error);
+    rank_ = muster_error_rank(error);
+    host_ = muster_error_host(error);
+    muster_error_free(error);
+  }
+
+  bool ok() const { return code_ == MUSTER_OK; }
+  muster_code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  int rank() const { return rank_; }  // of the world, whose end or mistake it was; -1: nobody's
+  const std::string& host() const { return host_; }
+
+ private:
+  muster_code code_ = MUSTER_OK;
+  std::string message_;
+  int rank_ = -1;
+  std::string host_;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  // Of an ok result only.
+  T& value() & { return *value_; }
+  T&& value() && { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+enum class Op { sum = MUSTER_SUM, avg = MUSTER_AVG, min = MUSTER_MIN, max = MUSTER_MAX, prod = MUSTER_PROD };
+
+// muster_dtype of a C++ type; 16-bit floats are passed as muster::Float16 and muster::Bfloat16.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+struct Bfloat16 {
+  std::uint16_t bits = 0;
+};
+template <typename T>
+muster_dtype dtype_of = T::is_no_element_type_of_libmuster;  // an error where it is used
+template <>
+inline constexpr muster_dtype dtype_of<Float16> = MUSTER_FLOAT16;
+template <>
+inline constexpr muster_dtype dtype_of<Bfloat16> = MUSTER_BFLOAT16;
+template <>
+inline constexpr muster_dtype dtype_of<float> = MUSTER_FLOAT32;
+template <>
+inline constexpr muster_dtype dtype_of<double> = MUSTER_FLOAT64;
+template <>
+inline constexpr muster_dtype dtype_of<std::int8_t> = MUSTER_INT8;
+template <>
+inline constexpr muster_dtype dtype_of<std::uint8_t> = MUSTER_UINT8;
+template <>
+inline constexpr muster_dtype dtype_of<std::int16_t> = MUSTER_INT16;
+template <>
+inline constexpr muster_dtype dtype_of<std::int32_t> = MUSTER_INT32;
+template <>
+inline constexpr muster_dtype dtype_of<std::int64_t> = MUSTER_INT64;
+template <>
+inline constexpr muster_dtype dtype_of<bool> = MUSTER_BOOL;
+
+// An operation that runs. Its buffers stay untouched until it is done; freeing a request does not cancel.
+class Request {
+ public:
+  explicit Request(muster_request* request) : request_(request, &muster_request_free) {}
+  bool test() const {
+    int done = 0;
+    muster_test(request_.get(), &done);
+    return done != 0;
+  }
+  Status wait() const { return wait_for(-1); }
+  // MUSTER_TIMEOUT without a message: not done yet.
+  Status wait_for(double seconds) const {
+    muster_error* error = nullptr;
+    const muster_code code = muster_wait(request_.get(), seconds, &error);
+    return {code, error};
+  }
+
+ private:
+  std::unique_ptr<muster_request, decltype(&muster_request_free)> request_;
+};
+
+// `size()` elements for this rank in memory that all ranks of the host have mapped. Goes before its communicator.
+template <typename T>
+class Buffer {
+ public:
+  Buffer(muster_comm* comm, void* data, std::size_t size) : comm_(comm), data_(static_cast<T*>(data)), size_(size) {}
+  Buffer(Buffer&& other) noexcept
+      : comm_(other.comm_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) muster_buffer_free(comm_, data_, nullptr);
+  }
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::span<T> span() const { return {data_, size_}; }
+
+ private:
+  muster_comm* comm_;
+  T* data_;
+  std::size_t size_;
+};
+
+// A group of ranks; a copy is the same group.
+class Communicator {
+ public:
+  // Does not own `comm`.
+  static Communicator borrowed(muster_comm* comm) {
+    return Communicator(std::shared_ptr<muster_comm>(comm, [](muster_comm*) {}));
+  }
+  static Communicator owned(muster_comm* comm) {
+    return Communicator(std::shared_ptr<muster_comm>(comm, &muster_comm_free));
+  }
+
+  int rank() const { return muster_comm_rank(get()); }
+  int size() const { return muster_comm_size(get()); }
+  int local_rank() const { return muster_comm_local_rank(get()); }
+  int local_size() const { return muster_comm_local_size(get()); }
+  int hosts() const { return muster_comm_hosts(get()); }
+  muster_comm* get() const { return comm_.get(); }
+
+  // nullopt in an ok result: this rank gave a negative color.
+  Result<std::optional<Communicator>> split(int color, int key) const {
+    muster_comm* made = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = muster_comm_split(get(), color, key, &made, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return made == nullptr ? std::optional<Communicator>() : std::optional(owned(made));
+  }
+  Result<Communicator> group(std::span<const int> ranks) const {
+    return make([&](muster_comm** made, muster_error** error) {
+      return muster_comm_group(get(), ranks.data(), static_cast<int>(ranks.size()), made, error);
+    });
+  }
+  Result<Communicator> shrink() const {
+    return make([&](muster_comm** made, muster_error** error) { return muster_comm_shrink(get(), made, error); });
+  }
+  template <typename T>
+  Result<Buffer<T>> allocate(std::size_t count) const {
+    void* data = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = muster_buffer_alloc(get(), count * sizeof(T), &data, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return Buffer<T>(get(), data, count);
+  }
+
+  Status barrier() const {
+    return call([&](muster_error** error) { return muster_barrier(get(), error); });
+  }
+  // In place.
+  template <typename T>
+  Status allreduce(std::span<T> data, Op op, double prescale = 1, double postscale = 1) const {
+    return allreduce(std::span<const T>(data), data.data(), op, prescale, postscale);
+  }
+  template <typename T>
+  Status allreduce(std::span<const T> in, T* out, Op op, double prescale = 1, double postscale = 1) const {
+    return call([&](muster_error** error) {
+      return muster_allreduce_scaled(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op),
+                                     prescale, postscale, error);
+    });
+  }
+  template <typename T>
+  Status broadcast(std::span<T> data, int root) const {
+    return call([&](muster_error** error) {
+      return muster_broadcast(get(), data.data(), data.size(), dtype_of<T>, root, error);
+    });
+  }
+  // `out` has size() * in.size() elements.
+  template <typename T>
+  Status allgather(std::span<const T> in, T* out) const {
+    return call(
+        [&](muster_error** error) { return muster_allgather(get(), in.data(), out, in.size(), dtype_of<T>, error); });
+  }
+  // `in` has size() * out.size() elements.
+  template <typename T>
+  Status reduce_scatter(const T* in, std::span<T> out, Op op) const {
+    return call([&](muster_error** error) {
+      return muster_reduce_scatter(get(), in, out.data(), out.size(), dtype_of<T>, static_cast<muster_op>(op), error);
+    });
+  }
+  // `out` is used on the root only.
+  template <typename T>
+  Status reduce(std::span<const T> in, T* out, Op op, int root) const {
+    return call([&](muster_error** error) {
+      return muster_reduce(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op), root, error);
+    });
+  }
+  // Both have size() * count elements.
+  template <typename T>
+  Status alltoall(const T* in, T* out, std::size_t count) const {
+    return call([&](muster_error** error) { return muster_alltoall(get(), in, out, count, dtype_of<T>, error); });
+  }
+  // In place, without waiting.
+  template <typename T>
+  Result<Request> start_allreduce(std::span<T> data, Op op) const {
+    muster_request* request = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = muster_iallreduce(get(), data.data(), data.data(), data.size(), dtype_of<T>,
+                                               static_cast<muster_op>(op), &request, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return Request(request);
+  }
+
+ private:
+  explicit Communicator(std::shared_ptr<muster_comm> comm) : comm_(std::move(comm)) {}
+  template <typename Call>
+  Status call(const Call& operation) const {
+    muster_error* error = nullptr;
+    const muster_code code = operation(&error);
+    return {code, error};
+  }
+  template <typename Make>
+  Result<Communicator> make(const Make& how) const {
+    muster_comm* made = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = how(&made, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return owned(made);
+  }
+
+  std::shared_ptr<muster_comm> comm_;
+};
+
+// This process in its job. Outlives its communicators.
+class World {
+ public:
+  static Result<World> join(double timeout_seconds = 0) {
+    muster_options options{};
+    options.size = sizeof options;
+    options.timeout_seconds = timeout_seconds;
+    muster_world* world = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = muster_init(&options, &world, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return World(world);
+  }
+  Communicator communicator() const { return Communicator::borrowed(muster_world_comm(world_.get())); }
+
+ private:
+  explicit World(muster_world* world) : world_(world, &muster_finalize) {}
+  std::unique_ptr<muster_world, decltype(&muster_finalize)> world_;
+};
+
+}  // namespace muster

@@ -1,0 +1,35 @@
+// The processor's default arithmetic while it lives: to nearest even, denormals kept, no traps. A rank whose caller
+// flushes denormals must not get other bits than its peers.
+#pragma once
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace muster::collectives {
+
+class FloatMode {
+ public:
+  FloatMode(const FloatMode&) = delete;
+  FloatMode& operator=(const FloatMode&) = delete;
+#if defined(__SSE2__)
+  FloatMode() : callers_(_mm_getcsr()) {
+    if (differs()) _mm_setcsr(kDefault);
+  }
+  ~FloatMode() {
+    if (differs()) _mm_setcsr(callers_);
+  }
+
+ private:
+  static constexpr unsigned kDefault = 0x1f80;     // all exceptions masked
+  static constexpr unsigned kExceptions = 0x003f;  // which have happened: no mode
+  bool differs() const {
+    return (callers_ & ~kExceptions) != kDefault;
+  }
+  unsigned callers_;
+#else
+  FloatMode() = default;
+#endif
+};
+
+}  // namespace muster::collectives

@@ -1,0 +1,46 @@
+// The kernels of one instruction set, as a table; behind reduce.h. Each table comes from a translation unit of its own,
+// compiled for its instruction set from the same templates (loops.h): isa_scalar.cc, isa_avx2.cc, isa_avx512.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/kernel/dtype.h"
+#include "collectives/kernel/reduce.h"
+
+namespace muster::collectives {
+
+// One call of reduce() or reduce_to_all(). `divisor` is not 0; the factors are 1 where there is nothing to multiply.
+struct Reduction {
+  const void* const* inputs = nullptr;
+  std::size_t n_inputs = 0;
+  void* const* outputs = nullptr;
+  std::size_t n_outputs = 0;
+  std::size_t count = 0;
+  std::size_t element_bytes = 1;
+  double before = 1;
+  double after = 1;
+  std::uint32_t divisor = 1;
+  bool is_scaled = false;     // any of the three is not 1
+  bool is_streaming = false;  // outputs past the cache, where they are aligned alike
+};
+
+struct Isa {
+  const char* name = nullptr;
+  void (*reduce[kDTypes][kRedOps])(const Reduction&) = {};  // kAvg as kSum
+  void (*copy_streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
+};
+
+extern const Isa kScalarIsa;
+extern const Isa kAvx2Isa;    // also F16C; this one and the next only in builds for x86-64
+extern const Isa kAvx512Isa;  // F, BW, DQ and VL
+
+// Those that this processor has, the best first; scalar always.
+std::span<const Isa* const> isas();
+
+// reduce_to_all() by one of them.
+void reduce_with(const Isa& isa, DType type, RedOp op, std::span<const void* const> inputs,
+                 std::span<void* const> outputs, std::size_t count, Scale scale, Stores stores);
+
+}  // namespace muster::collectives

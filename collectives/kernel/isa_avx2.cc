@@ -1,0 +1,9 @@
+// The kernels of isa.h, compiled for AVX2 and F16C.
+#include "collectives/kernel/isa.h"
+#include "collectives/kernel/loops.h"
+
+namespace muster::collectives {
+
+constexpr Isa kAvx2Isa = make_isa("avx2");
+
+}  // namespace muster::collectives

@@ -1,0 +1,68 @@
+#include "collectives/peer_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/transport/ring_link.h"
+#include "collectives/transport/tcp_link.h"
+
+namespace muster::collectives {
+
+static_assert(RingLink::bytes_of_ring(kRingCapacity) <= kRingBytes);
+
+PeerLinks::PeerLinks(World& world, HostTeam& team, const std::vector<int>& members, const std::vector<int>& local,
+                     std::string communicator, int rank, const WaitPolicy& policy)
+    : world_(world),
+      team_(team),
+      members_(members),
+      communicator_(std::move(communicator)),
+      rank_(rank),
+      policy_(policy),
+      local_rank_of_(members.size(), -1),
+      links_(members.size()) {
+  for (std::size_t i = 0; i < local.size(); ++i) {
+    local_rank_of_[static_cast<std::size_t>(local[i])] = static_cast<int>(i);
+  }
+}
+
+std::string PeerLinks::name(int peer) const {
+  return fmt::format("rank {} ({})", world_rank(peer), host(peer));
+}
+
+base::Result<Link*> PeerLinks::link(int peer) {
+  std::unique_ptr<Link>& link = links_[static_cast<std::size_t>(peer)];
+  if (link == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(link, make(peer));
+  }
+  return link.get();
+}
+
+base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
+  const int local_peer = local_rank_of_[static_cast<std::size_t>(peer)];
+  if (local_peer >= 0) return make_ring(peer, local_peer);
+  // The higher rank calls, the lower one answers.
+  base::Result<base::UniqueFd> socket =
+      rank_ > peer ? world_.connect_to(world_rank(peer), communicator_, abort())
+                   : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
+  if (!socket.ok()) return socket.status();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
+                          TcpLink::create(std::move(*socket), name(peer), world_.tcp_options()));
+  return link;
+}
+
+std::unique_ptr<Link> PeerLinks::make_ring(int peer, int local_peer) {
+  const Segment& segment = team_.segment();
+  auto& outgoing = *reinterpret_cast<RingHead*>(segment.ring(team_.rank(), local_peer).data());
+  auto& incoming = *reinterpret_cast<RingHead*>(segment.ring(local_peer, team_.rank()).data());
+  return std::make_unique<RingLink>(outgoing, incoming, kRingCapacity, segment.lane(local_peer).bell, name(peer));
+}
+
+SomePeers::SomePeers(Peers& all, std::vector<int> ranks) : all_(all), ranks_(std::move(ranks)) {
+  const auto own = std::find(ranks_.begin(), ranks_.end(), all_.rank());
+  MUSTER_CHECK(own != ranks_.end());
+  rank_ = static_cast<int>(own - ranks_.begin());
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,46 @@
+// A collective that runs while its caller goes on: done once, waited for by anyone.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/status.h"
+
+namespace muster::collectives {
+
+class Request {
+ public:
+  void finish(base::Status status) {
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = std::move(status);
+    }
+    done_.notify_all();
+  }
+  // nullopt: not done yet.
+  std::optional<base::Status> test() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+  // nullopt: not done within `time`; the operation goes on.
+  std::optional<base::Status> wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    done_.wait_for(lock, time, [this] { return status_.has_value(); });
+    return status_;
+  }
+  base::Status wait() {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [this] { return status_.has_value(); });
+    return *status_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable done_;
+  std::optional<base::Status> status_;
+};
+
+}  // namespace muster::collectives

@@ -1,0 +1,175 @@
+#include "collectives/transport/exchange.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace muster::collectives {
+namespace {
+
+constexpr int kSleepMs = 10;
+// Of who waits for shared memory as well, which poll() does not see.
+constexpr int kShortSleepMs = 1;
+constexpr std::size_t kAlignment = 64;
+
+}  // namespace
+
+Exchange::Exchange(Peers& peers) : peers_(peers), operands_(static_cast<std::size_t>(peers.size())) {
+  // So that what open_send() returns stays where it is.
+  outgoing_.reserve(static_cast<std::size_t>(peers.size()));
+  incoming_.reserve(static_cast<std::size_t>(peers.size()));
+}
+
+void Exchange::begin(const Operation& operation, Algorithm algorithm) {
+  operation_ = operation;
+  algorithm_ = algorithm;
+  outgoing_.clear();
+  incoming_.clear();
+  failed_peer_ = -1;
+}
+
+MessageHeader Exchange::header(std::uint64_t bytes) const {
+  return {.algorithm = static_cast<std::uint32_t>(algorithm_),
+          .sequence = operation_.sequence,
+          .call = operation_.call,
+          .bytes = bytes};
+}
+
+base::Result<Outgoing*> Exchange::open_send(int peer, std::uint64_t bytes) {
+  MUSTER_CHECK(peer >= 0 && peer < size() && peer != rank() && outgoing_.size() < outgoing_.capacity());
+  failed_peer_ = peer;
+  MUSTER_ASSIGN_OR_RETURN(Link* const link, peers_.link(peer));
+  failed_peer_ = -1;
+  return &outgoing_.emplace_back(*link, peer, header(bytes));
+}
+
+base::Result<Incoming*> Exchange::open_receive(int peer, std::uint64_t bytes) {
+  MUSTER_CHECK(peer >= 0 && peer < size() && peer != rank() && incoming_.size() < incoming_.capacity());
+  failed_peer_ = peer;
+  MUSTER_ASSIGN_OR_RETURN(Link* const link, peers_.link(peer));
+  failed_peer_ = -1;
+  return &incoming_.emplace_back(*link, peer, header(bytes));
+}
+
+base::Status Exchange::send(int peer, std::span<const std::byte> bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Outgoing* const message, open_send(peer, bytes.size()));
+  message->give(bytes);
+  return base::ok_status();
+}
+
+base::Status Exchange::receive(int peer, std::span<std::byte> place) {
+  MUSTER_ASSIGN_OR_RETURN(Incoming* const message, open_receive(peer, place.size()));
+  message->give(place);
+  return base::ok_status();
+}
+
+Moved Exchange::turn() {
+  Moved moved = Moved::kNothing;
+  for (Outgoing& message : outgoing_) {
+    const Moved one = message.turn();
+    if (one == Moved::kBroken) return broken_sending(message);
+    if (one == Moved::kSome) moved = one;
+  }
+  for (Incoming& message : incoming_) {
+    const Moved one = message.turn();
+    if (one == Moved::kBroken) return broken_receiving(message);
+    if (one == Moved::kSome) moved = one;
+  }
+  return moved;
+}
+
+Moved Exchange::broken_sending(const Outgoing& message) {
+  failed_peer_ = message.peer();
+  error_ = message.link().why();
+  // A peer that gave up because we do not call the same has said so before it closed the link.
+  for (Incoming& last : incoming_) {
+    if (last.peer() != message.peer()) continue;
+    while (last.turn() == Moved::kSome) continue;
+    if (last.is_mismatch()) return broken_receiving(last);
+  }
+  return Moved::kBroken;
+}
+
+Moved Exchange::broken_receiving(const Incoming& message) {
+  failed_peer_ = message.peer();
+  error_ = message.is_mismatch() ? message.mismatch(peers_.name(message.peer()), peers_.name(peers_.rank()))
+                                 : message.link().why();
+  return Moved::kBroken;
+}
+
+bool Exchange::are_all_done() const {
+  return std::ranges::all_of(outgoing_, &Outgoing::is_done) && std::ranges::all_of(incoming_, &Incoming::is_done);
+}
+
+base::Status Exchange::finish(base::Status status) {
+  outgoing_.clear();
+  incoming_.clear();
+  return status;
+}
+
+base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
+  if (is_time) *moved = sleep();
+  return base::ok_status();
+}
+
+Moved Exchange::sleep() {
+  fds_.clear();
+  bool has_rings = false;
+  const auto add = [&](const Link& link, short events) {
+    if (link.fd() >= 0) {
+      fds_.push_back({link.fd(), events, 0});
+    } else {
+      has_rings = true;
+    }
+  };
+  for (const Outgoing& message : outgoing_) {
+    if (message.is_ready()) add(message.link(), POLLOUT);
+  }
+  for (const Incoming& message : incoming_) {
+    if (message.is_ready()) add(message.link(), POLLIN);
+  }
+  Moved moved = Moved::kNothing;
+  if (!fds_.empty()) {
+    // An error or a signal: the caller looks again.
+    poll(fds_.data(), fds_.size(), has_rings ? kShortSleepMs : kSleepMs);
+  } else {
+    peers_.bell().sleep_unless([&] {
+      moved = turn();
+      return moved != Moved::kNothing;
+    });
+  }
+  return moved;
+}
+
+int Exchange::first_that_waits() const {
+  for (const Incoming& message : incoming_) {
+    if (!message.is_done()) return message.peer();
+  }
+  for (const Outgoing& message : outgoing_) {
+    if (!message.is_done()) return message.peer();
+  }
+  return -1;
+}
+
+Failure Exchange::who_is_late() {
+  const int peer = first_that_waits();
+  failed_peer_ = peer;
+  const std::string call = describe(operation_.call);
+  if (peer < 0) return {base::Code::kDeadlineExceeded, -1, "", call + " has not come to its end in time"};
+  return {base::Code::kDeadlineExceeded, peers_.world_rank(peer), peers_.host(peer),
+          fmt::format("nothing has come from {} in {} ms of {}", peers_.name(peer), peers_.policy().deadline.count(),
+                      call)};
+}
+
+std::span<std::byte> Exchange::scratch(std::size_t bytes) {
+  if (scratch_size_ < bytes + kAlignment) {
+    scratch_.reset();  // before the new one comes
+    scratch_size_ = bytes + kAlignment;
+    scratch_.reset(new std::byte[scratch_size_]);  // not filled with zeros, which would cost as much as an operation
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(scratch_.get());
+  return {scratch_.get() + (kAlignment - address % kAlignment) % kAlignment, bytes};
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,114 @@
+// Moves the messages of one step of an operation over their links at the same time, until all are done, and waits as
+// wait.h says. Kept by a communicator for all its operations, so that small ones allocate nothing. One thread at a
+// time.
+//
+//   exchange.begin(operation, Algorithm::kOneShot);
+//   MUSTER_RETURN_IF_ERROR(exchange.send(peer, bytes));
+//   MUSTER_RETURN_IF_ERROR(exchange.receive(peer, place));
+//   return exchange.run();
+//
+// Errors: FAILED_PRECONDITION, a peer called something else; UNAVAILABLE, a link broke; DEADLINE_EXCEEDED, nothing has
+// come for long; what the abort record says. All name the peer; failed_peer() says who it was. The links of the
+// communicator are of no use after an error: bytes may lie in them.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/transport/message.h"
+#include "collectives/transport/peers.h"
+
+namespace muster::collectives {
+
+// Part of each message's header, so that ranks that chose differently find out.
+enum class Algorithm : std::uint32_t {
+  kNone,
+  kRing,
+  kRecursiveDoubling,
+  kPairwise,
+  kOneShot,
+  kTree,
+  kChain,
+  kDirect,
+};
+
+class Exchange {
+ public:
+  explicit Exchange(Peers& peers);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  Peers& peers() { return peers_; }
+  int rank() const { return peers_.rank(); }
+  int size() const { return peers_.size(); }
+
+  // Of an operation or of a part of one. Forgets the messages of the former one.
+  void begin(const Operation& operation, Algorithm algorithm);
+
+  // Adds a message; at most one each way for a peer until run(). The bytes live until then.
+  base::Status send(int peer, std::span<const std::byte> bytes);
+  base::Status receive(int peer, std::span<std::byte> place);
+  // The same with bytes that are given later, in the `after` of run(). Valid until the next begin() or run().
+  base::Result<Outgoing*> open_send(int peer, std::uint64_t bytes);
+  base::Result<Incoming*> open_receive(int peer, std::uint64_t bytes);
+
+  // Until all messages that were added are done; then they are forgotten.
+  base::Status run() {
+    return run([] {});
+  }
+  // `after()` is called whenever something has moved, and once before: it gives messages that need more their bytes.
+  template <typename After>
+  base::Status run(After after) {
+    after();
+    Waiter waiter(peers_.policy(), peers_.abort());
+    while (!are_all_done()) {
+      Moved moved = turn();
+      if (moved == Moved::kNothing) {
+        const base::Status waited = wait(waiter, &moved);
+        if (!waited.ok()) return finish(waited);
+      }
+      if (moved == Moved::kBroken) return finish(error_);
+      if (moved == Moved::kNothing) continue;
+      waiter.progress();
+      after();
+    }
+    return finish(base::ok_status());
+  }
+
+  // At least `bytes`, 64-aligned; the contents are lost with the next call.
+  std::span<std::byte> scratch(std::size_t bytes);
+  // One for each rank, for the inputs of a reduction.
+  std::span<const void*> operands() { return operands_; }
+  // Rank in the communicator of who caused the last error, -1: nobody in particular.
+  int failed_peer() const { return failed_peer_; }
+
+ private:
+  MessageHeader header(std::uint64_t bytes) const;
+  Moved turn();
+  Moved broken_sending(const Outgoing& message);
+  Moved broken_receiving(const Incoming& message);
+  bool are_all_done() const;
+  base::Status wait(Waiter& waiter, Moved* moved);
+  Moved sleep();
+  base::Status finish(base::Status status);
+  int first_that_waits() const;
+  Failure who_is_late();
+
+  Peers& peers_;
+  Operation operation_;
+  Algorithm algorithm_ = Algorithm::kNone;
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+  std::vector<pollfd> fds_;
+  std::vector<const void*> operands_;
+  std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_size_ = 0;
+  base::Status error_;
+  int failed_peer_ = -1;
+};
+
+}  // namespace muster::collectives

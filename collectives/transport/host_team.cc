@@ -1,0 +1,62 @@
+#include "collectives/transport/host_team.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/file.h"
+
+namespace muster::collectives {
+namespace {
+
+// 'T' or 't': stopped by a signal or a debugger; '\0': cannot be told.
+char process_state(std::int64_t pid) {
+  const auto text = base::read_file(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!text.ok()) return '\0';
+  const std::size_t name_end = text->rfind(") ");
+  return name_end == std::string::npos || name_end + 2 >= text->size() ? '\0' : (*text)[name_end + 2];
+}
+
+}  // namespace
+
+HostTeam::HostTeam(Segment segment, int rank, std::vector<Teammate> mates, std::string name, const WaitPolicy& policy)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      size_(segment_.ranks()),
+      mates_(std::move(mates)),
+      name_(std::move(name)),
+      policy_(policy),
+      waiter_(policy_, segment_.abort()),
+      mates_gone_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(size_))) {
+  MUSTER_CHECK(std::cmp_equal(mates_.size(), size_) && rank_ >= 0 && rank_ < size_);
+}
+
+std::string HostTeam::name_of_mate(int rank) const {
+  return fmt::format("rank {} ({}, pid {})", mate(rank).world_rank, mate(rank).host, mate(rank).pid);
+}
+
+Failure HostTeam::why_late(int rank, const Call& call) {
+  failure_ = {base::Code::kDeadlineExceeded, mate(rank).world_rank, mate(rank).host, {}};
+  const bool is_gone = mates_gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  if (is_gone || segment_.lane(rank).left.load() != 0) {
+    failure_.code = base::Code::kUnavailable;
+    failure_.message = fmt::format("{}: {} has {} without calling it (communicator {})", describe(call),
+                                   name_of_mate(rank), is_gone ? "ended" : "closed its communicator", name_);
+    return failure_;
+  }
+  const char state = process_state(mate(rank).pid);
+  failure_.message = fmt::format("{}: {} did not come within {} s{} (communicator {})", describe(call),
+                                 name_of_mate(rank), std::chrono::duration<double>(policy_.deadline).count(),
+                                 state == 'T' || state == 't' ? "; it is stopped by a signal" : "", name_);
+  return failure_;
+}
+
+base::Status HostTeam::mismatch(int rank, const Call& call) {
+  failure_ = {base::Code::kFailedPrecondition, mate(rank).world_rank, mate(rank).host,
+              fmt::format("{} called {}, {} called {}: all ranks of a communicator ({}) must call the same, in the "
+                          "same order",
+                          name_of_mate(rank), describe(line(rank).call), name_of_mate(rank_), describe(call), name_)};
+  return {failure_.code, failure_.message};
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,119 @@
+// The ranks of one communicator on one host, in rounds: in each round every rank says what it has (a call, a few bytes,
+// what lies in its slot or staging area) and waits until all have said so.
+//
+// Lines and slots take turns from round to round. A rank can be one round ahead of another, never two, because it has
+// waited for all of the round between: what a rank published with round r is read by others until they publish round
+// r + 1, and may be written again by its owner once it has waited for all of round r + 1. Slots are safe by taking
+// turns; the staging and result areas belong to staged_allreduce, which keeps that rule.
+//
+// One thread at a time. Ranks here are local ones, 0 … size - 1.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/call.h"
+#include "collectives/transport/segment.h"
+#include "collectives/transport/wait.h"
+
+namespace muster::collectives {
+
+// Another rank of this host, as messages name it.
+struct Teammate {
+  int world_rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+};
+
+class HostTeam {
+ public:
+  // `name` of the communicator, for messages. `policy` outlives it.
+  HostTeam(Segment segment, int rank, std::vector<Teammate> mates, std::string name, const WaitPolicy& policy);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const Segment& segment() const { return segment_; }
+  AbortRecord& abort() const { return segment_.abort(); }
+  const WaitPolicy& policy() const { return policy_; }
+  const Teammate& mate(int rank) const { return mates_[static_cast<std::size_t>(rank)]; }
+
+  // Starts the next round: slot() and payload() are those of it now.
+  void begin() { ++round_; }
+  std::byte* slot(int rank) const { return segment_.slot(rank, round_); }
+  std::byte* staging(int rank) const { return segment_.staging(rank); }
+  std::byte* result(int rank) const { return segment_.result(rank); }
+  // At most kInlineBytes of them, with the flag.
+  std::byte* own_payload() const { return line(rank_).payload; }
+  template <typename T>
+  void say(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kInlineBytes);
+    std::memcpy(own_payload(), &value, sizeof value);
+  }
+  void publish(const Call& call) {
+    Line& own = line(rank_);
+    own.call = call;
+    own.flag.publish(round_);
+  }
+  // FAILED_PRECONDITION: a rank calls something else; DEADLINE_EXCEEDED, UNAVAILABLE: it does not come.
+  base::Status wait_for(int rank, const Call& call) {
+    Line& peer = line(rank);
+    const auto late = [this, rank, &call] { return why_late(rank, call); };
+    MUSTER_RETURN_IF_ERROR(waiter_.until(peer.flag, round_, late, &mates_gone_[static_cast<std::size_t>(rank)]));
+    if (peer.call == call) return base::ok_status();
+    return mismatch(rank, call);
+  }
+  base::Status wait_for_all(const Call& call) {
+    for (int i = 1; i < size_; ++i) {
+      const int peer = rank_ + i < size_ ? rank_ + i : rank_ + i - size_;
+      MUSTER_RETURN_IF_ERROR(wait_for(peer, call));
+    }
+    return base::ok_status();
+  }
+  // publish() and wait_for_all() of a new round that carries nothing.
+  base::Status meet(const Call& call) {
+    begin();
+    publish(call);
+    return wait_for_all(call);
+  }
+  const std::byte* payload(int rank) const { return line(rank).payload; }
+  template <typename T>
+  T said(int rank) const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kInlineBytes);
+    T value;
+    std::memcpy(&value, payload(rank), sizeof value);
+    return value;
+  }
+
+  // A rank has ended in good order: who waits for it now fails. Any thread.
+  void set_gone(int rank) { mates_gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release); }
+  // Who caused the last error that this team has made itself.
+  const Failure& failure() const { return failure_; }
+  // This rank will not come again.
+  void leave() { segment_.lane(rank_).left.store(1); }
+
+ private:
+  Line& line(int rank) const { return segment_.lane(rank).lines[round_ & 1]; }
+  Failure why_late(int rank, const Call& call);
+  base::Status mismatch(int rank, const Call& call);
+  std::string name_of_mate(int rank) const;
+
+  Segment segment_;
+  const int rank_;
+  const int size_;
+  const std::vector<Teammate> mates_;
+  const std::string name_;
+  const WaitPolicy& policy_;
+  Waiter waiter_;
+  std::uint32_t round_ = 0;
+  Failure failure_;
+  std::unique_ptr<std::atomic<bool>[]> mates_gone_;
+};
+
+}  // namespace muster::collectives

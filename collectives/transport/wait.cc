@@ -1,0 +1,111 @@
+#include "collectives/transport/wait.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace muster::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr long kSleepNs = 10'000'000;
+// The clock is read at every so many turns: reading it costs as much as ten of them.
+constexpr std::uint32_t kTurnsPerLook = 64;
+
+// Between processes: no FUTEX_PRIVATE_FLAG.
+long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+void pause_once() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+base::Status status_of(const Failure& failure) {
+  return {failure.code, failure.message};
+}
+
+}  // namespace
+
+void Flag::publish(std::uint32_t value) {
+  // Sequentially consistent, as is the sleeper's increment: either it sees the value or we see it.
+  value_.exchange(value);
+  if (sleepers_.load() != 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void Flag::wake() {
+  value_.fetch_add(1);
+  futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void Flag::sleep(std::uint32_t seen) {
+  sleepers_.fetch_add(1);
+  if (value_.load() == seen) sleep_counted(seen);
+  sleepers_.fetch_sub(1);
+}
+
+void Flag::sleep_counted(std::uint32_t seen) {
+  const timespec timeout{.tv_sec = 0, .tv_nsec = kSleepNs};
+  // Whatever it returns (woken, changed before, timed out, a signal): the caller looks again.
+  futex(value_, FUTEX_WAIT, seen, &timeout);
+}
+
+bool Waiter::stay_awake() {
+  ++turns_;
+  if (turns_ == 1) began_ = std::chrono::steady_clock::now();
+  if (policy_.oversubscribed) {
+    sched_yield();
+  } else {
+    pause_once();
+  }
+  if (turns_ % kTurnsPerLook != 0) return true;
+  // The rank that is waited for may be on this very core, where nobody has pinned them.
+  if (!policy_.oversubscribed) sched_yield();
+  return std::chrono::steady_clock::now() - began_ < policy_.awake;
+}
+
+base::Status Waiter::check(const WhoIsLate& late) const {
+  if (abort_.is_raised()) return status_of(abort_.read());
+  if (turns_ != 0 && std::chrono::steady_clock::now() - began_ > policy_.deadline) return status_of(late());
+  return base::ok_status();
+}
+
+base::Status Waiter::until_slow(Flag& flag, std::uint32_t value, const WhoIsLate& late, const std::atomic<bool>* gone) {
+  progress();
+  while (true) {
+    const bool awake = stay_awake();
+    const std::uint32_t seen = flag.read();
+    if (has_reached(seen, value)) return base::ok_status();
+    const bool is_gone = gone != nullptr && gone->load(std::memory_order_acquire);
+    if (awake && !is_gone && !abort_.is_raised()) continue;
+    if (!awake && !is_gone) flag.sleep(seen);
+    base::Status checked = check(late);
+    if (checked.ok() && is_gone) checked = status_of(late());
+    // What has come counts, even if its sender has ended since.
+    if (has_reached(flag.read(), value)) return base::ok_status();
+    MUSTER_RETURN_IF_ERROR(checked);
+  }
+}
+
+base::Result<bool> Waiter::is_time_to_sleep(const WhoIsLate& late) {
+  if (stay_awake() && !abort_.is_raised()) return false;
+  MUSTER_RETURN_IF_ERROR(check(late));
+  return true;
+}
+
+base::Status Waiter::idle(std::span<pollfd> fds, const WhoIsLate& late) {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_time, is_time_to_sleep(late));
+  if (is_time) poll(fds.data(), fds.size(), 10);  // an error or a signal: the caller looks again
+  return base::ok_status();
+}
+
+}  // namespace muster::collectives

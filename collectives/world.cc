@@ -1,0 +1,325 @@
+#include "collectives/world.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/net.h"
+#include "collectives/transport/handshake.h"
+
+namespace muster::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kBacklog = 1024;
+constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
+constexpr int kLookMs = 10;                // how soon a failure elsewhere ends a wait
+
+std::string text_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+std::string own_hostname() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string namespace_of(const char* kind) {
+  struct stat found {};
+  const std::string path = fmt::format("/proc/self/ns/{}", kind);
+  return stat(path.c_str(), &found) == 0 ? std::to_string(found.st_ino) : "?";
+}
+
+// Ranks for which this is equal can share memory, signal each other and meet at abstract sockets.
+std::string own_place() {
+  return fmt::format("{}/net:{}/pid:{}/uid:{}", own_hostname(), namespace_of("net"), namespace_of("pid"), geteuid());
+}
+
+base::Result<base::UniqueFd> connected_socket(const std::string& literal, std::uint16_t port) {
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(literal));
+  const base::SockAddr to = base::make_sockaddr(address, port);
+  base::UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return base::errno_error(errno, "a TCP socket");
+  if (connect(socket.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
+    return base::errno_error(errno, fmt::format("connecting to {}", base::format_endpoint(address, port)));
+  }
+  return socket;
+}
+
+}  // namespace
+
+class World::PolledHost final : public Polled {
+ public:
+  explicit PolledHost(std::shared_ptr<SessionHost> host) : host_(std::move(host)) {}
+  void add_polls(std::vector<pollfd>& fds) override { host_->add_polls(fds); }
+  bool on_ready(int fd) override {
+    host_->on_ready(fd);
+    const std::lock_guard lock(mutex_);
+    are_others_gone_ = host_->connections() <= 1;
+    if (are_others_gone_) others_went_.notify_all();
+    return true;
+  }
+  // Until only our own session is left, or for `time`.
+  void wait_for_others(milliseconds time) {
+    std::unique_lock lock(mutex_);
+    others_went_.wait_for(lock, time, [this] { return are_others_gone_; });
+  }
+
+ private:
+  const std::shared_ptr<SessionHost> host_;
+  std::mutex mutex_;
+  std::condition_variable others_went_;
+  bool are_others_gone_ = false;
+};
+
+namespace {
+
+class PolledSession final : public Polled {
+ public:
+  explicit PolledSession(Session& session) : session_(session) {}
+  void add_polls(std::vector<pollfd>& fds) override {
+    fds.push_back({session_.fd(), static_cast<short>(session_.wants_write() ? POLLIN | POLLOUT : POLLIN), 0});
+  }
+  bool on_ready(int) override { return session_.on_ready().ok(); }
+
+ private:
+  Session& session_;
+};
+
+}  // namespace
+
+std::string World::key(const std::string& name) const {
+  return fmt::format("{}/{}", generation_, name);
+}
+
+base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup) {
+  std::shared_ptr<World> world(new World);
+  world->options_ = options;
+  world->rank_ = setup.rank;
+  world->place_ = setup.place.empty() ? own_place() : setup.place;
+  world->members_.resize(static_cast<std::size_t>(setup.size));
+  MUSTER_RETURN_IF_ERROR(world->start_service(setup));
+  MUSTER_RETURN_IF_ERROR(world->join_session(setup));
+  MUSTER_RETURN_IF_ERROR(world->meet());
+  return world;
+}
+
+World::~World() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_left_ = true;
+  }
+  if (session_ != nullptr) session_->say_goodbye();
+  // The others' news come from here: they would take our end for a failure.
+  if (polled_host_ != nullptr && session_ != nullptr) polled_host_->wait_for_others(options_.deadline);
+  service_.reset();
+}
+
+base::Status World::start_service(WorldSetup& setup) {
+  own_address_ = setup.address.empty() ? "127.0.0.1" : setup.address;
+  if (!setup.listener.valid()) {
+    MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(own_address_));
+    MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kBacklog));
+  }
+  MUSTER_ASSIGN_OR_RETURN(own_port_, base::local_port(setup.listener.get()));
+  ServiceConfig config;
+  config.rank = rank_;
+  config.listener = std::move(setup.listener);
+  const std::shared_ptr<SessionHost> host = std::move(setup.host);
+  if (host != nullptr) {
+    config.on_session = [host](int rank, base::UniqueFd socket) { host->add(rank, std::move(socket)); };
+  }
+  MUSTER_ASSIGN_OR_RETURN(service_, Service::start(std::move(config)));
+  host_ = host;
+  if (host_ != nullptr) {
+    polled_host_ = std::make_shared<PolledHost>(host_);
+    service_->watch(polled_host_);
+  }
+  secret_ = setup.secret;
+  service_->set_secret(secret_);
+  return base::ok_status();
+}
+
+base::Result<base::UniqueFd> World::session_socket(WorldSetup& setup) {
+  if (host_ == nullptr) return std::move(setup.session);
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM | SOCK_NONBLOCK));
+  // Shared, because a task must be copyable.
+  auto far_end = std::make_shared<base::UniqueFd>(std::move(pair.first));
+  service_->post([host = host_, rank = rank_, far_end] { host->add(rank, std::move(*far_end)); });
+  return std::move(pair.second);
+}
+
+base::Status World::join_session(WorldSetup& setup) {
+  if (setup.size == 1 && !setup.session.valid()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, session_socket(setup));
+  SessionEvents events;
+  events.on_ended = [this](int rank, bool failed, const std::string& cause) { ended(rank, failed, cause); };
+  events.on_lost = [this](const base::Status& why) {
+    // Without a launcher rank 0 keeps the session: it is what was lost. With one, this process is about to be ended.
+    if (host_ == nullptr) ended(0, true, fmt::format("is gone ({})", why.message()));
+  };
+  MUSTER_ASSIGN_OR_RETURN(session_,
+                          Session::connect(std::move(socket), rank_, std::move(events), options_.join_deadline));
+  generation_ = session_->generation();
+  secret_ = session_->secret();
+  service_->set_secret(secret_);
+  service_->watch(std::make_shared<PolledSession>(*session_));
+  return base::ok_status();
+}
+
+base::Result<Member> World::own_member() const {
+  Member member;
+  member.rank = rank_;
+  member.host = text_of("MUSTER_HOSTNAME");
+  if (member.host.empty()) member.host = own_hostname();
+  member.place = place_;
+  member.pid = getpid();
+  member.address = own_address_;
+  member.port = own_port_;
+  member.unix_name = service_->unix_name();
+  return member;
+}
+
+base::Status World::meet() {
+  MUSTER_ASSIGN_OR_RETURN(const Member own, own_member());
+  if (session_ == nullptr) {
+    members_ = {own};
+    return base::ok_status();
+  }
+  const auto end = steady_clock::now() + options_.join_deadline;
+  MUSTER_RETURN_IF_ERROR(session_->put(key(fmt::format("member/{}", rank_)), encode(own), options_.join_deadline));
+  for (int rank = 0; std::cmp_less(rank, members_.size()); ++rank) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
+    auto found = session_->wait(key(fmt::format("member/{}", rank)), std::max(left, milliseconds(1)));
+    if (!found.ok()) return found.status().with_context(fmt::format("waiting for rank {} to join", rank));
+    MUSTER_ASSIGN_OR_RETURN(members_[static_cast<std::size_t>(rank)], decode_member(*found));
+  }
+  return base::ok_status();
+}
+
+void World::listen(NewsListener& listener) {
+  const std::lock_guard lock(mutex_);
+  listeners_.push_back(&listener);
+  for (const auto& [rank, end] : ends_) listener.on_ended(member(rank), end.failed, end.cause);
+}
+
+void World::unlisten(NewsListener& listener) {
+  const std::lock_guard lock(mutex_);
+  std::erase(listeners_, &listener);
+}
+
+std::optional<World::End> World::end_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ends_.find(rank);
+  return found == ends_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void World::ended(int rank, bool failed, const std::string& cause) {
+  if (rank < 0 || rank >= size() || rank == rank_) return;
+  const std::lock_guard lock(mutex_);
+  if (is_left_) return;
+  if (!ends_.emplace(rank, End{failed, cause}).second) return;
+  for (NewsListener* const listener : listeners_) listener->on_ended(member(rank), failed, cause);
+  news_.notify_all();
+}
+
+// Lines: code, rank, host, message.
+void World::tell_failure(const std::string& communicator, const Failure& failure) {
+  if (session_ == nullptr) return;
+  session_->put_and_forget(key("abort/" + communicator), fmt::format("{}\n{}\n{}\n{}", static_cast<int>(failure.code),
+                                                                     failure.rank, failure.host, failure.message));
+}
+
+void World::tell_late(const std::string& communicator, int late) {
+  if (session_ == nullptr) return;
+  session_->put_and_forget(key(fmt::format("late/{}/{}", communicator, rank_)), std::to_string(late));
+}
+
+std::optional<int> World::late_for(const std::string& communicator, int rank) {
+  if (session_ == nullptr) return std::nullopt;
+  const auto told = session_->wait(key(fmt::format("late/{}/{}", communicator, rank)), kOpinionTime);
+  int late = -1;
+  if (!told.ok()) return std::nullopt;
+  std::from_chars(told->data(), told->data() + told->size(), late);
+  return late >= 0 && late < size() ? std::optional(late) : std::nullopt;
+}
+
+void World::unhear_failure(std::uint64_t id) {
+  if (session_ != nullptr) session_->unwatch(id);
+}
+
+std::optional<World::End> World::wait_for_end(int rank, milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  news_.wait_for(lock, time, [&] { return ends_.contains(rank); });
+  const auto found = ends_.find(rank);
+  return found == ends_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::uint64_t World::hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard) {
+  if (session_ == nullptr) return 0;
+  return session_->watch(key("abort/" + communicator), [heard = std::move(heard)](const std::string& value) {
+    Failure failure{base::Code::kAborted, -1, "", "another rank gave up, without saying why"};
+    const std::size_t first = value.find('\n');
+    const std::size_t second = value.find('\n', first == std::string::npos ? first : first + 1);
+    const std::size_t third = value.find('\n', second == std::string::npos ? second : second + 1);
+    if (third != std::string::npos) {
+      int code = 0;
+      std::from_chars(value.data(), value.data() + first, code);
+      if (code > 0 && code <= static_cast<int>(base::Code::kUnauthenticated))
+        failure.code = static_cast<base::Code>(code);
+      std::from_chars(value.data() + first + 1, value.data() + second, failure.rank);
+      failure.host = value.substr(second + 1, third - second - 1);
+      failure.message = value.substr(third + 1);
+    }
+    heard(failure);
+  });
+}
+
+base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {
+  const Member& peer = member(rank);
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, connected_socket(peer.address, peer.port));
+  auto made = shake_hands(std::move(socket), {LinkRequest::Purpose::kLink, rank_, rank, communicator},
+                          options_.deadline, &abort);
+  if (made.ok()) return made;
+  return made.status().with_context(fmt::format("connecting to rank {} ({})", rank, peer.host));
+}
+
+base::Result<base::UniqueFd> World::shake_hands(base::UniqueFd socket, const LinkRequest& request,
+                                                milliseconds deadline, const AbortRecord* abort) {
+  const auto end = steady_clock::now() + deadline;
+  pollfd wanted{socket.get(), POLLOUT, 0};
+  Handshake handshake = Handshake::call(std::move(socket), secret_, request);
+  while (true) {
+    poll(&wanted, 1, kLookMs);
+    if (abort != nullptr && abort->is_raised()) {
+      const Failure failure = abort->read();
+      return base::Status(failure.code, failure.message);
+    }
+    if (steady_clock::now() > end) {
+      return base::error(base::Code::kDeadlineExceeded, "no answer within {} s",
+                         std::chrono::duration<double>(deadline).count());
+    }
+    if (wanted.revents == 0) continue;
+    MUSTER_ASSIGN_OR_RETURN(const Handshake::Turn turn, handshake.step());
+    if (turn == Handshake::Turn::kDone) return handshake.take_socket();
+    wanted.events = turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT;
+  }
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,136 @@
+// What a process is in its job: its rank, the other ranks, and how news of them comes. Shared by all its communicators.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/bootstrap/member.h"
+#include "collectives/bootstrap/service.h"
+#include "collectives/bootstrap/session.h"
+#include "collectives/bootstrap/session_host.h"
+#include "collectives/transport/abort.h"
+#include "collectives/transport/handshake.h"
+#include "collectives/transport/tcp_options.h"
+
+namespace muster::collectives {
+
+struct WorldOptions {
+  std::chrono::milliseconds deadline{30'000};  // of one operation without progress
+  std::chrono::milliseconds join_deadline{120'000};
+};
+
+// How a process reaches the others.
+struct WorldSetup {
+  int rank = 0;
+  int size = 1;
+  std::string place;        // as Member.place; empty: this process's own
+  std::string address;      // IP literal at which other hosts reach this process; empty: loopback
+  base::UniqueFd listener;  // TCP, listening there; none: a port of its own
+  // One of: connected to the agent, or to rank 0 after the handshake; or this is rank 0 of a job without an agent.
+  base::UniqueFd session;
+  std::unique_ptr<SessionHost> host;
+  std::string secret;  // 32 bytes; with an agent it comes from there
+};
+
+// What is told of ended ranks and of failures elsewhere. Called on the service thread.
+class NewsListener {
+ public:
+  virtual ~NewsListener() = default;
+  // `failed` is false for a rank that ended with exit code 0.
+  virtual void on_ended(const Member& member, bool failed, const std::string& cause) = 0;
+};
+
+// Thread-safe.
+class World {
+ public:
+  // Under a launcher by MUSTER_SESSION_DIR, alone by MUSTER_RENDEZVOUS (CONTRACT.md §1), else a world of this process.
+  // Returns when all ranks have come.
+  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options);
+  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, WorldSetup setup);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  const WorldOptions& options() const { return options_; }
+  Service& service() { return *service_; }
+  const std::string& secret() const { return secret_; }
+
+  // From now on it is told; first, within the call, of all that have ended so far.
+  void listen(NewsListener& listener);
+  void unlisten(NewsListener& listener);
+  // How this rank ended, for messages: nullopt while it has not.
+  struct End {
+    bool failed = false;
+    std::string cause;
+  };
+  std::optional<End> end_of(int rank) const;
+
+  // Measured by the first communicator, which is that of all ranks; the same on all ranks of a host.
+  bool reading_peers_pays() const { return reading_peers_pays_; }
+  void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
+
+  // Tells the ranks of other hosts why a communicator has ended, and hears it from them. A world of one process has
+  // nobody to tell.
+  void tell_failure(const std::string& communicator, const Failure& failure);
+  // At the deadline of an operation: tells whom this rank waits for, and asks whom `rank` waits for. nullopt: it does
+  // not say, so it is the one that does not come (it runs something else, is stopped, or cannot be reached).
+  void tell_late(const std::string& communicator, int late);
+  std::optional<int> late_for(const std::string& communicator, int rank);
+
+  // `heard` is called on the service thread, also after unhear_failure() if it is just being called.
+  std::uint64_t hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard);
+  void unhear_failure(std::uint64_t id);
+
+  const TcpOptions& tcp_options() const { return tcp_options_; }
+  // Waits until it is known how this rank ended; nullopt: not within `time`.
+  std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time) const;
+
+  // A connection to `rank`'s service for `communicator`, after the handshake; blocking.
+  base::Result<base::UniqueFd> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
+
+ private:
+  class PolledHost;
+
+  World() = default;
+  base::Status start_service(WorldSetup& setup);
+  base::Status join_session(WorldSetup& setup);
+  base::Result<base::UniqueFd> session_socket(WorldSetup& setup);
+  base::Result<base::UniqueFd> shake_hands(base::UniqueFd socket, const LinkRequest& request,
+                                           std::chrono::milliseconds deadline, const AbortRecord* abort);
+  base::Status meet();
+  base::Result<Member> own_member() const;
+  void ended(int rank, bool failed, const std::string& cause);
+  std::string key(const std::string& name) const;
+
+  int rank_ = 0;
+  std::string place_;
+  std::uint32_t generation_ = 0;
+  std::string secret_;
+  WorldOptions options_;
+  std::vector<Member> members_;
+  std::string own_address_;
+  std::uint16_t own_port_ = 0;
+  bool reading_peers_pays_ = false;
+  TcpOptions tcp_options_ = TcpOptions::from_environment();
+  mutable std::mutex mutex_;
+  mutable std::condition_variable news_;
+  std::map<int, End> ends_;
+  std::vector<NewsListener*> listeners_;
+  bool is_left_ = false;  // news of our own doing are none
+  std::shared_ptr<SessionHost> host_;
+  std::shared_ptr<PolledHost> polled_host_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Service> service_;  // its thread uses all above: ends first
+};
+
+}  // namespace muster::collectives

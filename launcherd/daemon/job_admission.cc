@@ -1,0 +1,138 @@
+#include "launcherd/daemon/job_admission.h"
+
+#include <string>
+#include <utility>
+
+#include "launcherd/daemon/job_view.h"
+#include "proto/muster/v1/stored.pb.h"
+#include "proto/stored_event.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+constexpr std::string_view kWaits = "waits for slots";
+
+struct Known {
+  base::JobId id;
+  v1::StoredSpec spec;
+};
+
+base::Result<Known> read_known(StoreReader& reader, const std::string& request_id) {
+  MUSTER_ASSIGN_OR_RETURN(const base::JobId id, reader.job_of_request(request_id));
+  MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
+  return Known{id, std::move(spec)};
+}
+
+v1::SubmitResponse response_for(const base::JobId& id) {
+  v1::SubmitResponse response;
+  response.set_job_id(id.str());
+  return response;
+}
+
+}  // namespace
+
+struct JobAdmission::Candidate {
+  Admitted job;
+  std::string environment;  // a StoredEnvironment
+  OnAdmitted on_admitted;
+};
+
+base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitRequest& request,
+                                                          const std::vector<SlotHost>& hosts) {
+  MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
+  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts));
+  v1::StoredEnvironment environment;
+  *environment.mutable_environment() = request.environment();
+  return Candidate{.job = {.id = base::JobId::random(),
+                           .request = proto::without_values(request),
+                           .submission = std::move(submission),
+                           .need = std::move(need)},
+                   .environment = environment.SerializeAsString(),
+                   .on_admitted = {}};
+}
+
+void JobAdmission::submit(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts, OnAdmitted on_admitted,
+                          Reply<v1::SubmitResponse> reply) {
+  auto candidate = check(request, hosts);
+  if (!candidate.ok()) {
+    reply(candidate.status());
+    return;
+  }
+  candidate->on_admitted = std::move(on_admitted);
+  store_new(std::make_shared<Candidate>(std::move(*candidate)), std::move(reply));
+}
+
+void JobAdmission::store_new(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply) {
+  const Admitted& job = candidate->job;
+  v1::StoredSpec spec;
+  *spec.mutable_request() = job.request;
+  spec.set_size(job.need.ranks());
+  const base::WallTime now = clock_->wall();
+  const std::string reason(kWaits);
+  Batch batch = {
+      NewJob{.id = job.id,
+             .request_id = job.request.request_id(),
+             .name = job.request.name(),
+             .priority = job.request.priority(),
+             .submitted = now,
+             .reason = reason,
+             .spec = spec.SerializeAsString(),
+             .environment = candidate->environment},
+      NewEvent{.job = job.id,
+               .time = now,
+               .message = proto::stored_event(model::JobStateChanged{model::JobState::kQueued, reason}, now)}};
+  store_->append(std::move(batch),
+                 [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](const base::Status& status) {
+                   if (!is_alive.expired()) stored_new(candidate, reply, status);
+                 });
+}
+
+void JobAdmission::stored_new(const std::shared_ptr<Candidate>& candidate, const Reply<v1::SubmitResponse>& reply,
+                              const base::Status& status) {
+  if (status.code() == Code::kAlreadyExists) {
+    answer_again(candidate, reply);
+    return;
+  }
+  if (!status.ok()) {
+    reply(status);
+    return;
+  }
+  const base::JobId id = candidate->job.id;
+  candidate->on_admitted(std::move(candidate->job));
+  reply(response_for(id));
+}
+
+// The request was used before: the same job, unless it asks for something else. Values of variables are not compared;
+// they are gone when a job has ended.
+void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply) {
+  const std::string request_id = candidate->job.request.request_id();
+  if (request_id.empty()) {  // the id itself was taken, which chance hardly ever does
+    candidate->job.id = base::JobId::random();
+    store_new(std::move(candidate), std::move(reply));
+    return;
+  }
+  store_->read<Known>(
+      [request_id](StoreReader& reader) { return read_known(reader, request_id); },
+      [this, is_alive = std::weak_ptr<bool>(is_alive_), candidate, reply](base::Result<Known> known) {
+        if (is_alive.expired()) return;
+        if (known.status().code() == Code::kNotFound) {
+          candidate->job.id = base::JobId::random();
+          store_new(candidate, reply);
+          return;
+        }
+        if (!known.ok()) {
+          reply(known.status());
+          return;
+        }
+        if (known->spec.request().SerializeAsString() != candidate->job.request.SerializeAsString()) {
+          reply(base::error(Code::kAlreadyExists, "request_id: it was used for job {}, which asks for something else",
+                            known->id.str()));
+          return;
+        }
+        reply(response_for(known->id));
+      });
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,55 @@
+// Lets jobs in: what is asked for must be possible on the hosts that there are, and is on the disk before it is
+// answered. A request that comes again, with the same request_id, is the job that it was the first time.
+//
+// Loop thread only; made and destroyed there. What is under way in the store at its end is not answered.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "launcherd/placement/job_queue.h"
+#include "launcherd/service/api_handler.h"
+#include "launcherd/store/job_store.h"
+#include "proto/job_spec_convert.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::launcherd {
+
+class JobAdmission {
+ public:
+  struct Admitted {
+    base::JobId id;
+    v1::SubmitRequest request;  // without values of variables
+    proto::Submission submission;
+    JobNeed need;
+  };
+  using OnAdmitted = std::function<void(Admitted)>;
+
+  // Both are borrowed and outlive it.
+  JobAdmission(JobStore* store, const base::Clock* clock) : store_(store), clock_(clock) {}
+  JobAdmission(const JobAdmission&) = delete;
+  JobAdmission& operator=(const JobAdmission&) = delete;
+
+  // `on_admitted` for a new job, when it is stored and before the reply. INVALID_ARGUMENT and others of need_of(): it
+  // can never run on `hosts`. ALREADY_EXISTS: the request_id was used for something else.
+  void submit(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts, OnAdmitted on_admitted,
+              Reply<v1::SubmitResponse> reply);
+
+ private:
+  struct Candidate;  // on its way into the store
+
+  static base::Result<Candidate> check(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts);
+  void store_new(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply);
+  void stored_new(const std::shared_ptr<Candidate>& candidate, const Reply<v1::SubmitResponse>& reply,
+                  const base::Status& status);
+  void answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply);
+
+  JobStore* const store_;
+  const base::Clock* const clock_;
+  std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace muster::launcherd

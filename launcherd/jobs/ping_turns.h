@@ -1,0 +1,30 @@
+// Who is pinged at a tick: everybody, as long as they are a thousand; more of them take turns, since every ping and its
+// answer cost a launcher the same time, however little its agents have to say. A plain value.
+//
+//   turns.next(hosts.size());  // at each tick
+//   if (turns.is_due(i)) ping(hosts[i]);
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace muster::launcherd {
+
+class PingTurns {
+ public:
+  static constexpr std::size_t kMostAtOnce = 1'000;
+
+  void next(std::size_t agents) {
+    count_ = static_cast<int>(std::max<std::size_t>((agents + kMostAtOnce - 1) / kMostAtOnce, 1));
+    turn_ = (turn_ + 1) % count_;
+  }
+  // Ticks from one ping of an agent to its next one.
+  int count() const { return count_; }
+  bool is_due(std::size_t agent) const { return static_cast<int>(agent % static_cast<std::size_t>(count_)) == turn_; }
+
+ private:
+  int count_ = 1;
+  int turn_ = 0;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,34 @@
+// Bytes per second, from a counter that is read now and then: over about the last two seconds. Pure; one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+
+namespace muster::launcherd {
+
+class ByteRate {
+ public:
+  // `total` never goes back. More often than every 2 s changes nothing.
+  void sample(std::uint64_t total, base::MonotonicTime now) {
+    if (from_ && now - *from_ < kWindow) return;
+    if (from_) {
+      const auto elapsed = std::chrono::duration<double>(now - *from_).count();
+      per_second_ = static_cast<std::int64_t>(static_cast<double>(total - total_) / elapsed);
+    }
+    from_ = now;
+    total_ = total;
+  }
+
+  std::int64_t per_second() const { return per_second_; }
+
+ private:
+  static constexpr std::chrono::seconds kWindow{2};
+  std::optional<base::MonotonicTime> from_;
+  std::uint64_t total_ = 0;
+  std::int64_t per_second_ = 0;
+};
+
+}  // namespace muster::launcherd

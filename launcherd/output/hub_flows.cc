@@ -1,0 +1,177 @@
+#include "launcherd/output/hub_flows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/peer_names.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using proto::OutputKind;
+
+struct RankEnd {
+  int rank;
+  proto::EndCounts counts;
+};
+
+}  // namespace
+
+struct HubFlows::Job {
+  OutputSink* sink = nullptr;
+  OutputHubEvents events;
+  std::map<int, int> flows;  // by agent
+  bool is_flush_due = false;
+  std::vector<RankEnd> ended;  // to be told after the next flush
+  std::vector<int> completed;
+};
+
+HubFlows::HubFlows() = default;
+HubFlows::~HubFlows() = default;
+
+void HubFlows::add_job(const std::string& name, OutputSink* sink, OutputHubEvents events) {
+  auto job = std::make_unique<Job>();
+  job->sink = sink;
+  job->events = std::move(events);
+  jobs_[name] = std::move(job);
+}
+
+void HubFlows::remove_job(const std::string& name) {
+  jobs_.erase(name);
+}
+
+void HubFlows::expect(const std::string& job, const ExpectedAgent& expected) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  const int number = next_flow_++;
+  Flow& flow = flows_[number];
+  flow.job_ = found->second.get();
+  flow.events = &flow.job_->events;
+  flow.agent = expected.agent;
+  flow.identity = proto::output_identity(job, flow.agent);
+  flow.running_.insert(expected.ranks.begin(), expected.ranks.end());
+  flow.host_ = expected.host;
+  flow.last_taken = expected.last_taken;
+  flow.taken_bytes_ = expected.taken_bytes;
+  flow.counters_ = expected.counters;
+  flow.job_->flows[flow.agent] = number;
+  flow_of_identity_[flow.identity] = number;
+  if (flow.running_.empty()) {  // of another launcher's time: the sink has all
+    flow.is_complete_ = true;
+    flow.job_->completed.push_back(flow.agent);
+  }
+}
+
+void HubFlows::erase(int number) {
+  const auto found = flows_.find(number);
+  if (found == flows_.end()) return;
+  flow_of_identity_.erase(found->second.identity);
+  found->second.job_->flows.erase(found->second.agent);
+  flows_.erase(found);
+}
+
+int HubFlows::of_agent(const std::string& job, int agent) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return kNone;
+  const auto flow = found->second->flows.find(agent);
+  return flow == found->second->flows.end() ? kNone : flow->second;
+}
+
+int HubFlows::of_identity(const std::string& identity) const {
+  const auto found = flow_of_identity_.find(identity);
+  return found == flow_of_identity_.end() ? kNone : found->second;
+}
+
+std::vector<int> HubFlows::of_job(const std::string& job) const {
+  std::vector<int> flows;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return flows;
+  for (const auto& [agent, flow] : found->second->flows) flows.push_back(flow);
+  return flows;
+}
+
+HubFlows::Flow* HubFlows::find(int flow) {
+  const auto found = flows_.find(flow);
+  return found == flows_.end() ? nullptr : &found->second;
+}
+
+// The frames up to this one are lost: an earlier launcher had acknowledged them.
+base::Status HubFlows::take_gap(Flow* flow, const proto::OutputFrame& frame) {
+  const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->taken_bytes_);
+  const std::uint64_t missing = bytes - std::exchange(flow->taken_bytes_, bytes);
+  flow->last_taken = frame.header.sequence;
+  flow->has_gap_ = true;
+  if (missing == 0) return base::ok_status();
+  flow->job_->is_flush_due = true;
+  flow->job_->sink->frame(flow->agent, flow->last_taken);
+  return flow->job_->sink->lost(missing, flow->host_);
+}
+
+// Of an agent that is finished: the Ends that have not come are lost.
+void HubFlows::end_all(Flow* flow) {
+  for (const int rank : std::exchange(flow->running_, {})) (void)flow->job_->sink->end_rank(rank);
+}
+
+base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
+  const proto::OutputHeader& header = frame.header;
+  if (header.kind == OutputKind::kHello || header.kind == OutputKind::kResume || header.kind == OutputKind::kAck) {
+    return base::error(Code::kInvalidArgument, "unexpected frame of kind {}", static_cast<int>(header.kind));
+  }
+  if (header.sequence <= flow->last_taken) return base::ok_status();  // sent again after a cut
+  if (header.kind == OutputKind::kGap) {
+    const base::Status taken = take_gap(flow, frame);
+    if (!taken.ok() && flow->events->on_error) flow->events->on_error(taken);
+    return base::ok_status();
+  }
+  if (header.sequence != flow->last_taken + 1) {
+    return base::error(Code::kDataLoss, "frame {} came after frame {}", header.sequence, flow->last_taken);
+  }
+  flow->last_taken = header.sequence;
+  flow->job_->sink->frame(flow->agent, header.sequence);
+  const int rank = static_cast<int>(header.rank);
+  if (header.kind != OutputKind::kFinish && flow->running_.count(rank) == 0) {
+    return base::error(Code::kPermissionDenied, "output of rank {}, which is not (any more) one of this agent", rank);
+  }
+  Job* const job = flow->job_;
+  job->is_flush_due = true;
+  base::Status taken;
+  if (header.kind == OutputKind::kData) {
+    taken = job->sink->write(rank, header.stream, frame.payload, header.flags);
+    flow->taken_bytes_ += frame.payload.size();
+    for (const auto& counter : flow->counters_) counter->fetch_add(frame.payload.size(), std::memory_order_relaxed);
+  } else if (header.kind == OutputKind::kEnd) {
+    taken = job->sink->end_rank(rank);
+    job->ended.push_back({rank, proto::decode_end_counts(frame.payload)});
+    flow->running_.erase(rank);
+  } else {
+    if (flow->has_gap_) end_all(flow);
+    taken = job->sink->end_agent(flow->agent);
+  }
+  if (!taken.ok() && job->events.on_error) job->events.on_error(taken);
+  const bool is_complete = header.kind == OutputKind::kFinish || flow->running_.empty();
+  if (is_complete && !std::exchange(flow->is_complete_, true)) job->completed.push_back(flow->agent);
+  return base::ok_status();
+}
+
+void HubFlows::settle(bool all) {
+  for (const auto& [name, job] : jobs_) {
+    if (all || !job->ended.empty() || !job->completed.empty()) settle(job.get());
+  }
+}
+
+void HubFlows::settle(Job* job) {
+  if (std::exchange(job->is_flush_due, false)) {
+    const base::Status flushed = job->sink->flush();
+    if (!flushed.ok() && job->events.on_error) job->events.on_error(flushed);
+  }
+  for (const RankEnd& end : std::exchange(job->ended, {})) {
+    if (job->events.on_rank_ended)
+      job->events.on_rank_ended(end.rank, end.counts.stdout_bytes, end.counts.stderr_bytes);
+  }
+  for (const int agent : std::exchange(job->completed, {})) {
+    if (job->events.on_agent_complete) job->events.on_agent_complete(agent);
+  }
+}
+
+}  // namespace muster::launcherd

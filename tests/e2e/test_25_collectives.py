@@ -1,0 +1,158 @@
+"""libmuster between hosts: right results over every shape, and no hang whatever happens to a rank (docs/collectives.md)."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import BIN_DIR
+from console import Watched
+
+RANK = str(BIN_DIR.parent / "tests/programs/collective_rank")
+PERF = str(BIN_DIR / "muster_perf")
+HOSTS = ["-np", "4", "-H", "n1:2,n2:2"]
+# Kills at random moments; more of them: MUSTER_KILLS=1000.
+KILLS = int(os.environ.get("MUSTER_KILLS", "50"))
+FAILED = r"failed (\d+) (\d+) (-?\d+) (\S*): (.*)"
+DIED, TIMEOUT, MISMATCH = 14, 4, 9
+ANSWER_MS = 3000  # generous to a busy machine; the promise is one second
+
+
+@pytest.fixture
+def start(hvdrun, cluster, no_leftovers):
+    def call(command, *options, hosts=HOSTS):
+        return Watched(hvdrun, cluster, [*hosts, *options, *command])
+    return call
+
+
+def pids(job, ranks=4):
+    return {rank: int(job.out.wait_for(rf"\[{rank}\]<stdout>:pid (\d+)")[-1].group(1)) for rank in range(ranks)}
+
+
+def failure(job, rank):
+    """(when in ms, code, whose, on which host, message) of what `rank` was told."""
+    when, code, whose, host, message = job.out.wait_for(rf"\[{rank}\]<stdout>:" + FAILED)[0].groups()
+    return int(when), int(code), int(whose), host, message
+
+
+def shared_memory(cluster, host):
+    return cluster.run(host, "root", ["sh", "-c", "ls /dev/shm | grep -i muster; true"], check=True).stdout
+
+
+@pytest.mark.parametrize("hosts", ["n1:3", "n1:2,n2:2", "n1:3,n2:1", "n1:1,n2:1,n3:1,n4:1"])
+def test_results_are_right(hvdrun, cluster, hosts):
+    ranks = sum(int(host.split(":")[1]) for host in hosts.split(","))
+    for operation in ("allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "barrier"):
+        done = hvdrun(["-np", str(ranks), "-H", hosts, "--quiet", PERF, operation, "-b", "240", "-e", "4M", "-f", "64",
+                       "-n", "3", "--json"])
+        assert done.rc == 0, done.stderr
+        rows = [json.loads(line.split(">:", 1)[1]) for line in done.stdout.splitlines()]
+        assert rows and all(row["wrong"] == 0 and row["ranks"] == ranks for row in rows)
+
+
+@pytest.mark.parametrize("hosts", [["-np", "3", "-H", "n1:3"], HOSTS])
+def test_a_killed_rank_is_named_by_all_others_and_they_go_on(start, cluster, hosts):
+    job = start([RANK], "--keep-going", hosts=hosts)
+    ranks = int(hosts[1])
+    pid = pids(job, ranks)[1]
+    killed_at = time.time() * 1000
+    cluster.run("n1", "alice", ["kill", "-9", str(pid)], check=True)
+    for rank in range(ranks):
+        if rank == 1:
+            continue
+        when, code, whose, host, message = failure(job, rank)
+        assert (code, whose, host) == (DIED, 1, "n1"), message
+        assert "was killed by signal 9" in message
+        assert when - killed_at < ANSWER_MS
+    job.out.wait_for(rf"left {ranks - 1}: ok", count=ranks - 1)
+    assert job.end().rc == 128 + signal.SIGKILL
+    for host in ("n1", "n2"):
+        assert shared_memory(cluster, host) == ""
+
+
+def test_random_kills(start, cluster):
+    """At random moments of random operations: every rank that is left is told the right name in time."""
+    seed = int(os.environ.get("MUSTER_SEED", str(random.randrange(1 << 30))))
+    print(f"MUSTER_SEED={seed}")
+    moments = random.Random(seed)
+    slowest = 0
+    for _ in range(KILLS):
+        job = start([RANK], "--keep-going", "--quiet")
+        running = pids(job)
+        victim = moments.randrange(4)
+        host = "n1" if victim < 2 else "n2"
+        time.sleep(moments.random() * 0.3)  # not to wait for something: the moment itself is what varies
+        killed_at = time.time() * 1000
+        cluster.run(host, "alice", ["kill", "-9", str(running[victim])], check=True)
+        for rank in set(range(4)) - {victim}:
+            when, code, whose, at, message = failure(job, rank)
+            assert (code, whose, at) == (DIED, victim, host), f"seed {seed}: {message}"
+            slowest = max(slowest, when - killed_at)
+        assert job.end().rc == 137
+    print(f"{KILLS} kills, the slowest answer came after {slowest:.0f} ms")
+    assert slowest < ANSWER_MS
+
+
+def test_a_rank_that_exits_without_calling(start):
+    job = start([RANK, "--end-after", "20"])
+    for rank in (0, 2, 3):
+        _, code, whose, host, message = failure(job, rank)
+        assert code == DIED and "rank 1" in message, message
+    job.end()
+
+
+def test_a_stopped_rank_is_named_at_the_deadline(start, cluster):
+    job = start([RANK], "--keep-going", "-x", "MUSTER_TIMEOUT=2")
+    pid = pids(job)[3]
+    cluster.run("n2", "alice", ["kill", "-STOP", str(pid)], check=True)
+    for rank in (0, 1, 2):
+        _, code, whose, host, message = failure(job, rank)
+        assert code == TIMEOUT and (whose, host) == (3, "n2"), message
+    job.signal(signal.SIGINT)
+    job.end()
+
+
+def test_a_cut_link_ends_in_an_error_on_both_sides(start, cluster):
+    job = start([RANK], "--keep-going", "-x", "MUSTER_TIMEOUT=2")
+    pids(job)
+    cluster.cut("n2")
+    try:
+        for rank in (0, 1):
+            _, code, _, _, message = failure(job, rank)
+            assert code in (TIMEOUT, DIED) and "n2" in message, message
+    finally:
+        cluster.heal("n2")
+    job.signal(signal.SIGINT)
+    job.end()
+
+
+def test_ranks_that_call_different_things(start):
+    job = start([RANK, "--differ-at", "10"])
+    for rank in range(4):
+        _, code, _, _, message = failure(job, rank)
+        assert code == MISMATCH and "rank 1 (n1" in message and "broadcast" in message, message
+    job.end()
+
+
+def test_without_a_launcher(cluster):
+    secret = "/root/muster-secret"
+    address = cluster.address("n1")
+    for host in ("n1", "n2"):
+        path = cluster.path(host, secret)
+        path.write_text("5a" * 32)
+        path.chmod(0o600)
+
+    def rank(number, host):
+        settings = [f"MUSTER_RENDEZVOUS=tcp://{address}:7711", f"MUSTER_RANK={number}", "MUSTER_SIZE=2",
+                    f"MUSTER_SECRET_FILE={secret}"]
+        return cluster.start(host, "root", ["env", *settings, PERF, "-e", "1M", "-n", "3", "--json"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    running = [rank(0, "n1"), rank(1, "n2")]
+    outputs = [one.communicate(timeout=60) for one in running]
+    assert [one.returncode for one in running] == [0, 0], outputs
+    rows = [json.loads(line) for line in outputs[0][0].splitlines()]
+    assert rows[-1]["hosts"] == 2 and all(row["wrong"] == 0 for row in rows)

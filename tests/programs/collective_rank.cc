@@ -1,0 +1,86 @@
+// A rank of the tests of faults: allreduces of random sizes (the same on all ranks) until one fails, says when, what
+// and who, and goes on with the ranks that are left.
+//
+//   collective_rank [--end-after N [exit code]] [--skip-at N] [--differ-at N]
+//
+// Prints "pid P", then for a failure "failed <ms since 1970> <code> <rank> <host>: <message>" and "left <ranks>: ok"
+// once an allreduce of the ranks that are left has worked. With --end-after rank 1 ends after so many operations, with
+// --skip-at it waits for its end instead of calling, with --differ-at it calls something else.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "collectives/include/muster/muster.hpp"
+
+namespace {
+
+long milliseconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+int give_up(const muster::Status& status) {
+  std::fprintf(stderr, "collective_rank: %s\n", status.message().c_str());
+  return 3;
+}
+
+// Of one operation: which one and how large, the same on all ranks.
+muster::Status operation(const muster::Communicator& comm, std::mt19937& random, std::vector<float>& data,
+                         bool differ) {
+  constexpr std::size_t kSizes[] = {1, 100, 3000, 20'000, 200'000, 2'000'000};
+  const std::size_t size = kSizes[random() % std::size(kSizes)];
+  const auto kind = random() % 4;
+  const std::span<float> some(data.data(), size);
+  if (differ) return comm.broadcast(some, 0);
+  if (kind == 0) return comm.broadcast(some, static_cast<int>(random() % static_cast<unsigned>(comm.size())));
+  if (kind == 1) return comm.barrier();
+  return comm.allreduce(some, muster::Op::max);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  long end_after = -1;
+  long skip_at = -1;
+  long differ_at = -1;
+  int code = 0;
+  for (int at = 1; at + 1 < argc; at += 2) {
+    const std::string_view option = argv[at];
+    const long number = std::atol(argv[at + 1]);
+    if (option == "--end-after") end_after = number;
+    if (option == "--skip-at") skip_at = number;
+    if (option == "--differ-at") differ_at = number;
+    if (option == "--exit-code") code = static_cast<int>(number);
+  }
+  auto world = muster::World::join();
+  if (!world.ok()) return give_up(world.status());
+  const muster::Communicator comm = world.value().communicator();
+  std::printf("pid %d\n", getpid());
+  std::fflush(stdout);
+  std::mt19937 random(7);
+  std::vector<float> data(2'000'000, 1);
+  muster::Status status;
+  for (long step = 0; status.ok(); ++step) {
+    const bool is_odd_one = comm.rank() == 1;
+    if (is_odd_one && step == end_after) std::exit(code);
+    if (is_odd_one && step == skip_at) pause();
+    status = operation(comm, random, data, is_odd_one && step == differ_at);
+  }
+  std::printf("failed %ld %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
+              status.host().c_str(), status.message().c_str());
+  std::fflush(stdout);
+  auto left = comm.shrink();
+  if (!left.ok()) return give_up(left.status());
+  const muster::Communicator rest = left.value();
+  int one = 1;
+  if (const muster::Status again = rest.allreduce(std::span<int>(&one, 1), muster::Op::sum); !again.ok()) {
+    return give_up(again);
+  }
+  std::printf("left %d: %s\n", rest.size(), one == rest.size() ? "ok" : "wrong");
+  return 0;
+}

@@ -1,0 +1,72 @@
+// A job without a launcher whose ranks are threads of the test: each joins a world of its own over the session of rank
+// 0. Ranks with the same place share memory, as on one host.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/net.h"
+#include "collectives/bootstrap/alone.h"
+#include "collectives/communicator.h"
+#include "collectives/world.h"
+
+namespace muster::collectives {
+
+class RanksInThreads {
+ public:
+  // `hosts`: how many ranks are on each, in rank order.
+  explicit RanksInThreads(std::vector<int> hosts, WorldOptions options = {}) : options_(options) {
+    int host = 0;
+    for (const int ranks : hosts) {
+      for (int i = 0; i < ranks; ++i) places_.push_back("place" + std::to_string(host));
+      ++host;
+    }
+  }
+  int size() const { return static_cast<int>(places_.size()); }
+
+  // Runs `body` on every rank at once with the communicator of all, and waits for them.
+  void run(const std::function<void(std::shared_ptr<Communicator>)>& body) {
+    auto listener = base::listen_on(*base::IpAddress::parse("127.0.0.1"), 0, 1024);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const std::uint16_t port = *base::local_port(listener->get());
+    const std::string secret = base::random_hex(16);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank) {
+      WorldSetup setup;
+      setup.rank = rank;
+      setup.size = size();
+      setup.place = places_[static_cast<std::size_t>(rank)];
+      setup.secret = secret;
+      if (rank == 0) {
+        setup.listener = std::move(*listener);
+        setup.host = std::make_unique<SessionHost>(size(), secret);
+      }
+      threads.emplace_back([this, &body, port, setup = std::make_shared<WorldSetup>(std::move(setup))] {
+        if (setup->rank != 0) {
+          const AlonePlace rank_0{setup->secret, {*base::IpAddress::parse("127.0.0.1")}, port};
+          auto session = reach_session_host(setup->rank)(rank_0, options_.join_deadline);
+          ASSERT_TRUE(session.ok()) << session.status();
+          setup->session = std::move(*session);
+        }
+        auto world = World::join(options_, std::move(*setup));
+        ASSERT_TRUE(world.ok()) << world.status();
+        auto all = Communicator::of_world(*world);
+        ASSERT_TRUE(all.ok()) << all.status();
+        body(*all);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  const WorldOptions options_;
+  std::vector<std::string> places_;
+};
+
+}  // namespace muster::collectives

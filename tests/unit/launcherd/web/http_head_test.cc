@@ -1,0 +1,51 @@
+#include "launcherd/web/http_head.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/beast/http/error.hpp>
+
+#include <gtest/gtest.h>
+
+namespace muster::launcherd {
+namespace {
+
+namespace http = boost::beast::http;
+
+// The status that is answered to these bytes, which end there; 200: it is a request; 0: nothing is answered.
+int answered(const std::string& bytes, HttpRequest* request = nullptr) {
+  HttpParser parser;
+  set_limits(parser);
+  parser.eager(true);
+  boost::system::error_code failed;
+  parser.put(boost::asio::buffer(bytes), failed);
+  if (!failed && parser.is_done()) {
+    if (request != nullptr) *request = request_of(parser);
+    return 200;
+  }
+  const auto refusal = refusal_of(failed);
+  return refusal ? refusal->http_status : 0;
+}
+
+TEST(HttpHead, WhatIsTakenOfARequest) {
+  HttpRequest request;
+  EXPECT_EQ(answered("GET /api?x=%41 HTTP/1.1\r\nhost: localhost\r\nLAST-EVENT-ID: 7\r\nX: y\r\n\r\n", &request), 200);
+  EXPECT_EQ(request.method, "GET");
+  EXPECT_EQ(request.target, "/api?x=%41");
+  EXPECT_EQ(request.host, "localhost");
+  EXPECT_EQ(request.last_event_id, "7");
+  EXPECT_EQ(answered("GET / HTTP/1.1\r\n\r\n", &request), 200);
+  EXPECT_EQ(request.host, "");
+}
+
+TEST(HttpHead, WhatIsAnsweredToOtherBytes) {
+  EXPECT_EQ(answered("\x16\x03\x01 hello\r\n\r\n"), 400);
+  EXPECT_EQ(answered("GET / HTTP/9.9\r\n\r\n"), 400);
+  EXPECT_EQ(answered("GET /" + std::string(9'000, 'x') + " HTTP/1.1\r\n\r\n"), 431);
+  EXPECT_EQ(answered("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"), 413);
+  EXPECT_EQ(refusal_of(http::error::end_of_stream), std::nullopt);
+  EXPECT_EQ(refusal_of(http::error::partial_message), std::nullopt);
+  EXPECT_EQ(refusal_of(boost::asio::error::connection_reset), std::nullopt);
+}
+
+}  // namespace
+}  // namespace muster::launcherd
