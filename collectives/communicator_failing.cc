@@ -1,0 +1,82 @@
+// How a communicator ends: who failed, and why, as far as it is known here, and who is told.
+#include <algorithm>
+
+#include "collectives/communicator.h"
+
+namespace muster::collectives {
+namespace {
+
+constexpr std::chrono::milliseconds kNewsTime{800};  // of an agent that saw a rank end, to the ranks of other hosts
+
+}  // namespace
+
+void Communicator::on_ended(const Member& member, bool failed, const std::string& cause) {
+  const auto found = std::find(members_.begin(), members_.end(), member.rank);
+  if (found == members_.end()) return;
+  if (failed) {
+    team_->abort().raise({base::Code::kUnavailable, member.rank, member.host,
+                          fmt::format("rank {} ({}, pid {}) {}", member.rank, member.host, member.pid, cause)});
+    return;
+  }
+  const int rank = static_cast<int>(found - members_.begin());
+  const auto local = std::find(local_members_.begin(), local_members_.end(), rank);
+  if (local != local_members_.end()) team_->set_gone(static_cast<int>(local - local_members_.begin()));
+}
+
+Failure Communicator::failure() const {
+  const AbortRecord& record = team_->abort();
+  return record.is_raised() ? record.read() : Failure{};
+}
+
+base::Status Communicator::ended() const {
+  if (!team_->abort().is_raised()) return base::ok_status();
+  const Failure why = failure();
+  return {why.code, why.message};
+}
+
+// Of a chain of ranks that wait for each other at the deadline: the one at its end.
+Failure Communicator::blame_last(Failure failure) {
+  if (failure.code != base::Code::kDeadlineExceeded || failure.rank < 0) return failure;
+  world_->tell_late(name_, failure.rank);
+  const int first = failure.rank;
+  for (int hop = 0; hop < size(); ++hop) {
+    const std::optional<int> next = world_->late_for(name_, failure.rank);
+    if (!next || *next == world_->rank() || *next == first) break;
+    failure.rank = *next;
+    failure.host = world_->member(*next).host;
+  }
+  if (failure.rank != first) {
+    failure.message +=
+        fmt::format("; that one waits for rank {} ({}), which does not come", failure.rank, failure.host);
+  }
+  return team_->abort().is_raised() ? team_->abort().read() : failure;
+}
+
+// Who it was, and why, as far as it is known here.
+Failure Communicator::explain(const base::Status& status) {
+  if (team_->abort().is_raised()) return team_->abort().read();
+  if (team_->failure().message == status.message()) return blame_last(team_->failure());
+  Failure failure{status.code(), -1, "", status.message()};
+  for (const Exchange* exchange : {exchange_.get(), slice_exchange_.get()}) {
+    if (exchange == nullptr || exchange->failed_peer() < 0) continue;
+    const Peers& peers = exchange == exchange_.get() ? static_cast<const Peers&>(*links_) : *slice_peers_;
+    failure.rank = peers.world_rank(exchange->failed_peer());
+    failure.host = world_->member(failure.rank).host;
+  }
+  if (status.code() == base::Code::kDeadlineExceeded) return blame_last(failure);
+  if (status.code() != base::Code::kUnavailable || failure.rank < 0) return failure;
+  // A link that ends says no more than that; how its rank ended is news that is on its way.
+  const auto end = world_->wait_for_end(failure.rank, kNewsTime);
+  if (team_->abort().is_raised()) return team_->abort().read();
+  if (end) failure.message = fmt::format("rank {} ({}) {}", failure.rank, failure.host, end->cause);
+  return failure;
+}
+
+base::Status Communicator::fail(const base::Status& status) {
+  const Failure failure = explain(status);
+  const bool is_ours = team_->abort().raise(failure);
+  if (is_ours && layout_.hosts > 1) world_->tell_failure(name_, failure);
+  return {failure.code, failure.message};
+}
+
+}  // namespace muster::collectives
