@@ -1,6 +1,5 @@
 #include "collectives/world.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/net.h"
-#include "collectives/transport/handshake.h"
+#include "collectives/transport/dial.h"
 
 namespace muster::collectives {
 namespace {
@@ -27,7 +26,6 @@ using std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;
 constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
-constexpr int kLookMs = 10;                // how soon a failure elsewhere ends a wait
 
 std::string text_of(const char* name) {
   const char* const text = std::getenv(name);
@@ -49,17 +47,6 @@ std::string namespace_of(const char* kind) {
 // Ranks for which this is equal can share memory, signal each other and meet at abstract sockets.
 std::string own_place() {
   return fmt::format("{}/net:{}/pid:{}/uid:{}", own_hostname(), namespace_of("net"), namespace_of("pid"), geteuid());
-}
-
-base::Result<base::UniqueFd> connected_socket(const std::string& literal, std::uint16_t port) {
-  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(literal));
-  const base::SockAddr to = base::make_sockaddr(address, port);
-  base::UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return base::errno_error(errno, "a TCP socket");
-  if (connect(socket.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
-    return base::errno_error(errno, fmt::format("connecting to {}", base::format_endpoint(address, port)));
-  }
-  return socket;
 }
 
 }  // namespace
@@ -293,33 +280,12 @@ std::uint64_t World::hear_failure(const std::string& communicator, std::function
 
 base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {
   const Member& peer = member(rank);
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, connected_socket(peer.address, peer.port));
-  auto made = shake_hands(std::move(socket), {LinkRequest::Purpose::kLink, rank_, rank, communicator},
-                          options_.deadline, &abort);
-  if (made.ok()) return made;
-  return made.status().with_context(fmt::format("connecting to rank {} ({})", rank, peer.host));
-}
-
-base::Result<base::UniqueFd> World::shake_hands(base::UniqueFd socket, const LinkRequest& request,
-                                                milliseconds deadline, const AbortRecord* abort) {
-  const auto end = steady_clock::now() + deadline;
-  pollfd wanted{socket.get(), POLLOUT, 0};
-  Handshake handshake = Handshake::call(std::move(socket), secret_, request);
-  while (true) {
-    poll(&wanted, 1, kLookMs);
-    if (abort != nullptr && abort->is_raised()) {
-      const Failure failure = abort->read();
-      return base::Status(failure.code, failure.message);
-    }
-    if (steady_clock::now() > end) {
-      return base::error(base::Code::kDeadlineExceeded, "no answer within {} s",
-                         std::chrono::duration<double>(deadline).count());
-    }
-    if (wanted.revents == 0) continue;
-    MUSTER_ASSIGN_OR_RETURN(const Handshake::Turn turn, handshake.step());
-    if (turn == Handshake::Turn::kDone) return handshake.take_socket();
-    wanted.events = turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT;
-  }
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
+  const LinkRequest request{LinkRequest::Purpose::kLink, rank_, rank, communicator};
+  auto called = dial(address, peer.port, secret_, request, steady_clock::now() + options_.deadline, &abort);
+  if (called.ok()) return called->take_socket();
+  if (abort.is_raised()) return called.status();
+  return called.status().with_context(fmt::format("rank {} ({})", rank, peer.host));
 }
 
 }  // namespace muster::collectives

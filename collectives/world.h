@@ -105,8 +105,6 @@ class World {
   base::Status start_service(WorldSetup& setup);
   base::Status join_session(WorldSetup& setup);
   base::Result<base::UniqueFd> session_socket(WorldSetup& setup);
-  base::Result<base::UniqueFd> shake_hands(base::UniqueFd socket, const LinkRequest& request,
-                                           std::chrono::milliseconds deadline, const AbortRecord* abort);
   base::Status meet();
   base::Result<Member> own_member() const;
   void ended(int rank, bool failed, const std::string& cause);

@@ -108,6 +108,7 @@ base::Result<bool> Handshake::move_bytes() {
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return false;
+    if (state_ == State::kSendsHello && moved_ == 0) return base::Status(Code::kUnavailable, std::strerror(errno));
     return base::error(Code::kUnavailable, "the connection broke during the handshake: {}", std::strerror(errno));
   }
   return true;
