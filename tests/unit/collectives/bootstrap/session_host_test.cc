@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr const char* kDied = "rank 1 failed: lost its connection (it has probably died)";
 
@@ -85,6 +86,17 @@ TEST(SessionHostTest, WhoIsNotTheRankOfItsHandshakeIsCutOff) {
   ASSERT_EQ(problems.size(), 2U);
   EXPECT_THAT(problems[0].message(), HasSubstr("session of rank 2: it says that it is rank 1"));
   EXPECT_THAT(problems[1].message(), HasSubstr("session of rank 7: refused"));
+}
+
+TEST(SessionHostTest, TheSecretDoesNotTravelOverTheConnection) {
+  ServedHost host(2);
+  const base::UniqueFd one = host.connect(1);
+  const std::string hello = rendezvous::encode_session(rendezvous::SessionHello{1, 1});
+  ASSERT_TRUE(base::write_all_blocking(one.get(), hello.data(), hello.size()).ok());
+  const std::size_t size = rendezvous::encode_session(rendezvous::SessionWelcome{1, std::string(32, 's'), 0}).size();
+  std::string welcome(size, '\0');
+  ASSERT_EQ(::recv(one.get(), welcome.data(), size, MSG_WAITALL), static_cast<ssize_t>(size));
+  EXPECT_THAT(welcome, Not(HasSubstr("ssss")));
 }
 
 TEST(SessionHostTest, ConnectionsOfARankAreBounded) {
