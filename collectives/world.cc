@@ -139,7 +139,7 @@ base::Status World::start_service(WorldSetup& setup) {
     service_->watch(polled_host_);
   }
   secret_ = setup.secret;
-  service_->set_secret(secret_);
+  if (!secret_.empty()) service_->set_secret(secret_);
   return base::ok_status();
 }
 
@@ -164,8 +164,10 @@ base::Status World::join_session(WorldSetup& setup) {
   MUSTER_ASSIGN_OR_RETURN(session_,
                           Session::connect(std::move(socket), rank_, std::move(events), options_.join_deadline));
   generation_ = session_->generation();
-  secret_ = session_->secret();
-  service_->set_secret(secret_);
+  if (secret_.empty()) {
+    secret_ = session_->secret();
+    service_->set_secret(secret_);
+  }
   service_->watch(std::make_shared<PolledSession>(*session_));
   return base::ok_status();
 }

@@ -76,7 +76,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
       MUSTER_ASSIGN_OR_RETURN(AloneHost host, open_alone(*alone));
       setup.address = host.place.addresses.front().str();
       setup.listener = std::move(host.listening);
-      setup.host = std::make_unique<SessionHost>(setup.size, host.place.secret);
+      setup.host = std::make_unique<SessionHost>(setup.size);
       setup.secret = std::move(host.place.secret);
       published = std::move(host.published);
     } else if (setup.size > 1) {

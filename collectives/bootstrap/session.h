@@ -45,7 +45,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  const std::string& secret() const;  // 32 bytes, the same for all ranks of the job
+  // 32 bytes, the same for all ranks of the job: from the agent. Rank 0 sends zeros, as who got there knows it.
+  const std::string& secret() const;
   // How many worlds this rank had made of this job before: part of the names of keys.
   std::uint32_t generation() const;
 

@@ -29,10 +29,7 @@ struct SessionHost::Peer {
   std::map<std::uint64_t, std::multimap<std::string, Wait>::iterator> waits;
 };
 
-SessionHost::SessionHost(int size, std::string secret, SessionHostLimits limits)
-    : size_(size), secret_(std::move(secret)), limits_(limits) {
-  MUSTER_CHECK(secret_.size() == rendezvous::kSessionSecretBytes);
-}
+SessionHost::SessionHost(int size, SessionHostLimits limits) : size_(size), limits_(limits) {}
 
 SessionHost::~SessionHost() = default;
 
@@ -95,8 +92,9 @@ base::Status SessionHost::hello(Peer& peer, const rendezvous::SessionHello& hell
   peer.has_said_hello = true;
   peer.generation = hellos_[peer.rank]++;
   gone_.erase(peer.rank);
+  const std::string no_secret(rendezvous::kSessionSecretBytes, '\0');
   send(peer,
-       rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), secret_, peer.generation});
+       rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), no_secret, peer.generation});
   for (const auto& [rank, gone] : gone_) {
     if (gone.news.failed || gone.generation >= peer.generation) send(peer, gone.news);
   }

@@ -2,9 +2,10 @@
 // them is gone. The same protocol as the agent's (docs/rendezvous-protocol.md).
 //
 // One thread, rank 0's service thread: it polls the descriptors and calls on_ready(). Connections come as they are
-// after the handshake (transport/handshake.h, purpose kSession), so that who speaks here knows the secret; rank 0's own
-// is one end of a socket pair. All is bounded: keys, what ranks wait for, and what waits for a rank that does not read
-// by SessionHostLimits; a rank that goes beyond, or breaks the protocol, is cut off.
+// after the handshake (transport/handshake.h, purpose kSession), so that who speaks here knows the secret, which
+// is therefore not sent: connections are not encrypted. Rank 0's own is one end of a socket pair. All is bounded: keys,
+// what ranks wait for, and what waits for a rank that does not read by SessionHostLimits; a rank that goes beyond, or
+// breaks the protocol, is cut off.
 //
 //   host.add_polls(slots); … poll …; for (const pollfd& slot : slots) if (slot.revents != 0) host.on_ready(slot.fd);
 #pragma once
@@ -34,8 +35,8 @@ struct SessionHostLimits {
 
 class SessionHost {
  public:
-  // `secret`: 32 bytes; `size`: of the world.
-  SessionHost(int size, std::string secret, SessionHostLimits limits = {});
+  // `size`: of the world.
+  explicit SessionHost(int size, SessionHostLimits limits = {});
   ~SessionHost();  // closes all: their sessions are lost
   SessionHost(const SessionHost&) = delete;
   SessionHost& operator=(const SessionHost&) = delete;
@@ -77,7 +78,6 @@ class SessionHost {
   void drop_broken();
 
   const int size_;
-  const std::string secret_;
   const SessionHostLimits limits_;
   std::map<int, std::unique_ptr<Peer>> peers_;  // by descriptor
   std::vector<int> broken_;                     // could not be sent something; removed at the end of the turn

@@ -25,7 +25,7 @@ inline constexpr std::chrono::milliseconds kTestDeadline{20'000};
 class ServedHost {
  public:
   explicit ServedHost(int size, SessionHostLimits limits = {})
-      : host_(size, std::string(32, 's'), limits), wake_(base::make_pipe().value()), thread_([this] { serve(); }) {}
+      : host_(size, limits), wake_(base::make_pipe().value()), thread_([this] { serve(); }) {}
   ~ServedHost() {
     wake_.second.reset();
     thread_.join();

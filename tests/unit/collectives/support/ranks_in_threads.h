@@ -45,7 +45,7 @@ class RanksInThreads {
       setup.secret = secret;
       if (rank == 0) {
         setup.listener = std::move(*listener);
-        setup.host = std::make_unique<SessionHost>(size(), secret);
+        setup.host = std::make_unique<SessionHost>(size());
       }
       threads.emplace_back([this, &body, port, setup = std::make_shared<WorldSetup>(std::move(setup))] {
         if (setup->rank != 0) {
