@@ -4,7 +4,10 @@
 //
 // Before every timed iteration each rank writes its whole input anew: data that stays in the caches of those who
 // reduce it makes any library look faster than it is. The time of an iteration is that of its slowest rank.
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -402,6 +405,18 @@ void print(const Options& options, const muster::Communicator& comm, const Row& 
   std::fflush(stdout);
 }
 
+// Of all ranks, as their hosts call themselves.
+std::vector<std::string> host_names(const muster::Communicator& comm) {
+  constexpr std::size_t kRoom = 64;
+  std::array<std::uint8_t, kRoom> own{};
+  gethostname(reinterpret_cast<char*>(own.data()), kRoom - 1);  // fails only for a longer name, which is cut then
+  std::vector<std::uint8_t> all(kRoom * static_cast<std::size_t>(comm.size()));
+  check(comm.allgather(std::span<const std::uint8_t>(own), all.data()));
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < all.size(); at += kRoom) names.emplace_back(reinterpret_cast<const char*>(&all[at]));
+  return names;
+}
+
 // Ranks that copy at less than two thirds of the median's speed.
 int self_test(const Options& options, const muster::Communicator& comm) {
   Bench bench(options, comm);
@@ -411,6 +426,7 @@ int self_test(const Options& options, const muster::Communicator& comm) {
   check(comm.allgather(std::span<const double>(&own, 1), all.data()));
   const Row small = bench.measure(1024);
   const Row large = bench.measure(options.end);
+  const std::vector<std::string> hosts = host_names(comm);
   if (comm.rank() != 0) return 0;
   std::vector<double> sorted = all;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
@@ -419,11 +435,11 @@ int self_test(const Options& options, const muster::Communicator& comm) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] * 3 >= median * 2) continue;
     ++slow;
-    fmt::print("slow: rank {} copies {:.1f} GB/s, the median is {:.1f}\n", rank, all[rank], median);
+    fmt::print("slow: rank {} on {} copies {:.1f} GB/s, the median is {:.1f}\n", rank, hosts[rank], all[rank], median);
   }
   if (small.wrong + large.wrong != 0) fail(fmt::format("allreduce gave {} wrong elements", small.wrong + large.wrong));
-  fmt::print("self-test: {} ranks on {} hosts; allreduce of 1 KiB {:.1f} us, of {} MiB {:.2f} GB/s; {} slow\n",
-             comm.size(), comm.hosts(), small.p50_us, options.end >> 20,
+  fmt::print("self-test: {} ranks on {} host{}; allreduce of 1 KiB {:.1f} us, of {} MiB {:.2f} GB/s; {} slow\n",
+             comm.size(), comm.hosts(), comm.hosts() == 1 ? "" : "s", small.p50_us, options.end >> 20,
              static_cast<double>(large.bytes) / large.p50_us / 1e3, slow);
   return slow == 0 ? 0 : 1;
 }

@@ -158,12 +158,17 @@ def test_interrupt_ends_all_attempts(hvdrun, cluster, no_leftovers):
 
 def test_interrupt_while_a_failed_attempt_is_ended(hvdrun, cluster, no_leftovers):
     """What ended that attempt stays its failure, and no other begins."""
-    program = "trap 'echo told; wait' TERM; echo up; [ $RANK = 0 ] || exit 4; sleep 1000 & wait"
-    job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1,n2", "--max-restarts=2",
-                                                  "--kill-grace", "1000", "sh", "-c", program])
-    job.out.wait_for("told", timeout=TRAINING)
-    job.signal(2)
-    result = job.end(TRAINING)
+    program = ("[ $RANK = 0 ] || { read is_ready </home/alice/ready; exit 4; }; "
+               "trap 'echo told; wait' TERM; echo yes >/home/alice/ready; sleep 1000 & wait")
+    cluster.run("n1", "alice", ["mkfifo", "/home/alice/ready"], check=True)
+    try:
+        job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1:2",
+                                                      "--max-restarts=2", "--kill-grace", "1000", "sh", "-c", program])
+        job.out.wait_for("told", timeout=TRAINING)
+        job.signal(2)
+        result = job.end(TRAINING)
+    finally:
+        cluster.path("n1", "/home/alice/ready").unlink()
     assert result.rc == 4 and "restart" not in result.stderr, result
 
 
