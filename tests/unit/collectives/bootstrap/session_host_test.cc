@@ -37,6 +37,41 @@ TEST(SessionHostTest, AGoodbyeIsNoFailure) {
   EXPECT_TRUE(zero.hears("rank 1 ended: has left"));
 }
 
+// News are on their way to it when it has just closed its end: what it said before counts.
+TEST(SessionHostTest, AGoodbyeThatIsNotReadYetIsNoFailure) {
+  SessionHost host(3);
+  std::vector<base::UniqueFd> ranks;
+  std::vector<int> hosts_ends;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto pair = base::make_socketpair(SOCK_STREAM).value();
+    hosts_ends.push_back(pair.first.get());
+    host.add(rank, std::move(pair.first));
+    ranks.push_back(std::move(pair.second));
+    const std::string hello = rendezvous::encode_session(rendezvous::SessionHello{1, rank});
+    ASSERT_TRUE(base::write_all_blocking(ranks.back().get(), hello.data(), hello.size()).ok());
+    host.on_ready(hosts_ends.back());
+  }
+  const std::string goodbye = rendezvous::encode_session(rendezvous::SessionGoodbye{});
+  for (const std::size_t rank : {1U, 2U}) {
+    ASSERT_TRUE(base::write_all_blocking(ranks[rank].get(), goodbye.data(), goodbye.size()).ok());
+    ranks[rank].reset();
+  }
+  host.on_ready(hosts_ends[2]);  // and rank 1 is told
+  EXPECT_EQ(host.connections(), 1U);
+  std::vector<std::string> news;
+  rendezvous::SessionStream zero(std::move(ranks[0]), 1 << 20);
+  ASSERT_TRUE(zero.read([&](const rendezvous::SessionMessage& message) {
+                    const auto* const ended = std::get_if<rendezvous::SessionEnded>(&message);
+                    if (ended != nullptr) {
+                      news.push_back(
+                          fmt::format("rank {} {}: {}", ended->rank, ended->failed ? "failed" : "ended", ended->cause));
+                    }
+                    return base::ok_status();
+                  })
+                  .ok());
+  EXPECT_THAT(news, ElementsAre("rank 2 ended: has left", "rank 1 ended: has left"));
+}
+
 TEST(SessionHostTest, ARankThatHasLeftOneWorldIsNotMissedInTheNext) {
   ServedHost host(3);
   TestRank zero(0, host.connect(0));
