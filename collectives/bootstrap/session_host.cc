@@ -58,14 +58,17 @@ void SessionHost::on_ready(int fd) {
   const auto found = peers_.find(fd);
   if (found == peers_.end()) return;
   Peer& peer = *found->second;
-  base::Status status = peer.stream.flush();
-  if (status.ok()) {
-    const auto read = peer.stream.read([&](SessionMessage message) { return take(peer, std::move(message)); });
-    status = read.status();
-    if (read.ok() && !*read) status = base::error(base::Code::kUnavailable, "closed");
-  }
+  const base::Status flushed = peer.stream.flush();
+  base::Status status = read(peer);
+  if (status.ok()) status = flushed;
   if (!status.ok()) remove(peer, status);
   drop_broken();
+}
+
+base::Status SessionHost::read(Peer& peer) {
+  const auto read = peer.stream.read([&](SessionMessage message) { return take(peer, std::move(message)); });
+  if (read.ok() && !*read) return base::error(base::Code::kUnavailable, "closed");
+  return read.status();
 }
 
 base::Status SessionHost::take(Peer& peer, SessionMessage message) {
@@ -163,7 +166,11 @@ void SessionHost::drop_broken() {
   while (!broken_.empty()) {
     for (const int fd : std::exchange(broken_, {})) {
       const auto found = peers_.find(fd);
-      if (found != peers_.end()) remove(*found->second, base::error(base::Code::kUnavailable, "it does not read"));
+      if (found == peers_.end()) continue;
+      // It may have said goodbye before it closed its end.
+      base::Status why = read(*found->second);
+      if (why.ok()) why = base::error(base::Code::kUnavailable, "it does not read");
+      remove(*found->second, why);
     }
   }
 }

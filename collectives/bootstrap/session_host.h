@@ -65,6 +65,7 @@ class SessionHost {
     std::uint32_t generation = 0;  // of the connection that ended
   };
 
+  base::Status read(Peer& peer);
   base::Status take(Peer& peer, rendezvous::SessionMessage message);
   base::Status hello(Peer& peer, const rendezvous::SessionHello& hello);
   base::Status put(Peer& peer, rendezvous::SessionPut put);
