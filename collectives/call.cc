@@ -1,5 +1,7 @@
 #include "collectives/call.h"
 
+#include <string_view>
+
 #include <fmt/format.h>
 
 namespace muster::collectives {
@@ -53,6 +55,10 @@ std::string describe(const Call& call) {
   if (call.root >= 0) text += fmt::format(", {} {}", call.op == Op::kSend ? "tag" : "root", call.root);
   if (call.scale != 0) text += ", scaled";
   return text;
+}
+
+std::string describe_receive(const Call& call) {
+  return "recv" + describe(call).substr(std::string_view("send").size());
 }
 
 }  // namespace muster::collectives

@@ -42,5 +42,7 @@ static_assert(sizeof(Call) == 16);
 
 // "allreduce of 1024 float32, sum" / "broadcast of 8 int64 from rank 2".
 std::string describe(const Call& call);
+// The other side of a kSend: "recv of 8 int64, tag 3".
+std::string describe_receive(const Call& call);
 
 }  // namespace muster::collectives

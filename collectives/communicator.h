@@ -24,6 +24,7 @@
 #include "collectives/algorithm/host_exchange.h"
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/call.h"
+#include "collectives/messages.h"
 #include "collectives/peer_links.h"
 #include "collectives/registered_memory.h"
 #include "collectives/transport/exchange.h"
@@ -69,7 +70,14 @@ class Communicator final : public NewsListener {
   base::Status scatter(const void* in, void* out, std::size_t count, DType type, int root);
   base::Status alltoall(const void* in, Blocks to, void* out, Blocks from, DType type, std::size_t same_count);
 
-  // The same without waiting, in the order of the calls: `work` is one of the calls above. Buffers stay the caller's
+  // From one rank to another one, beside the collectives and in no order with them; in order between these two. Count,
+  // type and tag (from 0) have to agree. A send returns when all is on its way, perhaps before the receiver has called.
+  base::Status send(const void* data, std::size_t count, DType type, int to, int tag);
+  base::Status receive(void* data, std::size_t count, DType type, int from, int tag);
+  std::shared_ptr<Request> start_send(const void* data, std::size_t count, DType type, int to, int tag);
+  std::shared_ptr<Request> start_receive(void* data, std::size_t count, DType type, int from, int tag);
+
+  // Collectives without waiting, in the order of the calls: `work` is one of the calls above. Buffers stay the caller's
   // and must stay as they are until it is done.
   std::shared_ptr<Request> start(Worker::Work work);
 
@@ -106,8 +114,13 @@ class Communicator final : public NewsListener {
   base::Status ended() const;
   void make_links();
   Failure explain(const base::Status& status);
+  Failure look_into(Failure failure);
   Failure blame_last(Failure failure);
   base::Status fail(const base::Status& status);
+  base::Status end_with(const Failure& failure);
+  base::Result<Messages*> messages();
+  std::string how_left(int rank) const;
+  base::Result<Call> message_call(std::size_t count, DType type, int peer, int tag) const;
   base::Status do_allreduce(const Call& call, const ReduceTask& reduction);
   base::Status linked_allreduce_of(const Call& call, const ReduceTask& reduction);
   base::Status linked_reduce_scatter(const Call& call, const ReduceTask& reduction, Blocks blocks);
@@ -140,7 +153,9 @@ class Communicator final : public NewsListener {
   std::map<std::vector<int>, int> groups_;  // how often group() was called with these
   std::mutex mutex_;                        // of one operation
   std::atomic<bool> is_listening_{false};
-  Worker worker_;  // ends first
+  std::mutex messages_mutex_;           // of its beginning
+  std::unique_ptr<Messages> messages_;  // null: none was sent yet
+  Worker worker_;                       // ends first
 };
 
 }  // namespace muster::collectives

@@ -1,5 +1,6 @@
 // How a communicator ends: who failed, and why, as far as it is known here, and who is told.
 #include <algorithm>
+#include <utility>
 
 #include "collectives/communicator.h"
 
@@ -63,8 +64,14 @@ Failure Communicator::explain(const base::Status& status) {
     failure.rank = peers.world_rank(exchange->failed_peer());
     failure.host = world_->member(failure.rank).host;
   }
-  if (status.code() == base::Code::kDeadlineExceeded) return blame_last(failure);
-  if (status.code() != base::Code::kUnavailable || failure.rank < 0) return failure;
+  return look_into(std::move(failure));
+}
+
+// What an error of a link or a deadline says of one rank, completed by what is known of that rank.
+Failure Communicator::look_into(Failure failure) {
+  if (team_->abort().is_raised()) return team_->abort().read();
+  if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
+  if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
   // A link that ends says no more than that; how its rank ended is news that is on its way.
   const auto end = world_->wait_for_end(failure.rank, kNewsTime);
   if (team_->abort().is_raised()) return team_->abort().read();
@@ -73,7 +80,10 @@ Failure Communicator::explain(const base::Status& status) {
 }
 
 base::Status Communicator::fail(const base::Status& status) {
-  const Failure failure = explain(status);
+  return end_with(explain(status));
+}
+
+base::Status Communicator::end_with(const Failure& failure) {
   const bool is_ours = team_->abort().raise(failure);
   if (is_ours && layout_.hosts > 1) world_->tell_failure(name_, failure);
   return {failure.code, failure.message};

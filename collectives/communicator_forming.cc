@@ -49,6 +49,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::make(std::shared_ptr<W
 
 Communicator::~Communicator() {
   worker_.finish();
+  messages_.reset();
   if (is_listening_) world_->unlisten(*this);
   if (sink_ != nullptr) {
     world_->unhear_failure(hearing_);
@@ -150,7 +151,8 @@ base::Status Communicator::agree() {
 }
 
 void Communicator::make_links() {
-  links_ = std::make_unique<PeerLinks>(*world_, *team_, members_, local_members_, name_, rank_, policy_);
+  links_ = std::make_unique<PeerLinks>(*world_, *team_, members_, local_members_, name_, rank_, policy_,
+                                       RingUse::kCollectives);
   exchange_ = std::make_unique<Exchange>(*links_);
   if (team_->rank() < layout_.least_local_ranks) {
     std::vector<int> same;

@@ -13,13 +13,14 @@ namespace muster::collectives {
 static_assert(RingLink::bytes_of_ring(kRingCapacity) <= kRingBytes);
 
 PeerLinks::PeerLinks(World& world, HostTeam& team, const std::vector<int>& members, const std::vector<int>& local,
-                     std::string communicator, int rank, const WaitPolicy& policy)
+                     std::string communicator, int rank, const WaitPolicy& policy, RingUse use)
     : world_(world),
       team_(team),
       members_(members),
       communicator_(std::move(communicator)),
       rank_(rank),
       policy_(policy),
+      use_(use),
       local_rank_of_(members.size(), -1),
       links_(members.size()) {
   for (std::size_t i = 0; i < local.size(); ++i) {
@@ -47,15 +48,58 @@ base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
       rank_ > peer ? world_.connect_to(world_rank(peer), communicator_, abort())
                    : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
   if (!socket.ok()) return socket.status();
+  return make_tcp(peer, std::move(*socket));
+}
+
+base::Result<std::unique_ptr<Link>> PeerLinks::make_tcp(int peer, base::UniqueFd socket) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
-                          TcpLink::create(std::move(*socket), name(peer), world_.tcp_options()));
+                          TcpLink::create(std::move(socket), name(peer), world_.tcp_options()));
   return link;
+}
+
+base::Result<Link*> PeerLinks::try_link(int peer) {
+  std::unique_ptr<Link>& link = links_[static_cast<std::size_t>(peer)];
+  if (link != nullptr) return link.get();
+  if (is_local(peer)) {
+    link = make_ring(peer, local_rank_of_[static_cast<std::size_t>(peer)]);
+    return link.get();
+  }
+  auto socket = rank_ > peer ? try_call(peer) : try_answer(peer);
+  if (!socket.ok()) return socket.status().with_context(name(peer));
+  if (!socket->valid()) return nullptr;
+  MUSTER_ASSIGN_OR_RETURN(link, make_tcp(peer, std::move(*socket)));
+  return link.get();
+}
+
+base::Result<base::UniqueFd> PeerLinks::try_call(int peer) {
+  auto call = calls_.find(peer);
+  if (call == calls_.end()) {
+    MUSTER_ASSIGN_OR_RETURN(Handshake begun, world_.begin_call(world_rank(peer), communicator_));
+    call = calls_.emplace(peer, Dialing{std::move(begun)}).first;
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Handshake::Turn turn, call->second.handshake.step());
+  call->second.events = turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT;
+  if (turn != Handshake::Turn::kDone) return base::UniqueFd();
+  base::UniqueFd socket = call->second.handshake.take_socket();
+  calls_.erase(call);
+  return socket;
+}
+
+base::Result<base::UniqueFd> PeerLinks::try_answer(int peer) {
+  auto taken = world_.service().take_link(communicator_, world_rank(peer), std::chrono::milliseconds(0), abort());
+  if (!taken.ok() && taken.status().code() == base::Code::kDeadlineExceeded) return base::UniqueFd();
+  return taken;
+}
+
+pollfd PeerLinks::coming(int peer) const {
+  const auto call = calls_.find(peer);
+  return call == calls_.end() ? pollfd{-1, 0, 0} : pollfd{call->second.handshake.fd(), call->second.events, 0};
 }
 
 std::unique_ptr<Link> PeerLinks::make_ring(int peer, int local_peer) {
   const Segment& segment = team_.segment();
-  auto& outgoing = *reinterpret_cast<RingHead*>(segment.ring(team_.rank(), local_peer).data());
-  auto& incoming = *reinterpret_cast<RingHead*>(segment.ring(local_peer, team_.rank()).data());
+  auto& outgoing = *reinterpret_cast<RingHead*>(segment.ring(team_.rank(), local_peer, use_).data());
+  auto& incoming = *reinterpret_cast<RingHead*>(segment.ring(local_peer, team_.rank(), use_).data());
   return std::make_unique<RingLink>(outgoing, incoming, kRingCapacity, segment.lane(local_peer).bell, name(peer));
 }
 

@@ -1,6 +1,10 @@
 // The links of a communicator: rings of shared memory to ranks of this host, TCP to others, made when first needed.
+// Collectives and messages have links of their own, so that neither waits for the other. One thread at a time.
 #pragma once
 
+#include <poll.h>
+
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,11 +21,17 @@ class PeerLinks final : public Peers {
  public:
   // `members`: ranks of the world, by rank here. `local`: which of them are in `team`, by local rank. All outlive it.
   PeerLinks(World& world, HostTeam& team, const std::vector<int>& members, const std::vector<int>& local,
-            std::string communicator, int rank, const WaitPolicy& policy);
+            std::string communicator, int rank, const WaitPolicy& policy, RingUse use);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   base::Result<Link*> link(int peer) override;
+  // Without waiting; nullptr: it is being made. Either this or link().
+  base::Result<Link*> try_link(int peer);
+  // What try_link() waits for, to poll; fd -1: a call of the peer's, which cannot be polled for.
+  pollfd coming(int peer) const;
+  // Whether it is on this host.
+  bool is_local(int peer) const { return local_rank_of_[static_cast<std::size_t>(peer)] >= 0; }
   std::string name(int peer) const override;
   int world_rank(int peer) const override { return members_[static_cast<std::size_t>(peer)]; }
   std::string host(int peer) const override { return world_.member(world_rank(peer)).host; }
@@ -30,8 +40,17 @@ class PeerLinks final : public Peers {
   Flag& bell() override { return team_.segment().lane(team_.rank()).bell; }
 
  private:
+  struct Dialing {
+    Handshake handshake;
+    short events = POLLOUT;
+  };
+
   base::Result<std::unique_ptr<Link>> make(int peer);
   std::unique_ptr<Link> make_ring(int peer, int local_peer);
+  base::Result<std::unique_ptr<Link>> make_tcp(int peer, base::UniqueFd socket);
+  // No valid descriptor: not yet.
+  base::Result<base::UniqueFd> try_call(int peer);
+  base::Result<base::UniqueFd> try_answer(int peer);
 
   World& world_;
   HostTeam& team_;
@@ -39,7 +58,9 @@ class PeerLinks final : public Peers {
   const std::string communicator_;
   const int rank_;
   const WaitPolicy& policy_;
+  const RingUse use_;
   std::vector<int> local_rank_of_;  // by rank here; -1: on another host
+  std::map<int, Dialing> calls_;    // under way, by rank here
   std::vector<std::unique_ptr<Link>> links_;
 };
 

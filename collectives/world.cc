@@ -290,4 +290,11 @@ base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& comm
   return called.status().with_context(fmt::format("rank {} ({})", rank, peer.host));
 }
 
+base::Result<Handshake> World::begin_call(int rank, const std::string& communicator) {
+  const Member& peer = member(rank);
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, begin_connecting(address, peer.port));
+  return Handshake::call(std::move(socket), secret_, {LinkRequest::Purpose::kLink, rank_, rank, communicator});
+}
+
 }  // namespace muster::collectives

@@ -97,6 +97,8 @@ class World {
 
   // A connection to `rank`'s service for `communicator`, after the handshake; blocking.
   base::Result<base::UniqueFd> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
+  // The same without waiting: its first step is still to be taken.
+  base::Result<Handshake> begin_call(int rank, const std::string& communicator);
 
  private:
   class PolledHost;

@@ -49,8 +49,10 @@ base::Status Incoming::mismatch(const std::string& peer, const std::string& own)
   }
   const std::string theirs = describe(header_.call);
   const std::string ours = describe(expected_.call);
-  if (theirs != ours)
-    return base::error(Code::kFailedPrecondition, "{} called {}; {} called {}", peer, theirs, own, ours);
+  if (theirs != ours) {
+    return base::error(Code::kFailedPrecondition, "{} called {}; {} called {}", peer, theirs, own,
+                       expected_.call.op == Op::kSend ? describe_receive(expected_.call) : ours);
+  }
   if (header_.sequence != expected_.sequence) {
     return base::error(Code::kFailedPrecondition,
                        "{} is at operation {} of this communicator, {} at {} (both {}): some rank has left one out",

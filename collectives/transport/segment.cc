@@ -38,7 +38,7 @@ std::size_t rings_at(int ranks) {
   return staging_at(ranks) + times(kStagingBytes + kResultBytes, ranks);
 }
 std::size_t size_for(int ranks) {
-  return rings_at(ranks) + times(times(kRingBytes, ranks), ranks);
+  return rings_at(ranks) + times(times(2 * kRingBytes, ranks), ranks);
 }
 
 }  // namespace
@@ -121,8 +121,9 @@ std::byte* Segment::result(int rank) const {
   return staging(rank) + kStagingBytes;
 }
 
-std::span<std::byte> Segment::ring(int from, int to) const {
-  return {memory_ + rings_at(ranks_) + times(kRingBytes, from * ranks_ + to), kRingBytes};
+std::span<std::byte> Segment::ring(int from, int to, RingUse use) const {
+  const std::size_t pair = rings_at(ranks_) + times(2 * kRingBytes, from * ranks_ + to);
+  return {memory_ + pair + (use == RingUse::kMessages ? kRingBytes : 0), kRingBytes};
 }
 
 void Segment::populate(int own_rank) const {

@@ -5,7 +5,8 @@
 //   Lane    x ranks what a rank tells the others: two lines that take turns, and facts about itself
 //   slots   x ranks two areas that take turns with the lines
 //   staging x ranks two areas for allreduce in chunks: what others are to reduce, and what was reduced
-//   ring    for each ordered pair of ranks: a stream of bytes (ring_link.h); pages come when it is used
+//   rings   for each ordered pair of ranks two streams of bytes (ring_link.h), one of collectives, one of messages;
+//           pages come when they are used
 //
 // Sizes follow from the number of ranks; nothing that lies in the memory is used as a size or an offset.
 #pragma once
@@ -30,6 +31,9 @@ inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // the sl
 inline constexpr std::size_t kRingCapacity = std::size_t{256} << 10;
 inline constexpr std::size_t kRingBytes = kRingCapacity + 4096;  // with its positions
 inline constexpr int kMaxLocalRanks = 1024;
+
+// Which of a pair's two rings.
+enum class RingUse { kCollectives, kMessages };
 
 // One cache line: who sees the flag has what came with it.
 struct alignas(64) Line {
@@ -65,7 +69,7 @@ class Segment {
   std::byte* slot(int rank, unsigned parity) const;  // kSlotBytes
   std::byte* staging(int rank) const;                // kStagingBytes
   std::byte* result(int rank) const;                 // kResultBytes
-  std::span<std::byte> ring(int from, int to) const;
+  std::span<std::byte> ring(int from, int to, RingUse use) const;
   // Takes the pages of what every operation uses, so that the first ones do not.
   void populate(int own_rank) const;
 

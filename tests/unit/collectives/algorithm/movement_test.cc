@@ -13,7 +13,6 @@
 #include "collectives/algorithm/alltoall.h"
 #include "collectives/algorithm/barrier.h"
 #include "collectives/algorithm/broadcast.h"
-#include "collectives/algorithm/point_to_point.h"
 #include "collectives/algorithm/reduce_scatter.h"
 #include "collectives/algorithm/rooted.h"
 #include "tests/unit/collectives/algorithm/vectors.h"
@@ -250,26 +249,6 @@ TEST_P(MovementTest, NobodyLeavesABarrierBeforeAllHaveCome) {
     });
     for (const base::Status& result : results) EXPECT_TRUE(result.ok()) << result;
   }
-}
-
-TEST_P(MovementTest, SendAndReceive) {
-  TestWorld world(GetParam(), 3);
-  const auto results = world.run([](Exchange& exchange) -> base::Status {
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      const std::size_t size = i * 20'000;
-      const Operation operation{i, {size, 7, Op::kSend, DType::kU8, {}, 0}};
-      if (exchange.rank() == 0) {
-        const Bytes bytes = message(0, 2, size);
-        MUSTER_RETURN_IF_ERROR(send_to(exchange, operation, 2, {bytes.data(), size}));
-      } else if (exchange.rank() == 2) {
-        Bytes place = poisoned(size);
-        MUSTER_RETURN_IF_ERROR(receive_from(exchange, operation, 0, {place.data(), size}));
-        EXPECT_TRUE(is_message(place.data(), 0, 2, size) && is_guard_intact(place));
-      }
-    }
-    return base::ok_status();
-  });
-  for (const base::Status& result : results) EXPECT_TRUE(result.ok()) << result;
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, MovementTest, ::testing::Values(Wire::kRing, Wire::kTcp),
