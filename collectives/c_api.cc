@@ -1,45 +1,22 @@
-// muster.h over the classes of this room. Nothing throws across it but std::bad_alloc, which becomes MUSTER_NO_MEMORY.
+// The C ABI: errors, the world, communicators, shared memory, requests.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "collectives/communicator.h"
-#include "collectives/include/muster/muster.h"
+#include "collectives/c_api.h"
 
 using muster::base::Code;
 using muster::base::Status;
 using muster::collectives::Communicator;
-using muster::collectives::DType;
 using muster::collectives::Failure;
-using muster::collectives::RedOp;
-using muster::collectives::Request;
-using muster::collectives::Slice;
 using muster::collectives::World;
 using muster::collectives::WorldOptions;
-
-struct muster_error {
-  muster_code code = MUSTER_INTERNAL;
-  std::string message;
-  int rank = -1;
-  std::string host;
-};
-
-struct muster_comm {
-  std::shared_ptr<Communicator> communicator;
-};
-
-struct muster_world {
-  std::shared_ptr<World> world;
-  muster_comm all;
-};
-
-struct muster_request {
-  std::shared_ptr<Communicator> communicator;
-  std::shared_ptr<Request> request;
-};
+using muster::collectives::c_api::call;
+using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::report;
 
 namespace {
 
@@ -65,118 +42,6 @@ muster_code code_of(Code code) {
     default:
       return MUSTER_INTERNAL;
   }
-}
-
-muster_code report(const Status& status, const Communicator* communicator, muster_error** error) {
-  if (status.ok()) return MUSTER_OK;
-  const muster_code code = code_of(status.code());
-  if (error == nullptr) return code;
-  *error = new (std::nothrow) muster_error{code, status.message(), -1, {}};
-  if (*error != nullptr && communicator != nullptr) {
-    const Failure failure = communicator->failure();
-    if (failure.code == status.code()) {
-      (*error)->rank = failure.rank;
-      (*error)->host = failure.host;
-    }
-  }
-  return code;
-}
-
-muster_code report_no_memory(muster_error** error) {
-  return report(Status(Code::kResourceExhausted, "there is no memory left for libmuster's own small objects"), nullptr,
-                error);
-}
-
-// The only place where an exception of the standard library can come from is an allocation.
-template <typename Body>
-muster_code guarded(muster_error** error, const Body& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return report_no_memory(error);
-  }
-}
-
-template <typename Operation>
-muster_code call(muster_comm* comm, muster_error** error, const Operation& operation) {
-  return guarded(error, [&] { return report(operation(*comm->communicator), comm->communicator.get(), error); });
-}
-
-template <typename Operation>
-muster_code start(muster_comm* comm, muster_request** request, muster_error** error, const Operation& operation) {
-  return guarded(error, [&] {
-    const std::shared_ptr<Communicator>& communicator = comm->communicator;
-    // The raw pointer: the worker that runs it belongs to the communicator.
-    Communicator* const own = communicator.get();
-    *request = new muster_request{communicator, communicator->start([own, operation] { return operation(*own); })};
-    return MUSTER_OK;
-  });
-}
-
-Status check(const Communicator& communicator, const void* data, std::size_t count, muster_dtype type, int op) {
-  if (static_cast<unsigned>(type) >= muster::collectives::kDTypes ||
-      static_cast<unsigned>(op) >= muster::collectives::kRedOps) {
-    return muster::base::error(Code::kInvalidArgument, "there is no data type {} or no reduction {}",
-                               static_cast<int>(type), op);
-  }
-  if (data == nullptr && count != 0) {
-    return muster::base::error(Code::kInvalidArgument, "a buffer of {} elements is NULL (communicator {})", count,
-                               communicator.name());
-  }
-  return {};
-}
-
-DType dtype_of(muster_dtype type) {
-  return static_cast<DType>(type);
-}
-RedOp redop_of(muster_op op) {
-  return static_cast<RedOp>(op);
-}
-
-std::vector<Slice> blocks_of(const size_t* counts, int size, DType type) {
-  std::vector<Slice> blocks;
-  std::size_t at = 0;
-  for (int i = 0; i < size; ++i) {
-    blocks.push_back({at, counts[i] * size_of(type)});
-    at += blocks.back().size;
-  }
-  return blocks;
-}
-
-std::vector<std::size_t> same_counts(int size, std::size_t count) {
-  return std::vector<std::size_t>(static_cast<std::size_t>(size), count);
-}
-
-Status allreduce(Communicator& on, const void* in, void* out, size_t count, muster_dtype type, muster_op op,
-                 double before, double after) {
-  MUSTER_RETURN_IF_ERROR(check(on, in, count, type, op));
-  MUSTER_RETURN_IF_ERROR(check(on, out, count, type, op));
-  return on.allreduce(in, out, count, dtype_of(type), redop_of(op), {.before = before, .after = after});
-}
-
-Status allgather(Communicator& on, const void* in, void* out, size_t count, muster_dtype type) {
-  MUSTER_RETURN_IF_ERROR(check(on, in, count, type, 0));
-  MUSTER_RETURN_IF_ERROR(check(on, out, count, type, 0));
-  return on.allgather(in, out, same_counts(on.size(), count), dtype_of(type), true);
-}
-
-Status reduce_scatter(Communicator& on, const void* in, void* out, size_t count, muster_dtype type, muster_op op) {
-  MUSTER_RETURN_IF_ERROR(check(on, in, count, type, op));
-  MUSTER_RETURN_IF_ERROR(check(on, out, count, type, op));
-  return on.reduce_scatter(in, out, same_counts(on.size(), count), dtype_of(type), redop_of(op));
-}
-
-Status broadcast(Communicator& on, void* data, size_t count, muster_dtype type, int root) {
-  MUSTER_RETURN_IF_ERROR(check(on, data, count, type, 0));
-  return on.broadcast(data, count, dtype_of(type), root);
-}
-
-Status alltoall(Communicator& on, const void* in, void* out, size_t count, muster_dtype type) {
-  MUSTER_RETURN_IF_ERROR(check(on, in, count, type, 0));
-  MUSTER_RETURN_IF_ERROR(check(on, out, count, type, 0));
-  const std::vector<std::size_t> counts = same_counts(on.size(), count);
-  const std::vector<Slice> blocks = blocks_of(counts.data(), on.size(), dtype_of(type));
-  return on.alltoall(in, blocks, out, blocks, dtype_of(type), count);
 }
 
 muster_code give(muster::base::Result<std::shared_ptr<Communicator>> result, const muster_comm* from,
@@ -231,6 +96,27 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
 
 }  // namespace
 
+muster_code muster::collectives::c_api::report(const Status& status, const Communicator* communicator,
+                                               muster_error** error) {
+  if (status.ok()) return MUSTER_OK;
+  const muster_code code = code_of(status.code());
+  if (error == nullptr) return code;
+  *error = new (std::nothrow) muster_error{code, status.message(), -1, {}};
+  if (*error != nullptr && communicator != nullptr) {
+    const Failure failure = communicator->failure();
+    if (failure.code == status.code()) {
+      (*error)->rank = failure.rank;
+      (*error)->host = failure.host;
+    }
+  }
+  return code;
+}
+
+muster_code muster::collectives::c_api::report_no_memory(muster_error** error) {
+  return report(Status(Code::kResourceExhausted, "there is no memory left for libmuster's own small objects"), nullptr,
+                error);
+}
+
 const char* muster_error_message(const muster_error* error) {
   return error == nullptr ? "" : error->message.c_str();
 }
@@ -250,7 +136,9 @@ const char* muster_version(void) {
   return MUSTER_VERSION;
 }
 size_t muster_dtype_size(muster_dtype type) {
-  return static_cast<unsigned>(type) < muster::collectives::kDTypes ? size_of(dtype_of(type)) : 0;
+  return static_cast<unsigned>(type) < muster::collectives::kDTypes
+             ? size_of(static_cast<muster::collectives::DType>(type))
+             : 0;
 }
 
 muster_code muster_init(const muster_options* options, muster_world** world, muster_error** error) {
@@ -315,110 +203,14 @@ muster_code muster_buffer_free(muster_comm* comm, void* data, muster_error** err
   return call(comm, error, [&](Communicator& on) { return on.release(static_cast<std::byte*>(data)); });
 }
 
-muster_code muster_barrier(muster_comm* comm, muster_error** error) {
-  return call(comm, error, [](Communicator& on) { return on.barrier(); });
-}
-muster_code muster_allreduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                             muster_op op, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return allreduce(on, in, out, count, type, op, 1, 1); });
-}
-muster_code muster_allreduce_scaled(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                                    muster_op op, double prescale, double postscale, muster_error** error) {
-  return call(comm, error,
-              [&](Communicator& on) { return allreduce(on, in, out, count, type, op, prescale, postscale); });
-}
-muster_code muster_reduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type, muster_op op,
-                          int root, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, in, count, type, op));
-    return on.reduce(in, out, count, dtype_of(type), redop_of(op), root);
-  });
-}
-muster_code muster_reduce_scatter(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                                  muster_op op, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return reduce_scatter(on, in, out, count, type, op); });
-}
-muster_code muster_reduce_scatterv(muster_comm* comm, const void* in, void* out, const size_t* counts,
-                                   muster_dtype type, muster_op op, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, counts, 1, type, op));
-    return on.reduce_scatter(in, out, {counts, static_cast<std::size_t>(on.size())}, dtype_of(type), redop_of(op));
-  });
-}
-muster_code muster_broadcast(muster_comm* comm, void* data, size_t count, muster_dtype type, int root,
-                             muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return broadcast(on, data, count, type, root); });
-}
-muster_code muster_allgather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                             muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return allgather(on, in, out, count, type); });
-}
-muster_code muster_allgatherv(muster_comm* comm, const void* in, void* out, const size_t* counts, muster_dtype type,
-                              muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, counts, 1, type, 0));
-    return on.allgather(in, out, {counts, static_cast<std::size_t>(on.size())}, dtype_of(type), false);
-  });
-}
-muster_code muster_gather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type, int root,
-                          muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, in, count, type, 0));
-    return on.gather(in, out, count, dtype_of(type), root);
-  });
-}
-muster_code muster_scatter(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type, int root,
-                           muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, out, count, type, 0));
-    return on.scatter(in, out, count, dtype_of(type), root);
-  });
-}
-muster_code muster_alltoall(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                            muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return alltoall(on, in, out, count, type); });
-}
-muster_code muster_alltoallv(muster_comm* comm, const void* in, const size_t* send_counts, void* out,
-                             const size_t* recv_counts, muster_dtype type, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) {
-    MUSTER_RETURN_IF_ERROR(check(on, send_counts, 1, type, 0));
-    MUSTER_RETURN_IF_ERROR(check(on, recv_counts, 1, type, 0));
-    return on.alltoall(in, blocks_of(send_counts, on.size(), dtype_of(type)), out,
-                       blocks_of(recv_counts, on.size(), dtype_of(type)), dtype_of(type), 0);
-  });
-}
-
-muster_code muster_iallreduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                              muster_op op, muster_request** request, muster_error** error) {
-  return start(comm, request, error, [=](Communicator& on) { return allreduce(on, in, out, count, type, op, 1, 1); });
-}
-muster_code muster_ibroadcast(muster_comm* comm, void* data, size_t count, muster_dtype type, int root,
-                              muster_request** request, muster_error** error) {
-  return start(comm, request, error, [=](Communicator& on) { return broadcast(on, data, count, type, root); });
-}
-muster_code muster_iallgather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                              muster_request** request, muster_error** error) {
-  return start(comm, request, error, [=](Communicator& on) { return allgather(on, in, out, count, type); });
-}
-muster_code muster_ireduce_scatter(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                                   muster_op op, muster_request** request, muster_error** error) {
-  return start(comm, request, error, [=](Communicator& on) { return reduce_scatter(on, in, out, count, type, op); });
-}
-muster_code muster_ialltoall(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
-                             muster_request** request, muster_error** error) {
-  return start(comm, request, error, [=](Communicator& on) { return alltoall(on, in, out, count, type); });
-}
-muster_code muster_ibarrier(muster_comm* comm, muster_request** request, muster_error** error) {
-  return start(comm, request, error, [](Communicator& on) { return on.barrier(); });
-}
-
 muster_code muster_test(muster_request* request, int* done) {
   *done = request->request->test().has_value() ? 1 : 0;
   return MUSTER_OK;
 }
 muster_code muster_wait(muster_request* request, double seconds, muster_error** error) {
   return guarded(error, [&] {
-    if (seconds < 0) return report(request->request->wait(), request->communicator.get(), error);
+    const bool is_limited = seconds >= 0 && seconds < 1e9;  // not for NaN, either
+    if (!is_limited) return report(request->request->wait(), request->communicator.get(), error);
     const auto done = request->request->wait_for(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
     return done ? report(*done, request->communicator.get(), error) : MUSTER_TIMEOUT;
   });

@@ -3,20 +3,28 @@
  * A program joins its job with muster_init() and calls collectives on communicators. Under hvdrun nothing has to be
  * configured; without a launcher see MUSTER_RENDEZVOUS in docs/collectives.md.
  *
- * Order: every rank of a communicator makes the same calls in the same order. A rank that calls something else
- * (operation, type, reduction, count, root) makes the call fail on all ranks with MUSTER_MISMATCH.
+ * Order: every rank of a communicator makes the same calls in the same order; with asynchronous ones, in the order in
+ * which they were started. A rank that calls something else (operation, type, reduction, count, root, scale) makes the
+ * call fail on all ranks with MUSTER_MISMATCH. Sends and receives are in no order with collectives: see there.
  *
- * Threads: every function may be called from any thread; calls on one communicator run one at a time. Communicators are
- * independent of each other.
+ * Threads: every function may be called from any thread. Collectives of one communicator run one at a time: threads
+ * that call at once must not care about the order. Sends and receives run beside them. Communicators are independent of
+ * each other. A request is waited for by any number of threads and freed by one, a communicator freed when no other
+ * thread uses it.
  *
  * Errors: functions return MUSTER_OK or another code and, where `error` is not NULL and the call fails, put a new
  * muster_error there, which the caller frees. After a failed collective its communicator has ended: every later call on
  * it fails in the same way, and the contents of outputs (and of inputs, in place) are undefined. The ranks that are
  * left can make a new communicator with muster_comm_group() or muster_comm_shrink().
  *
- * Buffers belong to the caller. `in` and `out` are the same pointer ("in place", where that is said) or do not overlap.
- * Counts are in elements. Results are the same in every bit on all ranks, and from run to run for the same ranks on the
- * same hosts.
+ * Waiting: a call returns when this rank's part is done, or with an error after `timeout_seconds` (muster_options)
+ * without progress; news of a rank that has ended come sooner.
+ *
+ * Ownership: buffers belong to the caller; those of a blocking call are its own again when it returns. `in` and `out`
+ * are the same pointer ("in place", where that is said) or do not overlap. What muster_*() gives out is freed by the
+ * function that is named beside it. Counts are in elements, at most 2^44; NULL is a buffer of no elements. Roots, `to`
+ * and `from` are ranks of the communicator. Results are the same in every bit on all ranks, and from run to run for the
+ * same ranks on the same hosts.
  */
 #ifndef MUSTER_MUSTER_H_
 #define MUSTER_MUSTER_H_
@@ -129,6 +137,7 @@ MUSTER_API muster_code muster_buffer_free(muster_comm* comm, void* data, muster_
 
 /* ---- collectives ---- */
 
+/* Returns when all ranks have called it. */
 MUSTER_API muster_code muster_barrier(muster_comm* comm, muster_error** error);
 /* in, out: count elements. In place allowed. */
 MUSTER_API muster_code muster_allreduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
@@ -137,27 +146,29 @@ MUSTER_API muster_code muster_allreduce(muster_comm* comm, const void* in, void*
 MUSTER_API muster_code muster_allreduce_scaled(muster_comm* comm, const void* in, void* out, size_t count,
                                                muster_dtype type, muster_op op, double prescale, double postscale,
                                                muster_error** error);
-/* out: count elements on the root, unused elsewhere. In place allowed on the root. */
+/* in: count elements; out: count elements on the root, unused elsewhere. In place allowed on the root. */
 MUSTER_API muster_code muster_reduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                      muster_op op, int root, muster_error** error);
 /* in: size * count elements; out: count elements, this rank's part of the reduction. */
 MUSTER_API muster_code muster_reduce_scatter(muster_comm* comm, const void* in, void* out, size_t count,
                                              muster_dtype type, muster_op op, muster_error** error);
-/* counts[size], the same on all ranks: rank r gets counts[r] elements. */
+/* counts[size], the same on all ranks: rank r gets counts[r] elements; in holds their sum. */
 MUSTER_API muster_code muster_reduce_scatterv(muster_comm* comm, const void* in, void* out, const size_t* counts,
                                               muster_dtype type, muster_op op, muster_error** error);
+/* data: count elements, the root's on all ranks in the end. */
 MUSTER_API muster_code muster_broadcast(muster_comm* comm, void* data, size_t count, muster_dtype type, int root,
                                         muster_error** error);
 /* in: count elements; out: size * count, in rank order. In place: in == out + rank * count. */
 MUSTER_API muster_code muster_allgather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                         muster_error** error);
-/* counts[size], the same on all ranks; out holds their sum, one block behind the other. */
+/* counts[size], the same on all ranks; in: counts[rank] elements; out holds their sum, one block behind the other. In
+ * place: in is this rank's block of out. */
 MUSTER_API muster_code muster_allgatherv(muster_comm* comm, const void* in, void* out, const size_t* counts,
                                          muster_dtype type, muster_error** error);
-/* in: count elements; out: size * count on the root. */
+/* in: count elements; out: size * count on the root, in rank order, unused elsewhere. */
 MUSTER_API muster_code muster_gather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                      int root, muster_error** error);
-/* in: size * count elements on the root; out: count. */
+/* in: size * count elements on the root, unused elsewhere; out: count. */
 MUSTER_API muster_code muster_scatter(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                       int root, muster_error** error);
 /* in, out: size * count elements, block r goes to and comes from rank r. */
@@ -168,26 +179,64 @@ MUSTER_API muster_code muster_alltoall(muster_comm* comm, const void* in, void* 
 MUSTER_API muster_code muster_alltoallv(muster_comm* comm, const void* in, const size_t* send_counts, void* out,
                                         const size_t* recv_counts, muster_dtype type, muster_error** error);
 
+/* ---- from one rank to another ---- */
+
+/* Only the two ranks take part. Between them messages arrive in the order in which they were sent, and the two calls
+ * have to agree: another count, type or tag (any number from 0) is a MUSTER_MISMATCH that names both, for the receiver
+ * and then for all ranks of the communicator. Sends and receives wait for no collective, and no collective for them.
+ *
+ * A send returns when all of it is on its way: a small one at once, a large one (some 100 KB) when the receiver has
+ * called. So ranks that send large messages to each other start one side: muster_isend() or muster_irecv(). A rank that
+ * has ended, or left in good order, is named by the error: MUSTER_RANK_DIED. What it has sent before can be received.
+ */
+MUSTER_API muster_code muster_send(muster_comm* comm, const void* data, size_t count, muster_dtype type, int to,
+                                   int tag, muster_error** error);
+MUSTER_API muster_code muster_recv(muster_comm* comm, void* data, size_t count, muster_dtype type, int from, int tag,
+                                   muster_error** error);
+
 /* ---- without waiting ---- */
 
-/* As above, in the order of the calls. Buffers stay untouched until the request is done. */
+/* As above; *request (NULL after an error) is freed with muster_request_free(). Buffers stay untouched until the
+ * request is done; arrays of counts may go when the call returns. An argument that is wrong is told here or by
+ * muster_wait(). */
+MUSTER_API muster_code muster_ibarrier(muster_comm* comm, muster_request** request, muster_error** error);
 MUSTER_API muster_code muster_iallreduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                          muster_op op, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_iallreduce_scaled(muster_comm* comm, const void* in, void* out, size_t count,
+                                                muster_dtype type, muster_op op, double prescale, double postscale,
+                                                muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_ireduce(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
+                                      muster_op op, int root, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_ireduce_scatter(muster_comm* comm, const void* in, void* out, size_t count,
+                                              muster_dtype type, muster_op op, muster_request** request,
+                                              muster_error** error);
+MUSTER_API muster_code muster_ireduce_scatterv(muster_comm* comm, const void* in, void* out, const size_t* counts,
+                                               muster_dtype type, muster_op op, muster_request** request,
+                                               muster_error** error);
 MUSTER_API muster_code muster_ibroadcast(muster_comm* comm, void* data, size_t count, muster_dtype type, int root,
                                          muster_request** request, muster_error** error);
 MUSTER_API muster_code muster_iallgather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                          muster_request** request, muster_error** error);
-MUSTER_API muster_code muster_ireduce_scatter(muster_comm* comm, const void* in, void* out, size_t count,
-                                              muster_dtype type, muster_op op, muster_request** request,
-                                              muster_error** error);
+MUSTER_API muster_code muster_iallgatherv(muster_comm* comm, const void* in, void* out, const size_t* counts,
+                                          muster_dtype type, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_igather(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
+                                      int root, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_iscatter(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
+                                       int root, muster_request** request, muster_error** error);
 MUSTER_API muster_code muster_ialltoall(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
                                         muster_request** request, muster_error** error);
-MUSTER_API muster_code muster_ibarrier(muster_comm* comm, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_ialltoallv(muster_comm* comm, const void* in, const size_t* send_counts, void* out,
+                                         const size_t* recv_counts, muster_dtype type, muster_request** request,
+                                         muster_error** error);
+MUSTER_API muster_code muster_isend(muster_comm* comm, const void* data, size_t count, muster_dtype type, int to,
+                                    int tag, muster_request** request, muster_error** error);
+MUSTER_API muster_code muster_irecv(muster_comm* comm, void* data, size_t count, muster_dtype type, int from, int tag,
+                                    muster_request** request, muster_error** error);
 
 /* *done: 0 or 1. The operation's own error comes from muster_wait(). */
 MUSTER_API muster_code muster_test(muster_request* request, int* done);
-/* The operation's result. MUSTER_TIMEOUT without an error: not done within `seconds`, and still running; negative
- * seconds: no limit but the communicator's own. */
+/* The operation's result, as often as it is asked for. MUSTER_TIMEOUT without an error: not done within `seconds`, and
+ * still running; negative seconds: no limit but the communicator's own. */
 MUSTER_API muster_code muster_wait(muster_request* request, double seconds, muster_error** error);
 /* Does not cancel: an operation that runs goes on, with its buffers. NULL is allowed. */
 MUSTER_API void muster_request_free(muster_request* request);

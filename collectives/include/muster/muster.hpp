@@ -74,6 +74,8 @@ struct Bfloat16 {
 };
 template <typename T>
 muster_dtype dtype_of = T::is_no_element_type_of_libmuster;  // an error where it is used
+template <typename T>
+inline constexpr muster_dtype dtype_of<const T> = dtype_of<T>;
 template <>
 inline constexpr muster_dtype dtype_of<Float16> = MUSTER_FLOAT16;
 template <>
@@ -158,6 +160,7 @@ class Communicator {
   int local_rank() const { return muster_comm_local_rank(get()); }
   int local_size() const { return muster_comm_local_size(get()); }
   int hosts() const { return muster_comm_hosts(get()); }
+  int world_rank(int rank) const { return muster_comm_world_rank(get(), rank); }  // -1: there is no such rank
   muster_comm* get() const { return comm_.get(); }
 
   // nullopt in an ok result: this rank gave a negative color.
@@ -200,6 +203,27 @@ class Communicator {
                                      prescale, postscale, error);
     });
   }
+  // `out` is used on the root only.
+  template <typename T>
+  Status reduce(std::span<const T> in, T* out, Op op, int root) const {
+    return call([&](muster_error** error) {
+      return muster_reduce(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op), root, error);
+    });
+  }
+  // `in` has size() * out.size() elements.
+  template <typename T>
+  Status reduce_scatter(const T* in, std::span<T> out, Op op) const {
+    return call([&](muster_error** error) {
+      return muster_reduce_scatter(get(), in, out.data(), out.size(), dtype_of<T>, static_cast<muster_op>(op), error);
+    });
+  }
+  // counts[size()], the same on all ranks: `in` has their sum, `out` counts[rank()] elements.
+  template <typename T>
+  Status reduce_scatterv(const T* in, T* out, std::span<const std::size_t> counts, Op op) const {
+    return call([&](muster_error** error) {
+      return muster_reduce_scatterv(get(), in, out, counts.data(), dtype_of<T>, static_cast<muster_op>(op), error);
+    });
+  }
   template <typename T>
   Status broadcast(std::span<T> data, int root) const {
     return call([&](muster_error** error) {
@@ -212,18 +236,24 @@ class Communicator {
     return call(
         [&](muster_error** error) { return muster_allgather(get(), in.data(), out, in.size(), dtype_of<T>, error); });
   }
-  // `in` has size() * out.size() elements.
+  // counts[size()], the same on all ranks: `in` has counts[rank()] elements, `out` their sum.
   template <typename T>
-  Status reduce_scatter(const T* in, std::span<T> out, Op op) const {
+  Status allgatherv(const T* in, T* out, std::span<const std::size_t> counts) const {
+    return call(
+        [&](muster_error** error) { return muster_allgatherv(get(), in, out, counts.data(), dtype_of<T>, error); });
+  }
+  // `out` has size() * in.size() elements on the root, and is unused elsewhere.
+  template <typename T>
+  Status gather(std::span<const T> in, T* out, int root) const {
     return call([&](muster_error** error) {
-      return muster_reduce_scatter(get(), in, out.data(), out.size(), dtype_of<T>, static_cast<muster_op>(op), error);
+      return muster_gather(get(), in.data(), out, in.size(), dtype_of<T>, root, error);
     });
   }
-  // `out` is used on the root only.
+  // `in` has size() * out.size() elements on the root, and is unused elsewhere.
   template <typename T>
-  Status reduce(std::span<const T> in, T* out, Op op, int root) const {
+  Status scatter(const T* in, std::span<T> out, int root) const {
     return call([&](muster_error** error) {
-      return muster_reduce(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op), root, error);
+      return muster_scatter(get(), in, out.data(), out.size(), dtype_of<T>, root, error);
     });
   }
   // Both have size() * count elements.
@@ -231,15 +261,120 @@ class Communicator {
   Status alltoall(const T* in, T* out, std::size_t count) const {
     return call([&](muster_error** error) { return muster_alltoall(get(), in, out, count, dtype_of<T>, error); });
   }
-  // In place, without waiting.
+  // send_counts[r] elements to rank r, recv_counts[r] from it.
   template <typename T>
-  Result<Request> start_allreduce(std::span<T> data, Op op) const {
-    muster_request* request = nullptr;
-    muster_error* error = nullptr;
-    const muster_code code = muster_iallreduce(get(), data.data(), data.data(), data.size(), dtype_of<T>,
-                                               static_cast<muster_op>(op), &request, &error);
-    if (code != MUSTER_OK) return Status(code, error);
-    return Request(request);
+  Status alltoallv(const T* in, std::span<const std::size_t> send_counts, T* out,
+                   std::span<const std::size_t> recv_counts) const {
+    return call([&](muster_error** error) {
+      return muster_alltoallv(get(), in, send_counts.data(), out, recv_counts.data(), dtype_of<T>, error);
+    });
+  }
+  template <typename T>
+  Status send(std::span<T> data, int to, int tag = 0) const {
+    return call([&](muster_error** error) {
+      return muster_send(get(), data.data(), data.size(), dtype_of<T>, to, tag, error);
+    });
+  }
+  template <typename T>
+  Status recv(std::span<T> data, int from, int tag = 0) const {
+    return call([&](muster_error** error) {
+      return muster_recv(get(), data.data(), data.size(), dtype_of<T>, from, tag, error);
+    });
+  }
+
+  // The same without waiting. Buffers stay untouched until the request is done; arrays of counts may go.
+  Result<Request> start_barrier() const {
+    return start(
+        [&](muster_request** request, muster_error** error) { return muster_ibarrier(get(), request, error); });
+  }
+  // In place.
+  template <typename T>
+  Result<Request> start_allreduce(std::span<T> data, Op op, double prescale = 1, double postscale = 1) const {
+    return start_allreduce(std::span<const T>(data), data.data(), op, prescale, postscale);
+  }
+  template <typename T>
+  Result<Request> start_allreduce(std::span<const T> in, T* out, Op op, double prescale = 1,
+                                  double postscale = 1) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_iallreduce_scaled(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op),
+                                      prescale, postscale, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_reduce(std::span<const T> in, T* out, Op op, int root) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ireduce(get(), in.data(), out, in.size(), dtype_of<T>, static_cast<muster_op>(op), root, request,
+                            error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_reduce_scatter(const T* in, std::span<T> out, Op op) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ireduce_scatter(get(), in, out.data(), out.size(), dtype_of<T>, static_cast<muster_op>(op), request,
+                                    error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_reduce_scatterv(const T* in, T* out, std::span<const std::size_t> counts, Op op) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ireduce_scatterv(get(), in, out, counts.data(), dtype_of<T>, static_cast<muster_op>(op), request,
+                                     error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_broadcast(std::span<T> data, int root) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ibroadcast(get(), data.data(), data.size(), dtype_of<T>, root, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_allgather(std::span<const T> in, T* out) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_iallgather(get(), in.data(), out, in.size(), dtype_of<T>, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_allgatherv(const T* in, T* out, std::span<const std::size_t> counts) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_iallgatherv(get(), in, out, counts.data(), dtype_of<T>, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_gather(std::span<const T> in, T* out, int root) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_igather(get(), in.data(), out, in.size(), dtype_of<T>, root, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_scatter(const T* in, std::span<T> out, int root) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_iscatter(get(), in, out.data(), out.size(), dtype_of<T>, root, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_alltoall(const T* in, T* out, std::size_t count) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ialltoall(get(), in, out, count, dtype_of<T>, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_alltoallv(const T* in, std::span<const std::size_t> send_counts, T* out,
+                                  std::span<const std::size_t> recv_counts) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_ialltoallv(get(), in, send_counts.data(), out, recv_counts.data(), dtype_of<T>, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_send(std::span<T> data, int to, int tag = 0) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_isend(get(), data.data(), data.size(), dtype_of<T>, to, tag, request, error);
+    });
+  }
+  template <typename T>
+  Result<Request> start_recv(std::span<T> data, int from, int tag = 0) const {
+    return start([&](muster_request** request, muster_error** error) {
+      return muster_irecv(get(), data.data(), data.size(), dtype_of<T>, from, tag, request, error);
+    });
   }
 
  private:
@@ -249,6 +384,14 @@ class Communicator {
     muster_error* error = nullptr;
     const muster_code code = operation(&error);
     return {code, error};
+  }
+  template <typename Start>
+  Result<Request> start(const Start& how) const {
+    muster_request* request = nullptr;
+    muster_error* error = nullptr;
+    const muster_code code = how(&request, &error);
+    if (code != MUSTER_OK) return Status(code, error);
+    return Request(request);
   }
   template <typename Make>
   Result<Communicator> make(const Make& how) const {

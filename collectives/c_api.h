@@ -1,0 +1,57 @@
+// What the files of the C ABI share: its handles, and how results cross it. Nothing throws across it but
+// std::bad_alloc, which becomes MUSTER_NO_MEMORY.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <string>
+
+#include "base/status.h"
+#include "collectives/communicator.h"
+#include "collectives/include/muster/muster.h"
+#include "collectives/request.h"
+#include "collectives/world.h"
+
+struct muster_error {
+  muster_code code = MUSTER_INTERNAL;
+  std::string message;
+  int rank = -1;
+  std::string host;
+};
+
+struct muster_comm {
+  std::shared_ptr<muster::collectives::Communicator> communicator;
+};
+
+struct muster_world {
+  std::shared_ptr<muster::collectives::World> world;
+  muster_comm all;
+};
+
+struct muster_request {
+  std::shared_ptr<muster::collectives::Communicator> communicator;
+  std::shared_ptr<muster::collectives::Request> request;
+};
+
+namespace muster::collectives::c_api {
+
+// The code; of a failure with a new *error, where that is wanted. `communicator` (may be null) knows whose it was.
+muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);
+muster_code report_no_memory(muster_error** error);
+
+// The only place where an exception of the standard library can come from is an allocation.
+template <typename Body>
+muster_code guarded(muster_error** error, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return report_no_memory(error);
+  }
+}
+
+template <typename Operation>
+muster_code call(muster_comm* comm, muster_error** error, const Operation& operation) {
+  return guarded(error, [&] { return report(operation(*comm->communicator), comm->communicator.get(), error); });
+}
+
+}  // namespace muster::collectives::c_api

@@ -1,0 +1,120 @@
+// muster.hpp over libmuster.so: a world of this process alone, where every collective is the identity.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "muster/muster.hpp"
+
+namespace {
+
+using Numbers = std::vector<float>;
+
+class HeaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* const name : {"MUSTER_SESSION_DIR", "MUSTER_RENDEZVOUS"}) unsetenv(name);
+    auto joined = muster::World::join();
+    ASSERT_TRUE(joined.ok()) << joined.status().message();
+    world_.emplace(std::move(joined).value());
+  }
+  muster::Communicator all() const { return world_->communicator(); }
+
+  const Numbers in_{1, 2, 3};
+  Numbers out_ = Numbers(3);
+  const std::array<std::size_t, 1> counts_{3};
+  std::optional<muster::World> world_;
+};
+
+TEST_F(HeaderTest, BlockingCalls) {
+  const muster::Communicator comm = all();
+  const auto expect = [this](const muster::Status& done) {
+    EXPECT_TRUE(done.ok()) << done.message();
+    EXPECT_EQ(out_, in_);
+    out_.assign(3, 0);
+  };
+  const std::span<const float> in(in_);
+  expect(comm.allreduce(in, out_.data(), muster::Op::sum));
+  expect(comm.reduce(in, out_.data(), muster::Op::max, 0));
+  expect(comm.reduce_scatter(in_.data(), std::span(out_), muster::Op::min));
+  expect(comm.reduce_scatterv(in_.data(), out_.data(), counts_, muster::Op::prod));
+  expect(comm.allgather(in, out_.data()));
+  expect(comm.allgatherv(in_.data(), out_.data(), counts_));
+  expect(comm.gather(in, out_.data(), 0));
+  expect(comm.scatter(in_.data(), std::span(out_), 0));
+  expect(comm.alltoall(in_.data(), out_.data(), 3));
+  expect(comm.alltoallv(in_.data(), counts_, out_.data(), counts_));
+  out_ = in_;
+  expect(comm.broadcast(std::span(out_), 0));
+  out_ = in_;
+  expect(comm.allreduce(std::span(out_), muster::Op::avg));
+  EXPECT_TRUE(comm.barrier().ok());
+}
+
+TEST_F(HeaderTest, RequestsAreDoneOnceTheyWereWaitedFor) {
+  const muster::Communicator comm = all();
+  const auto expect = [this](muster::Result<muster::Request> started) {
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    const muster::Status done = started.value().wait();
+    EXPECT_TRUE(done.ok()) << done.message();
+    EXPECT_TRUE(started.value().test());
+    EXPECT_TRUE(started.value().wait_for(0).ok());
+    EXPECT_EQ(out_, in_);
+    out_.assign(3, 0);
+  };
+  const std::span<const float> in(in_);
+  expect(comm.start_allreduce(in, out_.data(), muster::Op::sum));
+  expect(comm.start_reduce(in, out_.data(), muster::Op::max, 0));
+  expect(comm.start_reduce_scatter(in_.data(), std::span(out_), muster::Op::min));
+  expect(comm.start_reduce_scatterv(in_.data(), out_.data(), counts_, muster::Op::prod));
+  expect(comm.start_allgather(in, out_.data()));
+  expect(comm.start_allgatherv(in_.data(), out_.data(), counts_));
+  expect(comm.start_gather(in, out_.data(), 0));
+  expect(comm.start_scatter(in_.data(), std::span(out_), 0));
+  expect(comm.start_alltoall(in_.data(), out_.data(), 3));
+  expect(comm.start_alltoallv(in_.data(), counts_, out_.data(), counts_));
+  out_ = in_;
+  expect(comm.start_broadcast(std::span(out_), 0));
+  out_ = in_;
+  expect(comm.start_allreduce(std::span(out_), muster::Op::avg));
+  out_ = in_;
+  expect(comm.start_barrier());
+}
+
+TEST_F(HeaderTest, MessagesNeedAnotherRank) {
+  const muster::Communicator comm = all();
+  EXPECT_EQ(comm.send(std::span(in_), 0).code(), MUSTER_INVALID);
+  EXPECT_EQ(comm.recv(std::span(out_), 1).code(), MUSTER_INVALID);
+  auto sent = comm.start_send(std::span(in_), 0, 5);
+  ASSERT_TRUE(sent.ok());
+  EXPECT_EQ(sent.value().wait().code(), MUSTER_INVALID);
+  auto received = comm.start_recv(std::span(out_), 0, 5);
+  ASSERT_TRUE(received.ok());
+  EXPECT_EQ(received.value().wait().code(), MUSTER_INVALID);
+  EXPECT_EQ(comm.world_rank(0), 0);
+  EXPECT_EQ(comm.world_rank(1), -1);
+}
+
+TEST_F(HeaderTest, BuffersAndCommunicatorsHaveOwners) {
+  const muster::Communicator comm = all();
+  auto buffer = comm.allocate<double>(100);
+  ASSERT_TRUE(buffer.ok()) << buffer.status().message();
+  muster::Buffer<double> moved = std::move(buffer).value();
+  EXPECT_EQ(moved.span().size(), 100U);
+  EXPECT_TRUE(comm.allreduce(moved.span(), muster::Op::sum).ok());
+  auto half = comm.split(1, 0);
+  ASSERT_TRUE(half.ok() && half.value().has_value());
+  EXPECT_EQ(half.value()->size(), 1);
+  auto none = comm.split(-1, 0);
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none.value().has_value());
+  auto left = comm.shrink();
+  ASSERT_TRUE(left.ok());
+  EXPECT_TRUE(left.value().barrier().ok());
+}
+
+}  // namespace
