@@ -32,18 +32,27 @@ class ControlClientTest : public ::testing::Test {
     });
   }
 
-  std::unique_ptr<ControlClient> start_client() {
+  static v1::Renewal renewal() {
     const auto ca = base::CertificateAuthority::create();
     EXPECT_TRUE(ca.ok()) << ca.status();
     const auto identity = ca->issue("agent", {"URI:" + proto::agent_uri("abcdefgh")});
     EXPECT_TRUE(identity.ok()) << identity.status();
+    v1::Renewal renewal;
+    renewal.set_ca_pem(ca->ca_pem());
+    renewal.set_certificate_pem(identity->cert_pem);
+    renewal.set_key_pem(identity->key_pem);
+    return renewal;
+  }
+
+  std::unique_ptr<ControlClient> start_client() {
     const auto port = base::local_port(listener_.get());
     EXPECT_TRUE(port.ok()) << port.status();
+    const v1::Renewal first = renewal();
     ControlClientOptions options;
     options.endpoint = fmt::format("127.0.0.1:{}", *port);
-    options.ca_pem = ca->ca_pem();
-    options.certificate_pem = identity->cert_pem;
-    options.key_pem = identity->key_pem;
+    options.ca_pem = first.ca_pem();
+    options.certificate_pem = first.certificate_pem();
+    options.key_pem = first.key_pem();
     options.token = "token";
     return ControlClient::start(loop_, std::move(options), v1::Hello());
   }
@@ -97,6 +106,20 @@ TEST_F(ControlClientTest, OneThatIsRefusedIsRepeatedSoon) {
   const auto client = start_client();
   loop_.run();
   EXPECT_EQ(attempts, kAttempts);
+}
+
+// The channel of before lives by its stream alone, and nothing else holds gRPC's callback threads: who lets go of it
+// waits for them, and must not be one of them.
+TEST_F(ControlClientTest, AStreamThatHasOutlivedItsCertificateEnds) {
+  constexpr int kTimes = 100;
+  const v1::Renewal another = renewal();
+  for (int time = 0; time < kTimes; ++time) {
+    auto client = start_client();
+    client->renew(another);
+    client.reset();
+    loop_.post([this] { loop_.stop(); });
+    loop_.run();
+  }
 }
 
 }  // namespace
