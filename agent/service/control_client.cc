@@ -69,9 +69,12 @@ bool is_silence(const std::string& reason) {
 
 }  // namespace
 
+class LauncherStream;
+
 struct LauncherStreamEvents {
   std::function<void(v1::LauncherMessage)> on_message;
-  std::function<void(grpc::Status)> on_done;
+  // The last one. Takes over the stream, which is to be let go of on the loop.
+  std::function<void(std::shared_ptr<LauncherStream>, const grpc::Status&)> on_done;
 };
 
 // One stream. gRPC owns the reactor until OnDone; the shared_ptr to itself is that ownership.
@@ -139,9 +142,12 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     if (ok) write_next();
   }
 
+  // The stream may be the last that holds its channel, and the last channel waits for the end of gRPC's callback
+  // threads: on one of those, which this is, it would wait for itself (gRPC 1.51 then frees what the thread still
+  // uses).
   void OnDone(const grpc::Status& status) override {
-    events_.on_done(status);
-    const auto last = std::move(self_);
+    const auto on_done = events_.on_done;  // ours may be gone before the call returns
+    on_done(std::move(self_), status);
   }
 
  private:
@@ -240,8 +246,8 @@ void ControlClient::State::open() {
       if (const auto self = state.lock()) self->arrived(from.get(), message);
     });
   };
-  events.on_done = [this, holder](const grpc::Status& status) {
-    loop.post([state = weak_from_this(), from = holder->lock(), status] {
+  events.on_done = [this](std::shared_ptr<LauncherStream> ended, const grpc::Status& status) {
+    loop.post([state = weak_from_this(), from = std::move(ended), status] {
       if (const auto self = state.lock()) self->done(from.get(), status);
     });
     const std::lock_guard lock(live_mutex);
