@@ -108,7 +108,9 @@ base::Status Communicator::do_allreduce(const Call& call, const ReduceTask& redu
 base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& reduction) {
   Wish wish{.bytes = reduction.bytes(), .type = reduction.type, .forced = forced_};
   last_algorithm_ = choose_allreduce(layout_, wish);
-  if (last_algorithm_ == AllreduceAlgorithm::kFlat) return flat_allreduce(*team_, call, reduction);
+  wish.registered = true;
+  const bool may_be_direct = choose_allreduce(layout_, wish) == AllreduceAlgorithm::kDirect;
+  if (!may_be_direct && last_algorithm_ == AllreduceAlgorithm::kFlat) return flat_allreduce(*team_, call, reduction);
   // Whether all have registered buffers is known when all have come.
   struct Places {
     Place in;
@@ -121,7 +123,6 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
   MUSTER_RETURN_IF_ERROR(team_->wait_for_all(call));
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
-  wish.registered = true;
   for (int i = 0; i < team_->size() && wish.registered; ++i) {
     const Places places = team_->said<Places>(i);
     inputs.push_back(registered_->address(i, places.in, reduction.bytes()));
@@ -134,8 +135,10 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
       return direct_allreduce(*team_, call, reduction, inputs, outputs);
     case AllreduceAlgorithm::kPeerRead:
       return peer_read_allreduce(*team_, call, reduction);
+    case AllreduceAlgorithm::kFlat:
+      return flat_allreduce(*team_, call, reduction);
     default:
-      return staged_allreduce(*team_, call, reduction, staged_chunk(layout_, reduction.bytes()));
+      return staged_allreduce(*team_, call, reduction);
   }
 }
 

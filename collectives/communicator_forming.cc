@@ -135,7 +135,7 @@ base::Status Communicator::agree() {
     if (!pays.ok()) return fail(pays.status());
     world_->set_reading_peers_pays(*pays);
   }
-  readable = *readable && world_->reading_peers_pays();
+  readable = *readable && (world_->reading_peers_pays() || forced_ == AllreduceAlgorithm::kPeerRead);
   layout_ = {.ranks = size(),
              .hosts = static_cast<int>(hosts_.size()),
              .local_ranks = 1,

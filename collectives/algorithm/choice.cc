@@ -26,15 +26,17 @@ constexpr std::array<Name, 9> kNames{{{AllreduceAlgorithm::kFlat, "flat"},
 // Largest size, in bytes, for which an algorithm is the fastest one; measured on two cores with dirtied inputs
 // (bench/results).
 constexpr std::size_t kFlatUpTo = 16 * kKiB;
+constexpr std::size_t kFlatUpToTwoRanks = 32 * kKiB;
 constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // more than four ranks read more than they save
-constexpr std::size_t kStagedUpTo = 128 * kKiB;       // below, peers' pages are not worth walking
-constexpr std::size_t kPeerReadUpTo = 48 * kMiB;      // above, chunks that stay in the cache win
+constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below, peers' pages are not worth walking
+constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above, stores that go round the caches win
 constexpr std::size_t kOneShotUpTo = 8 * kKiB;        // of all that a rank receives
 constexpr std::size_t kDoublingUpTo = 16 * kKiB;
 
 AllreduceAlgorithm on_one_host(const Layout& layout, const Wish& wish) {
   if (wish.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;
   if (wish.registered) return AllreduceAlgorithm::kDirect;
+  if (layout.ranks <= 2 && wish.bytes <= kFlatUpToTwoRanks) return AllreduceAlgorithm::kFlat;
   const bool reads = layout.can_read_peers && !layout.oversubscribed;
   return reads && wish.bytes > kStagedUpTo && wish.bytes <= kPeerReadUpTo ? AllreduceAlgorithm::kPeerRead
                                                                           : AllreduceAlgorithm::kStaged;
@@ -92,11 +94,6 @@ base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name) {
 AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish) {
   if (wish.forced && can_do(layout, wish, *wish.forced)) return *wish.forced;
   return layout.hosts == 1 ? on_one_host(layout, wish) : between_hosts(layout, wish);
-}
-
-std::size_t staged_chunk(const Layout& layout, std::size_t bytes) {
-  if (bytes <= kMiB && layout.ranks <= 2) return kMiB;
-  return 256 * kKiB;
 }
 
 }  // namespace muster::collectives

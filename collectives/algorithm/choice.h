@@ -47,7 +47,5 @@ struct Wish {
 };
 
 AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
-// Bytes of each rank's vector that pass through shared memory at a time.
-std::size_t staged_chunk(const Layout& layout, std::size_t bytes);
 
 }  // namespace muster::collectives

@@ -15,8 +15,8 @@ namespace muster::collectives {
 base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
 // Chunk by chunk: everyone stages what the others reduce, reduces its own slice, and copies the others' out. Always
-// works. `chunk_bytes`: at most kStagingBytes.
-base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction, std::size_t chunk_bytes);
+// works.
+base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 
 // The ranks read each other's memory (process_vm_readv). Needs can_read_peers().
 base::Status peer_read_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
@@ -29,7 +29,7 @@ base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask
 // Whether every rank of the team may read the memory of every other one; the same answer on all. Two rounds.
 base::Result<bool> can_read_peers(HostTeam& team);
 
-// Whether peer_read_allreduce is faster here than staged_allreduce, for 1 MiB; the same answer on all. That depends on
+// Whether peer_read_allreduce is faster here than staged_allreduce, for 2 MiB; the same answer on all. That depends on
 // the processor and on what protects the kernel: some walk a peer's pages faster than they copy twice. A few
 // milliseconds. Needs can_read_peers().
 base::Result<bool> does_reading_peers_pay(HostTeam& team);

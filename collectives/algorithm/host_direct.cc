@@ -9,11 +9,16 @@ namespace {
 
 // So many elements of each vector at a time that a rank's pages are walked one after the other.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+// Results that are larger leave the caches before anybody reads them.
+constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
 
 }  // namespace
 
 base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction,
                               std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) {
+  const bool is_in_place = std::ranges::any_of(
+      outputs, [&inputs](const std::byte* output) { return std::ranges::find(inputs, output) != inputs.end(); });
+  const Stores stores = reduction.bytes() >= kStreamFrom && !is_in_place ? Stores::kStreaming : Stores::kCached;
   const Slice own = slice_of(reduction.bytes(), team.size(), team.rank());
   std::vector<const void*> from(inputs.size());
   std::vector<void*> to(outputs.size());
@@ -22,7 +27,7 @@ base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask
     for (std::size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i] + at;
     for (std::size_t i = 0; i < outputs.size(); ++i) to[i] = outputs[i] + at;
     reduce_to_all(reduction.type, reduction.op, from, to, std::min(kBlockBytes, own.size - done) / reduction.element(),
-                  reduction.scale);
+                  reduction.scale, stores);
   }
   return team.meet(call);  // nobody touches its buffers before all are done
 }

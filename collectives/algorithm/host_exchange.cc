@@ -4,11 +4,17 @@
 #include <cstring>
 #include <vector>
 
+#include "collectives/algorithm/slices.h"
+
 namespace muster::collectives {
 namespace {
 
+std::size_t index(int rank) {
+  return static_cast<std::size_t>(rank);
+}
+
 std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
-  return (bytes + piece - 1) / piece;
+  return bytes == 0 ? 0 : (bytes + piece - 1) / piece;
 }
 
 // [at, at + piece) of a block that has `bytes`.
@@ -20,14 +26,14 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memmove(to, from, bytes);
 }
 
-// `put(slot, at)` fills this rank's slot for the pieces that begin at `at`; `take(at)` reads those of the others. At
-// least one round, so that all ranks meet even for nothing.
+// `put(slot, at)` fills this rank's slot, of `pieces` pieces, for the pieces that begin at `at`; `take(at)` reads those
+// of the others. At least one round, so that all ranks meet even for nothing.
 template <typename Put, typename Take>
-base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, const Put& put,
-                       const Take& take) {
+base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, int pieces,
+                       const Put& put, const Take& take) {
   const std::size_t rounds = std::max<std::size_t>(1, rounds_for(bytes, piece));
   for (std::size_t round = 0; round < rounds; ++round) {
-    team.begin();
+    team.begin(piece * index(pieces));
     put(team.slot(team.rank()), round * piece);
     team.publish(call);
     MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
@@ -36,12 +42,10 @@ base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std:
   return base::ok_status();
 }
 
-std::size_t part_of_slot(const HostTeam& team) {
-  return kSlotBytes / static_cast<std::size_t>(team.size()) / 64 * 64;
-}
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
+// Of blocks that have at most `longest` bytes, as much as goes into a slot that holds so many of them.
+std::size_t piece_for(std::size_t longest, int pieces) {
+  const std::size_t most = kSlotBytes / index(pieces) / 64 * 64;
+  return longest >= most ? most : padded(longest);
 }
 
 }  // namespace
@@ -52,13 +56,14 @@ base::Status host_barrier(HostTeam& team, const Call& call) {
 
 base::Status host_broadcast(HostTeam& team, const Call& call, std::byte* data, std::size_t bytes, int root) {
   const bool is_root = team.rank() == root;
+  const std::size_t piece = piece_for(bytes, 1);
   return in_rounds(
-      team, call, bytes, kSlotBytes,
+      team, call, bytes, piece, 1,
       [&](std::byte* slot, std::size_t at) {
-        if (is_root) copy_bytes(slot, data + at, piece_of(bytes, at, kSlotBytes));
+        if (is_root) copy_bytes(slot, data + at, piece_of(bytes, at, piece));
       },
       [&](std::size_t at) {
-        if (!is_root) copy_bytes(data + at, team.slot(root), piece_of(bytes, at, kSlotBytes));
+        if (!is_root) copy_bytes(data + at, team.slot(root), piece_of(bytes, at, piece));
       });
 }
 
@@ -67,16 +72,15 @@ base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* i
   for (const Slice& block : blocks) longest = std::max(longest, block.size);
   const Slice own = blocks[index(team.rank())];
   copy_bytes(out + own.begin, in, own.size);
+  const std::size_t piece = piece_for(longest, 1);
   return in_rounds(
-      team, call, longest, kSlotBytes,
-      [&](std::byte* slot, std::size_t at) {
-        copy_bytes(slot, out + own.begin + at, piece_of(own.size, at, kSlotBytes));
-      },
+      team, call, longest, piece, 1,
+      [&](std::byte* slot, std::size_t at) { copy_bytes(slot, out + own.begin + at, piece_of(own.size, at, piece)); },
       [&](std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
           const int peer = (team.rank() + i) % team.size();
           const Slice& block = blocks[index(peer)];
-          copy_bytes(out + block.begin + at, team.slot(peer), piece_of(block.size, at, kSlotBytes));
+          copy_bytes(out + block.begin + at, team.slot(peer), piece_of(block.size, at, piece));
         }
       });
 }
@@ -85,7 +89,7 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
                            Blocks from) {
   // First what everyone sends to whom: only two ranks know of a block.
   std::uint64_t longest = 0;
-  team.begin();
+  team.begin(index(team.size()) * sizeof longest);
   for (int i = 0; i < team.size(); ++i) {
     const std::uint64_t bytes = to[index(i)].size;
     std::memcpy(team.slot(team.rank()) + index(i) * sizeof bytes, &bytes, sizeof bytes);
@@ -105,10 +109,10 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
     }
     longest = std::max(longest, team.said<std::uint64_t>(i));
   }
-  const std::size_t part = part_of_slot(team);
+  const std::size_t part = piece_for(longest, team.size());
   copy_bytes(out + from[index(team.rank())].begin, in + to[index(team.rank())].begin, to[index(team.rank())].size);
   return in_rounds(
-      team, call, longest, part,
+      team, call, longest, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
           const auto peer = index((team.rank() + i) % team.size());
@@ -128,12 +132,12 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
 base::Status host_reduce_scatter(HostTeam& team, const Call& call, const ReduceTask& reduction, Blocks blocks) {
   std::size_t longest = 0;
   for (const Slice& block : blocks) longest = std::max(longest, block.size);
-  const std::size_t part = part_of_slot(team);
+  const std::size_t part = piece_for(longest, team.size());
   const std::size_t size = size_of(reduction.type);
   const Slice own = blocks[index(team.rank())];
   std::vector<const void*> inputs(index(team.size()));
   return in_rounds(
-      team, call, longest, part,
+      team, call, longest, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
           const auto peer = index((team.rank() + i) % team.size());
@@ -153,17 +157,18 @@ base::Status host_reduce(HostTeam& team, const Call& call, const ReduceTask& red
   const bool is_root = team.rank() == root;
   const std::size_t size = size_of(reduction.type);
   std::vector<const void*> inputs(index(team.size()));
+  const std::size_t piece = piece_for(reduction.bytes(), 1);
   return in_rounds(
-      team, call, reduction.bytes(), kSlotBytes,
+      team, call, reduction.bytes(), piece, 1,
       [&](std::byte* slot, std::size_t at) {
-        if (!is_root) copy_bytes(slot, reduction.in() + at, piece_of(reduction.bytes(), at, kSlotBytes));
+        if (!is_root) copy_bytes(slot, reduction.in() + at, piece_of(reduction.bytes(), at, piece));
       },
       [&](std::size_t at) {
         if (!is_root) return;
         for (int i = 0; i < team.size(); ++i) inputs[index(i)] = team.slot(i);
         inputs[index(root)] = reduction.in() + at;
         reduce(reduction.type, reduction.op, inputs, reduction.out() + at,
-               piece_of(reduction.bytes(), at, kSlotBytes) / size, reduction.scale);
+               piece_of(reduction.bytes(), at, piece) / size, reduction.scale);
       });
 }
 
@@ -171,14 +176,15 @@ base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, 
                          int root) {
   const bool is_root = team.rank() == root;
   if (is_root) copy_bytes(out + index(root) * bytes, in, bytes);
+  const std::size_t piece = piece_for(bytes, 1);
   return in_rounds(
-      team, call, bytes, kSlotBytes,
+      team, call, bytes, piece, 1,
       [&](std::byte* slot, std::size_t at) {
-        if (!is_root) copy_bytes(slot, in + at, piece_of(bytes, at, kSlotBytes));
+        if (!is_root) copy_bytes(slot, in + at, piece_of(bytes, at, piece));
       },
       [&](std::size_t at) {
         for (int i = 0; is_root && i < team.size(); ++i) {
-          if (i != root) copy_bytes(out + index(i) * bytes + at, team.slot(i), piece_of(bytes, at, kSlotBytes));
+          if (i != root) copy_bytes(out + index(i) * bytes + at, team.slot(i), piece_of(bytes, at, piece));
         }
       });
 }
@@ -186,10 +192,10 @@ base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, 
 base::Status host_scatter(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, std::size_t bytes,
                           int root) {
   const bool is_root = team.rank() == root;
-  const std::size_t part = part_of_slot(team);
+  const std::size_t part = piece_for(bytes, team.size());
   if (is_root) copy_bytes(out, in + index(root) * bytes, bytes);
   return in_rounds(
-      team, call, bytes, part,
+      team, call, bytes, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 0; is_root && i < team.size(); ++i) {
           if (i != root) copy_bytes(slot + index(i) * part, in + index(i) * bytes + at, piece_of(bytes, at, part));

@@ -9,7 +9,7 @@ base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& 
   const std::size_t bytes = reduction.bytes();
   MUSTER_CHECK(bytes <= kSlotBytes);
   const bool is_inline = bytes <= kInlineBytes;
-  team.begin();
+  team.begin(is_inline ? 0 : bytes);
   if (bytes != 0) std::memcpy(is_inline ? team.own_payload() : team.slot(team.rank()), reduction.input, bytes);
   team.publish(call);
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));

@@ -90,7 +90,7 @@ base::Status peer_read_allreduce(HostTeam& team, const Call& call, const ReduceT
 }
 
 base::Result<bool> does_reading_peers_pay(HostTeam& team) {
-  constexpr std::size_t kCount = std::size_t{256} << 10;
+  constexpr std::size_t kCount = std::size_t{512} << 10;
   constexpr int kTimes = 3;
   struct Times {
     double staged = 1e9;
@@ -109,7 +109,7 @@ base::Result<bool> does_reading_peers_pay(HostTeam& team) {
     MUSTER_RETURN_IF_ERROR(team.meet(call));
     const auto begin = std::chrono::steady_clock::now();
     const bool is_staged = i % 2 == 0;
-    MUSTER_RETURN_IF_ERROR(is_staged ? staged_allreduce(team, call, task, kStagingBytes)
+    MUSTER_RETURN_IF_ERROR(is_staged ? staged_allreduce(team, call, task)
                                      : peer_read_allreduce(team, call, task));
     const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     double& best = is_staged ? own.staged : own.reading;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <vector>
 
@@ -9,25 +8,38 @@
 namespace muster::collectives {
 namespace {
 
-// One chunk: `at` bytes into the vectors, `bytes` of them. The staging area of a rank holds its input for the others'
-// slices, each at its place in the chunk; its result area what it has reduced.
+// So much of a slice at a time that it is still in the first cache when it is copied from there.
+constexpr std::size_t kBlockBytes = std::size_t{16} << 10;
+// Results that are larger leave the caches before anybody reads them.
+constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
+
+// One chunk: `at` bytes into the vectors, `bytes` of them. The slot of a rank holds its input for the others' slices in
+// the first round, each at its place in the chunk, and what it has reduced in the second one.
 class StagedChunk {
  public:
   StagedChunk(HostTeam& team, const Call& call, const ReduceTask& reduction, std::size_t at, std::size_t bytes)
-      : team_(team), call_(call), reduction_(reduction), at_(at), bytes_(bytes) {}
+      : team_(team),
+        call_(call),
+        reduction_(reduction),
+        at_(at),
+        bytes_(bytes),
+        streams_(reduction.bytes() >= kStreamFrom && reduction.input != reduction.output) {}
 
   base::Status run(std::vector<const void*>& inputs) {
-    team_.begin();
+    team_.begin(bytes_);
     for_others([this](int peer) { stage(slice(peer)); });
     team_.publish(call_);
     MUSTER_RETURN_IF_ERROR(team_.wait_for_all(call_));
-    reduce_own(inputs);
-    team_.begin();
+    const Slice own = slice(team_.rank());
+    for (int i = 0; i < team_.size(); ++i) inputs[static_cast<std::size_t>(i)] = team_.slot(i) + own.begin;
+    inputs[static_cast<std::size_t>(team_.rank())] = reduction_.in() + at_ + own.begin;
+    team_.begin(slice(0).size);
+    reduce_own(inputs, own);
     team_.publish(call_);
     base::Status waited;
     for_others([this, &waited](int peer) {
       if (waited.ok()) waited = team_.wait_for(peer, call_);
-      if (waited.ok()) take(peer, slice(peer));
+      if (waited.ok()) give(team_.slot(peer), slice(peer));
     });
     return waited;
   }
@@ -40,17 +52,22 @@ class StagedChunk {
   }
   void stage(Slice slice) const {
     if (slice.size != 0)
-      std::memcpy(team_.staging(team_.rank()) + slice.begin, reduction_.in() + at_ + slice.begin, slice.size);
+      std::memcpy(team_.slot(team_.rank()) + slice.begin, reduction_.in() + at_ + slice.begin, slice.size);
   }
-  void reduce_own(std::vector<const void*>& inputs) const {
-    const Slice own = slice(team_.rank());
-    for (int i = 0; i < team_.size(); ++i) inputs[static_cast<std::size_t>(i)] = team_.staging(i) + own.begin;
-    inputs[static_cast<std::size_t>(team_.rank())] = reduction_.in() + at_ + own.begin;
-    const std::array<void*, 2> outputs{reduction_.out() + at_ + own.begin, team_.result(team_.rank())};
-    reduce_to_all(reduction_.type, reduction_.op, inputs, outputs, own.size / reduction_.element(), reduction_.scale);
+  // Into the slot, and from there to the output: one stream of stores after the other is faster than two at once.
+  void reduce_own(std::vector<const void*>& inputs, Slice own) const {
+    for (std::size_t done = 0; done < own.size; done += kBlockBytes) {
+      const std::size_t bytes = std::min(kBlockBytes, own.size - done);
+      std::byte* const result = team_.slot(team_.rank()) + done;
+      reduce(reduction_.type, reduction_.op, inputs, result, bytes / reduction_.element(), reduction_.scale);
+      give(result, {own.begin + done, bytes});
+      for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + bytes;
+    }
   }
-  void take(int peer, Slice slice) const {
-    if (slice.size != 0) std::memcpy(reduction_.out() + at_ + slice.begin, team_.result(peer), slice.size);
+  void give(const std::byte* result, Slice slice) const {
+    std::byte* const out = reduction_.out() + at_ + slice.begin;
+    if (streams_) return copy_streaming(out, result, slice.size);
+    if (slice.size != 0) std::memcpy(out, result, slice.size);
   }
 
   HostTeam& team_;
@@ -58,13 +75,14 @@ class StagedChunk {
   const ReduceTask& reduction_;
   const std::size_t at_;
   const std::size_t bytes_;
+  const bool streams_;
 };
 
 }  // namespace
 
-base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction, std::size_t chunk_bytes) {
+base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction) {
   std::vector<const void*> inputs(static_cast<std::size_t>(team.size()));
-  const std::size_t chunk = std::min(chunk_bytes, kStagingBytes);
+  const std::size_t chunk = team.room();
   for (std::size_t at = 0; at < reduction.bytes(); at += chunk) {
     StagedChunk work(team, call, reduction, at, std::min(chunk, reduction.bytes() - at));
     MUSTER_RETURN_IF_ERROR(work.run(inputs));

@@ -9,6 +9,8 @@
 namespace muster::collectives {
 namespace {
 
+constexpr std::size_t kSlotAlignment = 128;  // processors fetch pairs of lines
+
 // 'T' or 't': stopped by a signal or a debugger; '\0': cannot be told.
 char process_state(std::int64_t pid) {
   const auto text = base::read_file(fmt::format("/proc/{}/stat", pid), 4096);
@@ -29,6 +31,13 @@ HostTeam::HostTeam(Segment segment, int rank, std::vector<Teammate> mates, std::
       waiter_(policy_, segment_.abort()),
       mates_gone_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(size_))) {
   MUSTER_CHECK(std::cmp_equal(mates_.size(), size_) && rank_ >= 0 && rank_ < size_);
+}
+
+void HostTeam::place_slots(std::size_t bytes) {
+  MUSTER_CHECK(bytes <= room());
+  if (slots_end_ + bytes > segment_.arena_bytes()) slots_end_ = 0;
+  slots_at_ = slots_end_;
+  slots_end_ += (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
 std::string HostTeam::name_of_mate(int rank) const {

@@ -1,10 +1,11 @@
 // The ranks of one communicator on one host, in rounds: in each round every rank says what it has (a call, a few bytes,
 // what lies in its slot or staging area) and waits until all have said so.
 //
-// Lines and slots take turns from round to round. A rank can be one round ahead of another, never two, because it has
-// waited for all of the round between: what a rank published with round r is read by others until they publish round
-// r + 1, and may be written again by its owner once it has waited for all of round r + 1. Slots are safe by taking
-// turns; the staging and result areas belong to staged_allreduce, which keeps that rule.
+// Lines take turns from round to round. A rank can be one round ahead of another, never two, because it has waited for
+// all of the round between: what a rank published with round r is read by others until they publish round r + 1, and
+// may be written again by its owner once it has waited for all of round r + 1. So what two rounds after each other give
+// must not overlap. Slots follow each other through the arena, all ranks' at the same place, and begin again at its
+// start: no round takes more than a quarter of it. The staging and result areas belong to hierarchical_allreduce.
 //
 // One thread at a time. Ranks here are local ones, 0 … size - 1.
 #pragma once
@@ -44,9 +45,14 @@ class HostTeam {
   const WaitPolicy& policy() const { return policy_; }
   const Teammate& mate(int rank) const { return mates_[static_cast<std::size_t>(rank)]; }
 
-  // Starts the next round: slot() and payload() are those of it now.
-  void begin() { ++round_; }
-  std::byte* slot(int rank) const { return segment_.slot(rank, round_); }
+  // Starts the next round: slot() and payload() are those of it now. `bytes` is what a slot has room for, the same on
+  // all ranks, at most room().
+  void begin(std::size_t bytes = 0) {
+    ++round_;
+    if (bytes != 0) place_slots(bytes);
+  }
+  std::size_t room() const { return segment_.arena_bytes() / 4; }
+  std::byte* slot(int rank) const { return segment_.arena(rank) + slots_at_; }
   std::byte* staging(int rank) const { return segment_.staging(rank); }
   std::byte* result(int rank) const { return segment_.result(rank); }
   // At most kInlineBytes of them, with the flag.
@@ -99,6 +105,7 @@ class HostTeam {
   void leave() { segment_.lane(rank_).left.store(1); }
 
  private:
+  void place_slots(std::size_t bytes);
   Line& line(int rank) const { return segment_.lane(rank).lines[round_ & 1]; }
   Failure why_late(int rank, const Call& call);
   base::Status mismatch(int rank, const Call& call);
@@ -112,6 +119,8 @@ class HostTeam {
   const WaitPolicy& policy_;
   Waiter waiter_;
   std::uint32_t round_ = 0;
+  std::size_t slots_at_ = 0;   // of this round, in the arena
+  std::size_t slots_end_ = 0;  // where those of the next one begin
   Failure failure_;
   std::unique_ptr<std::atomic<bool>[]> mates_gone_;
 };

@@ -10,8 +10,10 @@
 namespace muster::collectives {
 namespace {
 
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kHugePage = 2 * kMiB;
 constexpr std::size_t kHeadBytes = 4096;
-constexpr std::uint64_t kMagic = 0x314d475352545355;  // names the layout, too
+constexpr std::uint64_t kMagic = 0x324d475352545355;  // names the layout, too
 
 struct Head {
   std::atomic<std::uint64_t> magic;
@@ -27,12 +29,16 @@ std::size_t times(std::size_t bytes, int n) {
 std::size_t lanes_at() {
   return kHeadBytes;
 }
-std::size_t slots_at(int ranks) {
+// Where huge pages may begin.
+std::size_t arenas_at(int ranks) {
   const std::size_t end = lanes_at() + times(sizeof(Lane), ranks);
-  return (end + 4095) / 4096 * 4096;
+  return (end + kHugePage - 1) / kHugePage * kHugePage;
+}
+std::size_t arena_bytes_for(int ranks) {
+  return ranks <= 8 ? 2 * kMiB : kMiB;
 }
 std::size_t staging_at(int ranks) {
-  return slots_at(ranks) + times(2 * kSlotBytes, ranks);
+  return arenas_at(ranks) + times(arena_bytes_for(ranks), ranks);
 }
 std::size_t rings_at(int ranks) {
   return staging_at(ranks) + times(kStagingBytes + kResultBytes, ranks);
@@ -109,8 +115,12 @@ Lane& Segment::lane(int rank) const {
   return reinterpret_cast<Lane*>(memory_ + lanes_at())[rank];
 }
 
-std::byte* Segment::slot(int rank, unsigned parity) const {
-  return memory_ + slots_at(ranks_) + times(2 * kSlotBytes, rank) + kSlotBytes * (parity & 1);
+std::size_t Segment::arena_bytes() const {
+  return arena_bytes_for(ranks_);
+}
+
+std::byte* Segment::arena(int rank) const {
+  return memory_ + arenas_at(ranks_) + times(arena_bytes(), rank);
 }
 
 std::byte* Segment::staging(int rank) const {
@@ -127,10 +137,11 @@ std::span<std::byte> Segment::ring(int from, int to, RingUse use) const {
 }
 
 void Segment::populate(int own_rank) const {
+  madvise(memory_, size_for(ranks_), MADV_HUGEPAGE);  // faster where it is allowed
 #ifdef MADV_POPULATE_WRITE
   // Only a matter of speed: kernels before 5.14 and full memory say no, and the first touch does it then.
-  madvise(memory_, slots_at(ranks_), MADV_POPULATE_WRITE);
-  madvise(slot(own_rank, 0), 2 * kSlotBytes, MADV_POPULATE_WRITE);
+  madvise(memory_, lanes_at() + times(sizeof(Lane), ranks_), MADV_POPULATE_WRITE);
+  madvise(arena(own_rank), arena_bytes(), MADV_POPULATE_WRITE);
   madvise(staging(own_rank), kStagingBytes + kResultBytes, MADV_POPULATE_WRITE);
 #endif
 }

@@ -3,8 +3,8 @@
 //
 //   Head            magic, number of ranks, the abort record
 //   Lane    x ranks what a rank tells the others: two lines that take turns, and facts about itself
-//   slots   x ranks two areas that take turns with the lines
-//   staging x ranks two areas for allreduce in chunks: what others are to reduce, and what was reduced
+//   arena   x ranks what it gives the others in the rounds of the team (host_team.h)
+//   staging x ranks two areas for allreduce between hosts: what others are to reduce, and what was reduced
 //   rings   for each ordered pair of ranks two streams of bytes (ring_link.h), one of collectives, one of messages;
 //           pages come when they are used
 //
@@ -24,7 +24,8 @@
 
 namespace muster::collectives {
 
-inline constexpr std::size_t kInlineBytes = 40;
+inline constexpr std::size_t kInlineBytes = 104;
+// What any team may give in one round, whatever its size; arena_bytes() / 4 is what this one may.
 inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kStagingBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // the slice of one of two ranks or more
@@ -35,16 +36,15 @@ inline constexpr int kMaxLocalRanks = 1024;
 // Which of a pair's two rings.
 enum class RingUse { kCollectives, kMessages };
 
-// One cache line: who sees the flag has what came with it.
-struct alignas(64) Line {
+// A pair of cache lines, because processors fetch pairs: who sees the flag has what came with it, or soon will.
+struct alignas(128) Line {
   Flag flag;  // the number of the round
   Call call;
   std::byte payload[kInlineBytes];
 };
-static_assert(sizeof(Line) == 64);
+static_assert(sizeof(Line) == 128);
 
-// A pair of lines, because processors fetch pairs.
-struct alignas(128) Lane {
+struct Lane {
   Line lines[2];
   alignas(128) Flag bell;                        // rung when something moved in a ring of this rank
   alignas(128) std::atomic<std::uint32_t> left;  // 1: this rank has closed the communicator
@@ -66,9 +66,12 @@ class Segment {
   int ranks() const { return ranks_; }
   AbortRecord& abort() const;
   Lane& lane(int rank) const;
-  std::byte* slot(int rank, unsigned parity) const;  // kSlotBytes
-  std::byte* staging(int rank) const;                // kStagingBytes
-  std::byte* result(int rank) const;                 // kResultBytes
+  // A few MiB a rank: lines that have not been written for that long have left the caches of those who read them, and
+  // are written twice as fast as those that others still hold.
+  std::size_t arena_bytes() const;
+  std::byte* arena(int rank) const;
+  std::byte* staging(int rank) const;  // kStagingBytes
+  std::byte* result(int rank) const;   // kResultBytes
   std::span<std::byte> ring(int from, int to, RingUse use) const;
   // Takes the pages of what every operation uses, so that the first ones do not.
   void populate(int own_rank) const;

@@ -61,21 +61,22 @@ void Flag::sleep_counted(std::uint32_t seen) {
 
 bool Waiter::stay_awake() {
   ++turns_;
-  if (turns_ == 1) began_ = std::chrono::steady_clock::now();
   if (policy_.oversubscribed) {
     sched_yield();
   } else {
     pause_once();
   }
   if (turns_ % kTurnsPerLook != 0) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (turns_ == kTurnsPerLook) began_ = now;
   // The rank that is waited for may be on this very core, where nobody has pinned them.
   if (!policy_.oversubscribed) sched_yield();
-  return std::chrono::steady_clock::now() - began_ < policy_.awake;
+  return now - began_ < policy_.awake;
 }
 
 base::Status Waiter::check(const WhoIsLate& late) const {
   if (abort_.is_raised()) return status_of(abort_.read());
-  if (turns_ != 0 && std::chrono::steady_clock::now() - began_ > policy_.deadline) return status_of(late());
+  if (turns_ >= kTurnsPerLook && std::chrono::steady_clock::now() - began_ > policy_.deadline) return status_of(late());
   return base::ok_status();
 }
 

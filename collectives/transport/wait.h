@@ -103,8 +103,8 @@ class Waiter {
 
   const WaitPolicy& policy_;
   const AbortRecord& abort_;
-  std::uint32_t turns_ = 0;  // since the last progress
-  base::MonotonicTime began_{};
+  std::uint32_t turns_ = 0;      // since the last progress
+  base::MonotonicTime began_{};  // set at the first look at the clock: short waits do without
 };
 
 }  // namespace muster::collectives
