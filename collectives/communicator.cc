@@ -60,9 +60,10 @@ base::Status Communicator::run(const Operation& operation) {
 template <typename Operation>
 base::Status Communicator::run_now(const Operation& operation) {
   const std::lock_guard lock(mutex_);
-  MUSTER_RETURN_IF_ERROR(ended());
-  base::Status status = operation();
-  return status.ok() ? status : fail(status);
+  base::Status status = ended();
+  if (!status.ok()) return part(std::move(status));
+  status = operation();
+  return status.ok() ? status : part(fail(status));
 }
 
 std::shared_ptr<Request> Communicator::start(Worker::Work work) {

@@ -112,6 +112,8 @@ class Communicator final : public NewsListener {
   template <typename Operation>
   base::Status run_now(const Operation& operation);
   base::Status ended() const;
+  // With the error that is returned: registered buffers are the caller's alone from here.
+  base::Status part(base::Status why);
   void make_links();
   Failure explain(const base::Status& status);
   Failure look_into(Failure failure);
@@ -141,6 +143,7 @@ class Communicator final : public NewsListener {
   std::optional<HostTeam> team_;
   std::vector<int> local_members_;  // of the team, as ranks here
   std::unique_ptr<RegisteredMemory> registered_;
+  bool has_parted_ = false;
   std::unique_ptr<PeerLinks> links_;
   std::unique_ptr<Exchange> exchange_;        // of all ranks
   std::unique_ptr<SomePeers> slice_peers_;    // the ranks with our local rank, one on each host; null: not all have one

@@ -35,6 +35,14 @@ base::Status Communicator::ended() const {
   return {why.code, why.message};
 }
 
+base::Status Communicator::part(base::Status why) {
+  if (std::exchange(has_parted_, true)) return why;
+  const base::Status kept = registered_->keep_to_oneself();
+  if (kept.ok()) return why;
+  return {why.code(),
+          fmt::format("{}; late ranks may still write to registered buffers: {}", why.message(), kept.message())};
+}
+
 // Of a chain of ranks that wait for each other at the deadline: the one at its end.
 Failure Communicator::blame_last(Failure failure) {
   if (failure.code != base::Code::kDeadlineExceeded || failure.rank < 0) return failure;
@@ -56,10 +64,10 @@ Failure Communicator::blame_last(Failure failure) {
 // Who it was, and why, as far as it is known here.
 Failure Communicator::explain(const base::Status& status) {
   if (team_->abort().is_raised()) return team_->abort().read();
-  if (team_->failure().message == status.message()) return blame_last(team_->failure());
-  Failure failure{status.code(), -1, "", status.message()};
+  const bool is_of_team = team_->failure().message == status.message();
+  Failure failure = is_of_team ? team_->failure() : Failure{status.code(), -1, "", status.message()};
   for (const Exchange* exchange : {exchange_.get(), slice_exchange_.get()}) {
-    if (exchange == nullptr || exchange->failed_peer() < 0) continue;
+    if (is_of_team || exchange == nullptr || exchange->failed_peer() < 0) continue;
     const Peers& peers = exchange == exchange_.get() ? static_cast<const Peers&>(*links_) : *slice_peers_;
     failure.rank = peers.world_rank(exchange->failed_peer());
     failure.host = world_->member(failure.rank).host;
@@ -72,7 +80,8 @@ Failure Communicator::look_into(Failure failure) {
   if (team_->abort().is_raised()) return team_->abort().read();
   if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
   if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
-  // A link that ends says no more than that; how its rank ended is news that is on its way.
+  // A link that ends says no more than that, nor does memory that is gone; how its rank ended is news that is on its
+  // way.
   const auto end = world_->wait_for_end(failure.rank, kNewsTime);
   if (team_->abort().is_raised()) return team_->abort().read();
   if (end) failure.message = fmt::format("rank {} ({}) {}", failure.rank, failure.host, end->cause);

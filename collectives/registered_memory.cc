@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
 namespace muster::collectives {
 namespace {
 
+constexpr std::size_t kSmallPage = 4096;
 constexpr std::size_t kPage = std::size_t{2} << 20;  // so that huge pages fit, where the system gives them
 
 struct Want {
@@ -53,20 +55,20 @@ base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
   region.own_bytes = bytes;
   region.mapped = region.bytes_per_rank * static_cast<std::size_t>(team_.size());
   const std::uint32_t id = ++last_;
-  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd fd, share_file(id, region.mapped));
+  MUSTER_ASSIGN_OR_RETURN(region.fd, share_file(id, region.mapped));
   struct stat found {};
-  if (fstat(fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
+  if (fstat(region.fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
     return base::error(base::Code::kInternal, "the first rank of this host shares a registered buffer of another size");
   }
-  void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
   region.memory = static_cast<std::byte*>(memory);
-  regions_[id] = region;
-  std::byte* const own = region.memory + region.bytes_per_rank * static_cast<std::size_t>(team_.rank());
+  std::byte* const own = own_part(region);
   madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where it is allowed
 #ifdef MADV_POPULATE_WRITE
   madvise(own, bytes, MADV_POPULATE_WRITE);  // older kernels take the pages at the first touch
 #endif
+  regions_[id] = std::move(region);
   const base::Status met = team_.meet(call);
   if (team_.rank() == 0) world_.service().unshare(fmt::format("{}/memory{}", communicator_, id));
   MUSTER_RETURN_IF_ERROR(met);
@@ -74,22 +76,38 @@ base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
 }
 
 base::Status RegisteredMemory::release(std::byte* memory) {
-  for (auto at = regions_.begin(); at != regions_.end(); ++at) {
-    const Region& region = at->second;
-    if (memory != region.memory + region.bytes_per_rank * static_cast<std::size_t>(team_.rank())) continue;
-    munmap(region.memory, region.mapped);
-    regions_.erase(at);
+  for (auto& [id, region] : regions_) {
+    if (memory != own_part(region) || region.is_released) continue;
+    region.is_released = true;
+    region.own_bytes = 0;
+    // Its pages go. Where they do not, they are used until the communicator ends.
+    madvise(memory, region.bytes_per_rank, MADV_REMOVE);
     return base::ok_status();
   }
   return base::error(base::Code::kInvalidArgument, "this is no buffer that the communicator {} has given out",
                      communicator_);
 }
 
+base::Status RegisteredMemory::keep_to_oneself() {
+  for (auto& [id, region] : regions_) {
+    if (region.is_released) continue;
+    std::byte* const own = own_part(region);
+    const auto at = static_cast<off_t>(own - region.memory);
+    // In place, so that other threads find it at any time; a page is copied when it is written, so each of them is.
+    void* const memory =
+        mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
+    if (memory == MAP_FAILED) return base::errno_error(errno, "taking registered buffers back from other ranks");
+    for (std::size_t page = 0; page < region.own_bytes; page += kSmallPage) {
+      std::atomic_ref<unsigned char>(*reinterpret_cast<unsigned char*>(own + page)).fetch_or(0);
+    }
+  }
+  return base::ok_status();
+}
+
 Place RegisteredMemory::find(const void* data, std::size_t bytes) const {
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   for (const auto& [id, region] : regions_) {
-    const auto own = reinterpret_cast<std::uintptr_t>(region.memory) +
-                     region.bytes_per_rank * static_cast<std::size_t>(team_.rank());
+    const auto own = reinterpret_cast<std::uintptr_t>(own_part(region));
     if (at >= own && at - own <= region.own_bytes && bytes <= region.own_bytes - (at - own)) return {id, at - own};
   }
   return {};

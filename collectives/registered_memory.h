@@ -29,7 +29,12 @@ class RegisteredMemory {
 
   // Collective on the host. `bytes` may differ between ranks.
   base::Result<std::byte*> allocate(std::size_t bytes);
+  // The others may have it mapped still, and mean it: it is no buffer any more, but stays mapped until the communicator
+  // ends, so that all ranks know of the same ones.
   base::Status release(std::byte* memory);
+  // Own buffers keep their contents, and are nobody else's from here: a rank that is late in an operation that failed
+  // writes to memory that is gone.
+  base::Status keep_to_oneself();
 
   // Region 0: not all of [data, data + bytes) lies in one of this rank's.
   Place find(const void* data, std::size_t bytes) const;
@@ -38,11 +43,16 @@ class RegisteredMemory {
 
  private:
   struct Region {
+    base::UniqueFd fd;
     std::byte* memory = nullptr;
     std::size_t bytes_per_rank = 0;
     std::size_t own_bytes = 0;
     std::size_t mapped = 0;
+    bool is_released = false;
   };
+  std::byte* own_part(const Region& region) const {
+    return region.memory + region.bytes_per_rank * static_cast<std::size_t>(team_.rank());
+  }
   base::Result<base::UniqueFd> share_file(std::uint32_t id, std::size_t bytes);
 
   World& world_;

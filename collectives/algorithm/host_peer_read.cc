@@ -22,16 +22,18 @@ struct Address {
   std::uint64_t out = 0;
 };
 
-base::Status read_peer(const HostTeam& team, int peer, std::uint64_t from, std::byte* to, std::size_t bytes) {
+base::Status read_peer(HostTeam& team, int peer, std::uint64_t from, std::byte* to, std::size_t bytes) {
   while (bytes != 0) {
     const iovec local{to, bytes};
     const iovec remote{reinterpret_cast<void*>(from), bytes};  // NOLINT(performance-no-int-to-ptr): of another process
     const ssize_t got = process_vm_readv(static_cast<pid_t>(team.mate(peer).pid), &local, 1, &remote, 1, 0);
     if (got <= 0) {
       const int error = got == 0 ? EFAULT : errno;
-      return base::errno_error(error,
-                               fmt::format("reading the memory of rank {} ({}, pid {})", team.mate(peer).world_rank,
-                                           team.mate(peer).host, team.mate(peer).pid));
+      const base::Status status =
+          base::errno_error(error, fmt::format("reading the memory of rank {} ({}, pid {})", team.mate(peer).world_rank,
+                                               team.mate(peer).host, team.mate(peer).pid));
+      // It has ended, and how is news that is on its way.
+      return team.blame(peer, error == ESRCH ? base::Status(base::Code::kUnavailable, status.message()) : status);
     }
     to += got;
     from += static_cast<std::uint64_t>(got);
@@ -40,8 +42,7 @@ base::Status read_peer(const HostTeam& team, int peer, std::uint64_t from, std::
   return base::ok_status();
 }
 
-base::Status reduce_own_slice(const HostTeam& team, const ReduceTask& reduction,
-                              const std::vector<Address>& addresses) {
+base::Status reduce_own_slice(HostTeam& team, const ReduceTask& reduction, const std::vector<Address>& addresses) {
   const auto peers = static_cast<std::size_t>(team.size() - 1);
   const std::size_t block = std::min(kMaxBlockBytes, kScratchBytes / peers / 64 * 64);
   const std::unique_ptr<std::byte[]> scratch = std::make_unique_for_overwrite<std::byte[]>(block * peers);
@@ -109,8 +110,7 @@ base::Result<bool> does_reading_peers_pay(HostTeam& team) {
     MUSTER_RETURN_IF_ERROR(team.meet(call));
     const auto begin = std::chrono::steady_clock::now();
     const bool is_staged = i % 2 == 0;
-    MUSTER_RETURN_IF_ERROR(is_staged ? staged_allreduce(team, call, task)
-                                     : peer_read_allreduce(team, call, task));
+    MUSTER_RETURN_IF_ERROR(is_staged ? staged_allreduce(team, call, task) : peer_read_allreduce(team, call, task));
     const double time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     double& best = is_staged ? own.staged : own.reading;
     best = std::min(best, time);

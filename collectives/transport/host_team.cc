@@ -60,6 +60,11 @@ Failure HostTeam::why_late(int rank, const Call& call) {
   return failure_;
 }
 
+base::Status HostTeam::blame(int rank, base::Status status) {
+  failure_ = {status.code(), mate(rank).world_rank, mate(rank).host, status.message()};
+  return status;
+}
+
 base::Status HostTeam::mismatch(int rank, const Call& call) {
   failure_ = {base::Code::kFailedPrecondition, mate(rank).world_rank, mate(rank).host,
               fmt::format("{} called {}, {} called {}: all ranks of a communicator ({}) must call the same, in the "

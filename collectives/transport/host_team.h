@@ -99,6 +99,8 @@ class HostTeam {
 
   // A rank has ended in good order: who waits for it now fails. Any thread.
   void set_gone(int rank) { mates_gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release); }
+  // The error of an operation of this team that this local rank caused, for failure(); its host and number are added.
+  base::Status blame(int rank, base::Status status);
   // Who caused the last error that this team has made itself.
   const Failure& failure() const { return failure_; }
   // This rank will not come again.
