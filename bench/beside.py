@@ -71,11 +71,12 @@ class Stopwatch:
         return result
 
 
-def hosts_up(count, bin_dir):
+def hosts_up(count, *folders):
+    """Test hosts that see these folders."""
     problem = cluster.unavailable()
     if problem:
         raise BenchError(problem)
-    return cluster.Cluster.up(f"bench-{os.getpid()}-{count}", count, expose=[str(bin_dir)])
+    return cluster.Cluster.up(f"bench-{os.getpid()}-{count}", count, expose=[str(folder) for folder in folders])
 
 
 def subnet(hosts):
