@@ -16,7 +16,7 @@ PERF = str(BIN_DIR / "muster_perf")
 HOSTS = ["-np", "4", "-H", "n1:2,n2:2"]
 # Kills at random moments; more of them: MUSTER_KILLS=1000.
 KILLS = int(os.environ.get("MUSTER_KILLS", "50"))
-FAILED = r"failed (\d+) (\d+) (-?\d+) (\S*): (.*)"
+FAILED = r"failed ([0-9.]+) (\d+) (-?\d+) (\S*): (.*)"
 DIED, TIMEOUT, MISMATCH = 14, 4, 9
 ANSWER_MS = 3000  # generous to a busy machine; the promise is one second
 
@@ -35,7 +35,7 @@ def pids(job, ranks=4):
 def failure(job, rank):
     """(when in ms, code, whose, on which host, message) of what `rank` was told."""
     when, code, whose, host, message = job.out.wait_for(rf"\[{rank}\]<stdout>:" + FAILED)[0].groups()
-    return int(when), int(code), int(whose), host, message
+    return float(when), int(code), int(whose), host, message
 
 
 def shared_memory(cluster, host):

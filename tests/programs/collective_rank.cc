@@ -1,7 +1,7 @@
-// A rank of the tests of faults: allreduces of random sizes (the same on all ranks) until one fails, says when, what
-// and who, and goes on with the ranks that are left.
+// A rank of the tests of faults: random operations of random sizes (the same on all ranks) until one fails; says when,
+// what and who, and goes on with the ranks that are left.
 //
-//   collective_rank [--end-after N [exit code]] [--skip-at N] [--differ-at N]
+//   collective_rank [--seed N] [--end-after N [--exit-code N]] [--skip-at N] [--differ-at N]
 //
 // Prints "pid P", then for a failure "failed <ms since 1970> <code> <rank> <host>: <message>" and "left <ranks>: ok"
 // once an allreduce of the ranks that are left has worked. With --end-after rank 1 ends after so many operations, with
@@ -19,9 +19,9 @@
 
 namespace {
 
-long milliseconds() {
+double milliseconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return std::chrono::duration<double, std::milli>(now).count();
 }
 
 int give_up(const muster::Status& status) {
@@ -29,17 +29,48 @@ int give_up(const muster::Status& status) {
   return 3;
 }
 
+constexpr std::size_t kMost = 2'000'000;  // elements
+
+struct Vectors {
+  std::vector<float> in = std::vector<float>(kMost, 1);
+  std::vector<float> out = std::vector<float>(kMost);
+};
+
+muster::Status of_c(muster_code code, muster_error* error) {
+  return {code, error};
+}
+
 // Of one operation: which one and how large, the same on all ranks.
-muster::Status operation(const muster::Communicator& comm, std::mt19937& random, std::vector<float>& data,
-                         bool differ) {
-  constexpr std::size_t kSizes[] = {1, 100, 3000, 20'000, 200'000, 2'000'000};
+muster::Status operation(const muster::Communicator& comm, std::mt19937& random, Vectors& data, bool differ) {
+  constexpr std::size_t kSizes[] = {1, 100, 3000, 20'000, 200'000, kMost};
   const std::size_t size = kSizes[random() % std::size(kSizes)];
-  const auto kind = random() % 4;
-  const std::span<float> some(data.data(), size);
+  const std::size_t part = size / static_cast<std::size_t>(comm.size());  // where there is one for each rank
+  const int root = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
+  const auto kind = random() % 12;
+  const std::span<float> some(data.in.data(), size);
+  float* const out = data.out.data();
+  muster_error* error = nullptr;
   if (differ) return comm.broadcast(some, 0);
-  if (kind == 0) return comm.broadcast(some, static_cast<int>(random() % static_cast<unsigned>(comm.size())));
-  if (kind == 1) return comm.barrier();
-  return comm.allreduce(some, muster::Op::max);
+  switch (kind) {
+    case 0:
+      return comm.broadcast(some, root);
+    case 1:
+      return comm.barrier();
+    case 2:
+      return comm.reduce(std::span<const float>(some), out, muster::Op::max, root);
+    case 3:
+      return comm.allgather(std::span<const float>(some.first(part)), out);
+    case 4:
+      return comm.reduce_scatter(some.data(), std::span<float>(out, part), muster::Op::max);
+    case 5:
+      return comm.alltoall(some.data(), out, part);
+    case 6:
+      return of_c(muster_gather(comm.get(), some.data(), out, part, MUSTER_FLOAT32, root, &error), error);
+    case 7:
+      return of_c(muster_scatter(comm.get(), some.data(), out, part, MUSTER_FLOAT32, root, &error), error);
+    default:
+      return comm.allreduce(some, muster::Op::max);
+  }
 }
 
 }  // namespace
@@ -49,12 +80,14 @@ int main(int argc, char** argv) {
   long skip_at = -1;
   long differ_at = -1;
   int code = 0;
+  unsigned seed = 7;
   for (int at = 1; at + 1 < argc; at += 2) {
     const std::string_view option = argv[at];
     const long number = std::atol(argv[at + 1]);
     if (option == "--end-after") end_after = number;
     if (option == "--skip-at") skip_at = number;
     if (option == "--differ-at") differ_at = number;
+    if (option == "--seed") seed = static_cast<unsigned>(number);
     if (option == "--exit-code") code = static_cast<int>(number);
   }
   auto world = muster::World::join();
@@ -62,8 +95,8 @@ int main(int argc, char** argv) {
   const muster::Communicator comm = world.value().communicator();
   std::printf("pid %d\n", getpid());
   std::fflush(stdout);
-  std::mt19937 random(7);
-  std::vector<float> data(2'000'000, 1);
+  std::mt19937 random(seed);
+  Vectors data;
   muster::Status status;
   for (long step = 0; status.ok(); ++step) {
     const bool is_odd_one = comm.rank() == 1;
@@ -71,7 +104,7 @@ int main(int argc, char** argv) {
     if (is_odd_one && step == skip_at) pause();
     status = operation(comm, random, data, is_odd_one && step == differ_at);
   }
-  std::printf("failed %ld %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
+  std::printf("failed %.3f %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
               status.host().c_str(), status.message().c_str());
   std::fflush(stdout);
   auto left = comm.shrink();
