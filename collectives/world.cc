@@ -124,6 +124,7 @@ base::Status World::start_service(WorldSetup& setup) {
     MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(own_address_));
     MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kBacklog));
   }
+  MUSTER_RETURN_IF_ERROR(apply(tcp_options_, setup.listener.get()));  // its connections inherit them
   MUSTER_ASSIGN_OR_RETURN(own_port_, base::local_port(setup.listener.get()));
   ServiceConfig config;
   config.rank = rank_;
@@ -284,7 +285,8 @@ base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& comm
   const Member& peer = member(rank);
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
   const LinkRequest request{LinkRequest::Purpose::kLink, rank_, rank, communicator};
-  auto called = dial(address, peer.port, secret_, request, steady_clock::now() + options_.deadline, &abort);
+  auto called =
+      dial(address, peer.port, secret_, request, steady_clock::now() + options_.deadline, &abort, &tcp_options_);
   if (called.ok()) return called->take_socket();
   if (abort.is_raised()) return called.status();
   return called.status().with_context(fmt::format("rank {} ({})", rank, peer.host));

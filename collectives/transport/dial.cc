@@ -35,10 +35,12 @@ base::Result<Handshake> shake_hands(Handshake handshake, base::MonotonicTime end
 
 }  // namespace
 
-base::Result<base::UniqueFd> begin_connecting(const base::IpAddress& address, std::uint16_t port) {
+base::Result<base::UniqueFd> begin_connecting(const base::IpAddress& address, std::uint16_t port,
+                                              const TcpOptions* options) {
   const base::SockAddr to = base::make_sockaddr(address, port);
   base::UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return base::errno_error(errno, "a TCP socket");
+  if (options != nullptr) MUSTER_RETURN_IF_ERROR(apply(*options, socket.get()));
   if (::connect(socket.get(), to.get(), to.size) != 0 && errno != EINPROGRESS) {
     return base::Status(base::Code::kUnavailable, std::strerror(errno));
   }
@@ -46,8 +48,9 @@ base::Result<base::UniqueFd> begin_connecting(const base::IpAddress& address, st
 }
 
 base::Result<Handshake> dial(const base::IpAddress& address, std::uint16_t port, const std::string& secret,
-                             const LinkRequest& request, base::MonotonicTime end, const AbortRecord* abort) {
-  auto socket = begin_connecting(address, port);
+                             const LinkRequest& request, base::MonotonicTime end, const AbortRecord* abort,
+                             const TcpOptions* options) {
+  auto socket = begin_connecting(address, port, options);
   auto done = socket.ok() ? shake_hands(Handshake::call(std::move(*socket), secret, request), end, abort)
                           : base::Result<Handshake>(socket.status());
   if (done.ok() || (abort != nullptr && abort->is_raised())) return done;

@@ -36,7 +36,11 @@ struct Vectors {
   std::vector<float> out = std::vector<float>(kMost);
 };
 
-muster::Status of_c(muster_code code, muster_error* error) {
+// Of the C ABI, where C++ has none.
+muster::Status to_or_from_root(decltype(muster_gather)* call, const muster::Communicator& comm, const float* in,
+                               float* out, std::size_t count, int root) {
+  muster_error* error = nullptr;
+  const muster_code code = call(comm.get(), in, out, count, MUSTER_FLOAT32, root, &error);
   return {code, error};
 }
 
@@ -49,7 +53,6 @@ muster::Status operation(const muster::Communicator& comm, std::mt19937& random,
   const auto kind = random() % 12;
   const std::span<float> some(data.in.data(), size);
   float* const out = data.out.data();
-  muster_error* error = nullptr;
   if (differ) return comm.broadcast(some, 0);
   switch (kind) {
     case 0:
@@ -65,9 +68,9 @@ muster::Status operation(const muster::Communicator& comm, std::mt19937& random,
     case 5:
       return comm.alltoall(some.data(), out, part);
     case 6:
-      return of_c(muster_gather(comm.get(), some.data(), out, part, MUSTER_FLOAT32, root, &error), error);
+      return to_or_from_root(muster_gather, comm, some.data(), out, part, root);
     case 7:
-      return of_c(muster_scatter(comm.get(), some.data(), out, part, MUSTER_FLOAT32, root, &error), error);
+      return to_or_from_root(muster_scatter, comm, some.data(), out, part, root);
     default:
       return comm.allreduce(some, muster::Op::max);
   }

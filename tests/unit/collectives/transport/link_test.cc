@@ -166,6 +166,20 @@ TEST(TcpLinkTest, NeverTakesBbrByItself) {
   EXPECT_NE(congestion_of(socket), "bbr");
 }
 
+// BBR that has begun on a connection goes on pacing it: the options have to be there before.
+TEST(TcpLinkTest, ConnectionsOfAListenerNeverBeginWithBbr) {
+  const auto listener = base::listen_on(base::IpAddress::parse("127.0.0.1").value(), 0, 1).value();
+  ASSERT_TRUE(apply(TcpOptions{}, listener.get()).ok());
+  const auto to =
+      base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), base::local_port(listener.get()).value());
+  const base::UniqueFd caller(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(apply(TcpOptions{}, caller.get()).ok());
+  ASSERT_EQ(::connect(caller.get(), to.get(), to.size), 0);
+  const base::UniqueFd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_NE(congestion_of(accepted.get()), "bbr");
+  EXPECT_NE(congestion_of(caller.get()), "bbr");
+}
+
 TEST(TcpLinkTest, AResetIsABrokenConnection) {
   base::FdPair pair = make_tcp_pair();
   const auto link = TcpLink::create(std::move(pair.first), "rank 1 (n1)", {}).value();
