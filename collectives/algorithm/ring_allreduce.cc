@@ -1,9 +1,9 @@
-// Each rank has one stream to its right neighbour and one from its left. The vector is cut into as many slices as there
-// are ranks; in step s a rank sends slice rank - s and receives slice rank - 1 - s (modulo the number of ranks p), for
-// s = 0 … 2p - 3. In the first p - 1 steps what comes is a partial result, to which the own input is added; in the
-// others it is a final one. What is sent in step s + 1 is what came in step s: behind its first slice, the stream to
-// the right is the stream from the left after its reduction, and may go on as far as that has come. So nothing waits
-// for the end of a step.
+// Each rank has one stream to its right neighbour and one from its left. The vector goes in pieces, each cut into as
+// many slices as there are ranks. In step s of a piece a rank sends slice rank - s and receives slice rank - 1 - s
+// (modulo the number of ranks p), for s = 0 … 2p - 3. In the first p - 1 steps what comes is a partial result, to which
+// the own input is added; in the others it is a final one. What is sent in step s + 1 is what came in step s, and may
+// go on as far as that has come, and the next piece begins where this one ends. So nothing waits for the end of a step
+// or of a piece. What came is sent on while it is still in the cache: that is what pieces are for.
 //
 // In place: a slice is overwritten by what depends on the very bytes that had been sent of it.
 #include <algorithm>
@@ -19,41 +19,58 @@ namespace {
 
 // What is reduced at once: stays in the second-level cache, with both operands and the result.
 constexpr std::size_t kSegment = 128 << 10;
+// A slice that came is sent on from the cache, if it is small; but the first bytes of a step must have come before the
+// last ones of the step before have gone, also over long ways. A constant would fit only one of both.
+constexpr std::size_t kLeastSlice = 512 << 10;
+constexpr std::size_t kMostPieces = 32;
 
-// Where a stream is: in which step, and how far in its slice.
+// Where a stream is: in which piece and step, and how far in its slice.
 class Cursor {
  public:
-  Cursor(std::size_t bytes, int ranks, int first_slice) : bytes_(bytes), ranks_(ranks), first_slice_(first_slice) {
+  Cursor(std::size_t bytes, int ranks, int first_slice)
+      : bytes_(bytes),
+        ranks_(ranks),
+        first_slice_(first_slice),
+        piece_(padded(std::max(kLeastSlice * static_cast<std::size_t>(ranks), bytes / kMostPieces))) {
     skip_empty();
   }
+  bool is_at_end() const { return begin_ >= bytes_; }
+  std::size_t piece() const { return begin_; }
   int step() const { return step_; }
-  bool is_at_end() const { return step_ == steps(); }
-  std::size_t position() const { return slice(step_).begin + offset_; }
+  std::size_t offset() const { return offset_; }
+  std::size_t position() const { return begin_ + slice(step_).begin + offset_; }
   std::size_t left_in_slice() const { return slice(step_).size - offset_; }
   void advance(std::size_t bytes) {
     offset_ += bytes;
     skip_empty();
   }
+  // Of all steps of all pieces, from the beginning.
   std::size_t total() const {
     std::size_t sum = 0;
-    for (int step = 0; step < steps(); ++step) sum += slice(step).size;
+    for (Cursor at(bytes_, ranks_, first_slice_); !at.is_at_end(); at.advance(at.left_in_slice())) {
+      sum += at.left_in_slice();
+    }
     return sum;
   }
-  std::size_t first_slice() const { return slice(0).size; }
 
  private:
   int steps() const { return 2 * (ranks_ - 1); }
-  Slice slice(int step) const { return slice_of(bytes_, ranks_, (first_slice_ - step + 2 * ranks_) % ranks_); }
+  std::size_t piece_size() const { return std::min(piece_, bytes_ - begin_); }
+  Slice slice(int step) const { return slice_of(piece_size(), ranks_, (first_slice_ - step + 2 * ranks_) % ranks_); }
   void skip_empty() {
     while (!is_at_end() && left_in_slice() == 0) {
-      ++step_;
       offset_ = 0;
+      if (++step_ < steps()) continue;
+      step_ = 0;
+      begin_ += piece_size();
     }
   }
 
   std::size_t bytes_;
   int ranks_;
   int first_slice_;
+  std::size_t piece_;
+  std::size_t begin_ = 0;  // of the piece
   int step_ = 0;
   std::size_t offset_ = 0;
 };
@@ -102,13 +119,22 @@ class Ring {
     segment_ = 0;
   }
 
+  // How far the slice that is being sent may go.
+  std::size_t ready() const {
+    if (sending_.step() == 0) return sending_.offset() + sending_.left_in_slice();
+    const bool is_same =
+        !receiving_.is_at_end() && receiving_.piece() == sending_.piece() && receiving_.step() == sending_.step() - 1;
+    // Partial results go on when they have been reduced, final ones as they come.
+    if (is_same) return receiving_.offset() + (is_reducing() ? 0 : from_left_->received() - done_);
+    const bool has_passed = receiving_.is_at_end() || receiving_.piece() > sending_.piece() ||
+                            (receiving_.piece() == sending_.piece() && receiving_.step() >= sending_.step());
+    return has_passed ? sending_.offset() + sending_.left_in_slice() : 0;
+  }
+
   void send() {
     if (!to_right_->needs_more()) return;
-    // Final bytes go on as they come, partial ones when they have been reduced.
-    const std::size_t come = receiving_.is_at_end() || is_reducing() ? done_ : from_left_->received();
-    const std::size_t ready = sending_.first_slice() + come - to_right_->sent();
-    if (ready == 0) return;
-    const std::size_t now = std::min(ready, sending_.left_in_slice());
+    const std::size_t now = ready() - sending_.offset();
+    if (now == 0) return;
     const std::byte* const from = sending_.step() == 0 ? reduction_.in() : reduction_.out();
     to_right_->give({from + sending_.position(), now});
     sending_.advance(now);
