@@ -60,6 +60,8 @@ class Ring {
     auto listener = muster::base::listen_any(port, 1);
     if (!listener.ok()) fail(listener.status().message());
     right_ = connected(addresses[(static_cast<std::size_t>(rank) + 1) % size_], port);
+    std::array<pollfd, 1> waiting{{{listener->get(), POLLIN, 0}}};
+    wait_for(waiting);
     left_ = UniqueFd(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!left_.valid()) fail(fmt::format("accept: {}", std::strerror(errno)));
     set_options(left_);

@@ -1,5 +1,7 @@
 #include "collectives/transport/exchange.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -25,6 +27,7 @@ void Exchange::begin(const Operation& operation, Algorithm algorithm) {
   algorithm_ = algorithm;
   outgoing_.clear();
   incoming_.clear();
+  has_sockets_ = false;
   failed_peer_ = -1;
 }
 
@@ -40,6 +43,7 @@ base::Result<Outgoing*> Exchange::open_send(int peer, std::uint64_t bytes) {
   failed_peer_ = peer;
   MUSTER_ASSIGN_OR_RETURN(Link* const link, peers_.link(peer));
   failed_peer_ = -1;
+  has_sockets_ |= link->fd() >= 0;
   return &outgoing_.emplace_back(*link, peer, header(bytes));
 }
 
@@ -48,6 +52,7 @@ base::Result<Incoming*> Exchange::open_receive(int peer, std::uint64_t bytes) {
   failed_peer_ = peer;
   MUSTER_ASSIGN_OR_RETURN(Link* const link, peers_.link(peer));
   failed_peer_ = -1;
+  has_sockets_ |= link->fd() >= 0;
   return &incoming_.emplace_back(*link, peer, header(bytes));
 }
 
@@ -108,6 +113,9 @@ base::Status Exchange::finish(base::Status status) {
 }
 
 base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
+  // Nobody knows here whether the peer's host is this machine, too, and waits for this core. A turn over sockets has
+  // cost more than this.
+  if (has_sockets_ && !peers_.policy().oversubscribed) sched_yield();
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
   if (is_time) *moved = sleep();
   return base::ok_status();

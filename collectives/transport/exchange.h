@@ -108,6 +108,7 @@ class Exchange {
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
   base::Status error_;
+  bool has_sockets_ = false;  // any message goes over one
   int failed_peer_ = -1;
 };
 
