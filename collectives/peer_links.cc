@@ -44,10 +44,14 @@ base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
   const int local_peer = local_rank_of_[static_cast<std::size_t>(peer)];
   if (local_peer >= 0) return make_ring(peer, local_peer);
   // The higher rank calls, the lower one answers.
+  const bool is_caller = rank_ > peer;
   base::Result<base::UniqueFd> socket =
-      rank_ > peer ? world_.connect_to(world_rank(peer), communicator_, abort())
-                   : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
-  if (!socket.ok()) return socket.status();
+      is_caller ? world_.connect_to(world_rank(peer), communicator_, abort())
+                : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
+  if (!socket.ok()) {
+    const bool is_named = is_caller || abort().is_raised();
+    return is_named ? socket.status() : socket.status().with_context(host(peer));
+  }
   return make_tcp(peer, std::move(*socket));
 }
 
