@@ -5,7 +5,7 @@
 //
 // Prints "pid P", then for a failure "failed <ms since 1970> <code> <rank> <host>: <message>" and "left <ranks>: ok"
 // once an allreduce of the ranks that are left has worked. With --end-after rank 1 ends after so many operations, with
-// --skip-at it waits for its end instead of calling, with --differ-at it calls something else.
+// --skip-at it waits for its end instead of calling, with --differ-at it calls a broadcast instead of a barrier.
 #include <unistd.h>
 
 #include <chrono>
@@ -45,7 +45,7 @@ muster::Status to_or_from_root(decltype(muster_gather)* call, const muster::Comm
 }
 
 // Of one operation: which one and how large, the same on all ranks.
-muster::Status operation(const muster::Communicator& comm, std::mt19937& random, Vectors& data, bool differ) {
+muster::Status operation(const muster::Communicator& comm, std::mt19937& random, Vectors& data) {
   constexpr std::size_t kSizes[] = {1, 100, 3000, 20'000, 200'000, kMost};
   const std::size_t size = kSizes[random() % std::size(kSizes)];
   const std::size_t part = size / static_cast<std::size_t>(comm.size());  // where there is one for each rank
@@ -53,7 +53,6 @@ muster::Status operation(const muster::Communicator& comm, std::mt19937& random,
   const auto kind = random() % 12;
   const std::span<float> some(data.in.data(), size);
   float* const out = data.out.data();
-  if (differ) return comm.broadcast(some, 0);
   switch (kind) {
     case 0:
       return comm.broadcast(some, root);
@@ -105,7 +104,12 @@ int main(int argc, char** argv) {
     const bool is_odd_one = comm.rank() == 1;
     if (is_odd_one && step == end_after) std::exit(code);
     if (is_odd_one && step == skip_at) pause();
-    status = operation(comm, random, data, is_odd_one && step == differ_at);
+    if (step == differ_at) {
+      const std::span<float> some(data.in.data(), 1000);
+      status = is_odd_one ? comm.broadcast(some, 0) : comm.barrier();
+    } else {
+      status = operation(comm, random, data);
+    }
   }
   std::printf("failed %.3f %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
               status.host().c_str(), status.message().c_str());
