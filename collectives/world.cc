@@ -295,7 +295,7 @@ base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& comm
 base::Result<Handshake> World::begin_call(int rank, const std::string& communicator) {
   const Member& peer = member(rank);
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, begin_connecting(address, peer.port));
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, begin_connecting(address, peer.port, &tcp_options_));
   return Handshake::call(std::move(socket), secret_, {LinkRequest::Purpose::kLink, rank_, rank, communicator});
 }
 
