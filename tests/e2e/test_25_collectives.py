@@ -156,3 +156,19 @@ def test_without_a_launcher(cluster):
     assert [one.returncode for one in running] == [0, 0], outputs
     rows = [json.loads(line) for line in outputs[0][0].splitlines()]
     assert rows[-1]["hosts"] == 2 and all(row["wrong"] == 0 for row in rows)
+
+
+@pytest.mark.parametrize("algorithm", ["peer_read", "staged"])
+def test_random_kills_on_one_host(start, cluster, algorithm):
+    """The kernel says of memory that is being read that its rank is gone before the agent can know: who is known."""
+    moments = random.Random(KILLS)
+    for _ in range(KILLS // 5):
+        job = start([RANK], "--keep-going", "--quiet", "-x", f"MUSTER_ALGORITHM={algorithm}",
+                    hosts=["-np", "2", "-H", "n1:2"])
+        running = pids(job, 2)
+        victim = moments.randrange(2)
+        time.sleep(moments.random() * 0.1)  # not to wait for something: the moment itself is what varies
+        cluster.run("n1", "alice", ["kill", "-9", str(running[victim])], check=True)
+        _, code, whose, at, message = failure(job, 1 - victim)
+        assert (code, whose, at) == (DIED, victim, "n1") and "killed by signal 9" in message, message
+        assert job.end().rc == 137
