@@ -11,6 +11,10 @@
 
 namespace muster::collectives {
 
+// Results that are larger leave the caches before anybody reads them: they are stored past the caches, where the old
+// contents need not be read (not in place).
+inline constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
+
 // One round: everyone puts its input into the line or its slot, everyone reduces all of them. At most kSlotBytes.
 base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction);
 

@@ -9,8 +9,6 @@ namespace {
 
 // So many elements of each vector at a time that a rank's pages are walked one after the other.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
-// Results that are larger leave the caches before anybody reads them.
-constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
 
 }  // namespace
 

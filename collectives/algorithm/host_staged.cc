@@ -10,8 +10,6 @@ namespace {
 
 // So much of a slice at a time that it is still in the first cache when it is copied from there.
 constexpr std::size_t kBlockBytes = std::size_t{16} << 10;
-// Results that are larger leave the caches before anybody reads them.
-constexpr std::size_t kStreamFrom = std::size_t{12} << 20;
 
 // One chunk: `at` bytes into the vectors, `bytes` of them. The slot of a rank holds its input for the others' slices in
 // the first round, each at its place in the chunk, and what it has reduced in the second one.
