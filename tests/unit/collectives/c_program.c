@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "muster/muster.h"
+#include <muster/muster.h>
 
 #define RANKS 3
 #define CHECK(condition)                                                            \

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "muster/muster.hpp"
+#include <muster/muster.hpp>
 
 namespace {
 
