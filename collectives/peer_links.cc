@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/transport/ring_link.h"
+#include "collectives/transport/sealed_link.h"
 #include "collectives/transport/tcp_link.h"
 
 namespace muster::collectives {
@@ -45,19 +46,26 @@ base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
   if (local_peer >= 0) return make_ring(peer, local_peer);
   // The higher rank calls, the lower one answers.
   const bool is_caller = rank_ > peer;
-  base::Result<base::UniqueFd> socket =
+  base::Result<Connection> made =
       is_caller ? world_.connect_to(world_rank(peer), communicator_, abort())
                 : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
-  if (!socket.ok()) {
+  if (!made.ok()) {
     const bool is_named = is_caller || abort().is_raised();
-    return is_named ? socket.status() : socket.status().with_context(host(peer));
+    return is_named ? made.status() : made.status().with_context(host(peer));
   }
-  return make_tcp(peer, std::move(*socket));
+  return make_tcp(peer, std::move(*made));
 }
 
-base::Result<std::unique_ptr<Link>> PeerLinks::make_tcp(int peer, base::UniqueFd socket) {
+base::Result<std::unique_ptr<Link>> PeerLinks::make_tcp(int peer, Connection connection) {
+  if (connection.keys) {
+    const base::Status applied = apply(world_.tcp_options(), connection.socket.get());
+    if (!applied.ok()) return applied.with_context("connection to " + name(peer));
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Link> sealed,
+                            SealedLink::create(std::move(connection.socket), *connection.keys, name(peer)));
+    return sealed;
+  }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Link> link,
-                          TcpLink::create(std::move(socket), name(peer), world_.tcp_options()));
+                          TcpLink::create(std::move(connection.socket), name(peer), world_.tcp_options()));
   return link;
 }
 
@@ -68,14 +76,14 @@ base::Result<Link*> PeerLinks::try_link(int peer) {
     link = make_ring(peer, local_rank_of_[static_cast<std::size_t>(peer)]);
     return link.get();
   }
-  auto socket = rank_ > peer ? try_call(peer) : try_answer(peer);
-  if (!socket.ok()) return socket.status().with_context(name(peer));
-  if (!socket->valid()) return nullptr;
-  MUSTER_ASSIGN_OR_RETURN(link, make_tcp(peer, std::move(*socket)));
+  auto made = rank_ > peer ? try_call(peer) : try_answer(peer);
+  if (!made.ok()) return made.status().with_context(name(peer));
+  if (!made->socket.valid()) return nullptr;
+  MUSTER_ASSIGN_OR_RETURN(link, make_tcp(peer, std::move(*made)));
   return link.get();
 }
 
-base::Result<base::UniqueFd> PeerLinks::try_call(int peer) {
+base::Result<Connection> PeerLinks::try_call(int peer) {
   auto call = calls_.find(peer);
   if (call == calls_.end()) {
     MUSTER_ASSIGN_OR_RETURN(Handshake begun, world_.begin_call(world_rank(peer), communicator_));
@@ -83,15 +91,15 @@ base::Result<base::UniqueFd> PeerLinks::try_call(int peer) {
   }
   MUSTER_ASSIGN_OR_RETURN(const Handshake::Turn turn, call->second.handshake.step());
   call->second.events = turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT;
-  if (turn != Handshake::Turn::kDone) return base::UniqueFd();
-  base::UniqueFd socket = call->second.handshake.take_socket();
+  if (turn != Handshake::Turn::kDone) return Connection();
+  Connection made = call->second.handshake.take_connection();
   calls_.erase(call);
-  return socket;
+  return made;
 }
 
-base::Result<base::UniqueFd> PeerLinks::try_answer(int peer) {
+base::Result<Connection> PeerLinks::try_answer(int peer) {
   auto taken = world_.service().take_link(communicator_, world_rank(peer), std::chrono::milliseconds(0), abort());
-  if (!taken.ok() && taken.status().code() == base::Code::kDeadlineExceeded) return base::UniqueFd();
+  if (!taken.ok() && taken.status().code() == base::Code::kDeadlineExceeded) return Connection();
   return taken;
 }
 

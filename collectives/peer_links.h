@@ -47,10 +47,10 @@ class PeerLinks final : public Peers {
 
   base::Result<std::unique_ptr<Link>> make(int peer);
   std::unique_ptr<Link> make_ring(int peer, int local_peer);
-  base::Result<std::unique_ptr<Link>> make_tcp(int peer, base::UniqueFd socket);
+  base::Result<std::unique_ptr<Link>> make_tcp(int peer, Connection connection);
   // No valid descriptor: not yet.
-  base::Result<base::UniqueFd> try_call(int peer);
-  base::Result<base::UniqueFd> try_answer(int peer);
+  base::Result<Connection> try_call(int peer);
+  base::Result<Connection> try_answer(int peer);
 
   World& world_;
   HostTeam& team_;

@@ -99,6 +99,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   std::shared_ptr<World> world(new World);
   world->options_ = options;
   world->rank_ = setup.rank;
+  world->encrypts_ = setup.encrypts;
   world->place_ = setup.place.empty() ? own_place() : setup.place;
   world->members_.resize(static_cast<std::size_t>(setup.size));
   MUSTER_RETURN_IF_ERROR(world->start_service(setup));
@@ -128,6 +129,7 @@ base::Status World::start_service(WorldSetup& setup) {
   MUSTER_ASSIGN_OR_RETURN(own_port_, base::local_port(setup.listener.get()));
   ServiceConfig config;
   config.rank = rank_;
+  config.encrypts = encrypts_;
   config.listener = std::move(setup.listener);
   const std::shared_ptr<SessionHost> host = std::move(setup.host);
   if (host != nullptr) {
@@ -182,6 +184,7 @@ base::Result<Member> World::own_member() const {
   member.pid = getpid();
   member.address = own_address_;
   member.port = own_port_;
+  member.encrypts = encrypts_;
   member.unix_name = service_->unix_name();
   return member;
 }
@@ -200,7 +203,23 @@ base::Status World::meet() {
     if (!found.ok()) return found.status().with_context(fmt::format("waiting for rank {} to join", rank));
     MUSTER_ASSIGN_OR_RETURN(members_[static_cast<std::size_t>(rank)], decode_member(*found));
   }
-  return base::ok_status();
+  return check_encryption();
+}
+
+// The handshake of each connection insists on it as well; here all ranks hear of it, and from the start.
+base::Status World::check_encryption() const {
+  const auto encrypts = [](const Member& member) { return member.encrypts; };
+  const auto one = std::find_if(members_.begin(), members_.end(), encrypts);
+  const auto other = std::find_if_not(members_.begin(), members_.end(), encrypts);
+  if (one == members_.end() || other == members_.end()) return base::ok_status();
+  return base::error(base::Code::kFailedPrecondition,
+                     "rank {} ({}) encrypts its connections and rank {} ({}) does not: set MUSTER_ENCRYPT=1 for all "
+                     "ranks or for none",
+                     one->rank, one->host, other->rank, other->host);
+}
+
+LinkRequest World::request_to(int rank, const std::string& communicator) const {
+  return {LinkRequest::Purpose::kLink, rank_, rank, communicator, encrypts_};
 }
 
 void World::listen(NewsListener& listener) {
@@ -281,13 +300,13 @@ std::uint64_t World::hear_failure(const std::string& communicator, std::function
   });
 }
 
-base::Result<base::UniqueFd> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {
+base::Result<Connection> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {
   const Member& peer = member(rank);
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
-  const LinkRequest request{LinkRequest::Purpose::kLink, rank_, rank, communicator};
+  const LinkRequest request = request_to(rank, communicator);
   auto called =
       dial(address, peer.port, secret_, request, steady_clock::now() + options_.deadline, &abort, &tcp_options_);
-  if (called.ok()) return called->take_socket();
+  if (called.ok()) return called->take_connection();
   if (abort.is_raised()) return called.status();
   return called.status().with_context(fmt::format("rank {} ({})", rank, peer.host));
 }
@@ -296,7 +315,7 @@ base::Result<Handshake> World::begin_call(int rank, const std::string& communica
   const Member& peer = member(rank);
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, begin_connecting(address, peer.port, &tcp_options_));
-  return Handshake::call(std::move(socket), secret_, {LinkRequest::Purpose::kLink, rank_, rank, communicator});
+  return Handshake::call(std::move(socket), secret_, request_to(rank, communicator));
 }
 
 }  // namespace muster::collectives

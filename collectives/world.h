@@ -36,7 +36,8 @@ struct WorldSetup {
   // One of: connected to the agent, or to rank 0 after the handshake; or this is rank 0 of a job without an agent.
   base::UniqueFd session;
   std::unique_ptr<SessionHost> host;
-  std::string secret;  // 32 bytes; with an agent it comes from there
+  std::string secret;     // 32 bytes; with an agent it comes from there
+  bool encrypts = false;  // connections to ranks of other hosts; the same on all ranks
 };
 
 // What is told of ended ranks and of failures elsewhere. Called on the service thread.
@@ -96,7 +97,7 @@ class World {
   std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time) const;
 
   // A connection to `rank`'s service for `communicator`, after the handshake; blocking.
-  base::Result<base::UniqueFd> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
+  base::Result<Connection> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
   // The same without waiting: its first step is still to be taken.
   base::Result<Handshake> begin_call(int rank, const std::string& communicator);
 
@@ -108,12 +109,15 @@ class World {
   base::Status join_session(WorldSetup& setup);
   base::Result<base::UniqueFd> session_socket(WorldSetup& setup);
   base::Status meet();
+  base::Status check_encryption() const;
+  LinkRequest request_to(int rank, const std::string& communicator) const;
   base::Result<Member> own_member() const;
   void ended(int rank, bool failed, const std::string& cause);
   std::string key(const std::string& name) const;
 
   int rank_ = 0;
   std::string place_;
+  bool encrypts_ = false;
   std::uint32_t generation_ = 0;
   std::string secret_;
   WorldOptions options_;

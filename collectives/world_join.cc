@@ -62,6 +62,13 @@ base::Result<WorldSetup> setup_of_agent(const base::Environment& environment, st
   return setup;
 }
 
+base::Result<bool> encrypts(const base::Environment& environment) {
+  const std::string_view text = environment.get("MUSTER_ENCRYPT").value_or("");
+  if (text.empty() || text == "0") return false;
+  if (text == "1") return true;
+  return base::error(base::Code::kInvalidArgument, "MUSTER_ENCRYPT={} is neither 0 nor 1", text);
+}
+
 }  // namespace
 
 base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
@@ -90,6 +97,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
   } else if (const auto directory = environment.get("MUSTER_SESSION_DIR"); directory && !directory->empty()) {
     MUSTER_ASSIGN_OR_RETURN(setup, setup_of_agent(environment, *directory));
   }
+  MUSTER_ASSIGN_OR_RETURN(setup.encrypts, encrypts(environment));
   return join(options, std::move(setup));
 }
 

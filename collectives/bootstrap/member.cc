@@ -10,7 +10,7 @@
 namespace muster::collectives {
 namespace {
 
-constexpr std::size_t kFields = 8;
+constexpr std::size_t kFields = 9;
 constexpr std::string_view kVersion = "member1";
 
 template <typename T>
@@ -21,10 +21,10 @@ bool read_number(std::string_view text, T& number) {
 
 }  // namespace
 
-// Lines: version, rank, host, place, pid, address, port, name of the Unix socket.
+// Lines: version, rank, host, place, pid, address, port, name of the Unix socket, whether it encrypts (0 or 1).
 std::string encode(const Member& member) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kVersion, member.rank, member.host, member.place, member.pid,
-                     member.address, member.port, member.unix_name);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kVersion, member.rank, member.host, member.place, member.pid,
+                     member.address, member.port, member.unix_name, member.encrypts ? 1 : 0);
 }
 
 base::Result<Member> decode_member(std::string_view bytes) {
@@ -40,7 +40,7 @@ base::Result<Member> decode_member(std::string_view bytes) {
   Member member;
   is_whole = is_whole && fields[0] == kVersion && read_number(fields[1], member.rank) &&
              read_number(fields[4], member.pid) && read_number(fields[6], member.port) && member.rank >= 0 &&
-             member.pid > 0 && base::IpAddress::parse(fields[5]).ok();
+             member.pid > 0 && base::IpAddress::parse(fields[5]).ok() && (fields[8] == "0" || fields[8] == "1");
   if (!is_whole) {
     return base::error(base::Code::kInvalidArgument,
                        "a rank's description of itself cannot be read: do all ranks use the same libmuster?");
@@ -49,6 +49,7 @@ base::Result<Member> decode_member(std::string_view bytes) {
   member.place = fields[3];
   member.address = fields[5];
   member.unix_name = fields[7];
+  member.encrypts = fields[8] == "1";
   return member;
 }
 

@@ -16,6 +16,7 @@ struct Member {
   std::int64_t pid = 0;  // in its own pid namespace
   std::string address;   // IP literal where its TCP listener is reached by the others
   std::uint16_t port = 0;
+  bool encrypts = false;  // its connections to ranks of other hosts
   std::string unix_name;  // abstract Unix socket (without the leading NUL) that gives out shared memory
 };
 

@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "collectives/bootstrap/memory_share.h"
-#include "collectives/transport/handshake.h"
 
 namespace muster::collectives {
 namespace {
@@ -65,7 +64,7 @@ class Service::Thread {
   std::thread thread;
   std::mutex mutex;  // of all below up to the thread's own
   std::condition_variable link_came;
-  std::map<LinkKey, base::UniqueFd> links;
+  std::map<LinkKey, Connection> links;
   std::string secret;
   std::vector<std::shared_ptr<Polled>> new_watches;
   std::vector<std::function<void()>> tasks;
@@ -149,8 +148,8 @@ void Service::Thread::accept_new() {
   while (incoming_.size() < kMaxHandshakes) {
     base::UniqueFd socket(accept4(config_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    incoming_.push_back(
-        {Handshake::answer(std::move(socket), known_secret_, config_.rank), steady_clock::now() + kHandshakeTime});
+    incoming_.push_back({Handshake::answer(std::move(socket), known_secret_, config_.rank, config_.encrypts),
+                         steady_clock::now() + kHandshakeTime});
   }
 }
 
@@ -177,7 +176,7 @@ void Service::Thread::deliver(Handshake& handshake) {
   }
   const std::lock_guard lock(mutex);
   if (links.size() >= kMaxUnclaimed) return;
-  links[{request.communicator, request.source}] = handshake.take_socket();
+  links[{request.communicator, request.source}] = handshake.take_connection();
   link_came.notify_all();
 }
 
@@ -238,16 +237,16 @@ void Service::unshare(const std::string& name) {
   thread_->share().remove(name);
 }
 
-base::Result<base::UniqueFd> Service::take_link(const std::string& communicator, int source, milliseconds deadline,
-                                                const AbortRecord& abort) {
+base::Result<Connection> Service::take_link(const std::string& communicator, int source, milliseconds deadline,
+                                            const AbortRecord& abort) {
   const auto end = steady_clock::now() + deadline;
   std::unique_lock lock(thread_->mutex);
   while (true) {
     const auto found = thread_->links.find({communicator, source});
     if (found != thread_->links.end()) {
-      base::UniqueFd socket = std::move(found->second);
+      Connection made = std::move(found->second);
       thread_->links.erase(found);
-      return socket;
+      return made;
     }
     if (abort.is_raised()) {
       const Failure failure = abort.read();

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "collectives/transport/abort.h"
+#include "collectives/transport/handshake.h"
 
 namespace muster::collectives {
 
@@ -29,6 +30,7 @@ class Polled {
 struct ServiceConfig {
   int rank = 0;             // of the world
   base::UniqueFd listener;  // TCP, listening, non-blocking
+  bool encrypts = false;    // links
   // A connection for the session of rank 0 (alone), after its handshake; may be null.
   std::function<void(int rank, base::UniqueFd socket)> on_session;
 };
@@ -53,8 +55,8 @@ class Service {
   void unshare(const std::string& name);
 
   // The connection that world rank `source` made to us for `communicator`; waits for it.
-  base::Result<base::UniqueFd> take_link(const std::string& communicator, int source,
-                                         std::chrono::milliseconds deadline, const AbortRecord& abort);
+  base::Result<Connection> take_link(const std::string& communicator, int source, std::chrono::milliseconds deadline,
+                                     const AbortRecord& abort);
 
   // Polled until it wants no more, or the service ends.
   void watch(std::shared_ptr<Polled> polled);

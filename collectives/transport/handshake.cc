@@ -32,14 +32,24 @@ static_assert(base::kHmacSize == Handshake::kProofSize);
 
 // Of one length, so that the parts behind them begin at the same place.
 constexpr std::string_view kListener = "muster link listener 1";
+constexpr std::string_view kSealingListener = "muster link seals    1";
 constexpr std::string_view kCaller = "muster link caller   1";
-static_assert(kListener.size() == kCaller.size());
+constexpr std::string_view kKeyOfCaller = "muster key  caller   1";
+constexpr std::string_view kKeyOfListener = "muster key  listener 1";
+static_assert(kListener.size() == kCaller.size() && kListener.size() == kSealingListener.size());
+
+// As it is sent: besides the values of Purpose.
+constexpr std::uint32_t kEncryptedLink = 3;
+
+std::uint32_t purpose_of(const LinkRequest& request) {
+  return request.is_encrypted ? kEncryptedLink : static_cast<std::uint32_t>(request.purpose);
+}
 
 std::array<char, Handshake::kHelloSize> make_hello(const LinkRequest& request) {
   MUSTER_CHECK(request.communicator.size() <= kMaxCommunicatorName);
   std::array<char, Handshake::kHelloSize> hello{};
   std::ranges::copy(kMagic, hello.begin());
-  base::put_little_endian(&hello[kPurposeAt], static_cast<std::uint32_t>(request.purpose));
+  base::put_little_endian(&hello[kPurposeAt], purpose_of(request));
   base::put_little_endian(&hello[kSourceAt], static_cast<std::uint32_t>(request.source));
   base::put_little_endian(&hello[kDestinationAt], static_cast<std::uint32_t>(request.destination));
   std::ranges::copy(request.communicator, &hello[kCommunicatorAt]);
@@ -63,15 +73,17 @@ Handshake::~Handshake() {
 Handshake Handshake::call(base::UniqueFd socket, std::string secret, const LinkRequest& request) {
   Handshake handshake(std::move(socket), std::move(secret), State::kSendsHello);
   handshake.request_ = request;
+  handshake.is_caller_ = true;
   handshake.hello_ = make_hello(request);
   handshake.buffer_ = handshake.hello_;
   handshake.transfer(State::kSendsHello, kHelloSize);
   return handshake;
 }
 
-Handshake Handshake::answer(base::UniqueFd socket, std::string secret, int own_rank) {
+Handshake Handshake::answer(base::UniqueFd socket, std::string secret, int own_rank, bool encrypts) {
   Handshake handshake(std::move(socket), std::move(secret), State::kReadsHello);
   handshake.own_rank_ = own_rank;
+  handshake.encrypts_ = encrypts;
   handshake.transfer(State::kReadsHello, kHelloSize);
   return handshake;
 }
@@ -115,42 +127,79 @@ base::Result<bool> Handshake::move_bytes() {
 }
 
 base::Status Handshake::next() {
-  const std::string_view message(buffer_.data(), size_);
   switch (state_) {
     case State::kSendsHello:
       transfer(State::kReadsChallenge, kChallengeSize);
       return base::ok_status();
-    case State::kReadsChallenge: {
-      const std::string_view nonce = message.substr(0, kNonceSize);
-      const base::HmacDigest expected = base::hmac_sha256(secret_, {kListener, hello(), nonce});
-      if (!base::is_equal_in_constant_time({expected.data(), expected.size()}, message.substr(kNonceSize))) {
-        return stranger("the listener does not know the job's secret");
-      }
-      const base::HmacDigest proof = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
-      std::ranges::copy(proof, buffer_.begin());
-      transfer(State::kSendsProof, kProofSize);
-      return base::ok_status();
-    }
+    case State::kReadsChallenge:
+      return take_challenge();
     case State::kReadsHello:
       return take_hello();
     case State::kSendsChallenge:
       transfer(State::kReadsProof, kProofSize);
       return base::ok_status();
-    case State::kReadsProof: {
-      const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
-      const base::HmacDigest expected = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
-      if (!base::is_equal_in_constant_time({expected.data(), expected.size()}, message)) {
-        return stranger("the caller does not know the job's secret");
-      }
-      state_ = State::kDone;
-      return base::ok_status();
-    }
+    case State::kReadsProof:
+      return take_proof();
     case State::kSendsProof:
     case State::kDone:
       state_ = State::kDone;
       return base::ok_status();
   }
   return base::ok_status();
+}
+
+std::string Handshake::mac_of_listener(bool encrypts, std::string_view nonce) const {
+  const base::HmacDigest mac = base::hmac_sha256(secret_, {encrypts ? kSealingListener : kListener, hello(), nonce});
+  return {mac.data(), mac.size()};
+}
+
+base::Status Handshake::differs(bool listener_encrypts) const {
+  const int one = listener_encrypts ? request_.destination : request_.source;
+  const int other = listener_encrypts ? request_.source : request_.destination;
+  return base::error(Code::kFailedPrecondition,
+                     "rank {} encrypts its connections and rank {} does not: set MUSTER_ENCRYPT=1 for all ranks or for "
+                     "none",
+                     one, other);
+}
+
+base::Status Handshake::take_challenge() {
+  const std::string_view message(buffer_.data(), size_);
+  std::ranges::copy(message.substr(0, kNonceSize), listener_nonce_.begin());
+  const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
+  const std::string_view mac = message.substr(kNonceSize);
+  if (!base::is_equal_in_constant_time(mac_of_listener(request_.is_encrypted, nonce), mac)) {
+    const bool is_other = base::is_equal_in_constant_time(mac_of_listener(!request_.is_encrypted, nonce), mac);
+    if (is_other && request_.purpose == LinkRequest::Purpose::kLink) return differs(!request_.is_encrypted);
+    return stranger("the listener does not know the job's secret");
+  }
+  const base::HmacDigest proof = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
+  std::ranges::copy(proof, buffer_.begin());
+  transfer(State::kSendsProof, kProofSize);
+  return base::ok_status();
+}
+
+base::Status Handshake::take_proof() {
+  const std::string_view message(buffer_.data(), size_);
+  const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
+  const base::HmacDigest expected = base::hmac_sha256(secret_, {kCaller, hello(), nonce});
+  if (!base::is_equal_in_constant_time({expected.data(), expected.size()}, message)) {
+    return stranger("the caller does not know the job's secret");
+  }
+  if (request_.purpose == LinkRequest::Purpose::kLink && request_.is_encrypted != encrypts_) return differs(encrypts_);
+  state_ = State::kDone;
+  return base::ok_status();
+}
+
+Connection Handshake::take_connection() {
+  Connection made{take_socket(), std::nullopt};
+  if (!request_.is_encrypted) return made;
+  const std::string nonces =
+      std::string(hello().substr(kNonceAt, kNonceSize)) + std::string(listener_nonce_.data(), listener_nonce_.size());
+  const auto key = [&](std::string_view whose) { return derive_key(secret_, nonces, std::string(whose) += hello()); };
+  RecordKeys& keys = made.keys.emplace();
+  keys.sending = key(is_caller_ ? kKeyOfCaller : kKeyOfListener);
+  keys.receiving = key(is_caller_ ? kKeyOfListener : kKeyOfCaller);
+  return made;
 }
 
 base::Status Handshake::take_hello() {
@@ -162,20 +211,20 @@ base::Status Handshake::take_hello() {
   const std::string_view name = hello().substr(kCommunicatorAt, kCommunicatorSize);
   const std::size_t length = std::min(name.find('\0'), kCommunicatorSize);
   const bool is_padded = name.substr(length).find_first_not_of('\0') == std::string_view::npos;
-  if (purpose != static_cast<std::uint32_t>(LinkRequest::Purpose::kLink) &&
-      purpose != static_cast<std::uint32_t>(LinkRequest::Purpose::kSession)) {
+  const bool is_link = purpose == static_cast<std::uint32_t>(LinkRequest::Purpose::kLink) || purpose == kEncryptedLink;
+  if (!is_link && purpose != static_cast<std::uint32_t>(LinkRequest::Purpose::kSession)) {
     return stranger("its purpose is unknown");
   }
   if (source > INT_MAX || destination > INT_MAX || length == kCommunicatorSize || !is_padded) {
     return stranger("its request is malformed");
   }
   if (static_cast<int>(destination) != own_rank_) return stranger("it looks for another rank");
-  request_ = {static_cast<LinkRequest::Purpose>(purpose), static_cast<int>(source), static_cast<int>(destination),
-              std::string(name.substr(0, length))};
+  request_ = {is_link ? LinkRequest::Purpose::kLink : LinkRequest::Purpose::kSession, static_cast<int>(source),
+              static_cast<int>(destination), std::string(name.substr(0, length)), purpose == kEncryptedLink};
 
   base::random_bytes(listener_nonce_.data(), listener_nonce_.size());
   const std::string_view nonce(listener_nonce_.data(), listener_nonce_.size());
-  const base::HmacDigest mac = base::hmac_sha256(secret_, {kListener, hello(), nonce});
+  const std::string mac = mac_of_listener(is_link && encrypts_, nonce);
   std::ranges::copy(nonce, buffer_.begin());
   std::ranges::copy(mac, buffer_.begin() + kNonceSize);
   transfer(State::kSendsChallenge, kChallengeSize);

@@ -301,6 +301,36 @@ INSTANTIATE_TEST_SUITE_P(Hosts, CommunicatorTest,
                                          Shape{{1, 1, 1, 1}, ""}, Shape{{2, 2}, "ring"},
                                          Shape{{1, 1, 1}, "recursive_doubling"}, Shape{{1, 1, 1}, "pairwise"}));
 
+TEST(CommunicatorEncryptionTest, EverythingWorksEncrypted) {
+  RanksInThreads ranks({2, 1, 1});
+  ranks.set_encrypts({true, true, true, true});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 1000, 300'007}) {
+      std::vector<float> numbers(count, static_cast<float>(comm->rank() + 1));
+      ASSERT_TRUE(comm->allreduce(numbers.data(), numbers.data(), count, DType::kF32, RedOp::kSum, {}).ok());
+      EXPECT_EQ(numbers, std::vector<float>(count, 10));
+      ASSERT_TRUE(comm->broadcast(numbers.data(), count, DType::kF32, 3).ok());
+      std::vector<float> got(count);
+      const auto sent = comm->start_send(numbers.data(), count, DType::kF32, (comm->rank() + 1) % 4, 0);
+      ASSERT_TRUE(comm->receive(got.data(), count, DType::kF32, (comm->rank() + 3) % 4, 0).ok());
+      ASSERT_TRUE(sent->wait().ok());
+      EXPECT_EQ(got, numbers);
+    }
+  });
+}
+
+TEST(CommunicatorEncryptionTest, WhereOneRankDoesNotEncryptNobodyStarts) {
+  RanksInThreads ranks({1, 1, 1});
+  ranks.set_encrypts({true, true, false});
+  ranks.join([](const base::Result<std::shared_ptr<World>>& world) {
+    EXPECT_EQ(world.status().code(), base::Code::kFailedPrecondition);
+    EXPECT_NE(world.status().message().find("rank 0 ("), std::string::npos) << world.status();
+    EXPECT_NE(world.status().message().find(") encrypts its connections and rank 2 ("), std::string::npos)
+        << world.status();
+    EXPECT_NE(world.status().message().find("set MUSTER_ENCRYPT=1"), std::string::npos) << world.status();
+  });
+}
+
 TEST(CommunicatorFaultTest, RanksThatCallDifferentThingsAllFail) {
   RanksInThreads ranks({3});
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {

@@ -251,8 +251,8 @@ TEST_P(MovementTest, NobodyLeavesABarrierBeforeAllHaveCome) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, MovementTest, ::testing::Values(Wire::kRing, Wire::kTcp),
-                         [](const auto& param) { return param.param == Wire::kRing ? "Ring" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Links, MovementTest, ::testing::Values(Wire::kRing, Wire::kTcp, Wire::kSealed),
+                         [](const auto& param) { return name_of(param.param); });
 
 TEST(SlicesTest, CoverTheVectorAtCacheLines) {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 100'001}) {

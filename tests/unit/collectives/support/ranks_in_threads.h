@@ -30,8 +30,21 @@ class RanksInThreads {
   }
   int size() const { return static_cast<int>(places_.size()); }
 
+  // Which ranks encrypt; none unless this is called.
+  void set_encrypts(std::vector<bool> encrypts) { encrypts_ = std::move(encrypts); }
+
   // Runs `body` on every rank at once with the communicator of all, and waits for them.
   void run(const std::function<void(std::shared_ptr<Communicator>)>& body) {
+    join([&body](base::Result<std::shared_ptr<World>> world) {
+      ASSERT_TRUE(world.ok()) << world.status();
+      auto all = Communicator::of_world(*world);
+      ASSERT_TRUE(all.ok()) << all.status();
+      body(*all);
+    });
+  }
+
+  // The same with the world that each rank has got, or why it has got none.
+  void join(const std::function<void(base::Result<std::shared_ptr<World>>)>& body) {
     auto listener = base::listen_on(*base::IpAddress::parse("127.0.0.1"), 0, 1024);
     ASSERT_TRUE(listener.ok()) << listener.status();
     const std::uint16_t port = *base::local_port(listener->get());
@@ -43,6 +56,7 @@ class RanksInThreads {
       setup.size = size();
       setup.place = places_[static_cast<std::size_t>(rank)];
       setup.secret = secret;
+      setup.encrypts = !encrypts_.empty() && encrypts_[static_cast<std::size_t>(rank)];
       if (rank == 0) {
         setup.listener = std::move(*listener);
         setup.host = std::make_unique<SessionHost>(size());
@@ -54,11 +68,7 @@ class RanksInThreads {
           ASSERT_TRUE(session.ok()) << session.status();
           setup->session = std::move(*session);
         }
-        auto world = World::join(options_, std::move(*setup));
-        ASSERT_TRUE(world.ok()) << world.status();
-        auto all = Communicator::of_world(*world);
-        ASSERT_TRUE(all.ok()) << all.status();
-        body(*all);
+        body(World::join(options_, std::move(*setup)));
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -67,6 +77,7 @@ class RanksInThreads {
  private:
   const WorldOptions options_;
   std::vector<std::string> places_;
+  std::vector<bool> encrypts_;
 };
 
 }  // namespace muster::collectives

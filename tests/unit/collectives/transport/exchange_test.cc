@@ -190,8 +190,8 @@ TEST_P(ExchangeTest, WhoSleepsIsWoken) {
   for (const base::Status& result : results) EXPECT_TRUE(result.ok()) << result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, ExchangeTest, ::testing::Values(Wire::kRing, Wire::kTcp),
-                         [](const auto& param) { return param.param == Wire::kRing ? "Ring" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Wires, ExchangeTest, ::testing::Values(Wire::kRing, Wire::kTcp, Wire::kSealed),
+                         [](const auto& param) { return name_of(param.param); });
 
 }  // namespace
 }  // namespace muster::collectives

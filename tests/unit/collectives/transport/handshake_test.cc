@@ -97,6 +97,58 @@ TEST(HandshakeTest, AProofOfAnotherSecretIsRefused) {
   EXPECT_EQ(listener.step().status().code(), Code::kUnauthenticated);
 }
 
+TEST(HandshakeTest, BothEndsOfAnEncryptedLinkHaveItsKeys) {
+  FdPair pair = make_pair();
+  LinkRequest request = request_to(5);
+  request.is_encrypted = true;
+  Handshake caller = Handshake::call(std::move(pair.first), kSecret, request);
+  Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5, true);
+  const Ends ends = run(caller, listener);
+  ASSERT_TRUE(ends.caller.ok() && ends.listener.ok());
+  EXPECT_EQ(listener.request(), request);
+  const Connection left = caller.take_connection();
+  const Connection right = listener.take_connection();
+  ASSERT_TRUE(left.keys && right.keys);
+  EXPECT_EQ(left.keys->sending, right.keys->receiving);
+  EXPECT_EQ(left.keys->receiving, right.keys->sending);
+  EXPECT_NE(left.keys->sending, left.keys->receiving);
+
+  // Others for the next connection.
+  FdPair again = make_pair();
+  Handshake second = Handshake::call(std::move(again.first), kSecret, request);
+  Handshake answer = Handshake::answer(std::move(again.second), kSecret, 5, true);
+  run(second, answer);
+  EXPECT_NE(second.take_connection().keys->sending, left.keys->sending);
+}
+
+TEST(HandshakeTest, WhereOnlyOneEncryptsBothGiveUp) {
+  for (const bool listener_encrypts : {false, true}) {
+    FdPair pair = make_pair();
+    LinkRequest request = request_to(5);
+    request.is_encrypted = !listener_encrypts;
+    Handshake caller = Handshake::call(std::move(pair.first), kSecret, request);
+    Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5, listener_encrypts);
+    const Ends ends = run(caller, listener);
+    EXPECT_EQ(ends.caller.status().code(), Code::kFailedPrecondition);
+    EXPECT_EQ(ends.caller.status().message(),
+              std::string(listener_encrypts ? "rank 5 encrypts its connections and rank 3 does not"
+                                            : "rank 3 encrypts its connections and rank 5 does not") +
+                  ": set MUSTER_ENCRYPT=1 for all ranks or for none");
+    // Nothing was proved to the listener.
+    ASSERT_TRUE(ends.listener.ok());
+    EXPECT_EQ(*ends.listener, Turn::kWantsRead);
+  }
+}
+
+TEST(HandshakeTest, TheSessionIsNotALink) {
+  FdPair pair = make_pair();
+  Handshake caller = Handshake::call(std::move(pair.first), kSecret, {LinkRequest::Purpose::kSession, 3, 5, ""});
+  Handshake listener = Handshake::answer(std::move(pair.second), kSecret, 5, true);
+  const Ends ends = run(caller, listener);
+  ASSERT_TRUE(ends.caller.ok() && ends.listener.ok());
+  EXPECT_FALSE(listener.take_connection().keys.has_value());
+}
+
 TEST(HandshakeTest, AnotherRankIsRefusedBeforeAnythingIsSaid) {
   FdPair pair = make_pair();
   const int client = pair.first.get();

@@ -103,8 +103,8 @@ TEST_P(LinkTest, WhatWasSentBeforeTheEndCounts) {
   EXPECT_NE(right_.why().message().find("rank 0 (n0)"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, LinkTest, ::testing::Values(Wire::kRing, Wire::kTcp),
-                         [](const auto& param) { return param.param == Wire::kRing ? "Ring" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Wires, LinkTest, ::testing::Values(Wire::kRing, Wire::kTcp, Wire::kSealed),
+                         [](const auto& param) { return name_of(param.param); });
 
 class RingLinkTest : public ::testing::Test {
  protected:

@@ -16,11 +16,16 @@
 #include "collectives/transport/exchange.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/ring_link.h"
+#include "collectives/transport/sealed_link.h"
 #include "collectives/transport/tcp_link.h"
 
 namespace muster::collectives {
 
-enum class Wire { kRing, kTcp };
+enum class Wire { kRing, kTcp, kSealed };
+
+inline std::string name_of(Wire wire) {
+  return wire == Wire::kRing ? "Ring" : wire == Wire::kTcp ? "Tcp" : "Sealed";
+}
 
 // Zeroed and aligned memory for a ring.
 class RingMemory {
@@ -133,6 +138,16 @@ class TestWorld {
       base::FdPair pair = make_tcp_pair();
       link(a, b) = TcpLink::create(std::move(pair.first), name_of_b, {}).value();
       link(b, a) = TcpLink::create(std::move(pair.second), name_of_a, {}).value();
+      return;
+    }
+    if (wire == Wire::kSealed) {
+      base::FdPair pair = make_tcp_pair();
+      RecordKeys keys;
+      keys.sending.fill(static_cast<char>(a));
+      keys.receiving.fill(static_cast<char>(~b));
+      link(a, b) = SealedLink::create(std::move(pair.first), keys, name_of_b).value();
+      std::swap(keys.sending, keys.receiving);
+      link(b, a) = SealedLink::create(std::move(pair.second), keys, name_of_a).value();
       return;
     }
     RingHead& there = rings_.emplace_back(std::make_unique<RingMemory>(kCapacity))->head();
