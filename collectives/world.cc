@@ -2,20 +2,18 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/net.h"
+#include "collectives/bootstrap/place.h"
 #include "collectives/transport/dial.h"
 
 namespace muster::collectives {
@@ -25,29 +23,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;
+constexpr milliseconds kMeetingSlice{250};
+constexpr milliseconds kRedialPause{100};
 constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
-
-std::string text_of(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
-std::string own_hostname() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-std::string namespace_of(const char* kind) {
-  struct stat found {};
-  const std::string path = fmt::format("/proc/self/ns/{}", kind);
-  return stat(path.c_str(), &found) == 0 ? std::to_string(found.st_ino) : "?";
-}
-
-// Ranks for which this is equal can share memory, signal each other and meet at abstract sockets.
-std::string own_place() {
-  return fmt::format("{}/net:{}/pid:{}/uid:{}", own_hostname(), namespace_of("net"), namespace_of("pid"), geteuid());
-}
 
 }  // namespace
 
@@ -98,6 +76,8 @@ std::string World::key(const std::string& name) const {
 base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup) {
   std::shared_ptr<World> world(new World);
   world->options_ = options;
+  // A rank that is late but lives is not to be taken for a host that is gone.
+  world->tcp_options_.silence = std::max(world->tcp_options_.silence, options.deadline);
   world->rank_ = setup.rank;
   world->encrypts_ = setup.encrypts;
   world->place_ = setup.place.empty() ? own_place() : setup.place;
@@ -121,6 +101,7 @@ World::~World() {
 
 base::Status World::start_service(WorldSetup& setup) {
   own_address_ = setup.address.empty() ? "127.0.0.1" : setup.address;
+  address_of_rank_0_ = setup.address_of_rank_0;
   if (!setup.listener.valid()) {
     MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(own_address_));
     MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kBacklog));
@@ -178,8 +159,7 @@ base::Status World::join_session(WorldSetup& setup) {
 base::Result<Member> World::own_member() const {
   Member member;
   member.rank = rank_;
-  member.host = text_of("MUSTER_HOSTNAME");
-  if (member.host.empty()) member.host = own_hostname();
+  member.host = own_host();
   member.place = place_;
   member.pid = getpid();
   member.address = own_address_;
@@ -198,10 +178,11 @@ base::Status World::meet() {
   const auto end = steady_clock::now() + options_.join_deadline;
   MUSTER_RETURN_IF_ERROR(session_->put(key(fmt::format("member/{}", rank_)), encode(own), options_.join_deadline));
   for (int rank = 0; std::cmp_less(rank, members_.size()); ++rank) {
-    const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
-    auto found = session_->wait(key(fmt::format("member/{}", rank)), std::max(left, milliseconds(1)));
+    auto found = wait_for_member(rank, end);
     if (!found.ok()) return found.status().with_context(fmt::format("waiting for rank {} to join", rank));
-    MUSTER_ASSIGN_OR_RETURN(members_[static_cast<std::size_t>(rank)], decode_member(*found));
+    MUSTER_ASSIGN_OR_RETURN(Member member, decode_member(*found));
+    if (rank == 0 && member.place != place_ && !address_of_rank_0_.empty()) member.address = address_of_rank_0_;
+    members_[static_cast<std::size_t>(rank)] = std::move(member);
   }
   return check_encryption();
 }
@@ -220,6 +201,18 @@ base::Status World::check_encryption() const {
 
 LinkRequest World::request_to(int rank, const std::string& communicator) const {
   return {LinkRequest::Purpose::kLink, rank_, rank, communicator, encrypts_};
+}
+
+// In slices, so that a rank that has ended before it came is not waited for to the end.
+base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime deadline) {
+  while (true) {
+    const std::optional<End> gone = end_of(rank);  // before the look: what it has said before its end counts
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    auto found = session_->wait(key(fmt::format("member/{}", rank)), std::clamp(left, milliseconds(1), kMeetingSlice));
+    if (found.ok() || found.status().code() != base::Code::kDeadlineExceeded) return found;
+    if (gone) return base::error(base::Code::kUnavailable, "rank {} {} before it had joined", rank, gone->cause);
+    if (left <= milliseconds(0)) return found;
+  }
 }
 
 void World::listen(NewsListener& listener) {
@@ -304,8 +297,9 @@ base::Result<Connection> World::connect_to(int rank, const std::string& communic
   const Member& peer = member(rank);
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(peer.address));
   const LinkRequest request = request_to(rank, communicator);
-  auto called =
-      dial(address, peer.port, secret_, request, steady_clock::now() + options_.deadline, &abort, &tcp_options_);
+  const base::MonotonicTime end = steady_clock::now() + options_.deadline;
+  auto called = dial_patiently([&] { return dial(address, peer.port, secret_, request, end, &abort, &tcp_options_); },
+                               end, abort, [&] { return wait_for_end(rank, kRedialPause).has_value(); });
   if (called.ok()) return called->take_connection();
   if (abort.is_raised()) return called.status();
   return called.status().with_context(fmt::format("rank {} ({})", rank, peer.host));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "collectives/bootstrap/member.h"
 #include "collectives/bootstrap/service.h"
@@ -33,6 +34,8 @@ struct WorldSetup {
   std::string place;        // as Member.place; empty: this process's own
   std::string address;      // IP literal at which other hosts reach this process; empty: loopback
   base::UniqueFd listener;  // TCP, listening there; none: a port of its own
+  // Where this process has reached rank 0, which may have several addresses; empty: it is where rank 0 says.
+  std::string address_of_rank_0;
   // One of: connected to the agent, or to rank 0 after the handshake; or this is rank 0 of a job without an agent.
   base::UniqueFd session;
   std::unique_ptr<SessionHost> host;
@@ -111,6 +114,7 @@ class World {
   base::Status meet();
   base::Status check_encryption() const;
   LinkRequest request_to(int rank, const std::string& communicator) const;
+  base::Result<std::string> wait_for_member(int rank, base::MonotonicTime deadline);
   base::Result<Member> own_member() const;
   void ended(int rank, bool failed, const std::string& cause);
   std::string key(const std::string& name) const;
@@ -124,6 +128,7 @@ class World {
   std::vector<Member> members_;
   std::string own_address_;
   std::uint16_t own_port_ = 0;
+  std::string address_of_rank_0_;
   bool reading_peers_pays_ = false;
   TcpOptions tcp_options_ = TcpOptions::from_environment();
   mutable std::mutex mutex_;

@@ -91,8 +91,10 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
                               join_alone(*alone, reach_session_host(setup.rank), options.join_deadline));
       setup.session = std::move(guest.session);
       setup.secret = std::move(guest.place.secret);
-      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::local_address(setup.session.get()));
-      setup.address = address.str();
+      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress own, address_for_others(*alone, setup.session.get()));
+      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress rank_0, base::peer_address(setup.session.get()));
+      setup.address = own.str();
+      setup.address_of_rank_0 = rank_0.str();
     }
   } else if (const auto directory = environment.get("MUSTER_SESSION_DIR"); directory && !directory->empty()) {
     MUSTER_ASSIGN_OR_RETURN(setup, setup_of_agent(environment, *directory));

@@ -96,6 +96,15 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
   return addresses;
 }
 
+// Loopback last.
+base::Result<std::vector<base::IpAddress>> own_addresses() {
+  MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
+  std::vector<base::IpAddress> addresses;
+  for (const base::InterfaceAddress& entry : interfaces) addresses.push_back(entry.address);
+  if (addresses.empty()) return base::error(Code::kUnavailable, "no network interface of this host is up");
+  return addresses;
+}
+
 // Names may mean another address on rank 0's host than elsewhere (Debian's 127.0.1.1), so that it listens on all then.
 base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
   AloneHost host;
@@ -110,7 +119,11 @@ base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
                        settings.host, settings.port, listening.status().message());
   }
   host.listening = std::move(*listening);
-  if (literal.ok()) host.place.addresses.push_back(*literal);
+  if (literal.ok()) {
+    host.place.addresses.push_back(*literal);
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(host.place.addresses, own_addresses());
+  }
   return host;
 }
 
@@ -125,8 +138,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   base::random_bytes(host.place.secret.data(), host.place.secret.size());
   MUSTER_ASSIGN_OR_RETURN(host.listening, base::listen_any(0, kBacklog));
   MUSTER_ASSIGN_OR_RETURN(host.place.port, base::local_port(host.listening.get()));
-  MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
-  for (const base::InterfaceAddress& entry : interfaces) host.place.addresses.push_back(entry.address);
+  MUSTER_ASSIGN_OR_RETURN(host.place.addresses, own_addresses());
   const std::string content = encode_place(host.place);
   MUSTER_RETURN_IF_ERROR(base::write_file_atomically(path, content, 0600));
   host.published = Published(path, content);
@@ -232,6 +244,13 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
   return base::error(Code::kDeadlineExceeded, "rank {} has not found rank 0 by {} within {} s: {}", settings.rank,
                      where, std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),
                      guest.status().message());
+}
+
+base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session) {
+  MUSTER_ASSIGN_OR_RETURN(base::IpAddress own, base::local_address(session));
+  if (!own.is_loopback() || base::IpAddress::parse(settings.host).ok()) return own;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<base::IpAddress> all, own_addresses());
+  return all.front();
 }
 
 Published::~Published() {

@@ -90,6 +90,10 @@ struct AloneGuest {
 base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& reach,
                                     std::chrono::milliseconds deadline);
 
+// Where ranks of other hosts reach the one whose session is this socket: at the end of that, but a name of rank 0's
+// host may mean loopback on that host itself (Debian's 127.0.1.1). Only a literal is taken at its word.
+base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session);
+
 // The Reach of a rank: TCP to each address in turn, then the handshake for the purpose kSession.
 Reach reach_session_host(int rank);
 

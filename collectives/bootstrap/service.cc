@@ -26,9 +26,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kHandshakeTime{1000};
-constexpr std::size_t kMaxHandshakes = 256;  // under way at once; the kernel's backlog holds the others
-constexpr std::size_t kMaxUnclaimed = 4096;  // links that came before their communicator asked for them
+constexpr milliseconds kHandshakeTime{5000};  // two lost packets in a row; callers try again
+constexpr std::size_t kMaxHandshakes = 256;   // under way at once; the kernel's backlog holds the others
+constexpr std::size_t kMaxUnclaimed = 4096;   // links that came before their communicator asked for them
 constexpr milliseconds kLookStep{10};
 
 struct Incoming {

@@ -14,6 +14,10 @@ namespace {
 
 constexpr int kLookMs = 10;  // how soon a failure elsewhere ends a wait
 
+// So many connections that ended so soon: nobody is there, or does not want us.
+constexpr std::chrono::milliseconds kQuickly{500};
+constexpr int kQuickEnds = 4;
+
 base::Status check(base::MonotonicTime end, const AbortRecord* abort) {
   if (abort != nullptr && abort->is_raised()) {
     const Failure failure = abort->read();
@@ -55,6 +59,20 @@ base::Result<Handshake> dial(const base::IpAddress& address, std::uint16_t port,
                           : base::Result<Handshake>(socket.status());
   if (done.ok() || (abort != nullptr && abort->is_raised())) return done;
   return done.status().with_context(fmt::format("connect to {}", base::format_endpoint(address, port)));
+}
+
+base::Result<Handshake> dial_patiently(const std::function<base::Result<Handshake>()>& dial_once,
+                                       base::MonotonicTime end, const AbortRecord& abort,
+                                       const std::function<bool()>& is_gone) {
+  int quick_ends = 0;
+  while (true) {
+    const base::MonotonicTime began = std::chrono::steady_clock::now();
+    auto done = dial_once();
+    if (done.ok() || done.status().code() != base::Code::kUnavailable || abort.is_raised()) return done;
+    const base::MonotonicTime now = std::chrono::steady_clock::now();
+    if (now - began < kQuickly) ++quick_ends;
+    if (quick_ends >= kQuickEnds || now >= end || is_gone()) return done;
+  }
 }
 
 }  // namespace muster::collectives

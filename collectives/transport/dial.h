@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/net.h"
@@ -25,5 +27,13 @@ base::Result<base::UniqueFd> begin_connecting(const base::IpAddress& address, st
 base::Result<Handshake> dial(const base::IpAddress& address, std::uint16_t port, const std::string& secret,
                              const LinkRequest& request, base::MonotonicTime end, const AbortRecord* abort = nullptr,
                              const TcpOptions* options = nullptr);
+
+// Calls dial_once() again as often as the connection breaks before the handshake is done: the listener waits for that
+// only so long, and this process may have been stopped, or what it sent may have been lost. Until `end`, `abort`, or
+// is_gone(), which waits a moment and says whether the other process has ended. A port that nobody listens at is tried
+// a few times.
+base::Result<Handshake> dial_patiently(const std::function<base::Result<Handshake>()>& dial_once,
+                                       base::MonotonicTime end, const AbortRecord& abort,
+                                       const std::function<bool()>& is_gone);
 
 }  // namespace muster::collectives

@@ -41,7 +41,8 @@ base::Status choose_congestion(const TcpOptions& options, int socket) {
 
 // After `silence` without an answer a connection is broken, whether bytes of ours are under way or not.
 base::Status detect_silence(int socket, std::chrono::milliseconds silence) {
-  const int milliseconds = static_cast<int>(std::clamp<long long>(silence.count(), 1000, 3'600'000));
+  constexpr long long kMost = 100'000'000;  // a day; what the kernel takes for the time between probes is not much more
+  const int milliseconds = static_cast<int>(std::clamp<long long>(silence.count(), 1000, kMost));
   const int probe_seconds = std::max(1, milliseconds / 4000);
   MUSTER_RETURN_IF_ERROR(set_number(socket, SOL_SOCKET, SO_KEEPALIVE, 1, "set SO_KEEPALIVE"));
   MUSTER_RETURN_IF_ERROR(set_number(socket, IPPROTO_TCP, TCP_KEEPIDLE, probe_seconds, "set TCP_KEEPIDLE"));

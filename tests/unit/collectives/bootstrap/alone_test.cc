@@ -276,6 +276,30 @@ TEST_F(AloneTest, ByPortBothNeedTheSameSecret) {
   EXPECT_THAT(open_alone(by_port(0, port)).status().message(), HasSubstr("Address already in use"));
 }
 
+TEST_F(AloneTest, ByNameRankZeroKnowsItsAddresses) {
+  write_secret();
+  AloneSettings settings = by_port(0, base::port_to_keep());
+  settings.host = "localhost";
+  const auto host = open_alone(settings);
+  ASSERT_TRUE(host.ok()) << host.status();
+  const auto interfaces = base::interface_addresses();
+  ASSERT_TRUE(interfaces.ok() && !interfaces->empty());
+  ASSERT_EQ(host->place.addresses.size(), interfaces->size());
+  EXPECT_EQ(host->place.addresses.front(), interfaces->front().address);
+}
+
+TEST_F(AloneTest, LoopbackIsNoAddressForOthersUnlessItIsNamed) {
+  const auto listening = base::listen_on(base::IpAddress::parse("127.0.0.1").value(), 0, 16).value();
+  const base::SockAddr to =
+      base::make_sockaddr(base::IpAddress::parse("127.0.0.1").value(), base::local_port(listening.get()).value());
+  const base::UniqueFd session(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(session.get(), to.get(), to.size), 0);
+  AloneSettings settings = by_port(1, 1);
+  EXPECT_EQ(address_for_others(settings, session.get())->str(), "127.0.0.1");
+  settings.host = "localhost";
+  EXPECT_EQ(*address_for_others(settings, session.get()), base::interface_addresses()->front().address);
+}
+
 TEST_F(AloneTest, ASecretThatOthersCouldReadIsRefused) {
   const std::string path = (root_ / "secret").string();
   EXPECT_EQ(read_secret_file(path).status().code(), base::Code::kNotFound);

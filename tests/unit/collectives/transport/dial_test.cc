@@ -71,6 +71,36 @@ TEST_F(DialTest, WhoDoesNotAnswerIsLate) {
   EXPECT_EQ(called.status().message(), "connect to 127.0.0.1:" + std::to_string(port_) + ": no answer");
 }
 
+TEST_F(DialTest, WhoClosesTheConnectionIsCalledAgain) {
+  AbortRecord abort{};
+  std::thread answering([this] {
+    pollfd wanted{listener_.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&wanted, 1, 30'000), 1);
+    base::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+    answer();
+  });
+  const auto end = steady_clock::now() + kLong;
+  const auto called = dial_patiently([&] { return call(end, &abort); }, end, abort, [] { return false; });
+  answering.join();
+  EXPECT_TRUE(called.ok()) << called.status();
+}
+
+TEST_F(DialTest, WhoHasEndedIsNotCalledAgain) {
+  listener_.reset();
+  AbortRecord abort{};
+  int asked = 0;
+  const auto gone_at = [&](int when) {
+    asked = 0;
+    const auto end = steady_clock::now() + kLong;
+    return dial_patiently([&] { return call(end, &abort); }, end, abort, [&asked, when] { return ++asked == when; });
+  };
+  EXPECT_EQ(gone_at(1).status().code(), Code::kUnavailable);
+  EXPECT_EQ(asked, 1);
+  // Nor is one that does not listen any more, for ever.
+  EXPECT_EQ(gone_at(-1).status().code(), Code::kUnavailable);
+  EXPECT_GE(asked, 3);
+}
+
 TEST_F(DialTest, AFailureElsewhereEndsTheWait) {
   AbortRecord abort{};
   std::thread failing([&] { abort.raise({Code::kUnavailable, 2, "n1", "rank 2 (n1) was killed"}); });

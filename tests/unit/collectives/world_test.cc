@@ -1,0 +1,43 @@
+// A world that somebody does not join, or whose session ends.
+#include "collectives/world.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/ids.h"
+#include "base/net.h"
+#include "collectives/bootstrap/alone.h"
+#include "tests/unit/collectives/bootstrap/session_world.h"
+
+namespace muster::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Of a rank whose session is kept by an agent.
+WorldSetup with_agent(ServedHost& agent, int rank, int size) {
+  WorldSetup setup;
+  setup.rank = rank;
+  setup.size = size;
+  setup.session = agent.connect(rank);
+  return setup;
+}
+
+TEST(WorldTest, ARankThatEndsBeforeItHasJoinedIsNotWaitedFor) {
+  ServedHost agent(2);
+  std::thread short_lived([&] { TestRank rank(1, agent.connect(1)); });  // its session only
+  short_lived.join();
+  const auto joined = World::join({.join_deadline = kTestDeadline}, with_agent(agent, 0, 2));
+  EXPECT_EQ(joined.status().code(), base::Code::kUnavailable) << joined.status();
+  EXPECT_NE(joined.status().message().find("rank 1 lost its connection"), std::string::npos) << joined.status();
+}
+
+TEST(WorldTest, ADeadlineBeyondThatOfConnectionsMovesTheirs) {
+  const auto alone = World::join({.deadline = std::chrono::minutes(5)}, {});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_GE((*alone)->tcp_options().silence, std::chrono::minutes(5));
+}
+
+}  // namespace
+}  // namespace muster::collectives
