@@ -44,12 +44,17 @@ muster_code code_of(Code code) {
   }
 }
 
-muster_code give(muster::base::Result<std::shared_ptr<Communicator>> result, const muster_comm* from,
-                 muster_comm** made, muster_error** error) {
+// `make` gets where to say whose failure it was: the new communicator's, which may be another than the old one's.
+template <typename Make>
+muster_code give(muster_comm** made, muster_error** error, const Make& make) {
   *made = nullptr;
-  if (!result.ok()) return report(result.status(), from->communicator.get(), error);
-  if (*result != nullptr) *made = new muster_comm{std::move(*result)};
-  return MUSTER_OK;
+  return guarded(error, [&] {
+    Failure why;
+    muster::base::Result<std::shared_ptr<Communicator>> result = make(&why);
+    if (!result.ok()) return report(result.status(), why, error);
+    if (*result != nullptr) *made = new muster_comm{std::move(*result)};
+    return MUSTER_OK;
+  });
 }
 
 // Seconds, or what MUSTER_TIMEOUT says where it is about an operation; the default where neither does.
@@ -88,28 +93,30 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
   wanted.join_deadline = *join;
   auto joined = World::join(wanted);
   if (!joined.ok()) return report(joined.status(), nullptr, error);
-  auto all = Communicator::of_world(*joined);
-  if (!all.ok()) return report(all.status(), nullptr, error);
+  Failure why;
+  auto all = Communicator::of_world(*joined, &why);
+  if (!all.ok()) return report(all.status(), why, error);
   *world = new muster_world{std::move(*joined), {std::move(*all)}};
   return MUSTER_OK;
 }
 
 }  // namespace
 
-muster_code muster::collectives::c_api::report(const Status& status, const Communicator* communicator,
-                                               muster_error** error) {
+muster_code muster::collectives::c_api::report(const Status& status, const Failure& whose, muster_error** error) {
   if (status.ok()) return MUSTER_OK;
   const muster_code code = code_of(status.code());
   if (error == nullptr) return code;
   *error = new (std::nothrow) muster_error{code, status.message(), -1, {}};
-  if (*error != nullptr && communicator != nullptr) {
-    const Failure failure = communicator->failure();
-    if (failure.code == status.code()) {
-      (*error)->rank = failure.rank;
-      (*error)->host = failure.host;
-    }
+  if (*error != nullptr && whose.code == status.code()) {
+    (*error)->rank = whose.rank;
+    (*error)->host = whose.host;
   }
   return code;
+}
+
+muster_code muster::collectives::c_api::report(const Status& status, const Communicator* communicator,
+                                               muster_error** error) {
+  return report(status, status.ok() || communicator == nullptr ? Failure{} : communicator->failure(), error);
 }
 
 muster_code muster::collectives::c_api::report_no_memory(muster_error** error) {
@@ -172,21 +179,17 @@ int muster_comm_world_rank(const muster_comm* comm, int rank) {
 }
 
 muster_code muster_comm_split(muster_comm* comm, int color, int key, muster_comm** made, muster_error** error) {
-  return guarded(error, [&] { return give(comm->communicator->split(color, key), comm, made, error); });
+  return give(made, error, [&](Failure* why) { return comm->communicator->split(color, key, why); });
 }
 muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                               muster_error** error) {
-  return guarded(error, [&] {
-    if (ranks == nullptr || count < 1) {
-      *made = nullptr;
-      return report(Status(Code::kInvalidArgument, "a group needs at least one rank"), nullptr, error);
-    }
-    return give(comm->communicator->group({ranks, static_cast<std::size_t>(count)}), comm, made, error);
+  return give(made, error, [&](Failure* why) -> muster::base::Result<std::shared_ptr<Communicator>> {
+    if (ranks == nullptr || count < 1) return Status(Code::kInvalidArgument, "a group needs at least one rank");
+    return comm->communicator->group({ranks, static_cast<std::size_t>(count)}, why);
   });
 }
 muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error) {
-  return guarded(error,
-                 [&] { return give(comm->communicator->group(comm->communicator->survivors()), comm, made, error); });
+  return give(made, error, [&](Failure* why) { return comm->communicator->shrink(why); });
 }
 void muster_comm_free(muster_comm* comm) {
   delete comm;

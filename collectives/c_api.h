@@ -37,6 +37,8 @@ namespace muster::collectives::c_api {
 
 // The code; of a failure with a new *error, where that is wanted. `communicator` (may be null) knows whose it was.
 muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);
+// `whose`: what is known of the failure, if its code is the status's.
+muster_code report(const base::Status& status, const Failure& whose, muster_error** error);
 muster_code report_no_memory(muster_error** error);
 
 // The only place where an exception of the standard library can come from is an allocation.

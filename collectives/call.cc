@@ -46,6 +46,7 @@ std::string describe(const Call& call) {
   // From a peer, perhaps of another build: numbers beyond the tables are named as such.
   const bool is_known = static_cast<int>(call.type) < kDTypes && static_cast<int>(call.redop) < kRedOps;
   if (!is_known) return fmt::format("{} of an unknown type", name_of(call.op));
+  if (call.op == Op::kSplit && call.root >= 0) return fmt::format("split, with algorithm number {}", call.root);
   if (call.op == Op::kBarrier || call.op == Op::kSplit) return name_of(call.op);
   if (call.op == Op::kAllocate) return fmt::format("allocate of {} bytes", call.count);
   std::string text = fmt::format("{} of {} {}", name_of(call.op), call.count, name_of(call.type));

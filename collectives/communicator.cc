@@ -212,10 +212,11 @@ base::Status Communicator::broadcast(void* data, std::size_t count, DType type, 
 }
 
 base::Status Communicator::allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type,
-                                     bool same_counts) {
+                                     bool same_counts, const std::function<void()>& with_it) {
   Call call{.op = same_counts ? Op::kAllgather : Op::kAllgatherv, .type = type};
   const std::vector<Slice> blocks = blocks_of(counts, type, call);
   return run([&] {
+    if (with_it) with_it();
     if (exchange_ == nullptr) {
       return host_allgather(*team_, call, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), blocks);
     }

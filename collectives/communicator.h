@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -37,7 +38,7 @@ namespace muster::collectives {
 class Communicator final : public NewsListener {
  public:
   // Of all ranks of the world.
-  static base::Result<std::shared_ptr<Communicator>> of_world(std::shared_ptr<World> world);
+  static base::Result<std::shared_ptr<Communicator>> of_world(std::shared_ptr<World> world, Failure* why = nullptr);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -53,11 +54,13 @@ class Communicator final : public NewsListener {
 
   // Collective. Ranks with the same color become a communicator, ordered by key, then by rank here; color < 0: none
   // for this rank (null).
-  base::Result<std::shared_ptr<Communicator>> split(int color, int key);
+  // In case of an error, `why` (may be null) says whose it was; so for the next two.
+  base::Result<std::shared_ptr<Communicator>> split(int color, int key, Failure* why = nullptr);
   // Called by the ranks of `ranks` (of this communicator, without doubles) only. Works after an error, too.
-  base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks);
-  // Ranks of this communicator of which no end is known, in order.
-  std::vector<int> survivors() const;
+  base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
+  // group() of the ranks that are left, all of which call it. When one more is lost meanwhile it fails on all, and may
+  // be called again.
+  base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
   // Blocking. Counts in elements; `in` may be `out` where the public header says so.
   base::Status barrier();
@@ -65,7 +68,9 @@ class Communicator final : public NewsListener {
   base::Status reduce(const void* in, void* out, std::size_t count, DType type, RedOp op, int root);
   base::Status reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type, RedOp op);
   base::Status broadcast(void* data, std::size_t count, DType type, int root);
-  base::Status allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type, bool same_counts);
+  // `with_it` (may be empty) is called when it is this operation's turn, in the order of the operations.
+  base::Status allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type, bool same_counts,
+                         const std::function<void()>& with_it = {});
   base::Status gather(const void* in, void* out, std::size_t count, DType type, int root);
   base::Status scatter(const void* in, void* out, std::size_t count, DType type, int root);
   base::Status alltoall(const void* in, Blocks to, void* out, Blocks from, DType type, std::size_t same_count);
@@ -102,15 +107,21 @@ class Communicator final : public NewsListener {
 
   Communicator(std::shared_ptr<World> world, std::string name, std::vector<int> members);
   static base::Result<std::shared_ptr<Communicator>> make(std::shared_ptr<World> world, std::string name,
-                                                          std::vector<int> members);
+                                                          std::vector<int> members, Failure* why = nullptr);
   base::Status make_team();
   base::Result<Segment> make_segment(const std::vector<int>& locals, int own);
+  base::Status read_algorithm();
   base::Status agree();
   // Runs one operation: alone, after what was started before, not after an error, and with its error told to all.
   template <typename Operation>
   base::Status run(const Operation& operation);
   template <typename Operation>
   base::Status run_now(const Operation& operation);
+  // Of an agent that saw a rank end, to the ranks of other hosts.
+  static constexpr std::chrono::milliseconds kNewsTime{800};
+  // Ranks of this communicator of which no end is known here, and which it has not ended by, in order.
+  std::vector<int> survivors() const;
+  base::Result<std::vector<int>> agree_on_survivors(int attempt, Failure* why);
   base::Status ended() const;
   // With the error that is returned: registered buffers are the caller's alone from here.
   base::Status part(base::Status why);
@@ -121,6 +132,7 @@ class Communicator final : public NewsListener {
   base::Status fail(const base::Status& status);
   base::Status end_with(const Failure& failure);
   base::Result<Messages*> messages();
+  std::string name_of_message_links() const;
   std::string how_left(int rank) const;
   base::Result<Call> message_call(std::size_t count, DType type, int peer, int tag) const;
   base::Status do_allreduce(const Call& call, const ReduceTask& reduction);
@@ -152,7 +164,9 @@ class Communicator final : public NewsListener {
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t hearing_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
-  int children_ = 0;
+  int awaited_ = -1;  // the rank of the world that has not given its memory
+  int children_ = 0;  // parts that split() has made
+  int shrinks_ = 0;
   std::map<std::vector<int>, int> groups_;  // how often group() was called with these
   std::mutex mutex_;                        // of one operation
   std::atomic<bool> is_listening_{false};

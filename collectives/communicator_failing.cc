@@ -5,12 +5,6 @@
 #include "collectives/communicator.h"
 
 namespace muster::collectives {
-namespace {
-
-constexpr std::chrono::milliseconds kNewsTime{800};  // of an agent that saw a rank end, to the ranks of other hosts
-
-}  // namespace
-
 void Communicator::on_ended(const Member& member, bool failed, const std::string& cause) {
   const auto found = std::find(members_.begin(), members_.end(), member.rank);
   if (found == members_.end()) return;
@@ -84,7 +78,10 @@ Failure Communicator::look_into(Failure failure) {
   // way.
   const auto end = world_->wait_for_end(failure.rank, kNewsTime);
   if (team_->abort().is_raised()) return team_->abort().read();
-  if (end) failure.message = fmt::format("rank {} ({}) {}", failure.rank, failure.host, end->cause);
+  if (end) {
+    failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
+                                  end->failed ? "" : " before it had done its part");
+  }
   return failure;
 }
 
@@ -94,7 +91,8 @@ base::Status Communicator::fail(const base::Status& status) {
 
 base::Status Communicator::end_with(const Failure& failure) {
   const bool is_ours = team_->abort().raise(failure);
-  if (is_ours && layout_.hosts > 1) world_->tell_failure(name_, failure);
+  // layout_ is not known yet where forming it has failed.
+  if (is_ours && hosts_.size() > 1) world_->tell_failure(name_, failure);
   return {failure.code, failure.message};
 }
 

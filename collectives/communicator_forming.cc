@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <utility>
 
+#include "base/env.h"
 #include "collectives/algorithm/host_allreduce.h"
 #include "collectives/communicator.h"
+#include "collectives/communicator_name.h"
 
 namespace muster::collectives {
 namespace {
 
 constexpr std::size_t kMaxRanks = 1 << 16;
 constexpr char kWorldName[] = "world";
-constexpr std::size_t kNameRoom = 60;  // of what the handshake and the shared memory have for it
 
 std::size_t index(int rank) {
   return static_cast<std::size_t>(rank);
@@ -28,23 +28,29 @@ Communicator::Communicator(std::shared_ptr<World> world, std::string name, std::
   policy_.deadline = world_->options().deadline;
 }
 
-base::Result<std::shared_ptr<Communicator>> Communicator::of_world(std::shared_ptr<World> world) {
+base::Result<std::shared_ptr<Communicator>> Communicator::of_world(std::shared_ptr<World> world, Failure* why) {
   std::vector<int> members;
   for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
-  return make(std::move(world), kWorldName, std::move(members));
+  return make(std::move(world), kWorldName, std::move(members), why);
 }
 
 base::Result<std::shared_ptr<Communicator>> Communicator::make(std::shared_ptr<World> world, std::string name,
-                                                               std::vector<int> members) {
-  if (members.size() > kMaxRanks || name.size() > kNameRoom) {
-    return base::error(base::Code::kResourceExhausted,
-                       "communicators are nested too deeply, or are too large ({}, {} ranks)", name, members.size());
+                                                               std::vector<int> members, Failure* why) {
+  if (members.size() > kMaxRanks) {
+    return base::error(base::Code::kResourceExhausted, "a communicator of {} ranks is too large: at most {}",
+                       members.size(), kMaxRanks);
   }
   std::shared_ptr<Communicator> made(new Communicator(std::move(world), std::move(name), std::move(members)));
   base::Status ready = made->make_team();
   if (ready.ok()) ready = made->agree();
-  if (!ready.ok()) return ready.with_context(fmt::format("communicator {}", made->name_));
-  return made;
+  if (ready.ok()) return made;
+  ready = ready.with_context(fmt::format("communicator {}", made->name_));
+  if (why != nullptr) {
+    *why = made->team_ ? made->failure() : Failure{};
+    if (made->awaited_ >= 0) *why = {ready.code(), made->awaited_, made->world_->member(made->awaited_).host, {}};
+    why->message = ready.message();
+  }
+  return ready;
 }
 
 Communicator::~Communicator() {
@@ -57,6 +63,8 @@ Communicator::~Communicator() {
     sink_->record = nullptr;
   }
   if (team_) team_->leave();
+  world_->service().forget(name_);
+  world_->service().forget(name_of_message_links());
 }
 
 base::Status Communicator::make_team() {
@@ -92,8 +100,12 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
   }
   if (own != 0) {
     const Member& first = world_->member(world_rank(locals.front()));
-    auto fd = ask_for_memory(first.unix_name, name_, world_->options().join_deadline);
+    const bool is_first = name_ == kWorldName;  // ranks need not begin at the same time, but call at the same time
+    awaited_ = first.rank;
+    auto fd =
+        ask_for_memory(first.unix_name, name_, is_first ? world_->options().join_deadline : world_->options().deadline);
     if (!fd.ok()) return fd.status().with_context(fmt::format("rank {} ({})", first.rank, first.host));
+    awaited_ = -1;
     return Segment::attach(std::move(*fd), ranks);
   }
   MUSTER_ASSIGN_OR_RETURN(Segment segment, Segment::create(ranks));
@@ -101,12 +113,17 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
   return segment;
 }
 
+base::Status Communicator::read_algorithm() {
+  std::string name = world_->options().algorithm;
+  if (name.empty()) name = base::env_var("MUSTER_ALGORITHM").value_or("");
+  if (name.empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(forced_, parse_algorithm(name));
+  return base::ok_status();
+}
+
 // On the host: that all are there, how many cores they have, and what they may do.
 base::Status Communicator::agree() {
-  const char* const forced = std::getenv("MUSTER_ALGORITHM");
-  if (forced != nullptr && *forced != '\0') {
-    MUSTER_ASSIGN_OR_RETURN(forced_, parse_algorithm(forced));
-  }
+  const base::Status chosen = read_algorithm();
   Lane& own = team_->segment().lane(team_->rank());
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -117,9 +134,14 @@ base::Status Communicator::agree() {
   // News of ranks that end from here on, and of those that have.
   world_->listen(*this);
   is_listening_ = true;
-  base::Status met = team_->meet(Call{.op = Op::kSplit});
+  const Call call{.root = forced_ ? static_cast<int>(*forced_) : -1, .op = Op::kSplit};
+  const base::Status met = chosen.ok() ? team_->meet(call) : chosen;
   if (team_->rank() == 0) world_->service().unshare(name_);
-  if (!met.ok()) return fail(met);
+  if (!met.ok()) {
+    const base::Status told = fail(met);
+    const bool is_mismatch = told.code() == base::Code::kFailedPrecondition;
+    return is_mismatch ? told.with_context("is MUSTER_ALGORITHM the same for all ranks?") : told;
+  }
   int cores = 0;
   for (std::size_t word = 0; word < std::size(own.cpu_mask); ++word) {
     std::uint64_t any = 0;
@@ -168,15 +190,7 @@ void Communicator::make_links() {
   });
 }
 
-std::vector<int> Communicator::survivors() const {
-  std::vector<int> left;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!world_->end_of(world_rank(rank))) left.push_back(rank);
-  }
-  return left;
-}
-
-base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const int> ranks) {
+base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const int> ranks, Failure* why) {
   std::vector<int> members;
   for (const int rank : ranks) {
     if (rank < 0 || rank >= size()) {
@@ -194,12 +208,11 @@ base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const 
     const std::lock_guard lock(mutex_);
     count = groups_[members]++;
   }
-  std::size_t hash = 1469598103934665603U;
-  for (const int member : members) hash = (hash ^ index(member)) * 1099511628211U;
-  return make(world_, fmt::format("{}.g{:x}.{}", name_, hash & 0xffffffff, count), std::move(members));
+  std::string name = name_of_group(name_, members, count);
+  return make(world_, std::move(name), std::move(members), why);
 }
 
-base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key) {
+base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key, Failure* why) {
   struct Wanted {
     std::int32_t color;
     std::int32_t key;
@@ -207,8 +220,13 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   const Wanted own{color, key};
   std::vector<Wanted> all(index(size()));
   const std::vector<std::size_t> counts(index(size()), sizeof own / 4);
-  MUSTER_RETURN_IF_ERROR(allgather(&own, all.data(), counts, DType::kI32, true));
-  const int child = ++children_;
+  // Its number is taken with the exchange, so that ranks with several threads that split pair the same ones.
+  int child = 0;
+  const base::Status gathered = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
+  if (!gathered.ok()) {
+    if (why != nullptr) *why = failure();
+    return gathered;
+  }
   if (color < 0) return std::shared_ptr<Communicator>();
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
@@ -217,7 +235,7 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   std::stable_sort(ranks.begin(), ranks.end(), [&all](int a, int b) { return all[index(a)].key < all[index(b)].key; });
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(world_rank(rank));
-  return make(world_, fmt::format("{}.{}.{}", name_, child, color), std::move(members));
+  return make(world_, name_of_part(name_, child, color), std::move(members), why);
 }
 
 }  // namespace muster::collectives

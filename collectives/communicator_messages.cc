@@ -6,11 +6,6 @@
 namespace muster::collectives {
 namespace {
 
-// As the name of connections of their own. Names have room for it (communicator_forming.cc).
-std::string links_name(const std::string& communicator) {
-  return communicator + "~";
-}
-
 std::shared_ptr<Request> refused(const base::Status& why) {
   auto request = std::make_shared<Request>();
   request->finish(why);
@@ -19,10 +14,15 @@ std::shared_ptr<Request> refused(const base::Status& why) {
 
 }  // namespace
 
+// Names have room for it (communicator_name.cc).
+std::string Communicator::name_of_message_links() const {
+  return name_ + "~";
+}
+
 base::Result<Messages*> Communicator::messages() {
   const std::lock_guard lock(messages_mutex_);
   if (messages_ == nullptr) {
-    auto links = std::make_unique<PeerLinks>(*world_, *team_, members_, local_members_, links_name(name_), rank_,
+    auto links = std::make_unique<PeerLinks>(*world_, *team_, members_, local_members_, name_of_message_links(), rank_,
                                              policy_, RingUse::kMessages);
     MessageOwner owner{[this](const Failure& failure) { return end_with(look_into(failure)); },
                        [this](int rank) { return how_left(rank); }};

@@ -46,9 +46,10 @@ base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
   if (local_peer >= 0) return make_ring(peer, local_peer);
   // The higher rank calls, the lower one answers.
   const bool is_caller = rank_ > peer;
-  base::Result<Connection> made =
-      is_caller ? world_.connect_to(world_rank(peer), communicator_, abort())
-                : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline, abort());
+  base::Result<Connection> made = is_caller
+                                      ? world_.connect_to(world_rank(peer), communicator_, abort())
+                                      : world_.service().take_link(communicator_, world_rank(peer), policy_.deadline,
+                                                                   abort(), [this, peer] { return is_gone(peer); });
   if (!made.ok()) {
     const bool is_named = is_caller || abort().is_raised();
     return is_named ? made.status() : made.status().with_context(host(peer));

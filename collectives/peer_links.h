@@ -35,6 +35,7 @@ class PeerLinks final : public Peers {
   std::string name(int peer) const override;
   int world_rank(int peer) const override { return members_[static_cast<std::size_t>(peer)]; }
   std::string host(int peer) const override { return world_.member(world_rank(peer)).host; }
+  bool is_gone(int peer) const override { return world_.end_of(world_rank(peer)).has_value(); }
   const WaitPolicy& policy() const override { return policy_; }
   const AbortRecord& abort() const override { return team_.abort(); }
   Flag& bell() override { return team_.segment().lane(team_.rank()).bell; }
@@ -76,6 +77,7 @@ class SomePeers final : public Peers {
   std::string name(int peer) const override { return all_.name(of(peer)); }
   int world_rank(int peer) const override { return all_.world_rank(of(peer)); }
   std::string host(int peer) const override { return all_.host(of(peer)); }
+  bool is_gone(int peer) const override { return all_.is_gone(of(peer)); }
   const WaitPolicy& policy() const override { return all_.policy(); }
   const AbortRecord& abort() const override { return all_.abort(); }
   Flag& bell() override { return all_.bell(); }

@@ -241,6 +241,16 @@ void World::ended(int rank, bool failed, const std::string& cause) {
   news_.notify_all();
 }
 
+base::Status World::put(const std::string& name, const std::string& value) {
+  if (session_ == nullptr) return base::ok_status();
+  return session_->put(key(name), value, options_.deadline);
+}
+
+base::Result<std::string> World::look(const std::string& name, milliseconds time) {
+  if (session_ == nullptr) return base::error(base::Code::kUnavailable, "this process is alone");
+  return session_->wait(key(name), time);
+}
+
 // Lines: code, rank, host, message.
 void World::tell_failure(const std::string& communicator, const Failure& failure) {
   if (session_ == nullptr) return;

@@ -25,6 +25,7 @@ namespace muster::collectives {
 struct WorldOptions {
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};
+  std::string algorithm{};  // of every allreduce that it can do; empty: MUSTER_ALGORITHM, or the one that fits
 };
 
 // How a process reaches the others.
@@ -82,6 +83,10 @@ class World {
   // Measured by the first communicator, which is that of all ranks; the same on all ranks of a host.
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
+
+  // Values of the job by name, for ranks that agree on something. DEADLINE_EXCEEDED: nobody has put it yet.
+  base::Status put(const std::string& name, const std::string& value);
+  base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
 
   // Tells the ranks of other hosts why a communicator has ended, and hears it from them. A world of one process has
   // nobody to tell.

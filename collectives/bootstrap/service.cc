@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +33,8 @@ constexpr milliseconds kHandshakeTime{5000};  // two lost packets in a row; call
 constexpr std::size_t kMaxHandshakes = 256;   // under way at once; the kernel's backlog holds the others
 constexpr std::size_t kMaxUnclaimed = 4096;   // links that came before their communicator asked for them
 constexpr milliseconds kLookStep{10};
+constexpr milliseconds kLastCallTime{500};  // news of a rank's end may be faster than the connection that it had made
+constexpr std::size_t kMaxForgotten = 4096;
 
 struct Incoming {
   Handshake handshake;
@@ -65,6 +70,8 @@ class Service::Thread {
   std::mutex mutex;  // of all below up to the thread's own
   std::condition_variable link_came;
   std::map<LinkKey, Connection> links;
+  std::set<std::string> forgotten;             // communicators that are over, the last ones
+  std::deque<std::string> forgotten_in_order;  // the same
   std::string secret;
   std::vector<std::shared_ptr<Polled>> new_watches;
   std::vector<std::function<void()>> tasks;
@@ -175,7 +182,7 @@ void Service::Thread::deliver(Handshake& handshake) {
     return;
   }
   const std::lock_guard lock(mutex);
-  if (links.size() >= kMaxUnclaimed) return;
+  if (links.size() >= kMaxUnclaimed || forgotten.contains(request.communicator)) return;
   links[{request.communicator, request.source}] = handshake.take_connection();
   link_came.notify_all();
 }
@@ -238,8 +245,9 @@ void Service::unshare(const std::string& name) {
 }
 
 base::Result<Connection> Service::take_link(const std::string& communicator, int source, milliseconds deadline,
-                                            const AbortRecord& abort) {
+                                            const AbortRecord& abort, const std::function<bool()>& is_gone) {
   const auto end = steady_clock::now() + deadline;
+  std::optional<base::MonotonicTime> gone_since;
   std::unique_lock lock(thread_->mutex);
   while (true) {
     const auto found = thread_->links.find({communicator, source});
@@ -252,12 +260,28 @@ base::Result<Connection> Service::take_link(const std::string& communicator, int
       const Failure failure = abort.read();
       return base::Status(failure.code, failure.message);
     }
+    if (!gone_since && is_gone && is_gone()) gone_since = steady_clock::now();
+    if (gone_since && steady_clock::now() - *gone_since > kLastCallTime) {
+      return base::error(base::Code::kUnavailable, "rank {} has ended and had not connected (communicator {})", source,
+                         communicator);
+    }
     if (steady_clock::now() >= end) {
       return base::error(base::Code::kDeadlineExceeded, "rank {} did not connect within {} ms (communicator {})",
                          source, deadline.count(), communicator);
     }
     thread_->link_came.wait_for(lock, kLookStep);
   }
+}
+
+void Service::forget(const std::string& communicator) {
+  const std::lock_guard lock(thread_->mutex);
+  thread_->share().remove(communicator);
+  std::erase_if(thread_->links, [&](const auto& link) { return link.first.first == communicator; });
+  if (!thread_->forgotten.insert(communicator).second) return;
+  thread_->forgotten_in_order.push_back(communicator);
+  if (thread_->forgotten.size() <= kMaxForgotten) return;
+  thread_->forgotten.erase(thread_->forgotten_in_order.front());
+  thread_->forgotten_in_order.pop_front();
 }
 
 void Service::watch(std::shared_ptr<Polled> polled) {

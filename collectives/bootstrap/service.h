@@ -54,9 +54,13 @@ class Service {
   base::Status share(const std::string& name, int fd);
   void unshare(const std::string& name);
 
-  // The connection that world rank `source` made to us for `communicator`; waits for it.
+  // The connection that world rank `source` made to us for `communicator`; waits for it. UNAVAILABLE: is_gone() says
+  // that the rank has ended, and it had not connected. is_gone() is called under a lock.
   base::Result<Connection> take_link(const std::string& communicator, int source, std::chrono::milliseconds deadline,
-                                     const AbortRecord& abort);
+                                     const AbortRecord& abort, const std::function<bool()>& is_gone = {});
+  // That communicator is over: its connections that nobody took are closed, those that still come are refused, and what
+  // it shares is shared no more.
+  void forget(const std::string& communicator);
 
   // Polled until it wants no more, or the service ends.
   void watch(std::shared_ptr<Polled> polled);

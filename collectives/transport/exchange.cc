@@ -117,8 +117,28 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
   // cost more than this.
   if (has_sockets_ && !peers_.policy().oversubscribed) sched_yield();
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
-  if (is_time) *moved = sleep();
-  return base::ok_status();
+  if (!is_time) return base::ok_status();
+  const int gone = first_that_is_gone();
+  if (gone < 0) {
+    *moved = sleep();
+    return base::ok_status();
+  }
+  *moved = turn();  // what it sent before its end counts
+  if (*moved != Moved::kNothing) return base::ok_status();
+  failed_peer_ = gone;
+  return base::error(base::Code::kUnavailable, "{}: {} has ended before it had done its part",
+                     describe(operation_.call), peers_.name(gone));
+}
+
+// Of peers with a ring, which does not close when its process ends; a connection does, behind its last byte.
+int Exchange::first_that_is_gone() const {
+  const auto is_gone = [this](const auto& message) {
+    return !message.is_done() && message.link().fd() < 0 && peers_.is_gone(message.peer());
+  };
+  const auto from = std::ranges::find_if(incoming_, is_gone);
+  if (from != incoming_.end()) return from->peer();
+  const auto to = std::ranges::find_if(outgoing_, is_gone);
+  return to != outgoing_.end() ? to->peer() : -1;
 }
 
 Moved Exchange::sleep() {

@@ -96,6 +96,7 @@ class Exchange {
   Moved sleep();
   base::Status finish(base::Status status);
   int first_that_waits() const;
+  int first_that_is_gone() const;
   Failure who_is_late();
 
   Peers& peers_;

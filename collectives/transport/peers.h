@@ -25,6 +25,9 @@ class Peers {
   virtual int world_rank(int peer) const = 0;
   virtual std::string host(int peer) const = 0;
 
+  // Whether it is known to have ended: nothing more comes from it but what it sent before.
+  virtual bool is_gone(int peer) const = 0;
+
   virtual const WaitPolicy& policy() const = 0;
   virtual const AbortRecord& abort() const = 0;
   // What this rank's ring links ring.

@@ -122,7 +122,8 @@ MUSTER_API muster_code muster_comm_split(muster_comm* comm, int color, int key, 
  * ended. */
 MUSTER_API muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                                          muster_error** error);
-/* muster_comm_group() of those ranks of which no end is known. All that are left call it. */
+/* muster_comm_group() of those ranks that have not ended. All that are left call it, and agree on who they are; when
+ * one more is lost meanwhile it fails on all, and may be called again. */
 MUSTER_API muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error);
 /* Waits for operations that were started. NULL is allowed. */
 MUSTER_API void muster_comm_free(muster_comm* comm);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,16 +29,24 @@ class RanksInThreads {
       ++host;
     }
   }
+  // This rank's own, instead of those of all.
+  void give(int rank, WorldOptions options) { special_[rank] = std::move(options); }
   int size() const { return static_cast<int>(places_.size()); }
 
   // Which ranks encrypt; none unless this is called.
   void set_encrypts(std::vector<bool> encrypts) { encrypts_ = std::move(encrypts); }
+  // What to do on ranks whose communicator cannot be made, from several threads; otherwise that fails the test.
+  void on_failed(std::function<void(const base::Status&)> failed) { failed_ = std::move(failed); }
 
   // Runs `body` on every rank at once with the communicator of all, and waits for them.
   void run(const std::function<void(std::shared_ptr<Communicator>)>& body) {
-    join([&body](base::Result<std::shared_ptr<World>> world) {
+    join([this, &body](base::Result<std::shared_ptr<World>> world) {
       ASSERT_TRUE(world.ok()) << world.status();
       auto all = Communicator::of_world(*world);
+      if (!all.ok() && failed_) {
+        failed_(all.status());
+        return;
+      }
       ASSERT_TRUE(all.ok()) << all.status();
       body(*all);
     });
@@ -61,14 +70,15 @@ class RanksInThreads {
         setup.listener = std::move(*listener);
         setup.host = std::make_unique<SessionHost>(size());
       }
-      threads.emplace_back([this, &body, port, setup = std::make_shared<WorldSetup>(std::move(setup))] {
+      const WorldOptions options = special_.contains(rank) ? special_[rank] : options_;
+      threads.emplace_back([this, &body, options, port, setup = std::make_shared<WorldSetup>(std::move(setup))] {
         if (setup->rank != 0) {
           const AlonePlace rank_0{setup->secret, {*base::IpAddress::parse("127.0.0.1")}, port};
           auto session = reach_session_host(setup->rank)(rank_0, options_.join_deadline);
           ASSERT_TRUE(session.ok()) << session.status();
           setup->session = std::move(*session);
         }
-        body(World::join(options_, std::move(*setup)));
+        body(World::join(options, std::move(*setup)));
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -76,6 +86,8 @@ class RanksInThreads {
 
  private:
   const WorldOptions options_;
+  std::map<int, WorldOptions> special_;
+  std::function<void(const base::Status&)> failed_;
   std::vector<std::string> places_;
   std::vector<bool> encrypts_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <latch>
 #include <numeric>
 #include <vector>
 
@@ -176,6 +177,50 @@ TEST_P(ExchangeTest, SilenceEndsAtTheDeadline) {
   });
   EXPECT_EQ(results[0].code(), Code::kDeadlineExceeded);
   EXPECT_EQ(results[0].message(), "nothing has come from rank 1 (n0) in 50 ms of allreduce of 8 float32, sum");
+}
+
+// Its process ends without a destructor: the ring stays as it is, a connection is closed by the kernel.
+TEST_P(ExchangeTest, WhatARankSentBeforeItsEndCountsAndNothingMoreIsWaitedFor) {
+  TestWorld world(GetParam(), 2);
+  std::latch has_sent(1);
+  world.peers[0]->gone = 1;
+  const auto results = world.run([&](Exchange& exchange) -> base::Status {
+    Bytes bytes(100);
+    if (exchange.rank() == 1) {
+      exchange.begin(operation_of(1), Algorithm::kDirect);
+      MUSTER_RETURN_IF_ERROR(exchange.send(0, bytes));
+      const base::Status sent = exchange.run();
+      if (GetParam() == Wire::kTcp) world.leave(1);
+      has_sent.count_down();
+      return sent;
+    }
+    has_sent.wait();
+    exchange.begin(operation_of(1), Algorithm::kDirect);
+    MUSTER_RETURN_IF_ERROR(exchange.receive(1, bytes));
+    EXPECT_TRUE(exchange.run().ok());
+    exchange.begin(operation_of(2), Algorithm::kDirect);
+    MUSTER_RETURN_IF_ERROR(exchange.receive(1, bytes));
+    const base::Status status = exchange.run();
+    EXPECT_EQ(exchange.failed_peer(), 1);
+    return status;
+  });
+  EXPECT_TRUE(results[1].ok()) << results[1];
+  EXPECT_EQ(results[0].code(), Code::kUnavailable) << results[0];
+}
+
+// A ring that nobody empties any more.
+TEST_P(ExchangeTest, ARankThatHasEndedIsNotWaitedForToTakeMore) {
+  TestWorld world(GetParam(), 2);
+  world.peers[0]->gone = 1;
+  if (GetParam() == Wire::kTcp) world.leave(1);
+  const auto results = world.run([&](Exchange& exchange) -> base::Status {
+    if (exchange.rank() == 1) return base::ok_status();
+    Bytes bytes(8 << 20);
+    exchange.begin(operation_of(1), Algorithm::kDirect);
+    MUSTER_RETURN_IF_ERROR(exchange.send(1, bytes));
+    return exchange.run();
+  });
+  EXPECT_EQ(results[0].code(), Code::kUnavailable) << results[0];
 }
 
 TEST_P(ExchangeTest, WhoSleepsIsWoken) {

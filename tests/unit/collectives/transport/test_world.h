@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -71,11 +72,13 @@ class TestPeers final : public Peers {
   std::string name(int peer) const override { return fmt::format("rank {} (n{})", peer, peer / 2); }
   int world_rank(int peer) const override { return peer; }
   std::string host(int peer) const override { return fmt::format("n{}", peer / 2); }
+  bool is_gone(int peer) const override { return peer == gone.load(); }
   const WaitPolicy& policy() const override { return policy_; }
   const AbortRecord& abort() const override { return abort_; }
   Flag& bell() override { return bell_; }
 
   std::vector<std::unique_ptr<Link>> links;
+  std::atomic<int> gone{-1};  // a peer that has ended
 
  private:
   int rank_;
