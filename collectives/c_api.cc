@@ -44,6 +44,11 @@ muster_code code_of(Code code) {
   }
 }
 
+// What a forked child has inherited stays: its threads are not there, and the memory and sessions are the parent's.
+bool is_ours(Communicator& communicator) {
+  return communicator.world().is_of_this_process();
+}
+
 // `make` gets where to say whose failure it was: the new communicator's, which may be another than the old one's.
 template <typename Make>
 muster_code give(muster_comm** made, muster_error** error, const Make& make) {
@@ -153,6 +158,7 @@ muster_code muster_init(const muster_options* options, muster_world** world, mus
   return guarded(error, [&] { return init(options, world, error); });
 }
 void muster_finalize(muster_world* world) {
+  if (world == nullptr || !world->world->is_of_this_process()) return;
   delete world;
 }
 muster_comm* muster_world_comm(muster_world* world) {
@@ -192,6 +198,7 @@ muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_err
   return give(made, error, [&](Failure* why) { return comm->communicator->shrink(why); });
 }
 void muster_comm_free(muster_comm* comm) {
+  if (comm == nullptr || !is_ours(*comm->communicator)) return;
   delete comm;
 }
 
@@ -203,7 +210,10 @@ muster_code muster_buffer_alloc(muster_comm* comm, size_t bytes, void** data, mu
   });
 }
 muster_code muster_buffer_free(muster_comm* comm, void* data, muster_error** error) {
-  return call(comm, error, [&](Communicator& on) { return on.release(static_cast<std::byte*>(data)); });
+  return call(comm, error, [&](Communicator& on) {
+    if (is_ours(on)) return on.release(static_cast<std::byte*>(data));
+    return Status(Code::kInvalidArgument, "this buffer belongs to the process that this one was forked from");
+  });
 }
 
 muster_code muster_test(muster_request* request, int* done) {
@@ -219,6 +229,7 @@ muster_code muster_wait(muster_request* request, double seconds, muster_error** 
   });
 }
 void muster_request_free(muster_request* request) {
+  if (request == nullptr || !is_ours(*request->communicator)) return;
   delete request;
 }
 

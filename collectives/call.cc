@@ -54,7 +54,12 @@ std::string describe(const Call& call) {
     text += fmt::format(", {}", name_of(call.redop));
   }
   if (call.root >= 0) text += fmt::format(", {} {}", call.op == Op::kSend ? "tag" : "root", call.root);
-  if (call.scale != 0) text += ", scaled";
+  // What the numbers were is not known here, only that others have another fingerprint.
+  if (call.scale != 0) {
+    text += fmt::format(", scaled (fingerprint {:x})", -2L - call.root);
+  } else if (call.root < -1) {
+    text += fmt::format(" in all (fingerprint of the counts {:x})", -2L - call.root);
+  }
   return text;
 }
 

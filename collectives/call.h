@@ -31,11 +31,13 @@ const char* name_of(Op op);
 // As it lies in shared memory and in the header of messages.
 struct Call {
   std::uint64_t count = 0;  // elements, as the caller gave them; 0 where ranks may differ (allgatherv, alltoallv)
-  std::int32_t root = -1;   // rank in the communicator; of kSend: the tag
+  // Rank in the communicator; of kSend: the tag; of kSplit: the algorithm that was asked for. Below -1: a fingerprint
+  // of scales, or of counts that differ from rank to rank (fingerprint.h).
+  std::int32_t root = -1;
   Op op = Op::kNone;
   DType type = DType::kF32;
   RedOp redop = RedOp::kSum;
-  std::uint8_t scale = 0;  // hash of the scales: they have to agree as well
+  std::uint8_t scale = 0;  // 1: scaled
   bool operator==(const Call&) const = default;
 };
 static_assert(sizeof(Call) == 16);

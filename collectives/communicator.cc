@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <new>
 #include <utility>
 
 #include "collectives/algorithm/allgather.h"
@@ -15,31 +17,33 @@
 #include "collectives/algorithm/host_allreduce.h"
 #include "collectives/algorithm/reduce_scatter.h"
 #include "collectives/algorithm/rooted.h"
+#include "collectives/fingerprint.h"
 
 namespace muster::collectives {
 namespace {
 
 constexpr std::size_t kSmall = std::size_t{16} << 10;  // where one rank of a host does all the sending
 
+constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host: no overflow
+
 std::size_t index(int rank) {
   return static_cast<std::size_t>(rank);
 }
 
-// One byte for both scales: 0 for none.
-std::uint8_t hash_of(Scale scale) {
-  if (scale.before == 1 && scale.after == 1) return 0;
-  const std::uint64_t mixed = (std::bit_cast<std::uint64_t>(scale.before) * 0x9e3779b97f4a7c15) ^
-                              (std::bit_cast<std::uint64_t>(scale.after) * 0xc2b2ae3d27d4eb4f);
-  return static_cast<std::uint8_t>((mixed >> 32 | mixed >> 56) | 1);
+std::int32_t fingerprint_of(Scale scale) {
+  return as_root(
+      hash_of(std::array{std::bit_cast<std::uint64_t>(scale.before), std::bit_cast<std::uint64_t>(scale.after)}));
 }
 
-// One block behind the other; call.count becomes the sum of the counts.
+// One block behind the other; call.count becomes the sum of the counts, and where these differ from each other,
+// call.root tells them apart from others with the same sum.
 std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type, Call& call) {
   std::vector<Slice> blocks;
   for (const std::size_t count : counts) {
     blocks.push_back({call.count * size_of(type), count * size_of(type)});
     call.count += count;
   }
+  if (std::ranges::adjacent_find(counts, std::not_equal_to()) != counts.end()) call.root = as_root(hash_of(counts));
   return blocks;
 }
 
@@ -62,7 +66,13 @@ base::Status Communicator::run_now(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   base::Status status = ended();
   if (!status.ok()) return part(std::move(status));
-  status = operation();
+  try {
+    status = operation();
+  } catch (const std::bad_alloc&) {
+    // Its rounds and messages are half done: the communicator ends, and the others hear why.
+    status = base::error(base::Code::kResourceExhausted, "rank {} has no memory left for an operation of {}",
+                         world_->rank(), name_);
+  }
   return status.ok() ? status : part(fail(status));
 }
 
@@ -76,6 +86,13 @@ base::Status Communicator::check_root(int root) const {
                      size() - 1);
 }
 
+// Over links the ranks of an operation with a root need not hear from each other: two that send to each other's wrong
+// one find out in the next operation. Where that is too late, all meet before it.
+base::Status Communicator::check_call(const Call& call) {
+  if (!checks_calls_ || exchange_ == nullptr) return base::ok_status();
+  return dissemination_barrier(*exchange_, next(call));
+}
+
 base::Status Communicator::barrier() {
   const Call call{.op = Op::kBarrier};
   return run([&] {
@@ -85,7 +102,11 @@ base::Status Communicator::barrier() {
 
 base::Status Communicator::allreduce(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale) {
   MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, count, type, op, scale));
-  const Call call{.count = count, .op = Op::kAllreduce, .type = type, .redop = op, .scale = hash_of(scale)};
+  Call call{.count = count, .op = Op::kAllreduce, .type = type, .redop = op};
+  if (scale.before != 1 || scale.after != 1) {
+    call.scale = 1;
+    call.root = fingerprint_of(scale);
+  }
   return run([&] { return do_allreduce(call, reduction); });
 }
 
@@ -170,6 +191,7 @@ base::Status Communicator::reduce(const void* in, void* out, std::size_t count, 
   MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, count, type, op, {}));
   const Call call{.count = count, .root = root, .op = Op::kReduce, .type = type, .redop = op};
   return run([&] {
+    MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ == nullptr) return host_reduce(*team_, call, reduction, root);
     return (reduction.bytes() <= kSmall ? direct_reduce : sliced_reduce)(*exchange_, next(call), reduction, root);
   });
@@ -205,6 +227,7 @@ base::Status Communicator::broadcast(void* data, std::size_t count, DType type, 
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kBroadcast, .type = type};
   return run([&] {
+    MUSTER_RETURN_IF_ERROR(check_call(call));
     const std::size_t bytes = count * size_of(type);
     if (exchange_ == nullptr) return host_broadcast(*team_, call, static_cast<std::byte*>(data), bytes, root);
     return (bytes <= kSmall ? tree_broadcast : chain_broadcast)(*exchange_, next(call), data, bytes, root);
@@ -229,6 +252,7 @@ base::Status Communicator::gather(const void* in, void* out, std::size_t count, 
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kGather, .type = type};
   return run([&] {
+    MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ != nullptr) {
       return collectives::gather(*exchange_, next(call), in, out, equal_blocks(size(), count * size_of(type)), root);
     }
@@ -241,6 +265,7 @@ base::Status Communicator::scatter(const void* in, void* out, std::size_t count,
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kScatter, .type = type};
   return run([&] {
+    MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ != nullptr) {
       return collectives::scatter(*exchange_, next(call), in, out, equal_blocks(size(), count * size_of(type)), root);
     }
@@ -259,6 +284,9 @@ base::Status Communicator::alltoall(const void* in, Blocks to, void* out, Blocks
 }
 
 base::Result<std::byte*> Communicator::allocate(std::size_t bytes) {
+  if (bytes > kMaxRegistered) {
+    return base::error(base::Code::kResourceExhausted, "registered buffers of {} bytes are more than 2^46", bytes);
+  }
   std::byte* memory = nullptr;
   MUSTER_RETURN_IF_ERROR(run([&] {
     auto made = registered_->allocate(bytes);

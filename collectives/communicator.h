@@ -142,6 +142,7 @@ class Communicator final : public NewsListener {
   Operation next(const Call& call) { return {++sequence_, call}; }
   base::Status host_allreduce(const Call& call, const ReduceTask& reduction);
   base::Status check_root(int root) const;
+  base::Status check_call(const Call& call);
   base::Result<ReduceTask> task(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale) const;
 
   const std::shared_ptr<World> world_;
@@ -164,6 +165,7 @@ class Communicator final : public NewsListener {
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t hearing_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
+  bool checks_calls_ = false;
   int awaited_ = -1;  // the rank of the world that has not given its memory
   int children_ = 0;  // parts that split() has made
   int shrinks_ = 0;

@@ -26,6 +26,8 @@ std::size_t index(int rank) {
 Communicator::Communicator(std::shared_ptr<World> world, std::string name, std::vector<int> members)
     : world_(std::move(world)), name_(std::move(name)), members_(std::move(members)) {
   policy_.deadline = world_->options().deadline;
+  const std::string check = base::env_var("MUSTER_CHECK_CALLS").value_or("");
+  checks_calls_ = world_->options().checks_calls || (!check.empty() && check != "0");
 }
 
 base::Result<std::shared_ptr<Communicator>> Communicator::of_world(std::shared_ptr<World> world, Failure* why) {

@@ -42,6 +42,22 @@ base::Result<base::UniqueFd> RegisteredMemory::share_file(std::uint32_t id, std:
   return fd;
 }
 
+base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
+  MUSTER_ASSIGN_OR_RETURN(region.fd, share_file(id, region.mapped));
+  struct stat found {};
+  if (fstat(region.fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
+    return base::error(base::Code::kInternal, "the first rank of this host shares a registered buffer of another size");
+  }
+  void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
+  if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
+  region.memory = static_cast<std::byte*>(memory);
+  madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where it is allowed
+#ifdef MADV_POPULATE_WRITE
+  madvise(own_part(region), region.own_bytes, MADV_POPULATE_WRITE);  // older kernels take the pages at the first touch
+#endif
+  return base::ok_status();
+}
+
 base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
   const Call call{.op = Op::kAllocate};
   team_.begin();
@@ -55,21 +71,10 @@ base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
   region.own_bytes = bytes;
   region.mapped = region.bytes_per_rank * static_cast<std::size_t>(team_.size());
   const std::uint32_t id = ++last_;
-  MUSTER_ASSIGN_OR_RETURN(region.fd, share_file(id, region.mapped));
-  struct stat found {};
-  if (fstat(region.fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
-    return base::error(base::Code::kInternal, "the first rank of this host shares a registered buffer of another size");
-  }
-  void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
-  if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
-  region.memory = static_cast<std::byte*>(memory);
-  std::byte* const own = own_part(region);
-  madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where it is allowed
-#ifdef MADV_POPULATE_WRITE
-  madvise(own, bytes, MADV_POPULATE_WRITE);  // older kernels take the pages at the first touch
-#endif
-  regions_[id] = std::move(region);
-  const base::Status met = team_.meet(call);
+  const base::Status mapped = map(region, id);
+  std::byte* const own = mapped.ok() ? own_part(region) : nullptr;
+  if (mapped.ok()) regions_[id] = std::move(region);
+  const base::Status met = mapped.ok() ? team_.meet(call) : mapped;
   if (team_.rank() == 0) world_.service().unshare(fmt::format("{}/memory{}", communicator_, id));
   MUSTER_RETURN_IF_ERROR(met);
   return own;

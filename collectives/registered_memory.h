@@ -54,6 +54,7 @@ class RegisteredMemory {
     return region.memory + region.bytes_per_rank * static_cast<std::size_t>(team_.rank());
   }
   base::Result<base::UniqueFd> share_file(std::uint32_t id, std::size_t bytes);
+  base::Status map(Region& region, std::uint32_t id);
 
   World& world_;
   HostTeam& team_;

@@ -3,11 +3,23 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <new>
 #include <utility>
 
 #include "base/thread.h"
 
 namespace muster::collectives {
+namespace {
+
+base::Status run_one(const Worker::Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return {base::Code::kResourceExhausted, "there is no memory left for an operation that was started"};
+  }
+}
+
+}  // namespace
 
 void Worker::finish() {
   {
@@ -47,7 +59,7 @@ void Worker::run() {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    base::Status status = item.work();
+    base::Status status = run_one(item.work);
     pending_.fetch_sub(1, std::memory_order_acq_rel);
     item.request->finish(std::move(status));
     lock.lock();

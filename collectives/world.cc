@@ -139,11 +139,12 @@ base::Result<base::UniqueFd> World::session_socket(WorldSetup& setup) {
 base::Status World::join_session(WorldSetup& setup) {
   if (setup.size == 1 && !setup.session.valid()) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd socket, session_socket(setup));
+  has_agent_ = setup.secret.empty();
   SessionEvents events;
   events.on_ended = [this](int rank, bool failed, const std::string& cause) { ended(rank, failed, cause); };
   events.on_lost = [this](const base::Status& why) {
     // Without a launcher rank 0 keeps the session: it is what was lost. With one, this process is about to be ended.
-    if (host_ == nullptr) ended(0, true, fmt::format("is gone ({})", why.message()));
+    if (!has_agent_ && host_ == nullptr) ended(0, true, fmt::format("is gone ({})", why.message()));
   };
   MUSTER_ASSIGN_OR_RETURN(session_,
                           Session::connect(std::move(socket), rank_, std::move(events), options_.join_deadline));

@@ -1,6 +1,8 @@
 // What a process is in its job: its rank, the other ranks, and how news of them comes. Shared by all its communicators.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -25,7 +27,8 @@ namespace muster::collectives {
 struct WorldOptions {
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};
-  std::string algorithm{};  // of every allreduce that it can do; empty: MUSTER_ALGORITHM, or the one that fits
+  bool checks_calls = false;  // MUSTER_CHECK_CALLS: ranks wait for each other before operations that have a root
+  std::string algorithm{};    // of every allreduce that it can do; empty: MUSTER_ALGORITHM, or the one that fits
 };
 
 // How a process reaches the others.
@@ -63,6 +66,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  // False: this is a copy in a child that was forked. It has no threads, and must not say or free anything.
+  bool is_of_this_process() const { return process_ == getpid(); }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
@@ -124,6 +129,7 @@ class World {
   void ended(int rank, bool failed, const std::string& cause);
   std::string key(const std::string& name) const;
 
+  const pid_t process_ = getpid();
   int rank_ = 0;
   std::string place_;
   bool encrypts_ = false;
@@ -134,6 +140,7 @@ class World {
   std::string own_address_;
   std::uint16_t own_port_ = 0;
   std::string address_of_rank_0_;
+  bool has_agent_ = false;  // which keeps the session
   bool reading_peers_pays_ = false;
   TcpOptions tcp_options_ = TcpOptions::from_environment();
   mutable std::mutex mutex_;

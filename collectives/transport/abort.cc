@@ -24,19 +24,27 @@ std::string get_text(const char (&from)[kSize]) {
 static_assert(std::is_trivially_destructible_v<AbortRecord>);
 
 bool AbortRecord::raise(const Failure& failure) {
+  if (is_raised()) return false;
+  const std::uint32_t at = claimed_.fetch_add(1, std::memory_order_relaxed);
+  if (at >= kSlots) return false;
+  Slot& slot = slots_[at];
+  slot.rank = failure.rank;
+  slot.code = static_cast<std::int32_t>(failure.code);
+  put_text(slot.host, failure.host);
+  put_text(slot.message, failure.message);
   std::uint32_t none = 0;
-  if (!state_.compare_exchange_strong(none, kBeingWritten, std::memory_order_acq_rel)) return false;
-  rank_ = failure.rank;
-  code_ = static_cast<std::int32_t>(failure.code);
-  put_text(host_, failure.host);
-  put_text(message_, failure.message);
-  state_.store(kThere, std::memory_order_release);
-  return true;
+  return published_.compare_exchange_strong(none, at + 1, std::memory_order_acq_rel);
 }
 
 Failure AbortRecord::read() const {
-  const bool is_code = code_ > 0 && code_ <= static_cast<std::int32_t>(base::Code::kUnauthenticated);
-  return {is_code ? static_cast<base::Code>(code_) : base::Code::kInternal, rank_, get_text(host_), get_text(message_)};
+  const std::uint32_t number = published_.load(std::memory_order_acquire);
+  if (number == 0 || number > kSlots) {
+    return {base::Code::kInternal, -1, "", "the memory that ranks of this host share is damaged"};
+  }
+  const Slot& slot = slots_[number - 1];
+  const bool is_code = slot.code > 0 && slot.code <= static_cast<std::int32_t>(base::Code::kUnauthenticated);
+  return {is_code ? static_cast<base::Code>(slot.code) : base::Code::kInternal, slot.rank, get_text(slot.host),
+          get_text(slot.message)};
 }
 
 }  // namespace muster::collectives

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -19,23 +20,29 @@ struct Failure {
 
 // Zero bytes are a valid record without a failure. Any thread, any process that has it mapped; what is read from it is
 // checked, as it may come from a process that is not well.
+//
+// Whoever raises writes into a slot of its own, and then says which: one that ends or is stopped meanwhile keeps nobody
+// from raising another.
 class AbortRecord {
  public:
-  // False: there was one already, or another is being written.
+  // False: there was one already, or too many are being written.
   bool raise(const Failure& failure);
-  bool is_raised() const { return state_.load(std::memory_order_acquire) == kThere; }
+  bool is_raised() const { return published_.load(std::memory_order_acquire) != 0; }
   // After is_raised().
   Failure read() const;
 
  private:
-  static constexpr std::uint32_t kBeingWritten = 1;
-  static constexpr std::uint32_t kThere = 2;
-  std::atomic<std::uint32_t> state_;
-  std::int32_t rank_;
-  std::int32_t code_;
-  char host_[64];
-  char message_[436];
+  static constexpr std::size_t kSlots = 7;
+  struct Slot {
+    std::int32_t rank;
+    std::int32_t code;
+    char host[64];
+    char message[440];
+  };
+  std::atomic<std::uint32_t> published_;  // 0: none; else the number of a slot, from 1
+  std::atomic<std::uint32_t> claimed_;    // slots
+  Slot slots_[kSlots];
 };
-static_assert(sizeof(AbortRecord) == 512);
+static_assert(sizeof(AbortRecord) == 8 + 7 * 512);
 
 }  // namespace muster::collectives

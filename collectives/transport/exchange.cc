@@ -193,8 +193,9 @@ Failure Exchange::who_is_late() {
 std::span<std::byte> Exchange::scratch(std::size_t bytes) {
   if (scratch_size_ < bytes + kAlignment) {
     scratch_.reset();  // before the new one comes
+    scratch_size_ = 0;
+    scratch_.reset(new std::byte[bytes + kAlignment]);  // not filled with zeros: that costs as much as an operation
     scratch_size_ = bytes + kAlignment;
-    scratch_.reset(new std::byte[scratch_size_]);  // not filled with zeros, which would cost as much as an operation
   }
   const auto address = reinterpret_cast<std::uintptr_t>(scratch_.get());
   return {scratch_.get() + (kAlignment - address % kAlignment) % kAlignment, bytes};

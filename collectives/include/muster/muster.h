@@ -10,7 +10,7 @@
  * Threads: every function may be called from any thread. Collectives of one communicator run one at a time: threads
  * that call at once must not care about the order. Sends and receives run beside them. Communicators are independent of
  * each other. A request is waited for by any number of threads and freed by one, a communicator freed when no other
- * thread uses it.
+ * thread uses it. In a child that was forked only the functions that free may be called, and do nothing.
  *
  * Errors: functions return MUSTER_OK or another code and, where `error` is not NULL and the call fails, put a new
  * muster_error there, which the caller frees. After a failed collective its communicator has ended: every later call on

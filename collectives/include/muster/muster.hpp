@@ -183,7 +183,8 @@ class Communicator {
   Result<Buffer<T>> allocate(std::size_t count) const {
     void* data = nullptr;
     muster_error* error = nullptr;
-    const muster_code code = muster_buffer_alloc(get(), count * sizeof(T), &data, &error);
+    const std::size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);  // which is refused
+    const muster_code code = muster_buffer_alloc(get(), bytes, &data, &error);
     if (code != MUSTER_OK) return Status(code, error);
     return Buffer<T>(get(), data, count);
   }

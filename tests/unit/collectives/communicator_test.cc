@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <mutex>
+#include <new>
 #include <numeric>
 
 #include "tests/unit/collectives/support/numbers.h"
@@ -350,6 +352,88 @@ TEST(CommunicatorFaultTest, RanksThatCallDifferentThingsAllFail) {
     EXPECT_TRUE((*again)->barrier().ok());
   });
 }
+
+class MismatchTest : public testing::TestWithParam<std::vector<int>> {
+ protected:
+  // Both ranks get the error of a mismatch from this call.
+  void expect_mismatch(const std::function<base::Status(Communicator&)>& call, const WorldOptions& options = {}) {
+    RanksInThreads ranks(GetParam(), options);
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      const base::Status done = call(*comm);
+      EXPECT_EQ(done.code(), base::Code::kFailedPrecondition) << done;
+      EXPECT_NE(done.message().find("rank 0 ("), std::string::npos) << done;
+      EXPECT_NE(done.message().find("rank 1 ("), std::string::npos) << done;
+    });
+  }
+};
+
+TEST_P(MismatchTest, CountsWithTheSameSum) {
+  const auto counts = [](const Communicator& comm) {
+    return comm.rank() == 0 ? std::vector<std::size_t>{1, 3} : std::vector<std::size_t>{3, 1};
+  };
+  expect_mismatch([&](Communicator& comm) {
+    const std::vector<float> in(4);
+    std::vector<float> out(4);
+    return comm.allgather(in.data(), out.data(), counts(comm), DType::kF32, false);
+  });
+  expect_mismatch([&](Communicator& comm) {
+    const std::vector<float> in(4);
+    std::vector<float> out(4);
+    return comm.reduce_scatter(in.data(), out.data(), counts(comm), DType::kF32, RedOp::kSum);
+  });
+}
+
+TEST_P(MismatchTest, Scales) {
+  // 0.25 and 0.1 had the same byte once.
+  for (const double other : {0.1, 0.5, 1.0}) {
+    expect_mismatch([&](Communicator& comm) {
+      float number = 1;
+      return comm.allreduce(&number, &number, 1, DType::kF32, RedOp::kSum, {comm.rank() == 0 ? 0.25 : other, 1});
+    });
+  }
+}
+
+TEST_P(MismatchTest, Roots) {
+  WorldOptions options;
+  options.checks_calls = true;  // between hosts
+  expect_mismatch(
+      [](Communicator& comm) {
+        float number = 1;
+        return comm.broadcast(&number, 1, DType::kF32, comm.rank());
+      },
+      options);
+  expect_mismatch(
+      [](Communicator& comm) {
+        float numbers[2] = {1, 2};
+        return comm.scatter(numbers, numbers, 1, DType::kF32, comm.rank());
+      },
+      options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, MismatchTest, testing::Values(std::vector<int>{2}, std::vector<int>{1, 1}));
+
+TEST(CommunicatorFaultTest, WithoutMemoryAnOperationThatWasStartedFails) {
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    const auto request = comm->start([]() -> base::Status { throw std::bad_alloc(); });
+    EXPECT_EQ(request->wait().code(), base::Code::kResourceExhausted);
+  });
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that asks for so much
+TEST(CommunicatorFaultTest, WithoutMemoryTheCommunicatorEndsForAll) {
+  RanksInThreads ranks({1, 1}, {.algorithm = "recursive_doubling"});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    float number = 1;
+    const base::Status done =
+        comm->rank() == 0 ? comm->allreduce(&number, &number, std::size_t{1} << 58, DType::kF32, RedOp::kSum, {})
+                          : comm->barrier();
+    EXPECT_EQ(done.code(), base::Code::kResourceExhausted) << done;
+    EXPECT_NE(done.message().find("rank 0 has no memory"), std::string::npos) << done;
+    EXPECT_EQ(comm->barrier().code(), base::Code::kResourceExhausted);
+  });
+}
+#endif
 
 TEST(CommunicatorFaultTest, ARankThatDoesNotComeIsNamedAtTheDeadline) {
   RanksInThreads ranks({3}, {.deadline = std::chrono::milliseconds(300)});

@@ -1,7 +1,10 @@
 // muster.hpp over libmuster.so: a world of this process alone, where every collective is the identity.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <span>
@@ -115,6 +118,36 @@ TEST_F(HeaderTest, BuffersAndCommunicatorsHaveOwners) {
   auto left = comm.shrink();
   ASSERT_TRUE(left.ok());
   EXPECT_TRUE(left.value().barrier().ok());
+}
+
+TEST_F(HeaderTest, BuffersThatCannotBeAreRefused) {
+  const muster::Communicator comm = all();
+  EXPECT_EQ(comm.allocate<double>(SIZE_MAX / 4).status().code(), MUSTER_NO_MEMORY);
+  EXPECT_EQ(comm.allocate<char>(std::size_t{1} << 63).status().code(), MUSTER_NO_MEMORY);
+  EXPECT_TRUE(comm.barrier().ok());
+}
+
+TEST_F(HeaderTest, AForkedChildLeavesTheParentsWorldAlone) {
+  const muster::Communicator comm = all();
+  auto buffer = comm.allocate<double>(100);
+  ASSERT_TRUE(buffer.ok());
+  buffer.value().data()[99] = 7;
+  auto started = comm.start_barrier();  // with a thread
+  ASSERT_TRUE(started.ok() && started.value().wait().ok());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(30);  // instead of waiting for threads that are not there
+    { const muster::Buffer<double> its_own = std::move(buffer).value(); }
+    { const muster::Request its_own = std::move(started).value(); }
+    world_.reset();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(buffer.value().data()[99], 7);
+  EXPECT_TRUE(comm.barrier().ok());
 }
 
 }  // namespace

@@ -33,6 +33,16 @@ TEST(WorldTest, ARankThatEndsBeforeItHasJoinedIsNotWaitedFor) {
   EXPECT_NE(joined.status().message().find("rank 1 lost its connection"), std::string::npos) << joined.status();
 }
 
+TEST(WorldTest, RankZeroIsNotBlamedForALostAgent) {
+  auto agent = std::make_unique<ServedHost>(2);
+  std::shared_ptr<World> worlds[2];
+  std::thread other([&] { worlds[0] = *World::join({}, with_agent(*agent, 0, 2)); });
+  worlds[1] = *World::join({}, with_agent(*agent, 1, 2));
+  other.join();
+  agent.reset();
+  EXPECT_FALSE(worlds[1]->wait_for_end(0, milliseconds(300)).has_value());
+}
+
 TEST(WorldTest, ADeadlineBeyondThatOfConnectionsMovesTheirs) {
   const auto alone = World::join({.deadline = std::chrono::minutes(5)}, {});
   ASSERT_TRUE(alone.ok()) << alone.status();

@@ -1,0 +1,30 @@
+// Short numbers for what ranks have to agree in beyond the fields of a Call.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace muster::collectives {
+
+// Of splitmix64: every bit of what goes in changes half of those that come out.
+constexpr std::uint64_t mix(std::uint64_t bits) {
+  bits += 0x9e3779b97f4a7c15;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+  return bits ^ (bits >> 31);
+}
+
+// Of integers, in their order.
+template <typename Values>
+constexpr std::uint64_t hash_of(const Values& values) {
+  std::uint64_t hash = values.size();
+  for (const auto value : values) hash = mix(hash ^ static_cast<std::uint64_t>(value));
+  return hash;
+}
+
+// In place of a root, where there is none: below -1.
+constexpr std::int32_t as_root(std::uint64_t hash) {
+  return -2 - static_cast<std::int32_t>(hash & 0x3fffffff);
+}
+
+}  // namespace muster::collectives
