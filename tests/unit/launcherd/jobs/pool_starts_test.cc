@@ -1,0 +1,172 @@
+// How long the pool is patient with an agent: one that it has started and that has not reported, one that was cut. The
+// agents are played.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/service/control_client.h"
+#include "base/ids.h"
+#include "launcherd/jobs/host_pool.h"
+#include "tests/unit/support/temp_dir.h"
+
+namespace muster::launcherd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using namespace std::chrono_literals;
+
+// Starts nothing: what an agent would have is left to the test.
+class PlayedBootstrap final : public Bootstrap {
+ public:
+  void start(const BootstrapTarget&, JoinSource source, std::function<void(base::Result<StartedAgent>)> done) override {
+    ++starts;
+    ASSERT_TRUE(source.get().ok());
+    ASSERT_TRUE(join.ParseFromString(source.get()->substr(sizeof(std::uint32_t))));
+    auto pair = base::make_socketpair(SOCK_STREAM);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    stdio = std::move(pair->second);
+    StartedAgent agent;
+    agent.stream = std::move(pair->first);
+    agent.backend = "played";
+    done(std::move(agent));
+    on_start();
+  }
+  void run(const BootstrapTarget&, std::vector<std::string>,
+           std::function<void(base::Result<CommandResult>)>) override {
+    ADD_FAILURE() << "the agent holds no job: nothing is looked for";
+  }
+  void cancel() override {}
+
+  int starts = 0;
+  v1::AgentJoin join;
+  base::UniqueFd stdio;  // the agent's end
+  std::function<void()> on_start;
+};
+
+class NoOutput final : public OutputSink {
+ public:
+  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
+  base::Status end_rank(int) override { return base::ok_status(); }
+  base::Status flush() override { return base::ok_status(); }
+};
+
+class PoolStartsTest : public ::testing::Test, private AgentListener {
+ protected:
+  void SetUp() override {
+    HostPoolOptions options;
+    options.state_file = directory_ / "agents";
+    options.on_note = [this](const std::string& line) {
+      if (line.find(awaited_note_) != std::string::npos) loop_.stop();
+    };
+    auto started = HostPool::start(loop_, clock_, options, &bootstrap_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    pool_ = std::move(*started);
+    deadline_ = loop_.after(50s, [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop_.stop();
+    });
+    job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
+  }
+  void TearDown() override {
+    agent_.reset();
+    job_.reset();
+    pool_.reset();
+  }
+
+  void start_job() {
+    const base::Status started = job_->start({{.target = {.name = "n1"}}}, &sink_, this);
+    ASSERT_TRUE(started.ok()) << started;
+  }
+  void run_until_noted(const std::string& words) {
+    awaited_note_ = words;
+    loop_.run();
+  }
+  // As a warm agent does: it says that it has dialled, and leaves its log-in.
+  void say_dialled() {
+    constexpr std::string_view kLine = "MUSTER-LINK dial\n";
+    ASSERT_EQ(::write(bootstrap_.stdio.get(), kLine.data(), kLine.size()), static_cast<ssize_t>(kLine.size()));
+    bootstrap_.stdio.reset();
+  }
+  void attach_agent() {
+    const v1::AgentJoin& join = bootstrap_.join;
+    agent::ControlClientOptions options;
+    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
+    options.ca_pem = join.ca_pem();
+    options.certificate_pem = join.certificate_pem();
+    options.key_pem = join.key_pem();
+    options.token = join.token();
+    v1::Hello hello;
+    hello.set_job_id(join.job_id());
+    hello.set_agent_index(join.agent_index());
+    agent_ = agent::ControlClient::start(loop_, std::move(options), std::move(hello));
+  }
+
+  void agent_started(int) override {}
+  void agent_up(int, AgentUp) override {}
+  void agent_failed(int, const std::string& message) override {
+    failures_.push_back(message);
+    loop_.stop();
+  }
+  void agent_said(int, const v1::AgentMessage&) override {}
+  void agent_stream(int, bool) override {}
+  void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
+  void output_complete(int) override {}
+  void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
+  void note(const std::string&) override {}
+
+  testing_support::TempDir directory_;
+  base::SystemClock clock_;
+  base::Loop loop_;
+  base::Timer deadline_;
+  PlayedBootstrap bootstrap_;
+  NoOutput sink_;
+  std::string awaited_note_ = "no such note";
+  std::vector<std::string> failures_;
+  std::unique_ptr<HostPool> pool_;
+  std::shared_ptr<JobAgents> job_;
+  std::unique_ptr<agent::ControlClient> agent_;
+};
+
+// A handshake can take many seconds when thousands come at once.
+TEST_F(PoolStartsTest, OneThatHasDialledMayBeBusyWithTheHandshake) {
+  base::Timer later;
+  bootstrap_.on_start = [&] {
+    say_dialled();
+    later = loop_.after(3s, [this] { attach_agent(); });
+  };
+  start_job();
+  run_until_noted("agent up");
+  EXPECT_THAT(failures_, IsEmpty());
+  EXPECT_EQ(bootstrap_.starts, 1);
+}
+
+TEST_F(PoolStartsTest, OneThatEndsBeforeItDialsHasFailed) {
+  bootstrap_.on_start = [this] { bootstrap_.stdio.reset(); };
+  start_job();
+  run_until_noted("no such note");
+  EXPECT_THAT(failures_, ElementsAre(HasSubstr("the agent started and ended before it reported")));
+}
+
+// It dials again by itself; were it given up, what it is just opening would stand in the way of the next agent.
+TEST_F(PoolStartsTest, OneWithoutAJobIsAwaitedWhenItIsCut) {
+  bootstrap_.on_start = [this] {
+    say_dialled();
+    attach_agent();
+  };
+  start_job();
+  run_until_noted("agent up");
+  const auto cut = std::chrono::steady_clock::now();
+  agent_.reset();
+  run_until_noted("the agent is gone: its connection was closed");
+  EXPECT_GE(std::chrono::steady_clock::now() - cut, 3s);
+  EXPECT_EQ(bootstrap_.starts, 1);
+}
+
+}  // namespace
+}  // namespace muster::launcherd
