@@ -24,7 +24,8 @@ constexpr std::chrono::milliseconds kPingPeriod{500};
 constexpr std::chrono::milliseconds kSuspectAfter{1'500};
 // A cut agent dials again within milliseconds when it can; then it is looked at on its host.
 constexpr std::chrono::milliseconds kLookAfter{300};
-// One that belonged to the launcherd before waits up to a second between two attempts.
+// One that belonged to the launcherd before waits up to a second between two attempts. One without a job is only waited
+// for: nothing on its host tells whether it lives.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
 constexpr std::chrono::milliseconds kAwaitForEach{10};  // all of them come at once
 constexpr std::chrono::seconds kReportAfter{20};
@@ -227,6 +228,7 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
 void HostPool::Core::start_agent(PoolHost& host) {
   host.retry_timer.cancel();
   add_agent(host, base::random_hex(32), std::nullopt);
+  host.has_dialled = false;
   host.phase = PoolHost::Phase::kStarting;
   announced_.push_back(host.number);
   changed(host);
@@ -289,14 +291,17 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
   }
   HostLink::Events events;
   // An agent that has dialled needs its log-in no more: either event may be the first of the two that tell so.
-  events.on_link = [](const LinkChoice&, base::UniqueFd, base::UniqueFd) {};
+  events.on_link = [&host, number](const LinkChoice&, base::UniqueFd, base::UniqueFd) {
+    if (host.number == number) host.has_dialled = true;
+  };
   events.on_gone = [this, &host, number](const base::Status& status) {
     if (host.number != number) return;
     // The link is in the middle of this call.
     loop_.post([weak = weak_from_this(), &host, number] {
       if (weak.lock() != nullptr && host.number == number) host.link.reset();
     });
-    if (host.phase == PoolHost::Phase::kJoining && !host.has_stream) {
+    // One that has dialled leaves its log-in, and may still be busy with the handshake.
+    if (host.phase == PoolHost::Phase::kJoining && !host.has_stream && !host.has_dialled) {
       host.look_timer = loop_.after(kDialTimeout, [this, &host, text = status.message()] {
         start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "
                                        "launcherd's log",
@@ -353,6 +358,7 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
 
 void HostPool::Core::was_cut(PoolHost& host) {
   host.has_stream = false;
+  host.cut_at = clock_.now();
   if (std::exchange(host.is_dismissed, false)) {
     agent_lost(host, "it was dismissed");
     if (!is_any_dismissed()) tell_gone();
@@ -375,8 +381,9 @@ void HostPool::Core::look(PoolHost& host) {
            entry.second.phase == PoolSession::Phase::kRecalling;
   });
   if (held == host.sessions.end()) {
-    agent_lost(host, "its connection was closed");
-    return;
+    const base::Duration patience = host.cut_at + kAwaitFor - clock_.now();
+    if (patience > base::Duration::zero()) return look_later(host, patience);
+    return agent_lost(host, "its connection was closed");
   }
   host.is_looked_at = true;
   sweep(host.target, held->first, [this, &host](const base::Result<CommandResult>& result) {

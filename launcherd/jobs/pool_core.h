@@ -60,6 +60,7 @@ struct PoolHost {
   AgentUp up;  // of the last agent that was up
   std::string problem;
   std::unique_ptr<HostLink> link;  // until the agent has dialled
+  bool has_dialled = false;        // the agent has said so, over `link`
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
@@ -68,6 +69,7 @@ struct PoolHost {
   int looks = 0;               // in a row that found it alive
   int failures = 0;            // in a row
   base::MonotonicTime last_heard{};
+  base::MonotonicTime cut_at{};      // when it lost its last stream
   std::optional<v1::HostLoad> load;  // as its agent told it last
   std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
   std::map<std::string, PoolSession> sessions;  // by job
