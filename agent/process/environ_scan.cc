@@ -89,9 +89,7 @@ void end_child(const BareChild& child) {
 }
 
 bool is_other_living_session(const MarkedProcess& process, const std::string& own_session) {
-  if (process.session_dir.empty() || process.session_dir == own_session) return false;
-  const auto session = look_at_session(process.session_dir);
-  return session.ok() && session->is_alive;
+  return process.session_dir != own_session && may_be_living_session(process.session_dir, process.job_id);
 }
 
 base::Result<EnvironScan> scan_for(const std::string& marker, bool any_value, const ScanLimits& limits) {

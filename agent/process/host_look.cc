@@ -124,7 +124,9 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
 
 // Those under the root; those that a process names, which may lie under another root or be visible to it alone.
 void Looker::find_sessions() {
-  for (const std::string& path : list_all_sessions(options_.session_root)) {
+  const auto listed = list_all_sessions(options_.session_root);
+  if (!listed.ok()) look_.problems.push_back(listed.status().message());
+  for (const std::string& path : listed.ok() ? *listed : std::vector<std::string>()) {
     add_session(job_of_session(path), path, true);
   }
   const std::string parent = fmt::format("/muster-{}", ::geteuid());

@@ -135,17 +135,18 @@ base::Status remove_session(const std::string& path) {
   return base::ok_status();
 }
 
-std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id) {
-  std::vector<std::string> paths = list_all_sessions(root);
+base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<std::string> paths, list_all_sessions(root));
   std::erase_if(paths, [&job_id](const std::string& path) { return job_of_session(path) != job_id; });
   return paths;
 }
 
-std::vector<std::string> list_all_sessions(const std::string& root) {
+base::Result<std::vector<std::string>> list_all_sessions(const std::string& root) {
   std::vector<std::string> paths;
   const std::string parent = session_root(root);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(parent.c_str()), ::closedir);
-  if (!directory) return paths;
+  if (!directory && errno == ENOENT) return paths;
+  if (!directory) return base::errno_error(errno, fmt::format("read the directory {}", parent));
   while (const dirent* entry = ::readdir(directory.get())) {
     std::string path = fmt::format("{}/{}", parent, entry->d_name);
     if (!job_of_session(path).empty()) paths.push_back(std::move(path));
@@ -167,7 +168,7 @@ base::Result<FoundSession> look_at_session(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return base::error(base::Code::kPermissionDenied, "{} is not a session directory of ours", path);
+    return base::error(base::Code::kFailedPrecondition, "{} is not a session directory of ours", path);
   }
   const std::string file = path + "/alive";
   base::UniqueFd alive(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
@@ -184,6 +185,15 @@ base::Result<FoundSession> look_at_session(const std::string& path) {
     return base::errno_error(errno, fmt::format("lock {}", file));
   }
   return found;
+}
+
+bool may_be_alive(const base::Result<FoundSession>& look) {
+  if (look.ok()) return look->is_alive;
+  return look.status().code() != base::Code::kNotFound && look.status().code() != base::Code::kFailedPrecondition;
+}
+
+bool may_be_living_session(const std::string& path, const std::string& job_id) {
+  return path.starts_with('/') && job_of_session(path) == job_id && may_be_alive(look_at_session(path));
 }
 
 base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name) {

@@ -51,12 +51,19 @@ struct FoundSession {
 };
 
 std::string session_root(const std::string& root);  // <root>/muster-<uid>
-std::vector<std::string> list_sessions(const std::string& root, const std::string& job_id);
-std::vector<std::string> list_all_sessions(const std::string& root);
+// Without a root there are none; any other error leaves open what is there.
+base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id);
+base::Result<std::vector<std::string>> list_all_sessions(const std::string& root);
 
 // The job that a session directory is named after, by the last part of `path`; empty: that is no such name.
 std::string job_of_session(const std::string& path);
+// NOT_FOUND: there is none. FAILED_PRECONDITION: it is no session directory of ours. Any other error leaves open
+// whether agent or warden lives.
 base::Result<FoundSession> look_at_session(const std::string& path);
+// By what a look has told: nothing says that agent and warden are gone.
+bool may_be_alive(const base::Result<FoundSession>& look);
+// The same of the session that a process of `job_id` names; false for a path that no session of the job has.
+bool may_be_living_session(const std::string& path, const std::string& job_id);
 base::Status remove_session(const std::string& path);
 
 // Small notes for a sweep: the job's cgroup, and one line for each rank. For appending.

@@ -1,6 +1,7 @@
 #include "agent/process/sweep.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,15 +26,16 @@ constexpr milliseconds kKillBound{3000};
 constexpr int kMaxPollMs = 16;
 
 // The sessions of the job whose agent and warden are gone, locked by us; the others go into the report.
-std::vector<FoundSession> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
-                                             SweepReport& report) {
+base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
+                                                           SweepReport& report) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, list_sessions(options.session_root, job_id));
   std::vector<FoundSession> dead;
   const auto deadline = Clock::now() + options.wait_for_lock;
-  for (const std::string& path : list_sessions(options.session_root, job_id)) {
+  for (const std::string& path : paths) {
     while (true) {
       auto session = look_at_session(path);
-      if (!session.ok()) break;  // removed in between, or not ours
-      const bool is_free = !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
+      if (!session.ok() && !may_be_alive(session)) break;  // removed in between, or not ours
+      const bool is_free = session.ok() && !session->is_alive && (options.owner_says_dead || session->lease_has_passed);
       if (is_free) {
         dead.push_back(std::move(*session));
         break;
@@ -42,7 +44,7 @@ std::vector<FoundSession> lock_dead_sessions(const std::string& job_id, const Sw
         report.alive.push_back(path);
         break;
       }
-      session->lock.reset();
+      if (session.ok()) session->lock.reset();
       ::poll(nullptr, 0, static_cast<int>(kLockPoll.count()));
     }
   }
@@ -51,6 +53,14 @@ std::vector<FoundSession> lock_dead_sessions(const std::string& job_id, const Sw
 
 bool is_spared(const std::vector<pid_t>& spare, pid_t pid) {
   return std::ranges::find(spare, pid) != spare.end();
+}
+
+// One directory can have several names: /tmp/x and /tmp//x.
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat by_a {};
+  struct stat by_b {};
+  return a == b || (::stat(a.c_str(), &by_a) == 0 && ::stat(b.c_str(), &by_b) == 0 && by_a.st_ino == by_b.st_ino &&
+                    by_a.st_dev == by_b.st_dev);
 }
 
 void add_new(std::vector<ProcessInfo>& found, const ProcessInfo& info) {
@@ -69,7 +79,7 @@ class Sweeper {
 
  private:
   base::Result<std::vector<ProcessInfo>> find(const std::vector<FoundSession>& dead) const;
-  bool is_of_living_session(const std::string& session_dir) const;
+  bool is_of_living_session(const std::string& session_dir, const std::vector<FoundSession>& dead) const;
 
   std::string job_id_;
   SweepReport& report_;
@@ -101,8 +111,12 @@ void Sweeper::kill_cgroup(const FoundSession& session) {
   }
 }
 
-bool Sweeper::is_of_living_session(const std::string& session_dir) const {
-  return std::ranges::find(report_.alive, session_dir) != report_.alive.end();
+// Sessions that lie under another root live or not, as their locks say; those that we hold are ours.
+bool Sweeper::is_of_living_session(const std::string& session_dir, const std::vector<FoundSession>& dead) const {
+  if (std::ranges::find(report_.alive, session_dir) != report_.alive.end()) return true;
+  const bool is_dead =
+      std::ranges::any_of(dead, [&](const FoundSession& session) { return is_same_file(session.path, session_dir); });
+  return !is_dead && may_be_living_session(session_dir, job_id_);
 }
 
 // Marked processes, what descends from them, and what is left of the sessions of known ranks.
@@ -111,7 +125,7 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
   const auto table = read_all_processes();
   std::vector<ProcessInfo> found;
   for (const MarkedProcess& process : scan.found) {
-    if (is_spared(spare_, process.info.pid) || is_of_living_session(process.session_dir)) continue;
+    if (is_spared(spare_, process.info.pid) || is_of_living_session(process.session_dir, dead)) continue;
     // Without the name of its session it may belong to one that lives.
     if (process.session_dir.empty() && !report_.alive.empty()) continue;
     add_new(found, process.info);
@@ -162,7 +176,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
 base::Result<SweepReport> sweep(const std::string& job_id, const SweepOptions& options) {
   MUSTER_RETURN_IF_ERROR(base::JobId::parse(job_id).status());
   SweepReport report;
-  const std::vector<FoundSession> dead = lock_dead_sessions(job_id, options, report);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FoundSession> dead, lock_dead_sessions(job_id, options, report));
   Sweeper sweeper(job_id, report);
   for (const FoundSession& session : dead) sweeper.kill_cgroup(session);
   MUSTER_RETURN_IF_ERROR(sweeper.kill_strays(dead, !options.owner_says_dead));

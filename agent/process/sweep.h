@@ -23,7 +23,8 @@ struct SweepOptions {
 };
 
 struct SweepReport {
-  std::vector<std::string> alive;    // session directories whose agent or warden lives: nothing of theirs was touched
+  // Session directories whose agent or warden lives, as far as can be told: nothing of theirs was touched.
+  std::vector<std::string> alive;
   std::vector<std::string> removed;  // session directories and cgroups
   std::vector<Leftover> killed;
   std::vector<Unkillable> stuck;

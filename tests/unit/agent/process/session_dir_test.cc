@@ -52,8 +52,8 @@ TEST_F(SessionDirTest, TheParentStaysForOtherJobs) {
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(session.remove().ok());
   EXPECT_TRUE(fs::exists(other->path()));
-  EXPECT_EQ(list_sessions(root_, "bcdefgh2"), std::vector<std::string>{other->path()});
-  EXPECT_TRUE(list_sessions(root_, "abcdefg2").empty());
+  EXPECT_EQ(list_sessions(root_, "bcdefgh2").value(), std::vector<std::string>{other->path()});
+  EXPECT_TRUE(list_sessions(root_, "abcdefg2").value().empty());
 }
 
 TEST_F(SessionDirTest, TheLockTellsWhoLives) {
@@ -85,9 +85,27 @@ TEST_F(SessionDirTest, WhatIsNotOursIsNotTouched) {
   fs::permissions(root_ + "/muster-" + std::to_string(::geteuid()), fs::perms(0755));
   EXPECT_EQ(SessionDir::create(root_, "abcdefg2", "0").status().code(), base::Code::kPermissionDenied);
   fs::create_symlink("/etc", root_ + "/link");
-  EXPECT_FALSE(look_at_session(root_ + "/link").ok());
+  EXPECT_EQ(look_at_session(root_ + "/link").status().code(), base::Code::kFailedPrecondition);
   EXPECT_FALSE(remove_session(root_ + "/link").ok());
   EXPECT_EQ(look_at_session(root_ + "/gone").status().code(), base::Code::kNotFound);
+}
+
+TEST_F(SessionDirTest, OnlyWhatIsSurelyNotThereIsDead) {
+  EXPECT_TRUE(list_all_sessions(root_ + "/none").value().empty());
+  std::ofstream(root_ + "/muster-" + std::to_string(::geteuid())) << "x";
+  EXPECT_FALSE(list_all_sessions(root_).ok());
+  fs::remove(root_ + "/muster-" + std::to_string(::geteuid()));
+
+  SessionDir session = create();
+  EXPECT_TRUE(may_be_living_session(session.path(), "abcdefg2"));
+  EXPECT_FALSE(may_be_living_session(session.path(), "bcdefgh2"));
+  session.close_lock();
+  EXPECT_FALSE(may_be_living_session(session.path(), "abcdefg2"));
+  EXPECT_FALSE(may_be_living_session(root_ + "/abcdefg2-9", "abcdefg2"));
+  EXPECT_FALSE(may_be_living_session("", ""));
+  fs::remove(session.path() + "/alive");
+  fs::create_symlink("elsewhere", session.path() + "/alive");  // one that cannot be opened
+  EXPECT_TRUE(may_be_living_session(session.path(), "abcdefg2"));
 }
 
 }  // namespace

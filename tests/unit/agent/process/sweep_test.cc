@@ -84,6 +84,42 @@ TEST_F(SweepTest, ALivingSessionKeepsItsProcesses) {
   EXPECT_FALSE(ground_.has_sessions());
 }
 
+TEST_F(SweepTest, ALivingSessionUnderAnotherRootKeepsItsProcesses) {
+  std::filesystem::create_directory(ground_.path() + "/elsewhere");
+  auto session = SessionDir::create(ground_.path() + "/elsewhere", job_, "0");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=" + session->path()}, job_ + "-rank");
+  const pid_t left = stray({marker_, "MUSTER_SESSION_DIR=/gone/" + job_ + "-1"}, job_ + "-left");
+  EXPECT_EQ(sweep_now(true).killed.size(), 1U);
+  EXPECT_FALSE(lives(left));
+  EXPECT_TRUE(lives(rank));
+  session->close_lock();
+  EXPECT_EQ(sweep_now(true).killed.size(), 1U);
+  EXPECT_FALSE(lives(rank));
+}
+
+TEST_F(SweepTest, ADeadSessionIsKnownByAnyOfItsNames) {
+  auto session = SessionDir::create(ground_.session_root(), job_, "0");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=/" + session->path()}, job_ + "-rank");
+  session->close_lock();
+  EXPECT_EQ(sweep_now(true).killed.size(), 1U);
+  EXPECT_FALSE(lives(rank));
+}
+
+// As when no descriptor is left: that it cannot be seen is no sign of death.
+TEST_F(SweepTest, ASessionThatCannotBeLookedAtKeepsItsProcesses) {
+  auto session = SessionDir::create(ground_.session_root(), job_, "0");
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t rank = stray({marker_, "MUSTER_SESSION_DIR=" + session->path()}, job_ + "-rank");
+  std::filesystem::remove(session->path() + "/alive");
+  std::filesystem::create_symlink("elsewhere", session->path() + "/alive");
+  const SweepReport report = sweep_now(true);
+  EXPECT_EQ(report.alive, std::vector<std::string>{session->path()});
+  EXPECT_TRUE(report.killed.empty());
+  EXPECT_TRUE(lives(rank));
+}
+
 TEST_F(SweepTest, WithoutItsOwnerTheLeaseMustPassAndTwoLooksAgree) {
   auto session = SessionDir::create(ground_.session_root(), job_, "0");
   ASSERT_TRUE(session.ok()) << session.status();
