@@ -38,16 +38,40 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   }
 }
 
-Status write_file_atomically(const std::string& path, std::string_view content, unsigned mode) {
+namespace {
+
+Status sync_directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool is_done = fd.valid() && (::fsync(fd.get()) == 0 || errno == EINVAL);  // not every file system can
+  return is_done ? ok_status() : errno_error(errno, fmt::format("write {} to its disk", directory));
+}
+
+Status write_and_rename(const std::string& path, std::string_view content, unsigned mode, bool is_durable) {
   const std::string temporary = fmt::format("{}.{}", path, random_hex(6));
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd.valid()) return errno_error(errno, fmt::format("create {}", temporary));
   Status status = write_all_blocking(fd.get(), content.data(), content.size()).with_context(temporary);
+  if (status.ok() && is_durable && ::fsync(fd.get()) != 0) {
+    status = errno_error(errno, fmt::format("write {} to its disk", temporary));
+  }
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = errno_error(errno, fmt::format("rename {} to {}", temporary, path));
   }
   if (!status.ok()) ::unlink(temporary.c_str());
   return status;
+}
+
+}  // namespace
+
+Status write_file_atomically(const std::string& path, std::string_view content, unsigned mode) {
+  return write_and_rename(path, content, mode, false);
+}
+
+Status write_file_durably(const std::string& path, std::string_view content, unsigned mode) {
+  MUSTER_RETURN_IF_ERROR(write_and_rename(path, content, mode, true));
+  return sync_directory_of(path);
 }
 
 Status make_private_directory(const std::string& path) {

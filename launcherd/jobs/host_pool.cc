@@ -164,7 +164,7 @@ base::Status HostPool::Core::save_state() {
     if (host->up.host_address) agent.set_host_address(host->up.host_address->str());
     for (const base::IpAddress& address : host->up.launcher_addresses) agent.add_launcher_addresses(address.str());
   }
-  return base::write_file_atomically(options_.state_file, state.SerializeAsString());
+  return base::write_file_durably(options_.state_file, state.SerializeAsString());
 }
 
 // Once for all that happens now: the file lists every agent.

@@ -44,6 +44,18 @@ TEST_F(FileTest, WritesAndReadsAnyBytes) {
   EXPECT_EQ(entries(), 1) << "a temporary file is left";
 }
 
+TEST_F(FileTest, WritesDurably) {
+  ASSERT_TRUE(write_file_durably(path("f"), "old").ok());
+  ASSERT_TRUE(write_file_durably(path("f"), "new").ok());
+  EXPECT_EQ(read_file(path("f")).value(), "new");
+  EXPECT_EQ(mode(path("f")), 0600u);
+  EXPECT_EQ(entries(), 1) << "a temporary file is left";
+  EXPECT_FALSE(write_file_durably(path("none/f"), "x").ok());
+  ASSERT_TRUE(std::filesystem::create_directory(path("d")));
+  EXPECT_FALSE(write_file_durably(path("d"), "x").ok());
+  EXPECT_EQ(entries(), 2);
+}
+
 TEST_F(FileTest, LimitIsExact) {
   ASSERT_TRUE(write_file_atomically(path("f"), std::string(100, 'x')).ok());
   EXPECT_TRUE(read_file(path("f"), 100).ok());

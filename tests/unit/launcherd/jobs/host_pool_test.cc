@@ -172,7 +172,8 @@ class HostPoolTest : public ::testing::Test {
   }
   int agent_jobs() const { return pool->view({.name = "localhost"}).jobs; }
 
-  static PooledJob job_named(const std::string& id) { return {.job_id = id, .secret = base::random_hex(16)}; }
+  // Of an id that no other run of these tests has: a sweep finds processes by it.
+  static PooledJob new_job() { return {.job_id = base::JobId::random().str(), .secret = base::random_hex(16)}; }
   Job& start(PooledJob job, const std::string& script, int ranks = 2) {
     jobs.push_back(std::make_unique<Job>(loop, clock, *pool, directory / "", std::move(job), script, ranks));
     return *jobs.back();
@@ -201,25 +202,27 @@ class HostPoolTest : public ::testing::Test {
 };
 
 TEST_F(HostPoolTest, JobsShareAnAgent) {
-  EXPECT_EQ(start(job_named("aaaaaaaa"), "echo first").wait_for_end().exit_code, 0);
-  EXPECT_EQ(start(job_named("bbbbbbbb"), "exit 3").wait_for_end().exit_code, 3);
-  EXPECT_EQ(start(job_named("cccccccc"), "echo third >&2").wait_for_end().exit_code, 0);
+  const PooledJob first = new_job();
+  const PooledJob third = new_job();
+  EXPECT_EQ(start(first, "echo first").wait_for_end().exit_code, 0);
+  EXPECT_EQ(start(new_job(), "exit 3").wait_for_end().exit_code, 3);
+  EXPECT_EQ(start(third, "echo third >&2").wait_for_end().exit_code, 0);
   EXPECT_EQ(agents_started(), 1);
-  EXPECT_THAT(output_of("aaaaaaaa"), HasSubstr("first"));
-  EXPECT_THAT(output_of("cccccccc"), HasSubstr("third"));
+  EXPECT_THAT(output_of(first.job_id), HasSubstr("first"));
+  EXPECT_THAT(output_of(third.job_id), HasSubstr("third"));
 }
 
 TEST_F(HostPoolTest, AFailureOfOneJobTouchesNoOther) {
-  Job& other = start(job_named("aaaaaaaa"), "read line < gate; echo done");
+  Job& other = start(new_job(), "read line < gate; echo done");
   other.wait([](const Job& job) { return job.is_running; });
-  EXPECT_EQ(start(job_named("bbbbbbbb"), "kill -9 $$").wait_for_end().exit_code, 128 + 9);
+  EXPECT_EQ(start(new_job(), "kill -9 $$").wait_for_end().exit_code, 128 + 9);
   EXPECT_FALSE(other.outcome.has_value());
   open_gate();
   EXPECT_EQ(other.wait_for_end().exit_code, 0);
 }
 
 TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
-  PooledJob wanted = job_named("aaaaaaaa");
+  PooledJob wanted = new_job();
   Job& before = start(wanted, "echo before; read line < gate; echo after");
   before.wait([](const Job& job) { return job.is_running; });
   const std::vector<long> pids = before.pids;
@@ -233,7 +236,7 @@ TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
   EXPECT_EQ(after.pids, pids);
   open_gate();
   EXPECT_EQ(after.wait_for_end().exit_code, 0);  // one that failed would end the other before it has spoken
-  const std::string output = output_of("aaaaaaaa");
+  const std::string output = output_of(wanted.job_id);
   const auto count = [&](const std::string& word) {
     int n = 0;
     for (std::size_t at = output.find(word); at != std::string::npos; at = output.find(word, at + 1)) ++n;
@@ -244,7 +247,7 @@ TEST_F(HostPoolTest, AJobGoesOnUnderTheNextLauncherd) {
 }
 
 TEST_F(HostPoolTest, AJobThatEndedMeanwhileHasItsTrueEnd) {
-  PooledJob wanted = job_named("aaaaaaaa");
+  PooledJob wanted = new_job();
   Job& before = start(wanted, "read line < gate; echo late; exit 7", 1);
   before.wait([](const Job& job) { return job.is_running; });
   const pid_t pid = static_cast<pid_t>(before.pids.at(0));
@@ -257,7 +260,7 @@ TEST_F(HostPoolTest, AJobThatEndedMeanwhileHasItsTrueEnd) {
   start_pool();
   wanted.resumes = wanted.was_running = true;
   EXPECT_EQ(start(wanted, "never started", 1).wait_for_end().exit_code, 7);
-  EXPECT_THAT(output_of("aaaaaaaa"), HasSubstr("late"));
+  EXPECT_THAT(output_of(wanted.job_id), HasSubstr("late"));
 }
 
 // The agent's certificate is followed by another one before it is over; the launcherd that comes then believes that
@@ -268,7 +271,7 @@ TEST_F(HostPoolTest, CertificatesAreRenewedWhileAJobRuns) {
     EXPECT_TRUE(state.ParseFromString(must(base::read_file(directory / "agents"))));
     return std::pair(state.ca_pem(), state.next_ca_pem());
   };
-  PooledJob wanted = job_named("aaaaaaaa");
+  PooledJob wanted = new_job();
   Job& before = start(wanted, "read line < gate; exit 5", 1);
   before.wait([](const Job& job) { return job.is_running; });
   ASSERT_FALSE(HasFailure()) << testing::PrintToString(notes);
@@ -299,7 +302,7 @@ TEST_F(HostPoolTest, CertificatesAreRenewedWhileAJobRuns) {
 }
 
 TEST_F(HostPoolTest, AJobIsEndedByTheNextLauncherd) {
-  PooledJob wanted = job_named("aaaaaaaa");
+  PooledJob wanted = new_job();
   Job& before = start(wanted, "sleep 1000");
   before.wait([](const Job& job) { return job.is_running; });
   const std::vector<long> pids = before.pids;
