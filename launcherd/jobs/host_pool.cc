@@ -86,6 +86,8 @@ base::Status HostPool::Core::make_keys() {
 // On the ports that agents know, or on new ones that will be there again.
 base::Status HostPool::Core::open_ports() {
   const bool is_new = state_.control_port() == 0;
+  std::vector<KnownAgent> agents;  // they dial all the time: the server knows them before it can be reached
+  for (const v1::PoolAgent& agent : state_.agents()) agents.push_back({agent.token(), agent.number()});
   base::Status status;
   for (int tries = 0; tries < (is_new ? kPortTries : 1); ++tries) {
     const int control_port = is_new ? base::port_to_keep() : state_.control_port();
@@ -97,6 +99,7 @@ base::Status HostPool::Core::open_ports() {
                                                 .certificate_pem = keys_->own().cert_pem,
                                                 .key_pem = keys_->own().key_pem,
                                                 .port = control_port,
+                                                .agents = agents,
                                                 .wants_load = true});
     status = listening.ok() ? control.status() : listening.status();
     if (!status.ok()) continue;
@@ -133,7 +136,7 @@ base::Status HostPool::Core::open_services() {
 void HostPool::Core::await_agents() {
   for (const v1::PoolAgent& agent : state_.agents()) {
     PoolHost& host = host_at({.name = agent.name(), .user = agent.user(), .port = agent.port()});
-    add_agent(host, agent.token(), agent.number());
+    number_agent(host, agent.token(), static_cast<int>(by_number_.size()), agent.number());
     host.phase = PoolHost::Phase::kAwaited;
     host.last_heard = clock_.now();
     if (const auto address = base::IpAddress::parse(agent.host_address()); address.ok()) {
@@ -193,10 +196,10 @@ PoolHost* HostPool::Core::host_numbered(int number) const {
   return host->number == number ? host : nullptr;  // else it has another agent since, or none
 }
 
-void HostPool::Core::add_agent(PoolHost& host, const std::string& token, std::optional<int> hello_number) {
+void HostPool::Core::number_agent(PoolHost& host, const std::string& token, int number, int hello_number) {
   host.token = token;
-  host.number = control_->add_agent(token, hello_number);
-  host.hello_number = hello_number.value_or(host.number);
+  host.number = number;
+  host.hello_number = hello_number;
   MUSTER_CHECK(static_cast<std::size_t>(host.number) == by_number_.size());
   by_number_.push_back(&host);
 }
@@ -227,7 +230,9 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
 
 void HostPool::Core::start_agent(PoolHost& host) {
   host.retry_timer.cancel();
-  add_agent(host, base::random_hex(32), std::nullopt);
+  const std::string token = base::random_hex(32);
+  const int number = control_->add_agent(token);
+  number_agent(host, token, number, number);
   host.has_dialled = false;
   host.phase = PoolHost::Phase::kStarting;
   announced_.push_back(host.number);

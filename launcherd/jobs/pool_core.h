@@ -120,7 +120,8 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void save_soon();
   PoolHost& host_at(const BootstrapTarget& target);
   PoolHost* host_numbered(int number) const;
-  void add_agent(PoolHost& host, const std::string& token, std::optional<int> hello_number);
+  // As the control server has it.
+  void number_agent(PoolHost& host, const std::string& token, int number, int hello_number);
   base::Result<std::string> make_join(PoolHost& host);
   void start_agent(PoolHost& host);
   void start_announced();

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -117,6 +118,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   void done(const std::shared_ptr<AgentStream>& stream, int agent);
   bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) const;
   int agent_with(const std::string& token);  // any thread; -1: none
+  int add(const std::string& token, std::optional<int> hello_index);
 
   // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
   class Service final : public v1::AgentControl::CallbackService {
@@ -184,6 +186,16 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
   stream->begin();
   if (refused) stream->close({grpc::StatusCode::UNAUTHENTICATED, "this is not an agent of this launcher's job"});
   return stream.get();
+}
+
+int ControlServer::State::add(const std::string& token, std::optional<int> hello_index) {
+  const int agent = static_cast<int>(agents.size());
+  AgentSlot& slot = agents.emplace_back();
+  slot.token = token;
+  slot.hello_index = hello_index.value_or(agent);
+  const std::lock_guard lock(tokens_mutex);
+  tokens.emplace(token, agent);
+  return agent;
 }
 
 int ControlServer::State::agent_with(const std::string& token) {
@@ -276,6 +288,7 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
   auto state = std::make_shared<State>(*result, loop, std::move(options));
   state->credentials = std::make_shared<ChangingCredentials>(
       state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
+  for (const KnownAgent& agent : state->options.agents) state->add(agent.token, agent.hello_index);
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
   builder.AddListeningPort(fmt::format("[::]:{}", state->options.port), state->credentials, &state->port);
@@ -307,15 +320,9 @@ int ControlServer::port() const {
   return state_->port;
 }
 
-int ControlServer::add_agent(const std::string& token, std::optional<int> hello_index) {
+int ControlServer::add_agent(const std::string& token) {
   state_->loop.assert_inside();
-  const int agent = static_cast<int>(state_->agents.size());
-  AgentSlot& slot = state_->agents.emplace_back();
-  slot.token = token;
-  slot.hello_index = hello_index.value_or(agent);
-  const std::lock_guard lock(state_->tokens_mutex);
-  state_->tokens.emplace(token, agent);
-  return agent;
+  return state_->add(token, std::nullopt);
 }
 
 base::Status ControlServer::add_connection(base::UniqueFd fd) {

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,14 +22,21 @@
 
 namespace muster::launcherd {
 
+// One that another launcher has numbered.
+struct KnownAgent {
+  std::string token;
+  int hello_index = 0;
+};
+
 struct ControlServerOptions {
   std::string job_id;                  // or the name of launcherd's state: what agents' certificates and Hellos say
   std::string launcher_instance = {};  // of a launcherd: see Welcome in agent.proto
   std::string ca_pem;
   std::string certificate_pem;  // the server's: SAN DNS:launcherd
   std::string key_pem;
-  int port = 0;             // 0: any
-  bool wants_load = false;  // agents tell how busy their hosts are
+  int port = 0;                         // 0: any
+  std::vector<KnownAgent> agents = {};  // that may come from the first moment: numbers 0, 1, 2, …
+  bool wants_load = false;              // agents tell how busy their hosts are
 };
 
 class ControlServer {
@@ -46,9 +52,8 @@ class ControlServer {
   ~ControlServer();
 
   int port() const;
-  // An agent that may come, and its number: 0, 1, 2, … `hello_index`: what its Hello says instead, of one that another
-  // launcher has numbered.
-  int add_agent(const std::string& token, std::optional<int> hello_index = std::nullopt);
+  // An agent that may come, and its number: the next one.
+  int add_agent(const std::string& token);
   // A connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
   base::Status add_connection(base::UniqueFd fd);
   // Numbered: kept until acknowledged, sent again after a cut.

@@ -117,6 +117,30 @@ TEST_F(Fixture, OverASocketPairTheTokenDecides) {
   EXPECT_EQ(greeted, 1);
 }
 
+// Those of the launcher before dial all the time, also while the server is being started.
+TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
+  const auto identity = ca->issue("launcherd", {"DNS:launcherd"});
+  ASSERT_TRUE(identity.ok());
+  server.reset();
+  auto started = launcherd::ControlServer::start(loop, {.job_id = "abcdefgh",
+                                                        .ca_pem = ca->ca_pem(),
+                                                        .certificate_pem = identity->cert_pem,
+                                                        .key_pem = identity->key_pem,
+                                                        .agents = {{"token-7", 7}, {"token-4", 4}}});
+  ASSERT_TRUE(started.ok()) << started.status();
+  server = std::move(*started);
+  EXPECT_EQ(server->add_agent("token-2"), 2);
+  std::vector<int> greeted;
+  server->on_hello = [&](int agent, const v1::Hello& said, bool) {
+    greeted.push_back(agent);
+    greeted.push_back(said.agent_index());
+    loop.stop();
+  };
+  const auto client = agent::ControlClient::start(loop, client_options(4), hello(4));
+  loop.run();
+  EXPECT_EQ(greeted, (std::vector<int>{1, 4}));
+}
+
 TEST_F(Fixture, StrangersAreRefused) {
   struct Case {
     const char* what;
