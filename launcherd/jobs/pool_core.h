@@ -1,6 +1,6 @@
-// The inside of HostPool, in four files: host_pool.cc (services, state file, agents that are started and lost),
-// pool_sessions.cc (jobs on agents), pool_keys.cc (certificates), pooled_agents.cc (a job's view). Private to this
-// folder.
+// The inside of HostPool, in five files: host_pool.cc (services, state file, agents that are up, cut and lost),
+// pool_starts.cc (agents that are started), pool_sessions.cc (jobs on agents), pool_keys.cc (certificates),
+// pooled_agents.cc (a job's view). Private to this folder.
 #pragma once
 
 #include <map>
@@ -122,12 +122,6 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   PoolHost* host_numbered(int number) const;
   // As the control server has it.
   void number_agent(PoolHost& host, const std::string& token, int number, int hello_number);
-  base::Result<std::string> make_join(PoolHost& host);
-  void start_agent(PoolHost& host);
-  void start_announced();
-  void bootstrap(PoolHost& host);
-  void bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started);
-  void start_failed(PoolHost& host, const std::string& message);
   void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
   void was_cut(PoolHost& host);
   void look_later(PoolHost& host, base::Duration after);
@@ -141,6 +135,14 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void sample_output(base::MonotonicTime now);
   void changed(const PoolHost& host);
   void note(const std::string& line);
+
+  // pool_starts.cc
+  base::Result<std::string> make_join(PoolHost& host);
+  void start_agent(PoolHost& host);
+  void start_announced();
+  void bootstrap(PoolHost& host);
+  void bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started);
+  void start_failed(PoolHost& host, const std::string& message);
 
   // pool_keys.cc
   void renew_keys(base::MonotonicTime now);
