@@ -29,13 +29,13 @@
 namespace muster::rendezvous {
 
 struct TcpStoreServerConfig {
-  OwnerCheck owner_check;
+  OwnerCheck owner_check = {};
   TorchGeneration hint = TorchGeneration::kA;  // what the ranks' torch is, if that is known and older than 2.2
-  TcpStoreLimits limits;
-  CheckedListenerLimits listener;
+  TcpStoreLimits limits = {};
+  CheckedListenerLimits listener = {};
   std::size_t max_connections = 40'000;  // of torch <= 2.0 each rank has two
   // A connection was refused, or closed for what it sent: one sentence with the peer's address. May be empty.
-  std::function<void(const base::Status&)> on_problem;
+  std::function<void(const base::Status&)> on_problem = {};
 };
 
 struct TcpStoreCounters {

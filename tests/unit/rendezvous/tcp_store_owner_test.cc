@@ -39,9 +39,7 @@ TEST(TcpStoreOwner, ARefusedOwnerIsNotRead) {
 
 TEST(TcpStoreOwner, TheOwnerMayBeToldLater) {
   LateCheck check;
-  TcpStoreServerConfig config;
-  config.owner_check = check.check();
-  Served served(std::move(config));
+  Served served({.owner_check = check.check()});
   Client client(served.port());
   client.send(kAddInit);
   const auto answer = check.wait_for(0);
@@ -69,9 +67,7 @@ TEST(TcpStoreOwner, ACheckThatTakesTooLongRefuses) {
 TEST(TcpStoreOwner, AnAnswerAfterTheServersEndIsIgnored) {
   LateCheck check;
   {
-    TcpStoreServerConfig config;
-    config.owner_check = check.check();
-    Served served(std::move(config));
+    Served served({.owner_check = check.check()});
     Client client(served.port());
     check.wait_for(0);
   }
@@ -81,9 +77,7 @@ TEST(TcpStoreOwner, AnAnswerAfterTheServersEndIsIgnored) {
 // The connection that an A client keeps silent counts as soon as it is there, checked or not.
 TEST(TcpStoreOwner, AnUncheckedTwinIsSilent) {
   LateCheck check;
-  TcpStoreServerConfig config;
-  config.owner_check = check.check();
-  Served served(std::move(config));
+  Served served({.owner_check = check.check()});
   Client client(served.port());
   const auto first = check.wait_for(0);
   served.on_loop([&] { first(true); });
@@ -94,9 +88,7 @@ TEST(TcpStoreOwner, AnUncheckedTwinIsSilent) {
 }
 
 TEST(TcpStoreOwner, TheUsersOwnConnectionsAreLet) {
-  TcpStoreServerConfig config;
-  config.owner_check = allow_local_owner(::getuid());
-  Served served(std::move(config));
+  Served served({.owner_check = allow_local_owner(::getuid())});
   EXPECT_EQ(Client(served.port()).ask(kAddInit, 8), i64(1));
   EXPECT_EQ(Client(served.port(), "::1").ask(kAddInit, 8), i64(2));
 }

@@ -65,9 +65,7 @@ TEST(TcpStoreServer, WaitsEndAcrossConnections) {
 }
 
 TEST(TcpStoreServer, ConnectionsAreBounded) {
-  TcpStoreServerConfig config;
-  config.max_connections = 1;
-  Served served(std::move(config));
+  Served served({.max_connections = 1});
   Client first(served.port());
   EXPECT_EQ(first.ask(kAddInit, 8), i64(1));
   Client second(served.port());
@@ -188,9 +186,7 @@ TEST(TcpStoreServer, AWatcherThatDoesNotReadIsClosed) {
 
 TEST(TcpStoreServer, RenewBeginsAnew) {
   LateCheck check;
-  TcpStoreServerConfig config;
-  config.owner_check = check.check();
-  Served served(std::move(config));
+  Served served({.owner_check = check.check()});
   Client old(served.port());
   const auto allow = [&](std::size_t index) {
     const auto answer = check.wait_for(index);
@@ -256,10 +252,8 @@ TEST(TcpStoreServer, LeavesNoDescriptorsBehind) {
 TEST(TcpStoreServer, WantsAListeningSocket) {
   base::Loop loop;
   MemoryStore store;
-  TcpStoreServerConfig config;
-  config.owner_check = allow_all;
-  const auto server =
-      TcpStoreServer::start(&loop, base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), &store, config);
+  const auto server = TcpStoreServer::start(&loop, base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+                                            &store, {.owner_check = allow_all});
   EXPECT_EQ(server.status().code(), base::Code::kInvalidArgument);
 }
 
