@@ -35,19 +35,37 @@ std::string count_of(int count) {
   return count == 0 ? "-" : std::to_string(count);
 }
 
+// Lines for a drain's reason and a problem; empty: there is neither.
+std::string host_remarks(const v1::LauncherHost& host) {
+  std::string text;
+  if (host.drained() && !host.reason().empty()) {
+    text += fmt::format("  drained: {}\n", base::printable(host.reason()));
+  }
+  if (!host.problem().empty()) text += fmt::format("  {}\n", base::printable(host.problem()));
+  return text;
+}
+
 }  // namespace
 
 std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
+  static constexpr std::string_view kColumns = "{:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}";
+  const auto columns = [](const v1::LauncherHost& host) {
+    return fmt::format(kColumns, slots_of(host), host.jobs(), agent_state(host), count_of(host.cores()),
+                       size_of(host.memory_mib()), count_of(host.gpus_size()),
+                       host.containment().empty() ? "-" : base::printable(host.containment()));
+  };
+  return table_of_hosts(
+      hosts, fmt::format(kColumns, "slots", "jobs", "agent", "cores", "memory", "gpus", "containment"), columns);
+}
+
+std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::string_view heading,
+                           const std::function<std::string(const v1::LauncherHost&)>& columns) {
   if (hosts.empty()) return {};
   std::size_t width = 4;
   for (const v1::LauncherHost& host : hosts) width = std::max(width, base::printable(host.name()).size());
-  std::string table = fmt::format("{:<{}}  {:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}\n", "host", width, "slots",
-                                  "jobs", "agent", "cores", "memory", "gpus", "containment");
+  std::string table = fmt::format("{:<{}}  {}\n", "host", width, heading);
   for (const v1::LauncherHost& host : hosts) {
-    table += fmt::format("{:<{}}  {:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}\n", base::printable(host.name()), width,
-                         fmt::format("{}/{}", host.used_slots(), host.slots()), host.jobs(), agent_state(host),
-                         count_of(host.cores()), size_of(host.memory_mib()), count_of(host.gpus_size()),
-                         host.containment().empty() ? "-" : base::printable(host.containment()));
+    table += fmt::format("{:<{}}  {}\n", base::printable(host.name()), width, columns(host));
     table += host_remarks(host);
   }
   return table;
@@ -57,13 +75,8 @@ std::string agent_state(const v1::LauncherHost& host) {
   return host.drained() ? fmt::format("{}, drained", agent_of(host)) : std::string(agent_of(host));
 }
 
-std::string host_remarks(const v1::LauncherHost& host) {
-  std::string text;
-  if (host.drained() && !host.reason().empty()) {
-    text += fmt::format("  drained: {}\n", base::printable(host.reason()));
-  }
-  if (!host.problem().empty()) text += fmt::format("  {}\n", base::printable(host.problem()));
-  return text;
+std::string slots_of(const v1::LauncherHost& host) {
+  return fmt::format("{}/{}", host.used_slots(), host.slots());
 }
 
 }  // namespace muster::cli

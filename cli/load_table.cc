@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/strings.h"
 #include "cli/host_table.h"
 
 namespace muster::cli {
@@ -54,18 +53,13 @@ std::string format_rate(std::int64_t bytes_per_second) {
 }
 
 std::string format_loads(const std::vector<v1::LauncherHost>& hosts) {
-  if (hosts.empty()) return {};
-  std::size_t width = 4;
-  for (const v1::LauncherHost& host : hosts) width = std::max(width, base::printable(host.name()).size());
-  std::string table = fmt::format("{:<{}}  {:>9}  {:>6}  {:>5}  {:>16}  {:>8}  {:>9}  {}\n", "host", width, "slots",
-                                  "ranks", "cpu", "memory", "gpus", "output", "agent");
-  for (const v1::LauncherHost& host : hosts) {
-    table += fmt::format("{:<{}}  {:>9}  {:>6}  {:>5}  {:>16}  {:>8}  {:>9}  {}\n", base::printable(host.name()), width,
-                         fmt::format("{}/{}", host.used_slots(), host.slots()), host.ranks(), cpu_of(host),
-                         memory_of(host), gpus_of(host), output_of(host), agent_state(host));
-    table += host_remarks(host);
-  }
-  return table;
+  static constexpr std::string_view kColumns = "{:>9}  {:>6}  {:>5}  {:>16}  {:>8}  {:>9}  {}";
+  const auto columns = [](const v1::LauncherHost& host) {
+    return fmt::format(kColumns, slots_of(host), host.ranks(), cpu_of(host), memory_of(host), gpus_of(host),
+                       output_of(host), agent_state(host));
+  };
+  return table_of_hosts(hosts, fmt::format(kColumns, "slots", "ranks", "cpu", "memory", "gpus", "output", "agent"),
+                        columns);
 }
 
 }  // namespace muster::cli
