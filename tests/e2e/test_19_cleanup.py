@@ -55,9 +55,15 @@ class Job:
         self.command = hvdrun.start(["-np", "4", "-H", "n1:2,n2:2", "--contain", "subreaper", *COMMAND, self.token, 600],
                                     on=cluster)
 
+    def is_ready(self):
+        """All are there, and none that only forks one of them: a rank has its name when its children live on."""
+        processes = [process for found in self.cluster.all_processes().values() for process in found
+                     if self.token in process.argv and process.comm != "hvdrun" and process.state != "Z"]
+        ranks = [process for process in processes if process.comm == "stray-rank"]
+        return len(ranks) == 4 and len(processes) == 4 * (1 + CHILDREN)
+
     def wait_ready(self):
-        assert testing.eventually(lambda: len(with_token(self.cluster, self.token)) == 4 * (1 + CHILDREN)
-                                  or self.command.ended(), PATIENCE)
+        assert testing.eventually(lambda: self.is_ready() or self.command.ended(), PATIENCE)
         assert not self.command.ended()
         return self
 
