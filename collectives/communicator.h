@@ -88,8 +88,13 @@ class Communicator final : public NewsListener {
 
   // Collective: memory of `bytes` for this rank that all ranks of its host have mapped. nullptr bytes are no error.
   base::Result<std::byte*> allocate(std::size_t bytes);
-  // Of this rank alone; what others have mapped stays until they give it back.
+  // Of this rank alone.
   base::Status release(std::byte* memory);
+
+  // How long an operation of this communicator may wait without progress, instead of what the world says. Before any.
+  void set_deadline(std::chrono::milliseconds deadline) { policy_.deadline = deadline; }
+  // Ends it for all ranks, also in the middle of an operation. Any thread.
+  void cancel(const std::string& why) { (void)fail(base::Status(base::Code::kAborted, why)); }
 
   // Why the communicator has ended; code kOk: it has not.
   Failure failure() const;

@@ -1,0 +1,119 @@
+#include "collectives/engine/announcement.h"
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace muster::collectives {
+namespace {
+
+template <typename T>
+void put(const T& value, std::vector<std::byte>& to) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+  to.insert(to.end(), bytes, bytes + sizeof value);
+}
+
+void put(const std::vector<std::int64_t>& values, std::vector<std::byte>& to) {
+  put(static_cast<std::uint32_t>(values.size()), to);
+  for (const std::int64_t value : values) put(value, to);
+}
+
+// Takes values off the front; after one that is not there, everything is 0 and ok() is false.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}
+  bool ok() const { return is_ok_; }
+  bool is_at_end() const { return left_.empty(); }
+
+  template <typename T>
+  T take() {
+    T value{};
+    if (!has(sizeof value)) return value;
+    std::memcpy(&value, left_.data(), sizeof value);
+    left_ = left_.subspan(sizeof value);
+    return value;
+  }
+  std::string take_string() {
+    const auto size = take<std::uint32_t>();
+    if (!has(size)) return "";
+    std::string text(reinterpret_cast<const char*>(left_.data()), size);
+    left_ = left_.subspan(size);
+    return text;
+  }
+  std::vector<std::int64_t> take_list() {
+    const auto size = take<std::uint32_t>();
+    std::vector<std::int64_t> values;
+    if (!has(std::size_t{size} * sizeof(std::int64_t))) return values;
+    values.reserve(size);
+    for (std::uint32_t i = 0; i < size; ++i) values.push_back(take<std::int64_t>());
+    return values;
+  }
+  // A value below `end`.
+  template <typename Enum>
+  Enum take_enum(int end) {
+    const auto value = take<std::uint8_t>();
+    if (value >= end) is_ok_ = false;
+    return static_cast<Enum>(is_ok_ ? value : 0);
+  }
+
+ private:
+  bool has(std::size_t bytes) {
+    if (bytes > left_.size()) is_ok_ = false;
+    return is_ok_;
+  }
+  std::span<const std::byte> left_;
+  bool is_ok_ = true;
+};
+
+Announcement take_announcement(Reader& reader) {
+  Announcement taken;
+  taken.name = reader.take_string();
+  Signature& signature = taken.signature;
+  signature.kind = reader.take_enum<Kind>(kKinds);
+  signature.op = reader.take_enum<RedOp>(kRedOps);
+  signature.root = reader.take<std::int32_t>();
+  signature.before = reader.take<double>();
+  signature.after = reader.take<double>();
+  signature.splits = reader.take_list();
+  const auto tensors = reader.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < tensors && reader.ok(); ++i) {
+    TensorSpec tensor;
+    tensor.type = reader.take_enum<DType>(kDTypes);
+    tensor.shape = reader.take_list();
+    signature.tensors.push_back(std::move(tensor));
+  }
+  return taken;
+}
+
+}  // namespace
+
+void write(const Announcement& announcement, std::vector<std::byte>& to) {
+  const Signature& signature = announcement.signature;
+  put(static_cast<std::uint32_t>(announcement.name.size()), to);
+  const auto* const name = reinterpret_cast<const std::byte*>(announcement.name.data());
+  to.insert(to.end(), name, name + announcement.name.size());
+  put(signature.kind, to);
+  put(signature.op, to);
+  put(signature.root, to);
+  put(signature.before, to);
+  put(signature.after, to);
+  put(signature.splits, to);
+  put(static_cast<std::uint32_t>(signature.tensors.size()), to);
+  for (const TensorSpec& tensor : signature.tensors) {
+    put(tensor.type, to);
+    put(tensor.shape, to);
+  }
+}
+
+base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes) {
+  std::vector<Announcement> list;
+  Reader reader(bytes);
+  while (reader.ok() && !reader.is_at_end()) list.push_back(take_announcement(reader));
+  if (!reader.ok()) {
+    return base::error(base::Code::kDataLoss, "a rank announces its tensors in bytes that are none of libmuster's");
+  }
+  return list;
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,47 @@
+#include "collectives/engine/batches.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "collectives/algorithm/slices.h"
+
+namespace muster::collectives {
+namespace {
+
+using Key = std::tuple<DType, RedOp, double, double>;
+
+}  // namespace
+
+const Signature& signature_of(const Due& due) {
+  return **std::ranges::find_if(due.of_ranks, [](const auto& signature) { return signature.has_value(); });
+}
+
+std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold) {
+  std::vector<Batch> batches;
+  std::map<Key, std::size_t> open;  // the last batch of a kind
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    if (!due[i].problem.ok() || due[i].last_joined >= 0) continue;
+    const Signature& signature = signature_of(due[i]);
+    if (signature.kind != Kind::kAllreduce) {
+      batches.push_back({.pieces = {{i, 0}}, .bytes = signature.bytes()});
+      continue;
+    }
+    for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
+      const TensorSpec& tensor = signature.tensors[t];
+      const std::size_t bytes = padded(tensor.bytes());
+      const Key key{tensor.type, signature.op, signature.before, signature.after};
+      const auto found = open.find(key);
+      if (found != open.end() && batches[found->second].bytes + bytes <= threshold) {
+        batches[found->second].pieces.push_back({i, t});
+        batches[found->second].bytes += bytes;
+        continue;
+      }
+      open[key] = batches.size();
+      batches.push_back({.pieces = {{i, t}}, .bytes = bytes});
+    }
+  }
+  return batches;
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,167 @@
+#include "collectives/engine/negotiation.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::collectives {
+namespace {
+
+bool has_bit(const std::vector<std::uint64_t>& words, std::size_t bit) {
+  return bit / 64 < words.size() && (words[bit / 64] >> (bit % 64) & 1) != 0;
+}
+
+}  // namespace
+
+Negotiation::Negotiation(int ranks, int own, std::size_t cache_capacity)
+    : ranks_(ranks),
+      own_(own),
+      cache_(cache_capacity),
+      has_joined_(static_cast<std::size_t>(ranks)),
+      last_cached_(static_cast<std::size_t>(ranks)) {}
+
+void Negotiation::submit(Announcement announcement) {
+  order_of_[announcement.name] = submitted_;
+  pending_[submitted_++] = std::move(announcement);
+}
+
+void Negotiation::forget_pending(const std::string& name) {
+  const auto found = order_of_.find(name);
+  if (found == order_of_.end()) return;
+  pending_.erase(found->second);
+  order_of_.erase(found);
+}
+
+Said Negotiation::say() const {
+  Said said;
+  said.cached.resize(cached_words());
+  for (const auto& [order, announcement] : pending_) {
+    const auto waiting = waiting_.find(announcement.name);
+    if (waiting != waiting_.end() && waiting->second.of_ranks[index(own_)]) continue;
+    if (announcement.signature.kind == Kind::kJoin && has_joined_[index(own_)]) continue;
+    if (const auto slot = cache_.find(announcement.name, announcement.signature, own_)) {
+      said.cached[*slot / 64] |= std::uint64_t{1} << (*slot % 64);
+    } else {
+      said.announced.push_back(announcement);
+    }
+  }
+  return said;
+}
+
+std::vector<Due> Negotiation::hear(std::span<const Said> of_ranks) {
+  touched_.clear();
+  joins_have_changed_ = false;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (const Announcement& announcement : of_ranks[index(rank)].announced) take(rank, announcement);
+    last_cached_[index(rank)] = of_ranks[index(rank)].cached;
+  }
+  std::vector<Due> due;
+  find_cached(of_ranks, due);
+  find_waiting(due);
+  find_join(due);
+  for (const Due& one : due) forget_pending(one.name);
+  return due;
+}
+
+void Negotiation::take(int rank, const Announcement& announcement) {
+  if (announcement.signature.kind == Kind::kJoin) {
+    has_joined_[index(rank)] = true;
+    last_joined_ = rank;
+    joins_have_changed_ = true;
+    return;
+  }
+  // One rank has another shape for it now. Those that announce it by its bit do so in full in the next turn.
+  if (const auto slot = cache_.find(announcement.name)) cache_.drop(*slot);
+  Waiting& waiting = waiting_[announcement.name];
+  waiting.of_ranks.resize(index(ranks_));
+  std::optional<Signature>& own = waiting.of_ranks[index(rank)];
+  if (!own) ++waiting.count;
+  own = announcement.signature;
+  touched_.push_back(announcement.name);
+}
+
+void Negotiation::find_cached(std::span<const Said> of_ranks, std::vector<Due>& due) {
+  for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
+    const ResponseCache::Entry* const entry = cache_.at(slot);
+    if (entry == nullptr) continue;
+    bool is_due = false;
+    bool is_missing = false;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const bool has = has_bit(of_ranks[index(rank)].cached, slot);
+      is_due |= has;
+      is_missing |= !has && !has_joined_[index(rank)];
+    }
+    if (!is_due || is_missing) continue;
+    std::vector<std::optional<Signature>> signatures(entry->of_ranks.begin(), entry->of_ranks.end());
+    due.push_back(due_of(entry->name, std::move(signatures)));
+    cache_.use(slot);
+  }
+}
+
+bool Negotiation::is_due(const Waiting& waiting) const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!waiting.of_ranks[index(rank)] && !has_joined_[index(rank)]) return false;
+  }
+  return true;
+}
+
+void Negotiation::find_waiting(std::vector<Due>& due) {
+  if (joins_have_changed_) {
+    touched_.clear();
+    for (const auto& [name, waiting] : waiting_) touched_.push_back(name);
+  }
+  const auto joined = std::ranges::count(has_joined_, true);
+  for (const std::string& name : touched_) {
+    const auto found = waiting_.find(name);
+    if (found == waiting_.end() || !is_due(found->second)) continue;
+    const bool is_of_all = found->second.count == ranks_;
+    due.push_back(due_of(name, std::move(found->second.of_ranks)));
+    waiting_.erase(found);
+    if (!is_of_all || !due.back().problem.ok() || joined != 0) continue;
+    std::vector<Signature> signatures;
+    for (const std::optional<Signature>& signature : due.back().of_ranks) signatures.push_back(*signature);
+    cache_.put(name, std::move(signatures));
+  }
+}
+
+Due Negotiation::due_of(std::string name, std::vector<std::optional<Signature>> of_ranks) const {
+  Due due;
+  due.name = std::move(name);
+  std::vector<const Signature*> given;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::optional<Signature>& signature = of_ranks[index(rank)];
+    if (has_joined_[index(rank)]) signature.reset();
+    given.push_back(signature ? &*signature : nullptr);
+  }
+  due.problem = agree(due.name, given);
+  due.of_ranks = std::move(of_ranks);
+  return due;
+}
+
+void Negotiation::find_join(std::vector<Due>& due) {
+  if (std::ranges::find(has_joined_, false) != has_joined_.end()) return;
+  Due joined;
+  joined.last_joined = last_joined_;
+  for (const auto& [order, announcement] : pending_) {
+    if (announcement.signature.kind == Kind::kJoin) joined.name = announcement.name;
+  }
+  due.push_back(std::move(joined));
+  has_joined_.assign(index(ranks_), false);
+}
+
+std::vector<Negotiation::Late> Negotiation::late() const {
+  std::vector<Late> list;
+  for (const auto& [order, announcement] : pending_) {
+    Late late{announcement.name, {}};
+    const auto waiting = waiting_.find(announcement.name);
+    const auto slot = cache_.find(announcement.name);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const bool has_said = waiting != waiting_.end() ? waiting->second.of_ranks[index(rank)].has_value()
+                                                      : slot && has_bit(last_cached_[index(rank)], *slot);
+      if (!has_said && !has_joined_[index(rank)]) late.missing.push_back(rank);
+    }
+    if (!late.missing.empty()) list.push_back(std::move(late));
+  }
+  return list;
+}
+
+}  // namespace muster::collectives

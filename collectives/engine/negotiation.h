@@ -1,0 +1,86 @@
+// Which tensors are due: those that every rank has submitted. In turns: in each, every rank hears what every rank has
+// announced, and all come to the same decisions in the same order, without a coordinator.
+//
+// Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/engine/announcement.h"
+#include "collectives/engine/response_cache.h"
+
+namespace muster::collectives {
+
+// What one rank says in one turn.
+struct Said {
+  std::vector<Announcement> announced;  // new since the last turn, and not in the cache
+  std::vector<std::uint64_t> cached;    // bit s of word s / 64: slot s of the cache is submitted and not done
+};
+
+// A tensor, or a group of them, that all ranks have submitted.
+struct Due {
+  std::string name;
+  base::Status problem;                            // not OK: it fails on all ranks, nothing else does
+  std::vector<std::optional<Signature>> of_ranks;  // nullopt: of a rank that has joined
+  int last_joined = -1;                            // of kJoin, which has no signatures
+};
+
+class Negotiation {
+ public:
+  Negotiation(int ranks, int own, std::size_t cache_capacity);
+
+  // Of this rank. Nothing of this name is pending.
+  void submit(Announcement announcement);
+  bool is_pending(const std::string& name) const { return order_of_.contains(name); }
+  // Whether anything that this rank has submitted is not due yet.
+  bool is_waiting() const { return !pending_.empty(); }
+  // What this rank says in the next turn.
+  Said say() const;
+  // How many words of Said::cached there are in the next turn; the same on all ranks.
+  std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
+
+  // What is due after a turn in which the ranks said this, in the order in which it is to be done.
+  std::vector<Due> hear(std::span<const Said> of_ranks);
+
+  // What this rank has submitted and others have not, as of the last turn.
+  struct Late {
+    std::string name;
+    std::vector<int> missing;
+  };
+  std::vector<Late> late() const;
+
+ private:
+  struct Waiting {
+    std::vector<std::optional<Signature>> of_ranks;
+    int count = 0;
+  };
+  void take(int rank, const Announcement& announcement);
+  void find_cached(std::span<const Said> of_ranks, std::vector<Due>& due);
+  void find_waiting(std::vector<Due>& due);
+  bool is_due(const Waiting& waiting) const;
+  Due due_of(std::string name, std::vector<std::optional<Signature>> of_ranks) const;
+  void find_join(std::vector<Due>& due);
+  void forget_pending(const std::string& name);
+  std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
+
+  const int ranks_;
+  const int own_;
+  ResponseCache cache_;
+  std::vector<bool> has_joined_;
+  int last_joined_ = -1;
+  bool joins_have_changed_ = false;
+  std::map<std::string, Waiting> waiting_;
+  std::vector<std::string> touched_;  // names of waiting_ that a rank has announced in this turn, in order
+  std::vector<std::vector<std::uint64_t>> last_cached_;
+  std::map<std::uint64_t, Announcement> pending_;  // of this rank, in the order of submission
+  std::map<std::string, std::uint64_t> order_of_;
+  std::uint64_t submitted_ = 0;
+};
+
+}  // namespace muster::collectives

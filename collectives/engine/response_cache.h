@@ -1,0 +1,48 @@
+// What ranks have agreed on before: a tensor that comes again is announced by one bit, and needs no agreement. The same
+// on all ranks, since they put in, use and drop the same names in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/engine/signature.h"
+
+namespace muster::collectives {
+
+class ResponseCache {
+ public:
+  struct Entry {
+    std::string name;
+    std::vector<Signature> of_ranks;
+    std::uint64_t used = 0;
+  };
+
+  explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}
+
+  // Slots are 0 … slots() - 1; some are empty.
+  std::size_t slots() const { return entries_.size(); }
+  const Entry* at(std::size_t slot) const { return entries_[slot] ? &*entries_[slot] : nullptr; }
+  std::optional<std::size_t> find(std::string_view name) const;
+  // Whether rank `rank` can announce this by a bit.
+  std::optional<std::size_t> find(std::string_view name, const Signature& signature, int rank) const;
+
+  // In the place of what has not been used for longest, where it is full. Without capacity: nothing happens.
+  void put(std::string name, std::vector<Signature> of_ranks);
+  void use(std::size_t slot) { entries_[slot]->used = ++clock_; }
+  void drop(std::size_t slot);
+
+ private:
+  std::size_t free_slot();
+
+  const std::size_t capacity_;
+  std::vector<std::optional<Entry>> entries_;
+  std::map<std::string, std::size_t, std::less<>> slot_of_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace muster::collectives

@@ -1,0 +1,32 @@
+#include "collectives/engine/ticket.h"
+
+#include <sched.h>
+
+#include <utility>
+
+namespace muster::collectives {
+namespace {
+
+// Small operations are done before a sleeper would be awake.
+constexpr std::chrono::microseconds kAwake{60};
+
+}  // namespace
+
+void Ticket::finish(base::Status status) {
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = std::move(status);
+    is_done_.store(true, std::memory_order_release);
+  }
+  done_.notify_all();
+}
+
+std::optional<base::Status> Ticket::wait_for(std::chrono::milliseconds time) {
+  const auto end_awake = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(kAwake, time);
+  while (!is_done() && std::chrono::steady_clock::now() < end_awake) sched_yield();
+  std::unique_lock lock(mutex_);
+  if (!done_.wait_for(lock, time, [this] { return is_done(); })) return std::nullopt;
+  return status_;
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,62 @@
+// What a submission to the engine becomes: done once, waited for by any number of threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/engine/signature.h"
+
+namespace muster::collectives {
+
+// A tensor whose size only the engine knows (allgather, alltoall, reducescatter).
+struct Output {
+  std::unique_ptr<std::byte[]> data;
+  TensorSpec spec;
+};
+
+class Ticket {
+ public:
+  // nullopt: not done within `time`, and goes on. Gives its core away for a moment before it sleeps.
+  std::optional<base::Status> wait_for(std::chrono::milliseconds time);
+  bool is_done() const { return is_done_.load(std::memory_order_acquire); }
+
+  // Once it is done, and OK.
+  const std::vector<Output>& outputs() const { return outputs_; }
+  const std::vector<std::int64_t>& received_splits() const { return received_splits_; }  // of an alltoall
+  int last_joined() const { return last_joined_; }                                       // of a join
+
+ private:
+  friend class Engine;
+  friend class Executor;
+  void finish(base::Status status);
+
+  std::vector<Output> outputs_;
+  std::vector<std::int64_t> received_splits_;
+  int last_joined_ = -1;
+  base::Status status_;
+  std::atomic<bool> is_done_{false};
+  std::mutex mutex_;
+  std::condition_variable done_;
+};
+
+// What a rank gives the engine. Tensors stay the caller's, and as they are until the ticket is done.
+struct Tensor {
+  const void* in = nullptr;
+  void* out = nullptr;  // of allreduce and broadcast; may be `in`
+};
+struct Submission {
+  std::string name;
+  Signature signature;
+  std::vector<Tensor> tensors;  // one for each of the signature
+};
+
+}  // namespace muster::collectives

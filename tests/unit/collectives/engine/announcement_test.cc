@@ -1,0 +1,54 @@
+#include "collectives/engine/announcement.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace muster::collectives {
+namespace {
+
+Announcement sample() {
+  return {"layer.weight",
+          {.kind = Kind::kAlltoall,
+           .op = RedOp::kProd,
+           .root = 3,
+           .before = 0.5,
+           .after = -2,
+           .tensors = {{DType::kI64, {5, 0, 7}}, {DType::kBool, {}}},
+           .splits = {1, 4}}};
+}
+
+TEST(AnnouncementTest, AListComesBackAsItWas) {
+  std::vector<std::byte> bytes;
+  write(sample(), bytes);
+  write({"", {}}, bytes);
+  const auto read = read_announcements(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, (std::vector<Announcement>{sample(), {"", {}}}));
+  EXPECT_TRUE(read_announcements({})->empty());
+}
+
+TEST(AnnouncementTest, APartOfOneIsNone) {
+  std::vector<std::byte> bytes;
+  write(sample(), bytes);
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_EQ(read_announcements(std::span(bytes).first(size)).status().code(), base::Code::kDataLoss) << size;
+  }
+}
+
+TEST(AnnouncementTest, ChangedBytesAreAListOrAnError) {
+  std::vector<std::byte> bytes;
+  write(sample(), bytes);
+  std::mt19937 random(1);
+  int errors = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> changed = bytes;
+    for (int k = 0; k < 3; ++k) changed[random() % changed.size()] = static_cast<std::byte>(random());
+    const auto read = read_announcements(changed);
+    errors += read.ok() ? 0 : 1;
+  }
+  EXPECT_GT(errors, 1000);
+}
+
+}  // namespace
+}  // namespace muster::collectives

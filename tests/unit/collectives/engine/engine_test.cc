@@ -1,0 +1,301 @@
+// The engine between ranks that are threads of the test.
+#include "collectives/engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <future>
+#include <random>
+
+#include "tests/unit/collectives/support/ranks_in_threads.h"
+
+namespace muster::collectives {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr seconds kPatience{60};
+
+using Body = std::function<void(Engine&)>;
+
+void with_engines(std::vector<int> hosts, const Body& body, EngineOptions options = {}) {
+  RanksInThreads ranks(std::move(hosts));
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    auto engine = Engine::start(*comm, options);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    body(**engine);
+    (*engine)->shut_down(kPatience);
+  });
+}
+
+template <typename T>
+constexpr DType type_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::kF32;
+  if constexpr (std::is_same_v<T, double>) return DType::kF64;
+  return DType::kI32;
+}
+
+template <typename T>
+Submission allreduce(const std::string& name, std::vector<T>& data, RedOp op = RedOp::kSum) {
+  return {.name = name,
+          .signature = {.kind = Kind::kAllreduce,
+                        .op = op,
+                        .tensors = {{type_of<T>(), {static_cast<std::int64_t>(data.size())}}}},
+          .tensors = {{data.data(), data.data()}}};
+}
+
+template <typename T>
+Submission of_rows(Kind kind, const std::string& name, const std::vector<T>& data, std::int64_t row) {
+  const auto rows = static_cast<std::int64_t>(data.size()) / row;
+  return {.name = name,
+          .signature = {.kind = kind, .tensors = {{type_of<T>(), {rows, row}}}},
+          .tensors = {{data.data(), nullptr}}};
+}
+
+base::Status finish(const base::Result<std::shared_ptr<Ticket>>& ticket) {
+  if (!ticket.ok()) return ticket.status();
+  return (*ticket)->wait_for(kPatience).value_or(base::Status(base::Code::kDeadlineExceeded, "not done"));
+}
+
+template <typename T>
+std::vector<T> values_of(const Output& output) {
+  const T* const data = reinterpret_cast<const T*>(output.data.get());
+  return {data, data + output.spec.elements()};
+}
+
+class EngineTest : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(EngineTest, TensorsInAnyOrderOnEachRankAreReducedByName) {
+  constexpr std::size_t kTensors = 300;
+  with_engines(GetParam(), [&](Engine& engine) {
+    std::mt19937 random(static_cast<unsigned>(engine.rank()));
+    for (int step = 0; step < 3; ++step) {
+      std::vector<std::vector<float>> data;
+      std::vector<std::size_t> order;
+      for (std::size_t i = 0; i < kTensors; ++i) {
+        data.emplace_back(1 + i % 70, static_cast<float>(i) + static_cast<float>(engine.rank()));
+        order.push_back(i);
+      }
+      std::shuffle(order.begin(), order.end(), random);
+      std::vector<std::shared_ptr<Ticket>> tickets;
+      for (const std::size_t i : order) {
+        auto ticket = engine.submit(allreduce("tensor " + std::to_string(i), data[i]));
+        ASSERT_TRUE(ticket.ok()) << ticket.status();
+        tickets.push_back(*ticket);
+      }
+      for (const auto& ticket : tickets) ASSERT_EQ(finish(ticket).message(), "");
+      const int ranks = engine.size();
+      for (std::size_t i = 0; i < kTensors; ++i) {
+        const auto sum = static_cast<float>(static_cast<int>(i) * ranks + ranks * (ranks - 1) / 2);
+        ASSERT_EQ(data[i], std::vector<float>(1 + i % 70, sum)) << i;
+      }
+    }
+  });
+}
+
+TEST_P(EngineTest, EveryKindOfOperation) {
+  with_engines(GetParam(), [&](Engine& engine) {
+    const int rank = engine.rank();
+    const int ranks = engine.size();
+    for (int round = 0; round < 3; ++round) {  // announced, and then from the cache
+      // Rank r has r + 1 rows of two.
+      const std::vector<std::int32_t> own(static_cast<std::size_t>(2 * (rank + 1)), rank);
+      auto gathered = engine.submit(of_rows(Kind::kAllgather, "gather", own, 2));
+      std::vector<double> told(5, rank);
+      Submission broadcast = allreduce("broadcast", told);
+      broadcast.signature.kind = Kind::kBroadcast;
+      broadcast.signature.root = ranks - 1;
+      auto told_ticket = engine.submit(broadcast);
+      // One row to every rank but the last one, which gets two.
+      std::vector<std::int32_t> rows(static_cast<std::size_t>(ranks + 1), rank);
+      Submission alltoall = of_rows(Kind::kAlltoall, "alltoall", rows, 1);
+      alltoall.signature.splits.assign(static_cast<std::size_t>(ranks), 1);
+      alltoall.signature.splits.back() = 2;
+      auto exchanged = engine.submit(alltoall);
+      const std::vector<float> scattered(static_cast<std::size_t>(ranks + 1), 2.0F);
+      auto part = engine.submit(of_rows(Kind::kReduceScatter, "scatter", scattered, 1));
+      auto met = engine.submit({.name = "barrier", .signature = {.kind = Kind::kBarrier}, .tensors = {}});
+
+      ASSERT_EQ(finish(gathered).message(), "");
+      std::vector<std::int32_t> expected;
+      for (int i = 0; i < ranks; ++i) expected.insert(expected.end(), static_cast<std::size_t>(2 * (i + 1)), i);
+      EXPECT_EQ(values_of<std::int32_t>((*gathered)->outputs()[0]), expected);
+      EXPECT_THAT((*gathered)->outputs()[0].spec.shape, ElementsAre(ranks * (ranks + 1) / 2, 2));
+      ASSERT_EQ(finish(told_ticket).message(), "");
+      EXPECT_EQ(told, std::vector<double>(5, ranks - 1));
+      ASSERT_EQ(finish(exchanged).message(), "");
+      expected.clear();
+      for (int i = 0; i < ranks; ++i) expected.insert(expected.end(), rank == ranks - 1 ? 2 : 1, i);
+      EXPECT_EQ(values_of<std::int32_t>((*exchanged)->outputs()[0]), expected);
+      ASSERT_EQ(finish(part).message(), "");
+      EXPECT_EQ(values_of<float>((*part)->outputs()[0]),
+                std::vector<float>(rank == 0 ? 2 : 1, static_cast<float>(2 * ranks)));
+      EXPECT_EQ(finish(met).message(), "");
+    }
+  });
+}
+
+TEST_P(EngineTest, ATensorThatRanksDescribeDifferentlyFailsAlone) {
+  with_engines(GetParam(), [&](Engine& engine) {
+    std::vector<float> good(10, 1);
+    for (int round = 0; round < 2; ++round) {  // the second time, the good shape is known
+      std::vector<float> odd(engine.rank() == 0 && round == 0 ? 3 : 4, 1);
+      auto failing = engine.submit(allreduce("odd", odd));
+      auto working = engine.submit(allreduce("good", good));
+      const base::Status status = finish(failing);
+      if (round == 0 && engine.size() > 1) {
+        EXPECT_EQ(status.code(), base::Code::kFailedPrecondition) << status;
+        EXPECT_THAT(status.message(), HasSubstr("rank 0 wants allreduce of float32[3], sum"));
+      } else {
+        EXPECT_EQ(status.message(), "");
+      }
+      EXPECT_EQ(finish(working).message(), "");
+    }
+  });
+}
+
+TEST_P(EngineTest, AShapeMayChangeFromOneTimeToTheNext) {
+  with_engines(GetParam(), [&](Engine& engine) {
+    for (const std::size_t size : {5U, 5U, 8U, 8U, 5U}) {
+      std::vector<float> data(size, 1);
+      ASSERT_EQ(finish(engine.submit(allreduce("changing", data))).message(), "");
+      EXPECT_EQ(data, std::vector<float>(size, static_cast<float>(engine.size())));
+    }
+  });
+}
+
+TEST_P(EngineTest, RanksThatHaveJoinedContributeNothing) {
+  with_engines(GetParam(), [&](Engine& engine) {
+    // Rank r has r + 1 batches.
+    for (int batch = 0; batch <= engine.rank(); ++batch) {
+      std::vector<float> data(100, 1);
+      ASSERT_EQ(finish(engine.submit(allreduce("gradient", data))).message(), "");
+      EXPECT_EQ(data, std::vector<float>(100, static_cast<float>(engine.size() - batch)));
+    }
+    auto join = engine.submit({.name = "join", .signature = {.kind = Kind::kJoin}, .tensors = {}});
+    ASSERT_EQ(finish(join).message(), "");
+    EXPECT_EQ((*join)->last_joined(), engine.size() - 1);
+    std::vector<float> data(10, 1);  // and all take part again
+    ASSERT_EQ(finish(engine.submit(allreduce("after", data))).message(), "");
+    EXPECT_EQ(data, std::vector<float>(10, static_cast<float>(engine.size())));
+  });
+}
+
+TEST_P(EngineTest, AGroupIsOneTensorOfSeveral) {
+  with_engines(GetParam(), [&](Engine& engine) {
+    std::vector<float> a(3, 1);
+    std::vector<double> b(7, 2);
+    Submission group = allreduce("group", a);
+    group.signature.tensors.push_back({DType::kF64, {7}});
+    group.tensors.push_back({b.data(), b.data()});
+    ASSERT_EQ(finish(engine.submit(group)).message(), "");
+    EXPECT_EQ(a, std::vector<float>(3, static_cast<float>(engine.size())));
+    EXPECT_EQ(b, std::vector<double>(7, 2.0 * engine.size()));
+  });
+}
+
+TEST_P(EngineTest, WithoutAFusionBufferOrACacheAllIsTheSame) {
+  with_engines(GetParam(),
+               [&](Engine& engine) {
+                 for (int step = 0; step < 3; ++step) {
+                   std::vector<float> a(30, 1);
+                   std::vector<float> b(40, 2);
+                   auto first = engine.submit(allreduce("a", a, RedOp::kMax));
+                   auto second = engine.submit(allreduce("b", b, RedOp::kMax));
+                   ASSERT_EQ(finish(first).message(), "");
+                   ASSERT_EQ(finish(second).message(), "");
+                   EXPECT_EQ(b, std::vector<float>(40, 2));
+                 }
+               },
+               {.fusion_bytes = 0, .cache_capacity = 0});
+}
+
+TEST_P(EngineTest, ACacheThatIsTooSmallForgetsTheOldest) {
+  with_engines(GetParam(),
+               [&](Engine& engine) {
+                 for (int i = 0; i < 60; ++i) {
+                   std::vector<float> data(4, 1);
+                   ASSERT_EQ(finish(engine.submit(allreduce("tensor " + std::to_string(i % 5), data))).message(), "");
+                   EXPECT_EQ(data, std::vector<float>(4, static_cast<float>(engine.size())));
+                 }
+               },
+               {.cache_capacity = 3});
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, EngineTest,
+                         testing::Values(std::vector<int>{1}, std::vector<int>{2}, std::vector<int>{4},
+                                         std::vector<int>{1, 1}, std::vector<int>{2, 1}));
+
+TEST(EngineUseTest, WhatCannotBeDoneIsSaidAtOnce) {
+  with_engines({1}, [&](Engine& engine) {
+    std::vector<float> data(4, 1);
+    Submission broadcast = allreduce("broadcast", data);
+    broadcast.signature.kind = Kind::kBroadcast;
+    broadcast.signature.root = 1;
+    EXPECT_EQ(engine.submit(broadcast).status().code(), base::Code::kInvalidArgument);
+    Submission empty = allreduce("empty", data);
+    empty.signature.tensors.clear();
+    empty.tensors.clear();
+    EXPECT_EQ(engine.submit(empty).status().code(), base::Code::kInvalidArgument);
+    Submission negative = allreduce("negative", data);
+    negative.signature.tensors[0].shape = {-1};
+    EXPECT_EQ(engine.submit(negative).status().code(), base::Code::kInvalidArgument);
+  });
+}
+
+TEST(EngineUseTest, ANameIsTakenUntilItsTensorIsDoneAndLateRanksAreKnown) {
+  std::barrier<> together(2);
+  with_engines({2}, [&](Engine& engine) {
+    std::vector<float> data(4, 1);
+    if (engine.rank() == 1) {
+      together.arrive_and_wait();
+      EXPECT_EQ(finish(engine.submit(allreduce("name", data))).message(), "");
+      return;
+    }
+    std::vector<float> other(4, 1);
+    const auto first = engine.submit(allreduce("name", data));
+    const auto second = engine.submit(allreduce("name", other));
+    EXPECT_EQ(second.status().code(), base::Code::kAlreadyExists);
+    EXPECT_THAT(second.status().message(), HasSubstr("'name'"));
+    together.arrive_and_wait();
+    EXPECT_EQ(finish(first).message(), "");
+  });
+}
+
+TEST(EngineUseTest, AfterAShutdownEverythingFailsEverywhere) {
+  RanksInThreads ranks({2});
+  std::barrier<> together(2);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    auto engine = Engine::start(*comm);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    std::vector<float> data(4, 1);
+    if (comm->rank() == 0) {
+      const auto waiting = (*engine)->submit(allreduce("never", data));
+      const base::Status status = finish(waiting);
+      EXPECT_THAT(status.message(), HasSubstr("rank 1 has shut down"));
+      EXPECT_FALSE((*engine)->submit(allreduce("later", data)).ok());
+    } else {
+      (*engine)->shut_down(kPatience);
+    }
+    together.arrive_and_wait();
+  });
+}
+
+TEST(EngineUseTest, ARankThatIsGoneWithoutAWordFailsTheOthers) {
+  RanksInThreads ranks({2, 1});
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    auto engine = Engine::start(*comm);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    if (comm->rank() == 2) return;  // the engine's end, without shut_down()
+    std::vector<float> data(4, 1);
+    EXPECT_FALSE(finish((*engine)->submit(allreduce("never", data))).ok());
+  });
+}
+
+}  // namespace
+}  // namespace muster::collectives
