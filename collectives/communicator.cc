@@ -166,23 +166,14 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
 
 base::Status Communicator::linked_allreduce_of(const Call& call, const ReduceTask& reduction) {
   const Operation operation = next(call);
-  const Wish wish{
-      .bytes = reduction.bytes(), .type = reduction.type, .one_go = wants_one_go(reduction.type), .forced = forced_};
+  Wish wish = wish_of(reduction);
+  wish.forced = forced_;
   last_algorithm_ = choose_allreduce(layout_, wish);
-  switch (last_algorithm_) {
-    case AllreduceAlgorithm::kOneShot:
-      return one_shot_allreduce(*exchange_, operation, reduction);
-    case AllreduceAlgorithm::kRecursiveDoubling:
-      return recursive_doubling_allreduce(*exchange_, operation, reduction);
-    case AllreduceAlgorithm::kPairwise:
-      return pairwise_allreduce(*exchange_, operation, reduction);
-    case AllreduceAlgorithm::kRing:
-      return ring_allreduce(*exchange_, operation, reduction);
-    default:
-      break;
+  if (last_algorithm_ != AllreduceAlgorithm::kHierarchical) {
+    return linked_allreduce(last_algorithm_, *exchange_, operation, reduction);
   }
   const int slices = reduction.bytes() <= kSmall ? 1 : layout_.least_local_ranks;
-  const Hierarchy hierarchy{*team_, slices, slice_exchange_.get()};
+  const Hierarchy hierarchy{*team_, slices, layout_.link, slice_exchange_.get()};
   return hierarchical_allreduce(hierarchy, operation, reduction);
 }
 

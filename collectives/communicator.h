@@ -131,6 +131,7 @@ class Communicator final : public NewsListener {
   // With the error that is returned: registered buffers are the caller's alone from here.
   base::Status part(base::Status why);
   void make_links();
+  base::Status measure_link_speed();
   Failure explain(const base::Status& status);
   Failure look_into(Failure failure);
   Failure blame_last(Failure failure);

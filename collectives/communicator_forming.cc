@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "collectives/algorithm/host_allreduce.h"
+#include "collectives/algorithm/link_speed.h"
 #include "collectives/communicator.h"
 #include "collectives/communicator_name.h"
 
@@ -170,7 +171,27 @@ base::Status Communicator::agree() {
     layout_.local_ranks = std::max(layout_.local_ranks, static_cast<int>(host.size()));
     layout_.least_local_ranks = std::min(layout_.least_local_ranks, static_cast<int>(host.size()));
   }
-  if (hosts_.size() > 1) make_links();
+  if (hosts_.size() == 1) return base::ok_status();
+  make_links();
+  const base::Status measured = measure_link_speed();
+  return measured.ok() ? measured : fail(measured);
+}
+
+// By the world, once, for all communicators.
+base::Status Communicator::measure_link_speed() {
+  if (name_ == kWorldName) {
+    LinkSpeed speed;
+    if (team_->rank() == 0) {
+      MUSTER_ASSIGN_OR_RETURN(speed, measure_links(*slice_exchange_));
+    }
+    const Call call{.op = Op::kSplit};
+    team_->begin();
+    team_->say(speed);
+    team_->publish(call);
+    MUSTER_RETURN_IF_ERROR(team_->wait_for_all(call));
+    world_->set_link_speed(team_->rank() == 0 ? speed : team_->said<LinkSpeed>(0));
+  }
+  layout_.link = world_->link_speed();
   return base::ok_status();
 }
 

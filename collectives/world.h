@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "collectives/algorithm/choice.h"
 #include "collectives/bootstrap/member.h"
 #include "collectives/bootstrap/service.h"
 #include "collectives/bootstrap/session.h"
@@ -93,6 +94,10 @@ class World {
   base::Status put(const std::string& name, const std::string& value);
   base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
 
+  // The same on all ranks of all hosts.
+  const LinkSpeed& link_speed() const { return link_speed_; }
+  void set_link_speed(const LinkSpeed& speed) { link_speed_ = speed; }
+
   // Tells the ranks of other hosts why a communicator has ended, and hears it from them. A world of one process has
   // nobody to tell.
   void tell_failure(const std::string& communicator, const Failure& failure);
@@ -142,6 +147,7 @@ class World {
   std::string address_of_rank_0_;
   bool has_agent_ = false;  // which keeps the session
   bool reading_peers_pays_ = false;
+  LinkSpeed link_speed_;
   TcpOptions tcp_options_ = TcpOptions::from_environment();
   mutable std::mutex mutex_;
   mutable std::condition_variable news_;

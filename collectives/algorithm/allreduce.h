@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "collectives/algorithm/choice.h"
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/transport/exchange.h"
 
@@ -22,5 +23,9 @@ base::Status recursive_doubling_allreduce(Exchange& exchange, const Operation& o
 base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 // Not where wants_one_go(), if there are more than two ranks.
 base::Status ring_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
+
+// One of the above.
+base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, const Operation& operation,
+                              const ReduceTask& reduction);
 
 }  // namespace muster::collectives

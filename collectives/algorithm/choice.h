@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "collectives/algorithm/reduce_task.h"
 #include "collectives/kernel/dtype.h"
 
 namespace muster::collectives {
@@ -28,6 +29,13 @@ std::string_view name_of(AllreduceAlgorithm algorithm);
 // As name_of() gives it. INVALID_ARGUMENT: names those that exist.
 base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name);
 
+// Between hosts, as link_speed.h measures it.
+struct LinkSpeed {
+  double latency_us = 20;       // of one message between two hosts
+  double message_us = 2;        // more for each further one at the same time
+  double bytes_per_us = 1'000;  // of a host, each way
+};
+
 // Of a communicator; the same on all its ranks.
 struct Layout {
   int ranks = 1;
@@ -36,6 +44,7 @@ struct Layout {
   int least_local_ranks = 1;    // of the smallest host
   bool oversubscribed = false;  // on any host
   bool can_read_peers = false;  // on all hosts
+  LinkSpeed link{};
 };
 
 struct Wish {
@@ -43,9 +52,13 @@ struct Wish {
   DType type = DType::kF32;
   bool registered = false;  // on all ranks
   bool one_go = false;      // partial results would lose something (wants_one_go())
-  std::optional<AllreduceAlgorithm> forced;
+  bool any_order = false;   // inputs in any order give the same bits (is_order_free())
+  std::optional<AllreduceAlgorithm> forced{};
 };
 
+Wish wish_of(const ReduceTask& reduction);
 AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
+// How long one over links takes, by the formulas in choice.cc.
+double predicted_us(AllreduceAlgorithm algorithm, int ranks, std::size_t bytes, const LinkSpeed& link);
 
 }  // namespace muster::collectives

@@ -62,9 +62,15 @@ class Chunk {
     between.scale = scale_of_result(reduction_.scale);
     between.input = result;
     between.output = result;
-    MUSTER_RETURN_IF_ERROR(linked_allreduce(*hierarchy_.between, operation_, between));
+    MUSTER_RETURN_IF_ERROR(linked_allreduce(chosen(between), *hierarchy_.between, operation_, between));
     take(team_.rank(), own);
     return base::ok_status();
+  }
+
+  AllreduceAlgorithm chosen(const ReduceTask& between) const {
+    const int hosts = hierarchy_.between->size();
+    const Layout layout{.ranks = hosts, .hosts = hosts, .link = hierarchy_.link};
+    return choose_allreduce(layout, wish_of(between));
   }
 
   const Hierarchy& hierarchy_;
@@ -89,24 +95,6 @@ base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation&
     at += chunk;
   } while (at < reduction.bytes());
   return base::ok_status();
-}
-
-base::Status linked_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction) {
-  const Layout layout{.ranks = exchange.size(), .hosts = exchange.size()};
-  Wish wish;
-  wish.bytes = reduction.bytes();
-  wish.type = reduction.type;
-  wish.one_go = wants_one_go(reduction.type);
-  switch (choose_allreduce(layout, wish)) {
-    case AllreduceAlgorithm::kOneShot:
-      return one_shot_allreduce(exchange, operation, reduction);
-    case AllreduceAlgorithm::kRecursiveDoubling:
-      return recursive_doubling_allreduce(exchange, operation, reduction);
-    case AllreduceAlgorithm::kPairwise:
-      return pairwise_allreduce(exchange, operation, reduction);
-    default:
-      return ring_allreduce(exchange, operation, reduction);
-  }
 }
 
 }  // namespace muster::collectives

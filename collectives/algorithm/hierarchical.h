@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "collectives/algorithm/choice.h"
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/call.h"
 #include "collectives/transport/exchange.h"
@@ -15,14 +16,12 @@ namespace muster::collectives {
 
 struct Hierarchy {
   HostTeam& team;
-  int slices = 1;               // local ranks below this own one; at most the ranks of the smallest host
+  int slices = 1;  // local ranks below this own one; at most the ranks of the smallest host
+  LinkSpeed link{};
   Exchange* between = nullptr;  // of the owners of this rank's slice, on all hosts; not null for an owner
 };
 
 base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation& operation,
                                     const ReduceTask& reduction);
-
-// Allreduce over links alone, by whichever algorithm fits the size.
-base::Status linked_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 
 }  // namespace muster::collectives

@@ -37,4 +37,10 @@ inline bool wants_one_go(DType type) {
   return type == DType::kF16 || type == DType::kBF16;
 }
 
+// Whether the inputs may be taken in any order: sums of floats depend on it, and so does which zero or NaN is the
+// least.
+inline bool is_order_free(DType type) {
+  return type != DType::kF16 && type != DType::kBF16 && type != DType::kF32 && type != DType::kF64;
+}
+
 }  // namespace muster::collectives

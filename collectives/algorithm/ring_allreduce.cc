@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "collectives/algorithm/allreduce.h"
 #include "collectives/algorithm/slices.h"
@@ -109,7 +110,9 @@ class Ring {
   void take_segment() {
     if (is_reducing()) {
       const std::size_t at = receiving_.position();
-      const std::array<const void*, 2> operands{scratch_.data(), reduction_.in() + at};
+      // Of two ranks the lower one's first, as all other algorithms take them.
+      std::array<const void*, 2> operands{scratch_.data(), reduction_.in() + at};
+      if (rank_ == 0) std::swap(operands[0], operands[1]);
       const bool is_final = receiving_.step() == ranks_ - 2;
       reduce(reduction_.type, reduction_.op, operands, reduction_.out() + at, segment_ / reduction_.element(),
              is_final ? scale_of_result(reduction_.scale) : Scale{});

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -197,6 +199,40 @@ TEST_P(AllreduceTest, DifferentCountsAreFound) {
   for (const base::Status& result : results) {
     EXPECT_EQ(result.code(), Code::kFailedPrecondition) << result;
     EXPECT_NE(result.message().find("of 101 float32"), std::string::npos) << result;
+  }
+}
+
+// What the last rank gets of floats whose order shows: large and small ones, and zeros of both signs.
+std::vector<std::byte> bits_of(Allreduce function, int ranks, RedOp op) {
+  constexpr std::size_t kCount = 400'003;
+  TestWorld world(Wire::kTcp, ranks);
+  std::vector<float> output(kCount);
+  const auto results = world.run([&](Exchange& exchange) {
+    std::vector<float> data(kCount);
+    std::mt19937 random(static_cast<unsigned>(exchange.rank()));
+    for (float& value : data) {
+      const auto dice = random();
+      value = dice % 3 == 0 ? (dice % 2 == 0 ? 0.0F : -0.0F) : static_cast<float>(dice) / (dice % 5 == 0 ? 3e6F : 7.0F);
+    }
+    const Scale scale{.before = 1.0 / 3, .after = 1.0 / 7, .divisor = 1};
+    const ReduceTask reduction{DType::kF32, op, scale, data.data(), data.data(), kCount};
+    const base::Status status = function(exchange, {1, {kCount, -1, Op::kAllreduce, DType::kF32, op, 0}}, reduction);
+    if (exchange.rank() == ranks - 1) output = data;
+    return status;
+  });
+  for (const base::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  const auto bytes = std::as_bytes(std::span(output));
+  return {bytes.begin(), bytes.end()};
+}
+
+// The choice between these may differ from run to run (choice.cc).
+TEST(AllreduceBitsTest, AlgorithmsThatCompeteGiveTheSame) {
+  for (const RedOp op : {RedOp::kSum, RedOp::kMax, RedOp::kMin, RedOp::kProd}) {
+    const auto of_two = bits_of(one_shot_allreduce, 2, op);
+    for (const Candidate& candidate : kCandidates) {
+      EXPECT_TRUE(bits_of(candidate.function, 2, op) == of_two) << candidate.name << ", " << name_of(op);
+    }
+    EXPECT_TRUE(bits_of(one_shot_allreduce, 5, op) == bits_of(pairwise_allreduce, 5, op)) << name_of(op);
   }
 }
 
