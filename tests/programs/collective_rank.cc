@@ -36,12 +36,14 @@ struct Vectors {
   std::vector<float> out = std::vector<float>(kMost);
 };
 
-// Of the C ABI, where C++ has none.
-muster::Status to_or_from_root(decltype(muster_gather)* call, const muster::Communicator& comm, const float* in,
-                               float* out, std::size_t count, int root) {
-  muster_error* error = nullptr;
-  const muster_code code = call(comm.get(), in, out, count, MUSTER_FLOAT32, root, &error);
-  return {code, error};
+// To the next rank, from the one before.
+muster::Status pass_on(const muster::Communicator& comm, std::span<const float> in, float* out) {
+  const int size = comm.size();
+  if (size == 1) return {};
+  auto sent = comm.start_send(in, (comm.rank() + 1) % size);
+  if (!sent.ok()) return sent.status();
+  const muster::Status received = comm.recv(std::span<float>(out, in.size()), (comm.rank() + size - 1) % size);
+  return received.ok() ? sent.value().wait() : received;
 }
 
 // Of one operation: which one and how large, the same on all ranks.
@@ -67,9 +69,11 @@ muster::Status operation(const muster::Communicator& comm, std::mt19937& random,
     case 5:
       return comm.alltoall(some.data(), out, part);
     case 6:
-      return to_or_from_root(muster_gather, comm, some.data(), out, part, root);
+      return comm.gather(std::span<const float>(some.first(part)), out, root);
     case 7:
-      return to_or_from_root(muster_scatter, comm, some.data(), out, part, root);
+      return comm.scatter(some.data(), std::span<float>(out, part), root);
+    case 8:
+      return pass_on(comm, some, out);
     default:
       return comm.allreduce(some, muster::Op::max);
   }

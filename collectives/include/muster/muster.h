@@ -18,7 +18,7 @@
  * left can make a new communicator with muster_comm_group() or muster_comm_shrink().
  *
  * Waiting: a call returns when this rank's part is done, or with an error after `timeout_seconds` (muster_options)
- * without progress; news of a rank that has ended come sooner.
+ * without progress, also where it was only started; news of a rank that has ended come sooner.
  *
  * Ownership: buffers belong to the caller; those of a blocking call are its own again when it returns. `in` and `out`
  * are the same pointer ("in place", where that is said) or do not overlap. What muster_*() gives out is freed by the
@@ -47,11 +47,11 @@ typedef enum muster_code {
   MUSTER_INVALID = 3,   /* an argument, or a setting of the environment */
   MUSTER_TIMEOUT = 4,   /* a rank did not come within the deadline */
   MUSTER_NO_MEMORY = 8, /* memory, threads, descriptors */
-  MUSTER_MISMATCH = 9,  /* ranks called different things */
+  MUSTER_MISMATCH = 9,  /* ranks called different things, or are set differently */
   MUSTER_FAILED = 10,   /* another rank gave up */
   MUSTER_INTERNAL = 13,
   MUSTER_RANK_DIED = 14, /* a rank has ended, or its host is gone */
-  MUSTER_DENIED = 16     /* a peer did not know the job's secret */
+  MUSTER_DENIED = 16     /* a peer did not know the job's secret, or what it sent encrypted was changed on the way */
 } muster_code;
 
 typedef enum muster_dtype {
