@@ -182,7 +182,8 @@ base::Status World::meet() {
     auto found = wait_for_member(rank, end);
     if (!found.ok()) return found.status().with_context(fmt::format("waiting for rank {} to join", rank));
     MUSTER_ASSIGN_OR_RETURN(Member member, decode_member(*found));
-    if (rank == 0 && member.place != place_ && !address_of_rank_0_.empty()) member.address = address_of_rank_0_;
+    const bool is_with_rank_0 = rank == 0 || member.place == members_.front().place;
+    if (is_with_rank_0 && member.place != place_ && !address_of_rank_0_.empty()) member.address = address_of_rank_0_;
     members_[static_cast<std::size_t>(rank)] = std::move(member);
   }
   return check_encryption();

@@ -39,7 +39,8 @@ struct WorldSetup {
   std::string place;        // as Member.place; empty: this process's own
   std::string address;      // IP literal at which other hosts reach this process; empty: loopback
   base::UniqueFd listener;  // TCP, listening there; none: a port of its own
-  // Where this process has reached rank 0, which may have several addresses; empty: it is where rank 0 says.
+  // Where this process has reached rank 0, whose host may have several addresses: all ranks of that host are reached
+  // there. Empty: they are where they say.
   std::string address_of_rank_0;
   // One of: connected to the agent, or to rank 0 after the handshake; or this is rank 0 of a job without an agent.
   base::UniqueFd session;
