@@ -23,8 +23,8 @@ base::MonotonicTime in_seconds(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
-// What comes out of a pty's master, up to `end`: the kernel carries it over in a thread of its own, so one read may find
-// a part of what was written before it.
+// What comes out of a pty's master, up to `end`: the kernel carries it over in a thread of its own, so one read may
+// find a part of what was written before it.
 std::string read_until(int master, std::string_view end) {
   std::string found;
   char byte = 0;
