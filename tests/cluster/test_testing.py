@@ -34,11 +34,11 @@ def test_a_session_folder_is_noticed(cluster, leftovers):
 
 
 def test_bobs_processes_and_sessions_are_not_leftovers(cluster, leftovers):
-    with cluster.start("head", "bob", ["ssh", "n1", "sleep 1000"]) as session:
-        assert testing.eventually(lambda: testing.strays(cluster, "1000", ["n1"]), 5)
+    with cluster.start("head", "bob", ["ssh", "n1", "sleep 98765"]) as session:
+        assert testing.eventually(lambda: testing.strays(cluster, "98765", ["n1"]), 30)
         cluster.run("n2", "bob", ["mkdir", "-p", "/tmp/muster-2002/job-agent"], check=True)
         leftovers.check(timeout=0)
-        for _, process in testing.strays(cluster, "1000"):
+        for _, process in testing.strays(cluster, "98765"):
             assert process.uid == cluster.uid("bob")
         session.kill()
     cluster.run("n1", "bob", ["pkill", "-u", "bob", "sleep"])
