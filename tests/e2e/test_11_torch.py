@@ -162,8 +162,9 @@ def test_interrupt_while_a_failed_attempt_is_ended(hvdrun, cluster, no_leftovers
                "trap 'echo told; wait' TERM; echo yes >/home/alice/ready; sleep 1000 & wait")
     cluster.run("n1", "alice", ["mkfifo", "/home/alice/ready"], check=True)
     try:
-        job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1:2",
-                                                      "--max-restarts=2", "--kill-grace", "1000", "sh", "-c", program])
+        job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1",
+                                                      "--nproc-per-node=2", "--max-restarts=2", "--kill-grace", "1000",
+                                                      "sh", "-c", program])
         job.out.wait_for("told", timeout=TRAINING)
         job.signal(2)
         result = job.end(TRAINING)
