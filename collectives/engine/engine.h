@@ -75,7 +75,6 @@ class Engine {
   Negotiation negotiation_;
   Executor executor_;
   std::map<std::string, Executor::Work> pending_;  // of the thread
-  bool is_shutdown_told_ = false;
 
   std::mutex mutex_;
   std::condition_variable news_;

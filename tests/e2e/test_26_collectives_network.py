@@ -65,7 +65,7 @@ def test_an_outage_longer_than_the_timeout_is_an_error(hvdrun, cluster, no_lefto
     cut_at = time.time() * 1000
     cluster.cut("n2")
     try:
-        failures = job.out.wait_for(r"<stdout>:failed ([0-9.]+) (\d+) .*: (.*)", count=2)
+        failures = job.out.wait_for(r"<stdout>:failed ([0-9.]+) (\d+) (.*)", count=2)
     finally:
         cluster.heal("n2")
     for failure in failures:
