@@ -56,18 +56,19 @@ std::vector<Slice> equal_blocks(int ranks, std::size_t bytes) {
 }  // namespace
 
 template <typename Operation>
-base::Status Communicator::run(const Operation& operation) {
-  if (worker_.is_idle() || worker_.is_current_thread()) return run_now(operation);
-  return worker_.submit([this, &operation] { return run_now(operation); })->wait();
+base::Status Communicator::run(const Call& call, const Operation& operation) {
+  if (worker_.is_idle() || worker_.is_current_thread()) return run_now(call, operation);
+  return worker_.submit([this, &call, &operation] { return run_now(call, operation); })->wait();
 }
 
 template <typename Operation>
-base::Status Communicator::run_now(const Operation& operation) {
+base::Status Communicator::run_now(const Call& call, const Operation& operation) {
   const std::lock_guard lock(mutex_);
   base::Status status = ended();
   if (!status.ok()) return part(std::move(status));
   try {
-    status = operation();
+    if (exchange_ != nullptr) status = team_->begin_step(++steps_, call);
+    if (status.ok()) status = operation();
   } catch (const std::bad_alloc&) {
     // Its rounds and messages are half done: the communicator ends, and the others hear why.
     status = base::error(base::Code::kResourceExhausted, "rank {} has no memory left for an operation of {}",
@@ -95,7 +96,7 @@ base::Status Communicator::check_call(const Call& call) {
 
 base::Status Communicator::barrier() {
   const Call call{.op = Op::kBarrier};
-  return run([&] {
+  return run(call, [&] {
     return exchange_ == nullptr ? host_barrier(*team_, call) : dissemination_barrier(*exchange_, next(call));
   });
 }
@@ -107,7 +108,7 @@ base::Status Communicator::allreduce(const void* in, void* out, std::size_t coun
     call.scale = 1;
     call.root = fingerprint_of(scale);
   }
-  return run([&] { return do_allreduce(call, reduction); });
+  return run(call, [&] { return do_allreduce(call, reduction); });
 }
 
 base::Result<ReduceTask> Communicator::task(const void* in, void* out, std::size_t count, DType type, RedOp op,
@@ -181,7 +182,7 @@ base::Status Communicator::reduce(const void* in, void* out, std::size_t count, 
   MUSTER_RETURN_IF_ERROR(check_root(root));
   MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, count, type, op, {}));
   const Call call{.count = count, .root = root, .op = Op::kReduce, .type = type, .redop = op};
-  return run([&] {
+  return run(call, [&] {
     MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ == nullptr) return host_reduce(*team_, call, reduction, root);
     return (reduction.bytes() <= kSmall ? direct_reduce : sliced_reduce)(*exchange_, next(call), reduction, root);
@@ -193,7 +194,7 @@ base::Status Communicator::reduce_scatter(const void* in, void* out, std::span<c
   MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, counts[index(rank_)], type, op, {}));
   Call call{.op = Op::kReduceScatter, .type = type, .redop = op};
   const std::vector<Slice> blocks = blocks_of(counts, type, call);
-  return run([&] {
+  return run(call, [&] {
     return exchange_ == nullptr ? host_reduce_scatter(*team_, call, reduction, blocks)
                                 : linked_reduce_scatter(call, reduction, blocks);
   });
@@ -217,7 +218,7 @@ base::Status Communicator::linked_reduce_scatter(const Call& call, const ReduceT
 base::Status Communicator::broadcast(void* data, std::size_t count, DType type, int root) {
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kBroadcast, .type = type};
-  return run([&] {
+  return run(call, [&] {
     MUSTER_RETURN_IF_ERROR(check_call(call));
     const std::size_t bytes = count * size_of(type);
     if (exchange_ == nullptr) return host_broadcast(*team_, call, static_cast<std::byte*>(data), bytes, root);
@@ -229,7 +230,7 @@ base::Status Communicator::allgather(const void* in, void* out, std::span<const 
                                      bool same_counts, const std::function<void()>& with_it) {
   Call call{.op = same_counts ? Op::kAllgather : Op::kAllgatherv, .type = type};
   const std::vector<Slice> blocks = blocks_of(counts, type, call);
-  return run([&] {
+  return run(call, [&] {
     if (with_it) with_it();
     if (exchange_ == nullptr) {
       return host_allgather(*team_, call, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), blocks);
@@ -242,7 +243,7 @@ base::Status Communicator::allgather(const void* in, void* out, std::span<const 
 base::Status Communicator::gather(const void* in, void* out, std::size_t count, DType type, int root) {
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kGather, .type = type};
-  return run([&] {
+  return run(call, [&] {
     MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ != nullptr) {
       return collectives::gather(*exchange_, next(call), in, out, equal_blocks(size(), count * size_of(type)), root);
@@ -255,7 +256,7 @@ base::Status Communicator::gather(const void* in, void* out, std::size_t count, 
 base::Status Communicator::scatter(const void* in, void* out, std::size_t count, DType type, int root) {
   MUSTER_RETURN_IF_ERROR(check_root(root));
   const Call call{.count = count, .root = root, .op = Op::kScatter, .type = type};
-  return run([&] {
+  return run(call, [&] {
     MUSTER_RETURN_IF_ERROR(check_call(call));
     if (exchange_ != nullptr) {
       return collectives::scatter(*exchange_, next(call), in, out, equal_blocks(size(), count * size_of(type)), root);
@@ -268,7 +269,7 @@ base::Status Communicator::scatter(const void* in, void* out, std::size_t count,
 base::Status Communicator::alltoall(const void* in, Blocks to, void* out, Blocks from, DType type,
                                     std::size_t same_count) {
   const Call call{.count = same_count, .op = same_count != 0 ? Op::kAlltoall : Op::kAlltoallv, .type = type};
-  return run([&] {
+  return run(call, [&] {
     if (exchange_ != nullptr) return pairwise_alltoall(*exchange_, next(call), in, to, out, from);
     return host_alltoall(*team_, call, static_cast<const std::byte*>(in), to, static_cast<std::byte*>(out), from);
   });
@@ -279,7 +280,7 @@ base::Result<std::byte*> Communicator::allocate(std::size_t bytes) {
     return base::error(base::Code::kResourceExhausted, "registered buffers of {} bytes are more than 2^46", bytes);
   }
   std::byte* memory = nullptr;
-  MUSTER_RETURN_IF_ERROR(run([&] {
+  MUSTER_RETURN_IF_ERROR(run(Call{.op = Op::kAllocate}, [&] {
     auto made = registered_->allocate(bytes);
     if (made.ok()) memory = *made;
     return made.status();

@@ -119,9 +119,9 @@ class Communicator final : public NewsListener {
   base::Status agree();
   // Runs one operation: alone, after what was started before, not after an error, and with its error told to all.
   template <typename Operation>
-  base::Status run(const Operation& operation);
+  base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>
-  base::Status run_now(const Operation& operation);
+  base::Status run_now(const Call& call, const Operation& operation);
   // Of an agent that saw a rank end, to the ranks of other hosts.
   static constexpr std::chrono::milliseconds kNewsTime{800};
   // Ranks of this communicator of which no end is known here, and which it has not ended by, in order.
@@ -168,6 +168,7 @@ class Communicator final : public NewsListener {
   std::unique_ptr<SomePeers> slice_peers_;    // the ranks with our local rank, one on each host; null: not all have one
   std::unique_ptr<Exchange> slice_exchange_;  // of them
   std::uint64_t sequence_ = 0;
+  std::uint64_t steps_ = 0;  // operations
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t hearing_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <bit>
 #include <utility>
 
 #include "base/file.h"
@@ -65,12 +67,29 @@ base::Status HostTeam::blame(int rank, base::Status status) {
   return status;
 }
 
-base::Status HostTeam::mismatch(int rank, const Call& call) {
+base::Status HostTeam::mismatch(int rank, const Call& theirs, const Call& own) {
   failure_ = {base::Code::kFailedPrecondition, mate(rank).world_rank, mate(rank).host,
               fmt::format("{} called {}, {} called {}: all ranks of a communicator ({}) must call the same, in the "
                           "same order",
-                          name_of_mate(rank), describe(line(rank).call), name_of_mate(rank_), describe(call), name_)};
+                          name_of_mate(rank), describe(theirs), name_of_mate(rank_), describe(own), name_)};
   return {failure_.code, failure_.message};
+}
+
+// All stores and loads are sequentially consistent: of two ranks that begin at once, one sees what the other has said.
+base::Status HostTeam::begin_step(std::uint64_t step, const Call& call) {
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(call);
+  auto& own = segment_.lane(rank_).step;
+  own[0].store(0);
+  own[1].store(words[0]);
+  own[2].store(words[1]);
+  own[0].store(step);
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto& said = segment_.lane(rank).step;
+    if (rank == rank_ || said[0].load() != step) continue;
+    const auto theirs = std::bit_cast<Call>(std::array<std::uint64_t, 2>{said[1].load(), said[2].load()});
+    if (said[0].load() == step && !(theirs == call)) return mismatch(rank, theirs, call);
+  }
+  return base::ok_status();
 }
 
 }  // namespace muster::collectives

@@ -73,7 +73,7 @@ class HostTeam {
     const auto late = [this, rank, &call] { return why_late(rank, call); };
     MUSTER_RETURN_IF_ERROR(waiter_.until(peer.flag, round_, late, &mates_gone_[static_cast<std::size_t>(rank)]));
     if (peer.call == call) return base::ok_status();
-    return mismatch(rank, call);
+    return mismatch(rank, peer.call, call);
   }
   base::Status wait_for_all(const Call& call) {
     for (int i = 1; i < size_; ++i) {
@@ -88,6 +88,11 @@ class HostTeam {
     publish(call);
     return wait_for_all(call);
   }
+  // Before an operation over links, the number `step` of this communicator (from 1): its ranks on one host may wait for
+  // each other in different places where they call different things, so each says here what it begins and looks at what
+  // the others have said. FAILED_PRECONDITION: a rank calls something else.
+  base::Status begin_step(std::uint64_t step, const Call& call);
+
   const std::byte* payload(int rank) const { return line(rank).payload; }
   template <typename T>
   T said(int rank) const {
@@ -110,7 +115,7 @@ class HostTeam {
   void place_slots(std::size_t bytes);
   Line& line(int rank) const { return segment_.lane(rank).lines[round_ & 1]; }
   Failure why_late(int rank, const Call& call);
-  base::Status mismatch(int rank, const Call& call);
+  base::Status mismatch(int rank, const Call& theirs, const Call& own);
   std::string name_of_mate(int rank) const;
 
   Segment segment_;

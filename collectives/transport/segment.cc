@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kHugePage = 2 * kMiB;
 constexpr std::size_t kHeadBytes = 4096;
-constexpr std::uint64_t kMagic = 0x334d475352545355;  // names the layout, too
+constexpr std::uint64_t kMagic = 0x344d475352545355;  // names the layout, too
 
 struct Head {
   std::atomic<std::uint64_t> magic;

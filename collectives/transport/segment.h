@@ -49,6 +49,9 @@ struct Lane {
   alignas(128) Flag bell;                        // rung when something moved in a ring of this rank
   alignas(128) std::atomic<std::uint32_t> left;  // 1: this rank has closed the communicator
   std::atomic<std::uint64_t> cpu_mask[16];       // where it may run
+  // The last operation over links that this rank has begun: its number, and its call in two words. Number 0: it
+  // changes.
+  alignas(128) std::atomic<std::uint64_t> step[3];
 };
 
 class Segment {

@@ -333,6 +333,24 @@ TEST(CommunicatorEncryptionTest, WhereOneRankDoesNotEncryptNobodyStarts) {
   });
 }
 
+// The ranks of a host then wait in different places: some for each other, one for what comes over links.
+TEST(CommunicatorFaultTest, RanksThatCallDifferentThingsBetweenHostsAllFailAtOnce) {
+  const auto began = std::chrono::steady_clock::now();
+  for (int odd = 0; odd < 4; ++odd) {
+    RanksInThreads ranks({2, 2});
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      std::vector<float> data(1 << 18, 1);
+      const base::Status done =
+          comm->rank() == odd ? comm->broadcast(data.data(), 1, DType::kF32, (odd + 2) % 4)
+                              : comm->allreduce(data.data(), data.data(), data.size(), DType::kF32, RedOp::kSum, {});
+      EXPECT_EQ(done.code(), base::Code::kFailedPrecondition) << done;
+      EXPECT_NE(done.message().find("broadcast of 1 float32"), std::string::npos) << done;
+      EXPECT_NE(done.message().find("rank " + std::to_string(odd) + " ("), std::string::npos) << done;
+    });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(25)) << "that was the deadline";
+}
+
 TEST(CommunicatorFaultTest, RanksThatCallDifferentThingsAllFail) {
   RanksInThreads ranks({3});
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {

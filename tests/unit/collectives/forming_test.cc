@@ -112,10 +112,8 @@ TEST(FormingTest, ASettingThatDoesNotExistEndsItForAll) {
 // The ranks of one host each, of which the last is said to have died: no news of its end come.
 TEST(ShrinkingTest, WhoWasBlamedIsLeftOutEverywhere) {
   RanksInThreads ranks({1, 1, 1});
-  std::latch are_formed(3);
   std::latch are_done(2);
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {
-    are_formed.arrive_and_wait();
     if (comm->rank() == 0) {
       comm->world().tell_failure(comm->name(), {Code::kUnavailable, 2, "n3", "rank 2 (n3) was killed by signal 9"});
     }

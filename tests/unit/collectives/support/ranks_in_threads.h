@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,11 +39,14 @@ class RanksInThreads {
   // What to do on ranks whose communicator cannot be made, from several threads; otherwise that fails the test.
   void on_failed(std::function<void(const base::Status&)> failed) { failed_ = std::move(failed); }
 
-  // Runs `body` on every rank at once with the communicator of all, and waits for them.
+  // Runs `body` on every rank at once with the communicator of all, and waits for them. It begins when all ranks have
+  // their communicator: what fails on one of them is not to end it on another that is not there yet.
   void run(const std::function<void(std::shared_ptr<Communicator>)>& body) {
-    join([this, &body](base::Result<std::shared_ptr<World>> world) {
-      ASSERT_TRUE(world.ok()) << world.status();
-      auto all = Communicator::of_world(*world);
+    std::latch are_formed(size());
+    join([this, &body, &are_formed](base::Result<std::shared_ptr<World>> world) {
+      using Made = base::Result<std::shared_ptr<Communicator>>;
+      const Made all = world.ok() ? Communicator::of_world(*world) : Made(world.status());
+      are_formed.arrive_and_wait();
       if (!all.ok() && failed_) {
         failed_(all.status());
         return;
