@@ -43,7 +43,7 @@ TEST(LocalBootstrapTest, StartsEchoesAndEnds) {
     EXPECT_EQ(read_up_to(agent->stream.get(), 1), "");
   }
   EXPECT_EQ(lines, "localhost: fake agent is up\n");
-  EXPECT_EQ(own_resources(), before);
+  EXPECT_LE(own_resources(), before);
 }
 
 TEST(LocalBootstrapTest, TakesAJoinThatFillsTheSocket) {
@@ -82,7 +82,7 @@ TEST(LocalBootstrapTest, CancelEndsAProgramThatSaysNothing) {
     ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
     EXPECT_EQ(future.get().status().code(), base::Code::kCancelled);
   }
-  EXPECT_EQ(own_resources(), before);
+  EXPECT_LE(own_resources(), before);
 }
 
 TEST(LocalBootstrapTest, TimesOut) {

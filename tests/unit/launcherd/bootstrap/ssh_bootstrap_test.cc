@@ -52,7 +52,7 @@ TEST_P(SshBootstrapTest, SendsTheAgentOnceThenFindsIt) {
     ::shutdown(second->stream.get(), SHUT_WR);
     EXPECT_EQ(read_up_to(second->stream.get(), 1), "");  // the agent saw EOF and ended
   }
-  EXPECT_EQ(own_resources(), before);
+  EXPECT_LE(own_resources(), before);
   EXPECT_EQ(sftp_failures, 0);
   struct stat info {};
   ASSERT_EQ(::stat(sshd_.cached_agent().c_str(), &info), 0);
@@ -253,7 +253,7 @@ TEST_P(SshBootstrapTest, DestructionEndsRunningAgents) {
   }
   EXPECT_EQ(read_up_to(stream.get(), 1), "");
   stream.reset();
-  EXPECT_EQ(own_resources(), before);
+  EXPECT_LE(own_resources(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SshBootstrapTest, ::testing::Values(SshBackend::kLibssh, SshBackend::kSsh),
