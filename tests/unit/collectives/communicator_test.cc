@@ -454,7 +454,7 @@ TEST(CommunicatorFaultTest, WithoutMemoryTheCommunicatorEndsForAll) {
 #endif
 
 TEST(CommunicatorFaultTest, ARankThatDoesNotComeIsNamedAtTheDeadline) {
-  RanksInThreads ranks({3}, {.deadline = std::chrono::milliseconds(300)});
+  RanksInThreads ranks({3}, {.deadline = std::chrono::milliseconds(3000)});
   std::mutex mutex;
   std::condition_variable changed;
   int failed = 0;

@@ -155,7 +155,7 @@ TEST(ShrinkingTest, RanksThatKnowDifferentThingsAgree) {
 }
 
 TEST(ShrinkingTest, WhoDoesNotTakePartIsNamed) {
-  RanksInThreads ranks({1, 1}, {.deadline = milliseconds(1500)});
+  RanksInThreads ranks({1, 1}, {.deadline = milliseconds(4000)});
   std::latch is_done(1);
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {
     if (comm->rank() == 0) {
@@ -171,7 +171,7 @@ TEST(ShrinkingTest, WhoDoesNotTakePartIsNamed) {
 }
 
 TEST(ShrinkingTest, AFailureOfTheNewOneIsNotTheOldOnes) {
-  RanksInThreads ranks({3}, {.deadline = milliseconds(1500)});
+  RanksInThreads ranks({3}, {.deadline = milliseconds(4000)});
   std::latch is_done(1);
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {
     if (comm->rank() != 2) {
@@ -193,7 +193,7 @@ TEST(ShrinkingTest, AFailureOfTheNewOneIsNotTheOldOnes) {
 }
 
 TEST(ShrinkingTest, WhoDoesNotGiveItsMemoryIsNamed) {
-  RanksInThreads ranks({2}, {.deadline = milliseconds(1500)});
+  RanksInThreads ranks({2}, {.deadline = milliseconds(4000)});
   std::latch is_done(1);
   ranks.run([&](const std::shared_ptr<Communicator>& comm) {
     if (comm->rank() == 0) {

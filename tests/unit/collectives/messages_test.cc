@@ -270,7 +270,7 @@ TEST_P(MessageFaultTest, AnotherCountTypeOrTag) {
 }
 
 TEST_P(MessageFaultTest, WhoDoesNotSendIsNamedAtTheDeadline) {
-  RanksInThreads ranks(GetParam(), {.deadline = milliseconds(300)});
+  RanksInThreads ranks(GetParam(), {.deadline = milliseconds(3000)});
   std::mutex mutex;
   std::condition_variable changed;
   bool is_over = false;
