@@ -1,8 +1,9 @@
 // muster-agent: one per host and hvdrun job, or per host and launcherd, started by the launcher over ssh with nothing
-// on its command line but `--stdio`. Order matters: the environment is read and the warden (or the nursery, where
-// wardens come from) forked before any thread exists.
+// on its command line but `--stdio`, or by a site's own launcher. Order matters: the environment is read and the warden
+// (or the nursery, where wardens come from) forked before any thread exists.
 //
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
+//   muster-agent --join FILE [--host NAME]    the same where a site's own launcher starts it (agent/service/enrol.h)
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then any of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
 //   muster-agent --cleanup …                  ends what dead jobs have left (agent/service/cleanup_report.h)
@@ -26,6 +27,7 @@
 #include "agent/process/sweep.h"
 #include "agent/service/agent.h"
 #include "agent/service/cleanup_report.h"
+#include "agent/service/enrol.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/install.h"
 #include "agent/service/stack_report.h"
@@ -157,6 +159,15 @@ int serve() {
   return agent.run();
 }
 
+int join_and_serve(const std::vector<std::string>& arguments) {
+  const auto options = parse_enrol_arguments(arguments);
+  if (!options.ok()) return fail(options.status());
+  protect_process();
+  if (wants_to_stay(*options)) return serve_always(*options, serve);
+  auto connection = enrol(*options);
+  return connection.ok() ? serve_behind(std::move(*connection), serve) : fail(connection.status());
+}
+
 int run_sweep(const std::vector<std::string>& arguments) {
   SweepOptions options;
   options.owner_says_dead = true;  // only the job's own launcher has a reason to call this by hand
@@ -200,6 +211,7 @@ int agent_main(int argc, char** argv) {
     return reported.ok() ? 0 : fail(reported);
   }
   if (arguments.size() == 1 && arguments[0] == "--stdio") return serve();
+  if (!arguments.empty() && arguments[0] == "--join") return join_and_serve(arguments);
   base::print_remark("muster-agent is started by hvdrun and launcherd; to look at it: muster-agent --version\n");
   return 2;
 }

@@ -13,6 +13,11 @@
 #include "base/unique_fd.h"
 
 namespace muster::base {
+namespace {
+
+constexpr int kDirectoryAttempts = 100;
+
+}  // namespace
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -75,9 +80,15 @@ Status write_file_durably(const std::string& path, std::string_view content, uns
 }
 
 Status make_private_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, fmt::format("create {}", path));
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd.valid()) return errno_error(errno, fmt::format("open the directory {}", path));
+  UniqueFd fd;
+  // Another process may remove it between the two: then it is made again.
+  for (int attempt = 1; !fd.valid(); ++attempt) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, fmt::format("create {}", path));
+    fd.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.valid() && (errno != ENOENT || attempt == kDirectoryAttempts)) {
+      return errno_error(errno, fmt::format("open the directory {}", path));
+    }
+  }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", path));
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {

@@ -6,8 +6,9 @@
 #include <chrono>
 #include <utility>
 
-#include "base/build_id.h"
 #include "base/thread.h"
+#include "cli/bootstrap_options.h"
+#include "cli/site_choice.h"
 #include "cli/surroundings.h"
 
 namespace muster::cli {
@@ -33,17 +34,11 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const
   raise_descriptor_limit();
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
-  launcherd::BootstrapOptions bootstrap = options.bootstrap;
-  bootstrap.agent_path = agent_path;
-  bootstrap.agent_id = base::build_id();
+  HvdrunOptions settled = options;
+  MUSTER_ASSIGN_OR_RETURN(const std::string why, settle_bootstrap(settled, environment));
+  if (options.launch.verbose && !why.empty()) notices.line(why);
+  launcherd::BootstrapOptions bootstrap = bootstrap_options(settled, agent_path, notices);
   bootstrap.start_timeout = options.job.start_timeout;
-  bootstrap.on_note = [&lines = notices, verbose = options.launch.verbose](const std::string& host,
-                                                                           const std::string& line) {
-    if (verbose) lines.line(host + ": " + line);
-  };
-  bootstrap.on_stderr = [&lines = notices](const std::string& host, const std::string& line) {
-    lines.line(host + ": " + line);
-  };
   bootstrap.on_failure = std::move(on_failure);
   return launcherd::make_bootstrap(std::move(bootstrap));
 }

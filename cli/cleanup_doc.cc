@@ -29,7 +29,8 @@ const CommandDoc& cleanup_doc() {
           "hvdrun. A host that cannot be asked is listed as unknown, not as clean.\n\n"
           "Not found: a process that has left its rank's session and emptied its environment, unless a cgroup holds "
           "it; "
-          "System V segments; files in /dev/shm with other names; GPU memory without a process.",
+          "System V segments; files in /dev/shm with other names; GPU memory without a process: muster doctor names "
+          "it.",
       .examples = {{"muster cleanup", "this host"},
                    {"muster cleanup -H n1,n2,n3 --dry-run", "what would be ended"},
                    {"muster cleanup --hostfile hosts --job k3vq7xwb", ""}},

@@ -85,6 +85,10 @@ Result<std::size_t> take_option(const std::vector<std::string>& words, std::size
 
 }  // namespace
 
+bool is_option(const std::string& word, const FlagTable& table) {
+  return word.size() > 1 && word.front() == '-' && word != "--" && read_option(word, table).ok();
+}
+
 Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table) {
   CommandLine line;
   std::size_t at = 0;
@@ -92,7 +96,8 @@ Result<CommandLine> split_command_line(const std::vector<std::string>& words, co
     MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, table, line));
     if (line.is_answered) return line;
   }
-  if (at < words.size() && words[at] == "--") ++at;
+  line.is_verbatim = at < words.size() && words[at] == "--";
+  if (line.is_verbatim) ++at;
   line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   return line;
 }

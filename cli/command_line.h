@@ -21,8 +21,12 @@ struct GivenOption {
 struct CommandLine {
   std::vector<GivenOption> options;  // in order
   std::vector<std::string> command;  // empty: none was given
+  bool is_verbatim = false;          // "--" stood before the command
   bool is_answered = false;          // the last of `options` stands alone; nothing after it was read
 };
+
+// Whether `word` is one of the table's options, perhaps with its value.
+bool is_option(const std::string& word, const FlagTable& table);
 
 // Errors are one sentence and name the option that was probably meant.
 base::Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table);

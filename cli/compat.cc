@@ -32,6 +32,18 @@ constexpr auto kClients = std::to_array<Client>({
     {"torch-2.1", "TCPStore as in 2.1; env://, gloo"},
     {"torch-2.2", "TCPStore as from 2.2 (VALIDATE); env://, gloo"},
     {"horovod-gloo", "HTTP store of horovod 0.28, Gloo controller"},
+    {"tensorflow-2.15", "muster.tensorflow, muster.keras; Keras 2"},
+    {"tensorflow-2.21", "muster.tensorflow, muster.keras; Keras 3"},
+    {"mxnet-1.9", "muster.mxnet"},
+    {"mxnet-dmlc", "ps-lite: scheduler, servers, workers; kvstore dist_sync"},
+    {"mpich", "PMI-1, without mpiexec"},
+    {"mpich-5", "as mpich"},
+    {"intel-mpi", "as mpich"},
+    {"openmpi", "PMIx through libpmix, without mpirun"},
+    {"openmpi-5", "as openmpi"},
+    {"mpi4py", "as openmpi"},
+    {"jax-0.6", "jax.distributed, --runtime jax"},
+    {"tensorflow-multi", "TF_CONFIG, --runtime tensorflow"},
 });
 
 bool is_result(std::string_view word) {
@@ -71,7 +83,7 @@ std::vector<v1::ClientResult> read_compat(const std::string& directory, std::vec
 std::string format_compat(const std::vector<v1::ClientResult>& results, const std::string& build) {
   std::size_t width = 0;
   for (const v1::ClientResult& row : results) width = std::max(width, row.protocol().size());
-  std::string table = fmt::format("{:<14}{:<{}}  {}\n", "client", "what is served", width, "result");
+  std::string table = fmt::format("{:<17}{:<{}}  {}\n", "client", "what is served", width, "result");
   for (const v1::ClientResult& row : results) {
     std::string said = row.result();
     if (said != kNotRun) {
@@ -79,7 +91,7 @@ std::string format_compat(const std::vector<v1::ClientResult>& results, const st
                           base::printable(row.time().substr(0, 10)));
       if (row.build() != build) said += ", with another build";
     }
-    table += fmt::format("{:<14}{:<{}}  {}\n", row.client(), row.protocol(), width, said);
+    table += fmt::format("{:<17}{:<{}}  {}\n", row.client(), row.protocol(), width, said);
   }
   return table;
 }

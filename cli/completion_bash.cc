@@ -47,6 +47,8 @@ std::string generator(const Flag& flag) {
       return "-d";
     case Completes::kHost:
       return "-A hostname";
+    case Completes::kTemplate:
+      return "-f -W \"$(muster templates --names 2>/dev/null)\"";
     case Completes::kNothing:
       break;
   }

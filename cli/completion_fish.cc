@@ -59,6 +59,8 @@ std::string value_of(const Flag& flag) {
       return " -xa '(__fish_complete_directories)'";
     case Completes::kHost:
       return " -xa '(__fish_print_hostnames)'";
+    case Completes::kTemplate:
+      return " -rFa '(muster templates --names 2>/dev/null)'";
     case Completes::kNothing:
       break;
   }

@@ -34,6 +34,8 @@ std::string action(const Flag& flag) {
       return "_directories";
     case Completes::kHost:
       return "_hosts";
+    case Completes::kTemplate:
+      return "{compadd -- $(muster templates --names 2>/dev/null)}";
     case Completes::kNothing:
       break;
   }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/yaml.h"
+#include "cli/template_defaults.h"
 
 namespace muster::cli {
 namespace {
@@ -18,7 +19,8 @@ using base::YamlNode;
 
 class ConfigReader {
  public:
-  ConfigReader(const std::string& file_name, const FlagTable& table) : file_name_(file_name), table_(table) {}
+  ConfigReader(const std::string& file_name, const FlagTable& table, bool takes_roles)
+      : file_name_(file_name), table_(table), takes_roles_(takes_roles) {}
 
   // `path`: of the keys around, "muster."; empty at the top.
   Status read_section(const std::string& path, const YamlNode& section) {
@@ -33,6 +35,8 @@ class ConfigReader {
         if (value.kind == YamlNode::Kind::kNull) continue;
         if (value.kind != YamlNode::Kind::kMap) return fail(key, fmt::format("{} holds keys, not a value", key_path));
         MUSTER_RETURN_IF_ERROR(read_section(key_path + ".", value));
+      } else if (takes_roles_ && key_path == "roles") {
+        continue;  // cli/role_file.h
       } else {
         return unknown_key(path, key);
       }
@@ -113,6 +117,7 @@ class ConfigReader {
 
   const std::string& file_name_;
   const FlagTable& table_;
+  const bool takes_roles_;
   std::vector<Setting> settings_;
 };
 
@@ -127,8 +132,8 @@ const Setting* named_file(const std::vector<Setting>& variables, const std::vect
   return named;
 }
 
-Status add_file(const std::string& path, const FlagTable& table, Settings& settings) {
-  auto layer = read_config_file(path, table);
+Status add_file(const std::string& path, const FlagTable& table, Settings& settings, bool takes_roles = false) {
+  auto layer = read_config_file(path, table, takes_roles);
   if (!layer.ok()) return layer.status();
   return settings.add_layer(*layer);
 }
@@ -141,26 +146,35 @@ Status add_file_if_there(const std::string& path, const FlagTable& table, Settin
 }  // namespace
 
 Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
-                                          const FlagTable& table) {
+                                          const FlagTable& table, bool takes_roles) {
   MUSTER_ASSIGN_OR_RETURN(const YamlNode root, base::parse_yaml(content, file_name));
   if (root.kind == YamlNode::Kind::kNull) return std::vector<Setting>{};
   if (root.kind != YamlNode::Kind::kMap) {
     return error(Code::kInvalidArgument, "{}:{}:{}: keys are expected, as in 'muster:' and 'timeout: 2h' below it",
                  file_name, root.line, root.column);
   }
-  ConfigReader reader(file_name, table);
+  ConfigReader reader(file_name, table, takes_roles);
   MUSTER_RETURN_IF_ERROR(reader.read_section("", root));
   return reader.take();
 }
 
-Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table) {
+std::optional<std::string> named_config(const CommandLine& line, const base::Environment& environment,
+                                        const FlagTable& table) {
+  const std::vector<Setting> variables = settings_of(environment, table);
+  const std::vector<Setting> flags = settings_of(line);
+  const Setting* const named = named_file(variables, flags);
+  return named == nullptr ? std::nullopt : std::optional(named->value);
+}
+
+Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table, bool takes_roles) {
   const auto content = base::read_file(path, kMaxConfigBytes);
   if (!content.ok()) return content.status().with_context("the configuration cannot be read");
-  return parse_config(*content, path, table);
+  return parse_config(*content, path, table, takes_roles);
 }
 
 Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
-                                 const std::string& system_file, const FlagTable& table) {
+                                 const std::string& system_file, const FlagTable& table,
+                                 const std::vector<Setting>& defaults, NamedFile kind) {
   const std::vector<Setting> variables = settings_of(environment, table);
   const std::vector<Setting> flags = settings_of(line);
   Settings settings;
@@ -169,8 +183,9 @@ Result<Settings> gather_settings(const CommandLine& line, const base::Environmen
     MUSTER_RETURN_IF_ERROR(add_file_if_there(fmt::format("{}/.config/muster/config.yaml", *home), table, settings));
   }
   if (const Setting* named = named_file(variables, flags)) {
-    MUSTER_RETURN_IF_ERROR(add_file(named->value, table, settings));
+    MUSTER_RETURN_IF_ERROR(add_file(named->value, table, settings, kind == NamedFile::kJob));
   }
+  MUSTER_RETURN_IF_ERROR(settings.add_layer(without_overruled(without_overruled(defaults, variables), flags)));
   MUSTER_RETURN_IF_ERROR(settings.add_layer(variables));
   MUSTER_RETURN_IF_ERROR(settings.add_layer(flags));
   return settings;

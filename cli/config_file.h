@@ -9,6 +9,7 @@
 //     timeout: 2h
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,15 +23,25 @@ namespace muster::cli {
 inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
 
 // Pure.
+// `takes_roles`: a job file, whose `roles` cli/role_file.h reads.
 base::Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
-                                                const FlagTable& table);
+                                                const FlagTable& table, bool takes_roles = false);
 
 // NOT_FOUND: there is no such file.
-base::Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table);
+base::Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table,
+                                                    bool takes_roles = false);
+
+// The file that the user has named for this run, by --config-file or a variable.
+std::optional<std::string> named_config(const CommandLine& line, const base::Environment& environment,
+                                        const FlagTable& table);
+
+enum class NamedFile { kSettings, kJob };  // the latter may have roles
 
 // All sources in their order: `system_file`, ~/.config/muster/config.yaml, --config-file (which must exist), MUSTER_*
-// variables, command line.
+// variables, command line. `defaults` (of a job template) go between the files and the variables.
 base::Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
-                                       const std::string& system_file, const FlagTable& table);
+                                       const std::string& system_file, const FlagTable& table,
+                                       const std::vector<Setting>& defaults = {},
+                                       NamedFile named_file = NamedFile::kSettings);
 
 }  // namespace muster::cli

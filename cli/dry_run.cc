@@ -8,6 +8,7 @@
 #include "cli/job_hosts.h"
 #include "cli/standard_streams.h"
 #include "cli/surroundings.h"
+#include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
 
 namespace muster::cli {
@@ -35,6 +36,12 @@ std::string joined(const std::vector<int>& numbers) {
   std::string text;
   for (const int number : numbers) text += fmt::format("{}{}", text.empty() ? "" : ",", number);
   return text;
+}
+
+// "3"; several "2,3"; a tile "3.1".
+std::string name_of_gpu(const DryRank& rank) {
+  if (rank.gpus.empty()) return "-";
+  return rank.tile ? fmt::format("{}.{}", rank.gpus.front(), *rank.tile) : joined(rank.gpus);
 }
 
 // The user's word for all hosts, else what the kernel says of this one.
@@ -75,9 +82,9 @@ std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
 
 }  // namespace
 
-std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<model::NodeShape>>& shapes, const model::JobSpec& job,
-                                  const base::Environment& launcher) {
+base::Result<std::vector<DryHost>> plan_dry_run(const model::Placement& placement,
+                                                const std::vector<std::optional<model::NodeShape>>& shapes,
+                                                const model::JobSpec& job, const base::Environment& launcher) {
   std::vector<DryHost> hosts;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& placed = placement.hosts[i];
@@ -89,20 +96,24 @@ std::vector<DryHost> plan_dry_run(const model::Placement& placement,
       model::GpuMasks masks;
       const bool is_local = model::is_localhost(placed.host);
       model::set_gpu_masks(model::exported_variables(launcher, job.environment, is_local), masks);
-      binding = model::bind_node(*shapes[i], static_cast<int>(placed.ranks.size()), job.bind_to, job.gpu_bind, masks);
+      auto bound = model::bind_node(*shapes[i], static_cast<int>(placed.ranks.size()), job.pinning, masks);
+      if (!bound.ok()) return bound.status().with_context(placed.host.name);
+      binding = *std::move(bound);
     }
     for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
       DryRank& rank = host.ranks.emplace_back();
       rank.place = &placed.ranks[k];
       if (!shapes[i]) continue;
       rank.cpus = binding.cores[k].cpus;
-      rank.gpu = binding.gpus[k].index;
+      rank.gpus = binding.gpus[k].indices;
+      rank.tile = binding.gpus[k].tile;
     }
   }
   return hosts;
 }
 
-std::string format_dry_run(const std::vector<DryHost>& hosts) {
+std::string format_dry_run(const std::vector<DryHost>& hosts, const model::Placement& placement) {
+  const bool has_roles = !placement.roles.empty();
   std::size_t width = 4;
   std::vector<std::pair<const DryHost*, const DryRank*>> by_rank;
   for (const DryHost& host : hosts) {
@@ -110,15 +121,16 @@ std::string format_dry_run(const std::vector<DryHost>& hosts) {
     for (const DryRank& rank : host.ranks) by_rank.emplace_back(&host, &rank);
   }
   std::ranges::sort(by_rank, {}, [](const auto& entry) { return entry.second->place->rank; });
-  std::string table =
-      fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}\n", "rank", "host", width, "local", "cross", "gpu", "cpus");
+  std::string table = fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}{}\n", "rank", "host", width, "local", "cross",
+                                  "gpu", has_roles ? fmt::format("{:<10}  ", "role") : "", "cpus");
   for (const auto& [host, rank] : by_rank) {
     const model::PlacedRank& place = *rank->place;
     const std::string cpus = !host->is_known ? "-" : rank->cpus.empty() ? "all" : model::format_cpu_list(rank->cpus);
-    table += fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}\n", place.rank, model::display_name(host->host->host),
-                         width, fmt::format("{}/{}", place.local_rank, place.local_size),
-                         fmt::format("{}/{}", place.cross_rank, place.cross_size),
-                         rank->gpu ? fmt::format("{}", *rank->gpu) : "-", cpus);
+    table +=
+        fmt::format("{:>6}  {:<{}}  {:>9}  {:>9}  {:>3}  {}{}\n", place.rank, model::display_name(host->host->host),
+                    width, fmt::format("{}/{}", place.local_rank, place.local_size),
+                    fmt::format("{}/{}", place.cross_rank, place.cross_size), name_of_gpu(*rank),
+                    has_roles ? fmt::format("{:<10}  ", placement.role(place.rank)) : "", cpus);
   }
   return table;
 }
@@ -132,11 +144,17 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
       const model::PlacedRank& place = *rank.place;
       text += fmt::format(
           "{}{{\"rank\":{},\"local_rank\":{},\"local_size\":{},\"cross_rank\":{},\"cross_size\":{},\"host_index\":{},"
-          "\"cpus\":[{}],\"gpus\":[{}]}}",
+          "\"cpus\":[{}],\"gpus\":[{}],\"tiles\":[{}]}}",
           text.back() == '[' ? "" : ",", place.rank, place.local_rank, place.local_size, place.cross_rank,
-          place.cross_size, place.host_index, joined(rank.cpus), rank.gpu ? fmt::format("{}", *rank.gpu) : "");
+          place.cross_size, place.host_index, joined(rank.cpus), joined(rank.gpus),
+          rank.tile ? quoted(name_of_gpu(rank)) : "");
     }
     text += "]}";
+  }
+  text += "],\"roles\":[";
+  for (const model::RoleRanks& role : placement.roles) {
+    text += fmt::format("{}{{\"name\":{},\"first\":{},\"count\":{}}}", text.back() == '[' ? "" : ",", quoted(role.name),
+                        role.first, role.count);
   }
   return text + "]}\n";
 }
@@ -155,7 +173,12 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
                                             : shapes_of(placed->placement, options.dry_run.assumed_node);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
   const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);
-  return print_answer("hvdrun", options.dry_run.json ? dry_run_json(placed->placement, hosts) : format_dry_run(hosts));
+  if (!hosts.ok()) {
+    base::print_remark("hvdrun: {}\n", hosts.status().message());
+    return placement_exit_code(hosts.status());
+  }
+  return print_answer("hvdrun", options.dry_run.json ? dry_run_json(placed->placement, *hosts)
+                                                     : format_dry_run(*hosts, placed->placement));
 }
 
 }  // namespace muster::cli

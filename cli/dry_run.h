@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/status.h"
 #include "cli/node_shapes.h"
 #include "cli/options.h"
 #include "model/placement.h"
@@ -15,8 +16,9 @@ namespace muster::cli {
 
 struct DryRank {
   const model::PlacedRank* place = nullptr;
-  std::vector<int> cpus;   // empty: not bound, or not known
-  std::optional<int> gpu;  // its own, by the driver's number; none: there is none, or it is not known
+  std::vector<int> cpus;      // empty: not bound, or not known
+  std::vector<int> gpus;      // its own, by the driver's number; none: there is none, or it is not known
+  std::optional<int> tile{};  // of it, where it has that alone
 };
 
 struct DryHost {
@@ -26,14 +28,15 @@ struct DryHost {
 };
 
 // `shapes`: one for each host of `placement`; nullopt: not known. `launcher`: its environment, of which masks over GPUs
-// may be sent to the ranks. Borrows from `placement`. Pure.
-std::vector<DryHost> plan_dry_run(const model::Placement& placement,
-                                  const std::vector<std::optional<model::NodeShape>>& shapes, const model::JobSpec& job,
-                                  const base::Environment& launcher);
+// may be sent to the ranks. INVALID_ARGUMENT: a host, which it names, is not such that its ranks can be pinned so.
+// Borrows from `placement`. Pure.
+base::Result<std::vector<DryHost>> plan_dry_run(const model::Placement& placement,
+                                                const std::vector<std::optional<model::NodeShape>>& shapes,
+                                                const model::JobSpec& job, const base::Environment& launcher);
 
 // One line a rank: rank, host, local and cross rank, cores, GPU; '-' where something is not known, "all" where nothing
 // is bound.
-std::string format_dry_run(const std::vector<DryHost>& hosts);
+std::string format_dry_run(const std::vector<DryHost>& hosts, const model::Placement& placement = {});
 
 // A muster.v1.Placement on one line.
 std::string dry_run_json(const model::Placement& placement, const std::vector<DryHost>& hosts);

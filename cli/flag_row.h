@@ -30,6 +30,8 @@ class FlagRow {
   FlagRow& environment(std::string_view variable) { return set(&Flag::environment, variable); }
   // The value's name lists examples, not all there is.
   FlagRow& any_value() { return set(&Flag::choices, std::vector<std::string_view>()); }
+  // What completion offers; there are other values, too.
+  FlagRow& offers(std::vector<std::string_view> words) { return set(&Flag::choices, std::move(words)); }
   FlagRow& words(int count) { return set(&Flag::values, count); }
   FlagRow& says(Spelling spelling) {
     flag_.spellings.push_back(spelling);

@@ -35,7 +35,7 @@ enum class Repeat {
   kAddsUpOverAll,  // over all sources
 };
 
-enum class Completes { kNothing, kFile, kDirectory, kHost };
+enum class Completes { kNothing, kFile, kDirectory, kHost, kTemplate };
 
 // What an option that this version does not act upon is answered with.
 enum class Answer {
@@ -50,7 +50,7 @@ struct Flag {
   int values = 0;  // how many words follow a spelling that has no value of its own
   FlagGroup group = FlagGroup::kGeneral;
   std::string_view value_name = {};            // for the help: "N", "slot|node"
-  std::vector<std::string_view> choices = {};  // the only values, where `value_name` lists them
+  std::vector<std::string_view> choices = {};  // the values, or those that completion offers
   std::string_view help = {};
   std::string_view standard = {};  // the value that holds when nobody sets one, as it would be typed
   Completes completes = Completes::kNothing;
@@ -95,5 +95,7 @@ class FlagTable {
 const FlagTable& hvdrun_flags();
 // Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
 const FlagTable& torchrun_flags();
+// Those of `muster dmlc`: launch.py's, and hvdrun's that do not say how many ranks and where.
+const FlagTable& dmlc_flags();
 
 }  // namespace muster::cli

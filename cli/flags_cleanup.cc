@@ -7,8 +7,8 @@ namespace muster::cli {
 namespace {
 
 constexpr auto kOfHvdrun =
-    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "agent-dir",
-                                     "verbose", "start-timeout", "config-file"});
+    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
+                                     "bootstrap-cmd", "agent-dir", "verbose", "start-timeout", "config-file"});
 
 }  // namespace
 

@@ -7,8 +7,9 @@ namespace muster::cli {
 namespace {
 
 constexpr auto kOfHvdrun = std::to_array<std::string_view>(
-    {"hosts", "hostfile", "network-interfaces", "network", "ssh-port", "ssh-identity-file", "ssh-backend", "agent-link",
-     "agent-dir", "env", "env-none", "verbose", "start-timeout", "contain", "config-file"});
+    {"hosts", "hostfile", "network-interfaces", "network", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
+     "bootstrap-cmd", "agent-link", "agent-dir", "env", "env-none", "verbose", "start-timeout", "contain",
+     "config-file"});
 
 }  // namespace
 

@@ -18,6 +18,12 @@ void add_general_flags(std::vector<Flag>& flags) {
               "Give the job to this launcherd and follow it here: its hosts are warm, and what it promises others is "
               "kept. unix:/path, host:port, or auto for the one of this user on this host.")
               .command_line_only(),
+          option("template", {"-t", "--template"}, "NAME|FILE",
+                 "What a job template says of hvdrun's options and of variables, below all that is typed; muster "
+                 "templates lists them.")
+              .any_value()
+              .completes(Completes::kTemplate)
+              .command_line_only(),
           toggle("print-config", {{"--print-config", "true"}},
                  "Print every setting with its value and where that comes from.")
               .command_line_only(),
@@ -26,9 +32,11 @@ void add_general_flags(std::vector<Flag>& flags) {
               "Print who would run where, with which cores, and start nothing; no host is contacted without --probe.")
               .command_line_only(),
           toggle("json", {{"--json", "true"}}, "With --dry-run: as JSON.").command_line_only(),
-          option("assume-node", {"--assume-node"}, "SHAPE",
+          option("assume-node", {"--assume-node"}, "SHAPE|TEMPLATE",
                  "With --dry-run: what the hosts look like, as 2x32x2+4 for two sockets of 32 cores of two "
-                 "threads, and four GPUs.")
+                 "threads, and four GPUs; or a job template, which also says how ranks are pinned there.")
+              .any_value()
+              .completes(Completes::kTemplate)
               .command_line_only(),
           toggle("probe", {{"--probe", "true"}},
                  "With --dry-run: log in to the hosts and ask them for their cores and GPUs.")

@@ -90,6 +90,8 @@ std::vector<FlagRow> library_rows() {
           .says({"--jsrun", "jsrun"})
           .key("controller")
           .standard("gloo"),
+      option("horovod", {"--horovod"}, "auto|muster|installed",
+             "Whose Horovod Python's ranks import. auto, the default: the installed one, and Muster's without any."),
       toggle("mpi-threads-disable", {{"--mpi-threads-disable", "true"}, {"--no-mpi-threads-disable", "false"}},
              "Initialise MPI without threads.")
           .key("library_options.mpi_threads_disable"),

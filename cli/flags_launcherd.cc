@@ -6,9 +6,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr auto kOfHvdrun =
-    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "agent-dir",
-                                     "verbose", "config-file", "version", "man", "completion"});
+constexpr auto kOfHvdrun = std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file",
+                                                            "ssh-backend", "bootstrap", "bootstrap-cmd", "agent-dir",
+                                                            "verbose", "config-file", "version", "man", "completion"});
 
 }  // namespace
 
@@ -37,6 +37,14 @@ const FlagTable& launcherd_flags() {
        option("http", {"--http"}, "ADDR",
               "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
            .command_line_only(),
+       option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
+              "Hosts come by themselves, too: who starts muster-agent --join FILE there adds that host. 0: any port.")
+           .command_line_only(),
+       option("join-file", {"--join-file"}, "FILE",
+              "The file for --accept-agents, on a disk that those hosts see, for your eyes only; default: join in the "
+              "state directory.")
+           .command_line_only()
+           .completes(Completes::kFile),
        toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
               "Listen by TCP although launcherd runs as root.")
            .command_line_only()});

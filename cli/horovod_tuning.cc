@@ -52,6 +52,7 @@ constexpr Tuning kTable[] = {
     {"gloo-timeout-seconds", "HOROVOD_GLOO_TIMEOUT_SECONDS", Kind::kNumber},
     {"log-level", "HOROVOD_LOG_LEVEL", Kind::kWord},
     {"log-with-timestamp", "HOROVOD_LOG_HIDE_TIME", Kind::kOff},
+    {"horovod", "MUSTER_HOROVOD", Kind::kWord},
 };
 
 // Horovod keeps these in an int; the buffer size, in bytes, in 64 bits.

@@ -11,7 +11,9 @@ namespace {
 
 base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, const base::Environment& environment,
                                       const ParseContext& context) {
-  if (!line.command.empty()) {
+  if (verb.take_words) {
+    MUSTER_RETURN_IF_ERROR(verb.take_words(line.command));
+  } else if (!line.command.empty()) {
     return base::error(base::Code::kInvalidArgument, "'{}' is not an option: {}", base::printable(line.command.front()),
                        verb.advice(line.command));
   }

@@ -27,6 +27,8 @@ struct HostVerb {
   std::function<base::Result<bool>(const GivenOption& option)> take;
   // How hosts are named, for one who typed these words.
   std::function<std::string(const std::vector<std::string>& words)> advice;
+  // The words after the options, where the verb takes any; empty: there must be none.
+  std::function<base::Status(const std::vector<std::string>& words)> take_words = {};
   // What another option than --help, which stands alone too, is answered with; may be empty.
   std::function<std::string(const GivenOption& option)> answer = {};
 };

@@ -1,18 +1,26 @@
 #include "cli/job_hosts.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <iterator>
 #include <set>
 
 #include "base/strings.h"
+#include "cli/dmlc_job.h"
+#include "cli/env_file.h"
 #include "cli/held_signals.h"
 #include "cli/surroundings.h"
+#include "job_templates/shape.h"
 #include "launcherd/hosts/allocation.h"
+#include "launcherd/hosts/ask_program.h"
 #include "launcherd/hosts/discovery.h"
 #include "launcherd/hosts/hostfile.h"
 #include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
+#include "model/job_placement.h"
 
 namespace muster::cli {
 namespace {
@@ -89,6 +97,48 @@ base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, 
   return all_of(failures).with_context(devices.label);
 }
 
+// Hosts that the user has named once and without slots have as many as GPUs; schedulers say what they have given.
+// Nobody is asked where one rank on each is enough, as horovodrun has it, or where the number on each host is said in
+// another way.
+bool counts_gpus(const HvdrunOptions& options) {
+  const model::PlacementRequest& request = options.job.placement;
+  using launcherd::BootstrapBy;
+  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
+  const bool is_said = !has_ssh || options.devices || request.ranks_per_node > 0 || !options.job.roles.empty() ||
+                       !options.elastic.discovery_script.empty() || (request.oversubscribe && request.np > 0);
+  if (is_said) return false;
+  int slots = 0;
+  bool is_open = false;
+  for (const model::HostSpec& host : request.hosts) {
+    is_open = is_open || !host.slots;
+    slots += host.slots.value_or(1);
+  }
+  return is_open && (request.np == 0 || request.np > slots);
+}
+
+// A host that cannot be asked keeps its one slot: what is wrong with it is said when the job starts there.
+void count_gpu_slots(const model::JobSpec& job, const base::Environment& environment, const LookAtHosts& look,
+                     std::vector<model::HostSpec>& hosts) {
+  std::vector<model::HostSpec*> open;
+  std::vector<model::HostSpec> asked;
+  for (model::HostSpec& host : hosts) {
+    const auto same = [&](const model::HostSpec& other) { return other.name == host.name; };
+    if (host.slots || std::ranges::count_if(hosts, same) > 1) continue;
+    open.push_back(&host);
+    asked.push_back(host);
+  }
+  if (asked.empty()) return;
+  const auto shapes = look(asked);
+  if (shapes.size() != asked.size()) return;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (!shapes[i].ok()) continue;
+    model::GpuMasks masks;
+    model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(asked[i])), masks);
+    const int devices = model::count_gpus(*shapes[i], masks) / std::max(job.pinning.gpus_per_rank, 1);
+    if (devices > 0) open[i]->slots = devices;
+  }
+}
+
 // --min-np and --max-np at the start.
 base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRequest& request,
                          model::Placement& placement) {
@@ -105,10 +155,26 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
   return base::ok_status();
 }
 
-}  // namespace
+// As many as the ranks need that are asked for; one if nobody has asked for any.
+std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options) {
+  const model::PlacementRequest& request = options.job.placement;
+  const auto& node = options.dry_run.assumed_node;
+  const int gpus = node ? static_cast<int>(node->gpus.size()) : 0;
+  const int on_each = request.ranks_per_node > 0 ? request.ranks_per_node : std::max(gpus, 1);
+  const int needed = request.np > 0 ? (request.np - 1) / on_each + 1 : 1;
+  const int count = options.dry_run.host_count.value_or(needed);
+  std::vector<model::HostSpec> hosts;
+  for (std::string& name : job_templates::made_up_names({.names = *options.dry_run.host_pattern}, count)) {
+    model::HostSpec& host = hosts.emplace_back();
+    host.name = std::move(name);
+    if (request.ranks_per_node == 0) host.slots = on_each;
+  }
+  return hosts;
+}
 
-base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
-                                       const std::string& directory) {
+// Fills the list from whatever names hosts; the line says what that was.
+base::Result<std::string> list_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                     const std::string& directory) {
   std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
   if (!options.hostfile.empty()) {
     MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::read_hostfile(absolute_path(options.hostfile, directory)));
@@ -126,10 +192,78 @@ base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Envir
     return fmt::format("hosts from {}", options.elastic.discovery_script);
   }
   if (!hosts.empty()) return std::string();
-  MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment));
+  MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment, ask_scheduler));
+  if (!allocation && options.dry_run.host_pattern) {
+    hosts = made_up_hosts(options);
+    options.notes.emplace_back("the names of the hosts are made up in the site's manner; -H names real ones");
+    return std::string();
+  }
   if (!allocation) return std::string();
   hosts = std::move(allocation->hosts);
   return fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source);
+}
+
+// Before any host is asked: what is to be staged must be there.
+base::Status check_stages(const model::JobSpec& job) {
+  for (const model::StagedPath& staged : job.stages) {
+    if (::access(staged.source.c_str(), R_OK) == 0) continue;
+    const int problem = errno;
+    return base::error(base::Code::kInvalidArgument, "--stage {}: {}", base::printable(staged.source),
+                       base::errno_error(problem, "it cannot be read").message());
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<std::string> ask_scheduler(const std::vector<std::string>& argv) {
+  return ask_scheduler_within(kDiscoveryLimit, argv);
+}
+
+base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const std::vector<std::string>& argv) {
+  MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
+  const launcherd::Waiter waiter{.cancel_fd = signals.fd(), .deadline = std::chrono::steady_clock::now() + limit};
+  MUSTER_ASSIGN_OR_RETURN(launcherd::ProgramResult answer, launcherd::ask_program(base::join(argv, " "), argv, waiter));
+  return std::move(answer.output);
+}
+
+base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                       const std::string& directory) {
+  MUSTER_ASSIGN_OR_RETURN(std::string note, list_hosts(options, environment, directory));
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (options.host_numbers) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
+  }
+  return note;
+}
+
+base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check) {
+  if (options.health_check == HealthCheck::kOff) return base::ok_status();
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (hosts.empty() && std::ranges::any_of(options.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
+  }
+  std::vector<HostHealth> health;
+  if (check) {
+    MUSTER_ASSIGN_OR_RETURN(health, check(hosts));
+  }
+  if (hosts.empty()) hosts.push_back({.name = "localhost"});
+  MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(options.spares, health, hosts));
+  hosts = std::move(choice.hosts);
+  options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
+  return base::ok_status();
+}
+
+void settle_directories(model::JobSpec& job, const std::string& directory) {
+  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  for (model::Role& role : job.roles) {
+    if (!role.workdir.empty()) role.workdir = absolute_path(role.workdir, directory);
+  }
+  for (model::StagedPath& staged : job.stages) {
+    staged.source = absolute_path(staged.source, directory);
+    staged.destination = staged.destination.empty() ? staged.source : absolute_path(staged.destination, job.workdir);
+  }
 }
 
 int placement_exit_code(const base::Status& failure) {
@@ -138,17 +272,24 @@ int placement_exit_code(const base::Status& failure) {
 }
 
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
-                                  const std::string& directory, const LookAtHosts& look) {
+                                  const std::string& directory, const LookAtHosts& look, const CheckHosts& check) {
   model::JobSpec& job = options.job;
-  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
+  MUSTER_RETURN_IF_ERROR(check_stages(job));
   job.umask = current_umask();
   PlacedJob placed;
   MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
+  MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
   if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts));
   if (options.devices) {
     MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
   }
-  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job.placement));
+  if (look && placed.hosts_note.empty() && counts_gpus(options)) {
+    count_gpu_slots(job, environment, look, job.placement.hosts);
+  }
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, false));
+  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job));
   MUSTER_RETURN_IF_ERROR(fit_elastic(options.elastic, job.placement, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;

@@ -53,6 +53,13 @@ std::string host_state(const v1::HostStatus& host) {
   return host.up() ? "up" : "waiting";
 }
 
+std::string role_name(const v1::Job& job, int rank) {
+  for (const v1::RoleRanks& role : job.roles()) {
+    if (rank >= role.first() && rank - role.first() < role.count()) return base::printable(role.name());
+  }
+  return "-";
+}
+
 std::string rank_state(const v1::RankStatus& rank) {
   switch (rank.state()) {
     case v1::RANK_STATE_RUNNING:
@@ -167,10 +174,14 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
                         host_state(host), host.up() ? host.link() : "-",
                         host.up() ? base::printable(host.containment()) : "-");
   }
-  text += fmt::format("\n{:>6}  {:<{}}  {:>8}  {}\n", "rank", "host", width, "pid", "state");
+  const bool has_roles = !job.roles().empty();
+  text += fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "", "host",
+                      width, "pid", "state");
   for (const v1::RankStatus& rank : job.ranks()) {
-    text += fmt::format("{:>6}  {:<{}}  {:>8}  {}\n", rank.rank(), base::printable(rank.host()), width,
-                        rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-", rank_state(rank));
+    text +=
+        fmt::format("{:>6}  {}{:<{}}  {:>8}  {}\n", rank.rank(),
+                    has_roles ? fmt::format("{:<12}", role_name(job, rank.rank())) : "", base::printable(rank.host()),
+                    width, rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-", rank_state(rank));
   }
   return text;
 }

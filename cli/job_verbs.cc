@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/signal_name.h"
 #include "base/strings.h"
 #include "cli/follow_job.h"
 #include "cli/found_jobs.h"
@@ -20,20 +20,6 @@ namespace muster::cli {
 namespace {
 
 using launcherd::ApiClient;
-
-constexpr int kHighestSignal = 64;
-
-std::optional<int> signal_named(std::string_view text) {
-  if (const auto number = base::parse_decimal(text, kHighestSignal); number && *number > 0) {
-    return static_cast<int>(*number);
-  }
-  if (text.starts_with("SIG")) text.remove_prefix(3);
-  for (int signo = 1; signo <= kHighestSignal; ++signo) {
-    const char* const name = ::sigabbrev_np(signo);
-    if (name != nullptr && text == name) return signo;
-  }
-  return std::nullopt;
-}
 
 // The exit code.
 int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
@@ -117,7 +103,7 @@ int run_kill(const std::string& verb, const std::vector<std::string>& arguments)
   if (call.words().empty()) return call.fail("which job? muster jobs lists them");
   std::optional<int> signo;
   if (const Setting* const name = call.settings().find("signal")) {
-    signo = signal_named(name->value);
+    signo = base::signal_named(name->value);
     if (!signo) return call.fail(fmt::format("{}: there is no signal {}", name->label, base::printable(name->value)));
   }
   std::vector<FoundJob> jobs;

@@ -28,9 +28,13 @@ void JobView::on_note(const std::string& line) {
   if (options_.verbose) notices_->line(line);
 }
 
+void JobView::on_remark(const std::string& line) {
+  if (!options_.quiet) notices_->line(line);
+}
+
 void JobView::on_root_cause(const model::RankEnd& root) {
   notices_->status("");
-  notices_->line(format_root_cause(root));
+  notices_->line(format_root_cause(root, options_.placement.role(root.rank)));
 }
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {

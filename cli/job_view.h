@@ -13,7 +13,8 @@ namespace muster::cli {
 struct JobViewOptions {
   bool is_terminal = false;  // stderr is one
   bool verbose = false;
-  bool quiet = false;  // no progress, no remarks, no last line of a job that ended well
+  bool quiet = false;            // no progress, no remarks, no last line of a job that ended well
+  model::Placement placement{};  // whose roles are named
 };
 
 class JobView final : public launcherd::JobObserver {
@@ -26,6 +27,7 @@ class JobView final : public launcherd::JobObserver {
   void on_running() override { notices_->status(""); }
   void on_note(const std::string& line) override;
   void on_warning(const std::string& line) override { notices_->line(line); }
+  void on_remark(const std::string& line) override;
   void on_root_cause(const model::RankEnd& root) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;
 

@@ -36,6 +36,25 @@ base::Status read_listen(const GivenOption& option, ParsedLauncherd& parsed) {
   return base::ok_status();
 }
 
+base::Status read_accept_agents(const GivenOption& option, ParsedLauncherd& parsed) {
+  std::string_view value = option.value;
+  launcherd::AcceptAgents accept;
+  const auto colon = value.rfind(':');
+  if (colon != std::string_view::npos) {
+    std::string_view host = value.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const auto address = base::IpAddress::parse(host);
+    if (!address.ok()) return bad(option, address.status().message());
+    accept.address = *address;
+    value = value.substr(colon + 1);
+  }
+  const auto port = base::parse_decimal(value, kHighestPort);
+  if (!port) return bad(option, fmt::format("must be [ADDRESS:]PORT, not '{}'", base::printable(option.value)));
+  accept.port = static_cast<std::uint16_t>(*port);
+  parsed.accept_agents = accept;
+  return base::ok_status();
+}
+
 base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
   const std::string_view name = option.flag->name;
   if (name == "listen") {
@@ -50,6 +69,10 @@ base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
     parsed.state = option.value;
   } else if (name == "http") {
     parsed.http = option.value;
+  } else if (name == "accept-agents") {
+    MUSTER_RETURN_IF_ERROR(read_accept_agents(option, parsed));
+  } else if (name == "join-file") {
+    parsed.join_file = option.value;
   } else if (name == "i-know-jobs-run-as-root") {
     parsed.is_root_accepted = true;
   } else {
@@ -79,6 +102,9 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   if (parsed.addresses.empty() && has_any) {
     return base::error(base::Code::kInvalidArgument,
                        "--tls-cert, --tls-key and --client-ca are for --listen HOST:PORT, which is not there");
+  }
+  if (!parsed.join_file.empty() && !parsed.accept_agents) {
+    return base::error(base::Code::kInvalidArgument, "--join-file is for --accept-agents, which is not there");
   }
   if (!parsed.addresses.empty() && is_root && !parsed.is_root_accepted) {
     return base::error(base::Code::kInvalidArgument,

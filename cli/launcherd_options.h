@@ -1,6 +1,7 @@
 // launcherd's command line: hvdrun's options on which hosts and how they are reached, and its own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "cli/command_doc.h"
 #include "cli/host_verb.h"
 #include "cli/options.h"
+#include "launcherd/bootstrap/accept_agents.h"
 
 namespace muster::cli {
 
@@ -19,6 +21,8 @@ struct ParsedLauncherd : HostVerbLine {
   std::string client_ca;
   std::string state;  // empty: the default
   std::string http;   // empty: none
+  std::optional<launcherd::AcceptAgents> accept_agents;
+  std::string join_file;  // of --accept-agents; empty: in the state directory
   bool is_root_accepted = false;
 };
 

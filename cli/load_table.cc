@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -27,11 +26,14 @@ std::string memory_of(const v1::LauncherHost& host) {
 // How many, and how busy they are on average, as far as their drivers tell.
 std::string gpus_of(const v1::LauncherHost& host) {
   if (host.gpus().empty()) return "-";
-  const auto& loads = host.load().gpus();
-  if (loads.empty()) return fmt::format("{}", host.gpus_size());
-  const int sum = std::accumulate(loads.begin(), loads.end(), 0,
-                                  [](int all, const v1::GpuLoad& gpu) { return all + gpu.busy_percent(); });
-  return fmt::format("{} {}%", host.gpus_size(), sum / loads.size());
+  int sum = 0;
+  int known = 0;
+  for (const v1::GpuLoad& gpu : host.load().gpus()) {
+    if (gpu.busy_unknown()) continue;
+    sum += gpu.busy_percent();
+    ++known;
+  }
+  return known == 0 ? fmt::format("{}", host.gpus_size()) : fmt::format("{} {}%", host.gpus_size(), sum / known);
 }
 
 std::string output_of(const v1::LauncherHost& host) {

@@ -10,7 +10,9 @@
 #include "cli/cleanup.h"
 #include "cli/compat.h"
 #include "cli/completion.h"
+#include "cli/dmlc.h"
 #include "cli/doctor.h"
+#include "cli/ensemble.h"
 #include "cli/help.h"
 #include "cli/job_verbs.h"
 #include "cli/launcherd_verbs.h"
@@ -21,6 +23,7 @@
 #include "cli/stacks.h"
 #include "cli/standard_streams.h"
 #include "cli/submit.h"
+#include "cli/templates_verbs.h"
 #include "cli/top.h"
 #include "cli/torchrun.h"
 
@@ -44,6 +47,12 @@ int run_torchrun(const std::string& name, const Words& arguments) {
   });
 }
 
+int run_dmlc(const std::string&, const Words& arguments) {
+  return run_command([&](const base::Environment& environment) {
+    return parse_dmlc(arguments, environment, {.build_id = base::build_id()});
+  });
+}
+
 int run_doctor_verb(const std::string&, const Words& arguments) {
   return run_doctor(arguments);
 }
@@ -56,6 +65,8 @@ constexpr auto kVerbs = std::to_array<Verb>(
     {{"jobs", "the jobs that run or wait", jobs_doc, run_jobs},
      {"status", "a job with its hosts and ranks, or what it waits for", status_doc, run_status},
      {"submit", "give a job to launcherd", submit_doc, run_submit},
+     {"templates", "the job templates that there are", templates_doc, run_templates},
+     {"render", "print a job's script, from a template", render_doc, run_render},
      {"logs", "what the ranks of a job have written", logs_doc, run_logs},
      {"wait", "wait for a job's end; the exit code is the job's", wait_doc, run_wait},
      {"attach", "follow a job as if it ran in the foreground", attach_doc, run_attach},
@@ -64,9 +75,11 @@ constexpr auto kVerbs = std::to_array<Verb>(
      {"hosts", "launcherd's hosts: what they have and what uses it", hosts_doc, run_hosts},
      {"top", "hosts and jobs, live", top_doc, run_top},
      {"stacks", "where every rank of a running job is", stacks_doc, run_stacks},
+     {"ensemble", "run many jobs over the hosts of one allocation", ensemble_doc, run_ensemble},
      {"torchrun", "run a torch program on all hosts; takes torchrun's command lines", torchrun_doc, run_torchrun},
      {"torch.distributed.launch", "the same with --local_rank=N as the script's first argument", torchrun_doc,
       run_torchrun},
+     {"dmlc", "run MXNet's parameter server on all hosts; takes launch.py's command lines", dmlc_doc, run_dmlc},
      {"doctor", "look for what would keep jobs from running on hosts", doctor_doc, run_doctor_verb},
      {"cleanup", "end what dead jobs have left on hosts", cleanup_doc, run_cleanup_verb},
      {"compat", "which frameworks' own clients were run against this build", compat_doc, run_compat}});

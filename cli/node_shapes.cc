@@ -9,6 +9,7 @@
 #include "base/cpu_set.h"
 #include "base/file.h"
 #include "base/strings.h"
+#include "model/pinning.h"
 
 namespace muster::cli {
 namespace {
@@ -49,7 +50,7 @@ Result<model::NodeShape> parse_assumed_node(std::string_view text) {
     return error(
         Code::kInvalidArgument,
         "'{}' is not a shape: write SOCKETSxCORES[xTHREADS][+GPUS], as 2x32x2+4 for two sockets of 32 cores of "
-        "two threads, and four GPUs",
+        "two threads, and four GPUs; +6x2 are six Intel GPUs of two tiles",
         base::printable(text));
   };
   const auto plus = text.find('+');
@@ -58,9 +59,13 @@ Result<model::NodeShape> parse_assumed_node(std::string_view text) {
   const auto sockets = base::parse_decimal(parts[0], kMostSockets);
   const auto cores = base::parse_decimal(parts[1], kMostCores);
   const auto threads = parts.size() == 3 ? base::parse_decimal(parts[2], kMostThreads) : std::optional<long>(1);
-  const auto gpus =
-      plus == std::string_view::npos ? std::optional<long>(0) : base::parse_decimal(text.substr(plus + 1), kMostGpus);
-  if (!sockets || !cores || !threads || !gpus || *sockets == 0 || *cores == 0 || *threads == 0) return fail();
+  const auto devices = base::split(plus == std::string_view::npos ? "0" : text.substr(plus + 1), 'x');
+  const auto gpus = base::parse_decimal(devices[0], kMostGpus);
+  const bool has_tiles = devices.size() == 2;
+  const auto tiles = base::parse_decimal(has_tiles ? devices[1] : "1", model::kMostTiles);
+  if (!sockets || !cores || !threads || !gpus || !tiles || *tiles == 0 || devices.size() > 2 || *sockets == 0 ||
+      *cores == 0 || *threads == 0)
+    return fail();
   model::NodeShape node;
   const long all = *sockets * *cores;
   for (long core = 0; core < all; ++core) {
@@ -70,7 +75,9 @@ Result<model::NodeShape> parse_assumed_node(std::string_view text) {
   }
   for (long i = 0; i < *gpus; ++i) {
     model::GpuShape& gpu = node.gpus.emplace_back();
+    if (has_tiles) gpu.vendor = model::GpuVendor::kIntel;
     gpu.index = static_cast<int>(i);
+    gpu.tiles = static_cast<int>(*tiles);
     gpu.numa = static_cast<int>(i * *sockets / *gpus);
     for (const model::CoreShape& core : node.cores) {
       if (core.numa == gpu.numa) gpu.cpus.insert(gpu.cpus.end(), core.cpus.begin(), core.cpus.end());
@@ -78,6 +85,10 @@ Result<model::NodeShape> parse_assumed_node(std::string_view text) {
     std::ranges::sort(gpu.cpus);
   }
   return node;
+}
+
+bool is_node_shape(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9';
 }
 
 model::NodeShape read_node_shape(const std::string& root, const std::vector<int>& cpus) {

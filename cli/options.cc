@@ -4,17 +4,23 @@
 #include <optional>
 #include <utility>
 
+#include "base/cpu_set.h"
+#include "base/signal_name.h"
 #include "base/strings.h"
 #include "cli/check_build.h"
 #include "cli/command_line.h"
 #include "cli/completion.h"
 #include "cli/config_file.h"
+#include "cli/dmlc_job.h"
 #include "cli/help.h"
 #include "cli/horovod_tuning.h"
 #include "cli/man_page.h"
 #include "cli/node_shapes.h"
 #include "cli/print_config.h"
+#include "cli/programs.h"
 #include "cli/setting_reader.h"
+#include "cli/template_defaults.h"
+#include "job_templates/shape.h"
 
 namespace muster::cli {
 namespace {
@@ -24,14 +30,6 @@ using base::error;
 using base::Result;
 using base::Status;
 using std::chrono::milliseconds;
-
-Status check_variable(const std::string& named) {
-  const std::string name = named.substr(0, named.find('='));
-  const bool is_clean = std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-  if (!name.empty() && is_clean) return base::ok_status();
-  return error(Code::kInvalidArgument, "'{}' is not the name of an environment variable: write NAME or NAME=VALUE",
-               base::printable(name));
-}
 
 Status check_interface(const std::string& name) {
   constexpr std::size_t kMost = 15;  // IFNAMSIZ without its NUL
@@ -55,6 +53,14 @@ void read_placement(SettingReader& read, HvdrunOptions& options) {
     placement.hosts = std::move(*hosts);
     return base::ok_status();
   });
+  read.custom("nodes", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(options.host_numbers, parse_host_numbers(setting.value, setting.label));
+    return base::ok_status();
+  });
+  read.choice("health-check", std::vector{HealthCheck::kOff, HealthCheck::kQuick, HealthCheck::kFull},
+              options.health_check);
+  read.number("spare", 0, model::kMaxHosts, options.spares);
+  if (options.spares > 0 && options.health_check == HealthCheck::kOff) options.health_check = HealthCheck::kQuick;
 }
 
 void read_network(SettingReader& read, model::JobSpec& job) {
@@ -82,8 +88,86 @@ void read_reach(SettingReader& read, HvdrunOptions& options) {
   read.text("ssh-identity-file", options.bootstrap.identity_file);
   read.choice("ssh-backend", std::vector{SshBackend::kAuto, SshBackend::kLibssh, SshBackend::kSsh},
               options.bootstrap.backend);
+  using launcherd::BootstrapBy;
+  options.bootstrap.by = BootstrapBy::kAuto;
+  read.choice(
+      "bootstrap",
+      std::vector{BootstrapBy::kAuto, BootstrapBy::kSsh, BootstrapBy::kSrun, BootstrapBy::kAprun, BootstrapBy::kPals,
+                  BootstrapBy::kPbsdsh, BootstrapBy::kFlux, BootstrapBy::kJsrun, BootstrapBy::kManual},
+      options.bootstrap.by);
+  read.custom("bootstrap-cmd", [&](const Setting& setting) -> Status {
+    if (setting.value.empty()) return error(Code::kInvalidArgument, "{} is empty", setting.label);
+    if (options.bootstrap.by != BootstrapBy::kAuto) {
+      return error(Code::kInvalidArgument, "{} and --bootstrap exclude each other: one of them starts the agents",
+                   setting.label);
+    }
+    options.bootstrap.by = BootstrapBy::kCommand;
+    options.bootstrap.command = setting.value;
+    return base::ok_status();
+  });
   read.word("agent-link", options.launch.agent_link);
   read.text("agent-dir", options.bootstrap.agent_dir);
+}
+
+void read_pinning(SettingReader& read, model::Pinning& pinning) {
+  const auto word = [&](std::string_view name, auto parse) {
+    bool is_said = false;
+    read.custom(name, [&](const Setting& setting) -> Status {
+      is_said = true;
+      return parse(setting.value, pinning).with_context(setting.label);
+    });
+    return is_said;
+  };
+  const bool is_bound = word("bind-to", model::parse_bind_to);
+  read.custom("depth", [&](const Setting& setting) -> Status {
+    if (!is_bound) pinning.bind_to = model::BindTo::kDepth;
+    if (pinning.bind_to == model::BindTo::kDepth) return base::ok_status();
+    return error(Code::kInvalidArgument, "{} belongs to --bind-to depth", setting.label);
+  });
+  read.number("depth", 1, base::kMaxCpu, pinning.depth);
+  read.number("hyperthreads", 1, model::kMostThreads, pinning.hyperthreads);
+  word("reserve-cores", model::parse_reserved_cores);
+  using model::GpuBind;
+  read.choice("gpu-bind", std::vector{GpuBind::kOrder, GpuBind::kOne, GpuBind::kTile, GpuBind::kNone},
+              pinning.gpu_bind);
+  read.custom("gpus-per-rank", [&](const Setting& setting) -> Status {
+    if (pinning.gpu_bind != GpuBind::kNone) return base::ok_status();
+    return error(Code::kInvalidArgument, "{} and --gpu-bind none exclude each other: none gives no rank a GPU",
+                 setting.label);
+  });
+  read.number("gpus-per-rank", 1, model::kMostGpus, pinning.gpus_per_rank);
+  read.toggle("share-gpu", pinning.share_gpu);
+  word("gpu-order", model::parse_gpu_order);
+  word("gpu-tiles", model::parse_gpu_tiles);
+}
+
+void read_container(SettingReader& read, model::Container& container) {
+  read.text("container", container.image);
+  for (const char* name : {"container-args", "container-program"}) {
+    if (!container.image.empty()) break;
+    read.custom(name, [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{} belongs to --container", setting.label);
+    });
+  }
+  read.text("container-program", container.program);
+  read.custom("container-args", [&](const Setting& setting) -> Status {
+    auto words = model::split_words(setting.value);
+    if (!words.ok()) return words.status().with_context(setting.label);
+    container.args = *std::move(words);
+    return base::ok_status();
+  });
+}
+
+// SRC or SRC:DST, as typed; job_hosts.h makes them absolute.
+Result<model::StagedPath> parse_stage(const Setting& setting) {
+  const std::size_t colon = setting.value.find(':');
+  model::StagedPath staged{.source = setting.value.substr(0, colon)};
+  if (colon != std::string::npos) staged.destination = setting.value.substr(colon + 1);
+  if (staged.source.empty() || (colon != std::string::npos && staged.destination.empty())) {
+    return error(Code::kInvalidArgument, "{} takes a path, or two as SRC:DST, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  return staged;
 }
 
 void read_program(SettingReader& read, HvdrunOptions& options) {
@@ -100,13 +184,19 @@ void read_program(SettingReader& read, HvdrunOptions& options) {
     job.environment.named.push_back(setting.value);
     return base::ok_status();
   });
+  read.custom("env-file", [&](const Setting& setting) -> Status {
+    options.env_files.push_back(setting.value);
+    return base::ok_status();
+  });
+  read.custom("stage", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(model::StagedPath staged, parse_stage(setting));
+    job.stages.push_back(std::move(staged));
+    return base::ok_status();
+  });
   read.toggle("env-none", job.environment.only_named);
   read.text("wdir", job.workdir);
-  using model::BindTo;
-  read.choice("bind-to", std::vector{BindTo::kShare, BindTo::kNone, BindTo::kCore, BindTo::kNuma, BindTo::kSocket},
-              job.bind_to);
-  using model::GpuBind;
-  read.choice("gpu-bind", std::vector{GpuBind::kOrder, GpuBind::kOne, GpuBind::kNone}, job.gpu_bind);
+  read_pinning(read, job.pinning);
+  read_container(read, job.container);
   read.custom("ulimit", [&](const Setting& setting) -> Status {
     const auto limit = model::parse_ulimit(setting.value);
     if (!limit.ok()) return limit.status().with_context(setting.label);
@@ -134,12 +224,32 @@ void read_output(SettingReader& read, HvdrunOptions& options) {
   read.text("launcher", options.launcher);
 }
 
+Result<model::EndSignal> parse_end_signal(const Setting& setting) {
+  const std::size_t at = setting.value.find('@');
+  const auto signo = base::signal_named(std::string_view(setting.value).substr(0, at));
+  const auto ahead = at == std::string::npos ? Result<milliseconds>(error(Code::kInvalidArgument, "no time"))
+                                             : parse_duration(std::string_view(setting.value).substr(at + 1));
+  if (signo && ahead.ok()) return model::EndSignal{*signo, *ahead};
+  return error(Code::kInvalidArgument,
+               "{} takes a signal and how long before the end, as USR1@120 or TERM@5m, not '{}'", setting.label,
+               base::printable(setting.value));
+}
+
 void read_life(SettingReader& read, HvdrunOptions& options) {
   model::JobSpec& job = options.job;
   read.time("start-timeout", milliseconds(1), job.start_timeout);
   read.time("timeout", milliseconds(1), job.timeout);
   read.time("kill-grace", milliseconds(0), job.kill_grace);
+  read.custom("signal", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(job.end_signal, parse_end_signal(setting));
+    return base::ok_status();
+  });
   read.word("contain", options.launch.contain);
+  using model::Runtime;
+  read.choice("runtime",
+              std::vector{Runtime::kAuto, Runtime::kTorch, Runtime::kHorovod, Runtime::kMpi, Runtime::kMxnet,
+                          Runtime::kJax, Runtime::kTensorflow, Runtime::kNone},
+              job.runtime);
   using model::OnExit;
   read.choice("on-exit", std::vector{OnExit::kNonzeroKill, OnExit::kAnyKill, OnExit::kWait}, job.on_exit);
 }
@@ -182,14 +292,17 @@ void check_controller(SettingReader& read) {
 void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
   read.toggle("dry-run", dry_run.is_on);
   read.toggle("json", dry_run.json);
+  const Setting* assumed = nullptr;
   read.custom("assume-node", [&](const Setting& setting) -> Status {
+    assumed = &setting;
+    if (!is_node_shape(setting.value)) return base::ok_status();  // a template: apply_template()
     auto node = parse_assumed_node(setting.value);
     if (!node.ok()) return node.status().with_context(setting.label);
     dry_run.assumed_node = std::move(*node);
     return base::ok_status();
   });
   read.toggle("probe", dry_run.probe);
-  if (dry_run.probe && dry_run.assumed_node) {
+  if (dry_run.probe && assumed != nullptr) {
     read.custom("assume-node", [](const Setting& setting) {
       return error(Code::kInvalidArgument,
                    "{} and --probe exclude each other: say what the hosts look like, or ask them", setting.label);
@@ -222,13 +335,6 @@ Status answer_unsupported(const Settings& settings, std::vector<std::string>& no
   }
   for (const auto& [text, all] : labels) notes.push_back(fmt::format("{}: {}", all, text));
   return base::ok_status();
-}
-
-ParsedHvdrun answer(int exit_code, std::string text) {
-  ParsedHvdrun parsed;
-  parsed.exit_code = exit_code;
-  parsed.text = std::move(text);
-  return parsed;
 }
 
 ParsedHvdrun mistake(const Status& status) {
@@ -269,6 +375,7 @@ Status take_self_test(CommandLine& line, const std::string& directory) {
 // --expand: in every word of the command.
 void expand_all(model::JobSpec& job) {
   for (std::size_t i = 0; i < job.command.size(); ++i) job.expand.push_back(i);
+  job.expands_roles = !job.roles.empty();
 }
 
 bool is_on(const Settings& settings, std::string_view name) {
@@ -276,22 +383,102 @@ bool is_on(const Settings& settings, std::string_view name) {
   return setting != nullptr && parse_toggle(setting->value).value_or(false);
 }
 
+Result<job_templates::Template> named_template(const GivenOption& option, const base::Environment& environment) {
+  auto found = find_template(option.value, environment);
+  if (found.ok()) return found;
+  const bool is_node = option.flag->name == "assume-node";
+  return error(found.status().code(), "{}: {}{}", option.spelling, found.status().message(),
+               is_node ? "; a shape is SOCKETSxCORES[xTHREADS][+GPUS]" : "");
+}
+
+// The last one on the line; nullptr: not given.
+const GivenOption* given(const CommandLine& line, std::string_view name) {
+  const GivenOption* found = nullptr;
+  for (const GivenOption& option : line.options) {
+    if (option.flag->name == name) found = &option;
+  }
+  return found;
+}
+
+// What -t says, or else --assume-node by the name of a template.
+struct TemplateWish {
+  std::optional<job_templates::Template> job_template;
+  job_templates::LaunchPlan plan;
+  std::vector<Setting> defaults;
+};
+
+Result<TemplateWish> read_template_wish(const CommandLine& line, const base::Environment& environment) {
+  TemplateWish wish;
+  const GivenOption* option = given(line, "template");
+  if (option == nullptr) option = given(line, "assume-node");
+  if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return wish;
+  MUSTER_ASSIGN_OR_RETURN(wish.job_template, named_template(*option, environment));
+  MUSTER_ASSIGN_OR_RETURN(wish.plan, job_templates::plan_launch(job_templates::Values(*wish.job_template)));
+  MUSTER_ASSIGN_OR_RETURN(wish.defaults, settings_of(wish.plan, "template " + wish.job_template->name));
+  return wish;
+}
+
+Status take_node(const job_templates::Template& job_template, DryRunOptions& dry_run) {
+  MUSTER_ASSIGN_OR_RETURN(dry_run.assumed_node, job_templates::node_shape(job_template));
+  dry_run.host_pattern = job_template.node.names;
+  return base::ok_status();
+}
+
+// Beside the options: what is said, and what hosts look like that nobody asks.
+Status apply_template(const TemplateWish& wish, const Settings& settings, const base::Environment& environment,
+                      HvdrunOptions& options) {
+  MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));
+  if (!wish.job_template) return base::ok_status();
+  const auto& notes = wish.job_template->notes;
+  options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+  std::string left_out = job_templates::left_out_note(*wish.job_template);
+  if (!left_out.empty() && !options.dry_run.is_on) options.notes.push_back(std::move(left_out));
+  const bool is_asked = !options.dry_run.is_on || options.dry_run.probe || options.dry_run.assumed_node;
+  return is_asked || !wish.job_template->node.is_known() ? base::ok_status()
+                                                         : take_node(*wish.job_template, options.dry_run);
+}
+
 Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
-  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(line, environment, context.system_config, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(const TemplateWish wish, read_template_wish(line, environment));
+  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(line, environment, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(line, environment, context.system_config,
+                                                                   hvdrun_flags(), wish.defaults, NamedFile::kJob));
   ParsedHvdrun parsed;
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
+  MUSTER_RETURN_IF_ERROR(apply_template(wish, settings, environment, parsed.options));
   if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
   if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
   // Who runs where does not depend on what runs.
   if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
   if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
-  MUSTER_RETURN_IF_ERROR(take_command(line, parsed.options.job));
-  if (is_on(settings, "expand")) expand_all(parsed.options.job);
+  model::JobSpec& job = parsed.options.job;
+  if (job.roles.empty()) MUSTER_RETURN_IF_ERROR(take_command(line, job));
+  const auto put_prefix = [&](std::vector<std::string>& command) {
+    if (!command.empty()) command.insert(command.begin(), wish.plan.prefix.begin(), wish.plan.prefix.end());
+  };
+  put_prefix(job.command);
+  for (model::Role& role : job.roles) put_prefix(role.command);
+  if (is_on(settings, "expand")) expand_all(job);
   return parsed;
 }
 
 }  // namespace
+
+ParsedHvdrun answer(int exit_code, std::string text) {
+  ParsedHvdrun parsed;
+  parsed.exit_code = exit_code;
+  parsed.text = std::move(text);
+  return parsed;
+}
+
+Status assume_template_node(const Settings& settings, const base::Environment& environment, DryRunOptions& dry_run) {
+  const Setting* setting = settings.find("assume-node");
+  if (setting == nullptr || is_node_shape(setting->value)) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const auto found,
+                          named_template({setting->flag, setting->label, setting->value}, environment));
+  return take_node(found, dry_run);
+}
 
 Result<HvdrunOptions> read_options(const Settings& settings) {
   HvdrunOptions options;
@@ -303,6 +490,10 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   read_input(read, options.job.input);
   read_output(read, options);
   read_life(read, options);
+  read_dmlc(read, options);
+  // Hands are slower than programs.
+  const bool is_typed = options.bootstrap.by == launcherd::BootstrapBy::kManual;
+  if (is_typed && settings.find("start-timeout") == nullptr) options.job.start_timeout = std::chrono::minutes(10);
   read_elastic(read, options.elastic);
   check_controller(read);
   read_dry_run(read, options.dry_run);

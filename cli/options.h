@@ -14,9 +14,11 @@
 
 #include "base/env.h"
 #include "base/status.h"
+#include "cli/host_choice.h"
 #include "cli/settings.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/jobs/job_runner.h"
+#include "model/dmlc.h"
 #include "model/job_spec.h"
 #include "model/node_shape.h"
 
@@ -28,6 +30,8 @@ struct DryRunOptions {
   bool json = false;
   bool probe = false;                            // ask the hosts what they look like
   std::optional<model::NodeShape> assumed_node;  // what every host looks like; nullopt: known of this host only
+  std::optional<std::string> host_pattern;       // names for hosts that nobody has named (job_templates/shape.h)
+  std::optional<int> host_count;                 // and how many; nullopt: as many as the ranks need
 };
 
 // How many hosts a user of torchrun expects.
@@ -52,10 +56,20 @@ struct ElasticOptions {
   std::optional<long> max_ranks;
 };
 
+// Whether hosts are looked at before the job starts.
+enum class HealthCheck { kOff, kQuick, kFull };
+
+// MXNet's parameter server.
+struct DmlcOptions {
+  model::DmlcCounts counts{};
+  std::vector<model::HostSpec> server_hosts{};  // empty: where the workers are
+};
+
 struct HvdrunOptions {
   // placement.hosts is filled from -H. Left to the caller: hosts of `hostfile`; umask; workdir: empty without --wdir,
   // and a relative one is relative to the launcher's directory.
   model::JobSpec job;
+  std::vector<std::string> env_files;     // --env-file: paths to be read, in order
   std::string hostfile;                   // path to be read; empty: none
   launcherd::BootstrapOptions bootstrap;  // backend, identity_file, default_port, agent_dir
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
@@ -64,9 +78,13 @@ struct HvdrunOptions {
   std::string events_file;                // --json-events; empty: none
   std::string launcher;                   // --launcher: whose job it is, "auto" or an address; empty: our own
   DryRunOptions dry_run;
+  std::optional<HostNumbers> host_numbers;  // --nodes: of the hosts, only these
+  int spares = 0;                           // --spare: hosts that are left out
+  HealthCheck health_check = HealthCheck::kOff;
   std::optional<NodeCount> nodes;      // more hosts are left out, fewer are an error
   std::optional<DeviceCount> devices;  // slots of hosts without explicit ones; the hosts have to be asked
   ElasticOptions elastic;
+  std::optional<DmlcOptions> dmlc;  // --num-workers; its roles are made when the hosts are known (cli/dmlc_job.h)
 };
 
 struct ParsedHvdrun {
@@ -75,6 +93,9 @@ struct ParsedHvdrun {
   std::string text;  // whole lines; mistakes begin with "hvdrun: "
   HvdrunOptions options;
 };
+
+// A command line that is answered by `text` alone.
+ParsedHvdrun answer(int exit_code, std::string text);
 
 struct ParseContext {
   std::string_view build_id;
@@ -86,7 +107,11 @@ struct ParseContext {
 ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context);
 
-// What the settings say of the job; everything but its command.
+// --assume-node by the name of a template: its node, and names for made-up hosts. Reads the template's files.
+base::Status assume_template_node(const Settings& settings, const base::Environment& environment,
+                                  DryRunOptions& dry_run);
+
+// What the settings say of the job; everything but its command, and what assume_template_node() adds.
 base::Result<HvdrunOptions> read_options(const Settings& settings);
 
 }  // namespace muster::cli

@@ -1,6 +1,9 @@
 #include "cli/report.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
+#include "model/spawn_advice.h"
 
 namespace muster::cli {
 namespace {
@@ -41,6 +44,14 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
   for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
 }
 
+// MPICH over UCX, as Debian has it, refuses by itself and asks nobody, under mpiexec as well; elsewhere the agent
+// knows.
+void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
+  const bool is_of_mpi = outcome.stderr_tail.find("MPI_Comm_spawn") != std::string::npos;
+  if (!is_of_mpi || std::ranges::any_of(outcome.ends, &model::RankEnd::spawn_refused)) return;
+  lines->push_back(fmt::format("its MPI_Comm_spawn failed, {}", model::kSpawnAdvice));
+}
+
 }  // namespace
 
 std::string plural(int count, const char* one, const char* many) {
@@ -56,20 +67,22 @@ std::string format_duration(base::Duration duration) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string format_root_cause(const model::RankEnd& root) {
+std::string format_root_cause(const model::RankEnd& root, std::string_view role) {
   const std::string what = model::describe(root);
-  if (root.pid == 0) return fmt::format("rank {} on {}: {}", root.rank, root.host, what);
+  const std::string who =
+      fmt::format("rank {}{} on {}", root.rank, role.empty() ? "" : fmt::format(" ({})", role), root.host);
+  if (root.pid == 0) return fmt::format("{}: {}", who, what);
   if (root.pid_inside != 0 && root.pid_inside != root.pid) {
-    return fmt::format("rank {} on {} (pid {}, {} in its namespace): {}", root.rank, root.host, root.pid,
-                       root.pid_inside, what);
+    return fmt::format("{} (pid {}, {} in its namespace): {}", who, root.pid, root.pid_inside, what);
   }
-  return fmt::format("rank {} on {} (pid {}): {}", root.rank, root.host, root.pid, what);
+  return fmt::format("{} (pid {}): {}", who, root.pid, what);
 }
 
 std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_terminal) {
   std::vector<std::string> lines;
   if (outcome.root >= 0) {
     add_stderr_tail(outcome, &lines);
+    add_spawn_advice(outcome, &lines);
     const std::string others = model::describe_consequences(outcome.ends, outcome.root);
     if (!others.empty()) lines.push_back("then " + others);
   }

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcherd/jobs/job_runner.h"
 
 namespace muster::cli {
 
-// "rank 3 on n2 (pid 4242): exit code 1".
-std::string format_root_cause(const model::RankEnd& root);
+// "rank 3 on n2 (pid 4242): exit code 1"; with its role "rank 3 (worker) on n2 …".
+std::string format_root_cause(const model::RankEnd& root, std::string_view role = {});
 
 // Everything after the root cause line: its last stderr lines, the consequences, failed and unclean hosts, strays, and
 // the last line with ranks, hosts and time. For a job that ended well only the last line, and that only if

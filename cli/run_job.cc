@@ -10,10 +10,13 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/print.h"
+#include "base/strings.h"
 #include "base/thread.h"
+#include "cli/bootstrap_options.h"
 #include "cli/dry_run.h"
 #include "cli/event_file.h"
 #include "cli/foreground_api.h"
+#include "cli/host_health.h"
 #include "cli/job_hosts.h"
 #include "cli/job_view.h"
 #include "cli/outlets.h"
@@ -21,11 +24,14 @@
 #include "cli/report.h"
 #include "cli/run_remote.h"
 #include "cli/signals.h"
+#include "cli/site_choice.h"
 #include "cli/standard_streams.h"
 #include "cli/stdin_reader.h"
 #include "cli/surroundings.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/hosts/time_limit.h"
 #include "launcherd/jobs/restarting_job.h"
+#include "model/job_placement.h"
 
 namespace muster::cli {
 namespace {
@@ -60,6 +66,13 @@ void tell_size(launcherd::RestartingJob& runner) {
   runner.resize_terminal(size.rows, size.columns);
 }
 
+// A stop discards a SIGCONT that waits to be read, and nobody would send another.
+void stop_ourselves() {
+  sigset_t pending;
+  if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGCONT) == 1) return;
+  ::raise(SIGSTOP);
+}
+
 // Ctrl-Z, SIGUSR1, Ctrl-C … on the loop thread.
 void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, launcherd::NoticeWriter& notices,
                int* interrupts) {
@@ -70,7 +83,7 @@ void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, 
       break;
     case SIGTSTP:
       input.pause();
-      runner.suspend(true, [] { ::raise(SIGSTOP); });
+      runner.suspend(true, stop_ourselves);
       break;
     case SIGWINCH:
       tell_size(runner);
@@ -90,24 +103,18 @@ void on_signal(int signo, launcherd::RestartingJob& runner, StdinReader& input, 
 base::Result<std::unique_ptr<launcherd::Bootstrap>> open_bootstrap(const HvdrunOptions& options,
                                                                    const std::string& agent_path,
                                                                    launcherd::NoticeWriter& notices) {
-  launcherd::BootstrapOptions bootstrap = options.bootstrap;
-  bootstrap.agent_path = agent_path;
-  bootstrap.agent_id = base::build_id();
+  launcherd::BootstrapOptions bootstrap = bootstrap_options(options, agent_path, notices);
   bootstrap.start_timeout = options.job.start_timeout;
-  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
-    if (verbose) notices.line(host + ": " + line);
-  };
-  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
-    notices.line(host + ": " + line);
-  };
   return launcherd::make_bootstrap(std::move(bootstrap));
 }
 
-void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, launcherd::NoticeWriter& notices) {
+void say_what_starts(const HvdrunOptions& options, const PlacedJob& placed, const std::string& bootstrap_note,
+                     launcherd::NoticeWriter& notices) {
   if (options.quiet) return;
   for (const std::string& note : options.notes) notices.line(note);
   if (!options.launch.verbose) return;
   if (!placed.hosts_note.empty()) notices.line(placed.hosts_note);
+  if (!bootstrap_note.empty()) notices.line(bootstrap_note);
   notices.line(model::format_placement(placed.placement));
 }
 
@@ -120,6 +127,55 @@ base::Result<std::unique_ptr<EventFile>> open_events(const HvdrunOptions& option
                          next);
 }
 
+// Without a known end --signal has only --timeout to go by.
+void find_end(HvdrunOptions& options, const base::Environment& environment) {
+  if (!options.job.end_signal) return;
+  const auto end = launcherd::allocation_end(environment, ask_scheduler, base::SystemClock().wall());
+  if (end.ok()) {
+    options.launch.ends_at = *end;
+  } else {
+    options.notes.push_back(fmt::format("--signal: {}", base::printable(end.status().message())));
+  }
+}
+
+// --health-check full: one rank a host computes and checks what libmuster does; nothing of it is shown but a failure.
+int run_self_test(const HvdrunOptions& options, const model::Placement& placement,
+                  const base::Environment& environment) {
+  const auto directory = program_directory();
+  if (!directory.ok()) return fail(kMusterFailed, directory.status().message());
+  HvdrunOptions test = options;
+  test.job.placement.hosts.clear();
+  for (const model::PlacedHost& placed : placement.hosts) test.job.placement.hosts.push_back(placed.host);
+  test.job.placement.np = 0;
+  test.job.placement.ranks_per_node = 1;
+  for (model::HostSpec& host : test.job.placement.hosts) host.slots = 1;
+  test.job.command = {*directory + "/muster_perf", "--self-test"};
+  test.job.expand.clear();
+  test.job.roles.clear();
+  test.job.places.clear();
+  test.job.stages.clear();
+  test.job.is_dmlc = false;
+  test.job.input = {.to = model::InputTo::kNone};
+  test.job.output_dir.clear();
+  test.job.output.hidden = {.of_others = model::kStdout | model::kStderr};
+  test.job.end_signal.reset();
+  test.job.max_restarts = 0;
+  test.events_file.clear();
+  test.quiet = true;
+  test.health_check = HealthCheck::kOff;
+  test.spares = 0;
+  test.host_numbers.reset();
+  test.hostfile.clear();
+  test.nodes.reset();
+  test.devices.reset();
+  test.elastic = {};
+  test.dmlc.reset();
+  test.notes.clear();
+  const int code = run_job(std::move(test), environment);
+  if (code == 0 || code > 128) return code;  // 128 and a signal: the user has ended it
+  return fail(kMusterFailed, "--health-check full: the self-test failed, and the job was not started");
+}
+
 }  // namespace
 
 int run_job(HvdrunOptions options, const base::Environment& environment) {
@@ -128,8 +184,17 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
     return probe_shapes(options, hosts, environment);
   };
-  auto placed = place_job(options, environment, directory, look);
+  const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
+    return check_health(options, hosts, environment);
+  };
+  auto placed = place_job(options, environment, directory, look, check);
   if (!placed.ok()) return fail(placement_exit_code(placed.status()), placed.status().message());
+  const auto bootstrap_note = settle_bootstrap(options, environment);
+  if (!bootstrap_note.ok()) return fail(kUsageError, bootstrap_note.status().message());
+  if (options.health_check == HealthCheck::kFull) {
+    if (const int failed = run_self_test(options, placed->placement, environment); failed != 0) return failed;
+  }
+  find_end(options, environment);
 
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
@@ -151,17 +216,20 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto bootstrap = open_bootstrap(options, *agent_path, notices);
   if (!bootstrap.ok()) return fail(kMusterFailed, bootstrap.status().message());
 
-  say_what_starts(options, *placed, notices);
+  say_what_starts(options, *placed, *bootstrap_note, notices);
   const std::string job_id = base::JobId::random().str();
   options.launch.job_id = job_id;
   options.launch.build_id = base::build_id();
-  const JobViewOptions view_options{
-      .is_terminal = (*outlets)->is_terminal(), .verbose = options.launch.verbose, .quiet = options.quiet};
+  JobViewOptions view_options{.is_terminal = (*outlets)->is_terminal(),
+                              .verbose = options.launch.verbose,
+                              .quiet = options.quiet,
+                              .placement = {}};
+  view_options.placement.roles = placed->placement.roles;
   JobView view(&notices, view_options, [&] { loop.stop(); });
   auto events = open_events(options, *placed, directory, clock, &view);
   if (!events.ok()) return fail(kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
-  launcherd::JobRecord record(job_id, options.job.command, placed->placement, clock, observer);
+  launcherd::JobRecord record(job_id, model::all_commands(options.job), placed->placement, clock, observer);
   const model::JobInput wanted = options.job.input;
   StdinReader input(loop, STDIN_FILENO,
                     {.reads = wanted.to != model::InputTo::kNone,
@@ -188,6 +256,7 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
   try {
     const base::Environment environment = base::Environment::current();
     ParsedHvdrun parsed = parse(environment);
+    parsed.options.job.environment.python_folders = python_folders();
     if (!parsed.exit_code && parsed.options.dry_run.is_on) {
       return run_dry(std::move(parsed.options), environment,
                      [&](const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts) {

@@ -14,9 +14,11 @@
 #include "base/loop.h"
 #include "base/print.h"
 #include "base/thread.h"
+#include "cli/bootstrap_options.h"
 #include "cli/job_hosts.h"
 #include "cli/launcherd_options.h"
 #include "cli/signals.h"
+#include "cli/site_choice.h"
 #include "cli/standard_streams.h"
 #include "cli/surroundings.h"
 #include "launcherd/daemon/daemon.h"
@@ -39,12 +41,13 @@ int fail(int code, std::string_view message) {
   return code;
 }
 
-// The hosts of the command line, of the hostfile as it is now, or this one.
-base::Result<std::vector<model::HostSpec>> hosts_of(HvdrunOptions options, const base::Environment& environment,
+// The hosts of the command line, of the hostfile as it is now, or this one; none where they come by themselves.
+base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parsed, const base::Environment& environment,
                                                     const std::string& directory) {
+  HvdrunOptions options = parsed.options;
   MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
   std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
-  if (hosts.empty()) {
+  if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});
   }
@@ -75,33 +78,23 @@ base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLaun
   return listeners;
 }
 
-launcherd::BootstrapOptions bootstrap_of(const HvdrunOptions& options, std::string agent_path,
-                                         launcherd::NoticeWriter& notices) {
-  launcherd::BootstrapOptions bootstrap = options.bootstrap;
-  bootstrap.agent_path = std::move(agent_path);
-  bootstrap.agent_id = base::build_id();
-  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
-    if (verbose) notices.line(host + ": " + line);
-  };
-  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
-    notices.line(host + ": " + line);
-  };
-  return bootstrap;
-}
-
 base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& parsed,
                                                       const base::Environment& environment,
                                                       const std::string& directory, launcherd::NoticeWriter& notices) {
   launcherd::DaemonOptions options;
-  MUSTER_ASSIGN_OR_RETURN(options.hosts, hosts_of(parsed.options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.hosts, hosts_of(parsed, environment, directory));
   MUSTER_ASSIGN_OR_RETURN(options.state_directory, state_directory(parsed, environment, directory));
   MUSTER_ASSIGN_OR_RETURN(options.tls, tls_listeners(parsed, directory));
   MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
   if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
   options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
   options.http = parsed.http;
+  options.accept_agents = parsed.accept_agents;
+  if (!parsed.join_file.empty()) options.accept_agents->join_file = absolute_path(parsed.join_file, directory);
   options.socket_directories = launcherd::api_directories(environment);
-  options.bootstrap = bootstrap_of(parsed.options, std::move(agent_path), notices);
+  HvdrunOptions settled = parsed.options;
+  MUSTER_RETURN_IF_ERROR(settle_bootstrap(settled, environment).status());
+  options.bootstrap = bootstrap_options(settled, std::move(agent_path), notices);
   options.verbose = parsed.options.launch.verbose;
   options.version = MUSTER_VERSION;
   options.build_id = base::build_id();
@@ -117,7 +110,7 @@ void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& en
     notices.line("SIGHUP reads the hostfile again, and there is none");
     return;
   }
-  const auto hosts = hosts_of(parsed.options, environment, directory);
+  const auto hosts = hosts_of(parsed, environment, directory);
   if (!hosts.ok()) {
     notices.line("the hosts stay as they are: " + hosts.status().message());
     return;

@@ -147,6 +147,14 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return std::chrono::milliseconds(total);
 }
 
+base::Status check_variable(const std::string& named) {
+  const std::string name = named.substr(0, named.find('='));
+  const bool is_clean = std::ranges::none_of(name, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  if (!name.empty() && is_clean) return base::ok_status();
+  return error(Code::kInvalidArgument, "'{}' is not the name of an environment variable: write NAME or NAME=VALUE",
+               base::printable(name));
+}
+
 std::optional<bool> parse_toggle(std::string_view text) {
   std::string word(text);
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

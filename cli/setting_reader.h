@@ -60,6 +60,9 @@ class SettingReader {
 // rest is rounded up).
 base::Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
+// NAME or NAME=VALUE of an environment variable.
+base::Status check_variable(const std::string& named);
+
 // "true" or "false", "yes" or "no", "on" or "off", "1" or "0", in any case.
 std::optional<bool> parse_toggle(std::string_view text);
 

@@ -1,7 +1,12 @@
 #include "cli/submission.h"
 
+#include <algorithm>
+
+#include "cli/dmlc_job.h"
+#include "cli/env_file.h"
 #include "cli/job_hosts.h"
 #include "cli/surroundings.h"
+#include "model/job_placement.h"
 #include "proto/convert.h"
 #include "proto/job_spec_convert.h"
 
@@ -17,10 +22,23 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
   if (options.elastic.min_ranks || options.elastic.max_ranks) {
     return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
   }
+  if (options.health_check != HealthCheck::kOff) {
+    return {base::Code::kInvalidArgument,
+            "--spare and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
+            "--launcher"};
+  }
+  if (options.host_numbers && options.hostfile.empty() && options.job.placement.hosts.empty()) {
+    return base::error(base::Code::kInvalidArgument, "{} counts the hosts of a list: name them by -H or --hostfile",
+                       options.host_numbers->label);
+  }
+  if (!options.job.stages.empty()) {
+    options.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
+  }
   const launcherd::BootstrapOptions defaults;
   const launcherd::BootstrapOptions& wanted = options.bootstrap;
   if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||
       wanted.default_port != defaults.default_port || wanted.agent_dir != defaults.agent_dir ||
+      (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
       options.launch.agent_link != launcherd::LaunchOptions().agent_link) {
     options.notes.emplace_back(
         "launcherd reaches its hosts as it was told itself: options about ssh and agents are left out");
@@ -28,21 +46,45 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
   return base::ok_status();
 }
 
+namespace {
+
+// Programs with hosts of their own are placed here: launcherd deals all ranks of a job alike.
+base::Status settle_places(model::JobSpec& job) {
+  const bool is_told = !job.places.empty() ||
+                       std::ranges::any_of(job.roles, [](const model::Role& role) { return !role.hosts.empty(); });
+  if (!is_told) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const model::Placement placement, model::place(job));
+  job.places = model::places_of(placement);
+  job.placement.hosts.clear();
+  for (const model::PlacedHost& placed : placement.hosts) job.placement.hosts.push_back(placed.host);
+  return base::ok_status();
+}
+
+}  // namespace
+
 base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
                                                 const std::string& directory) {
   model::JobSpec& job = options.job;
-  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
   job.umask = current_umask();
   // Without a list launcherd chooses; what this shell was allocated is not its.
-  if (!options.hostfile.empty() || !options.elastic.discovery_script.empty()) {
+  if (!options.hostfile.empty() || !options.elastic.discovery_script.empty() || options.host_numbers) {
     MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
   }
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, true));
+  MUSTER_RETURN_IF_ERROR(settle_places(job));
   v1::SubmitRequest request;
   *request.mutable_spec() = proto::to_proto(job);
   request.mutable_spec()->clear_lease();  // hvdrun's own is short: its ranks end with it
   request.mutable_spec()->set_contain(options.launch.contain);
   proto::set_environment(model::exported_variables(environment, job.environment, false),
                          *request.mutable_environment());
+  for (const model::Role& role : job.roles) {
+    const model::ExportPolicy own{.named = role.environment, .only_named = true};
+    proto::set_environment(model::exported_variables(environment, own, false),
+                           *request.add_role_environment()->mutable_environment());
+  }
   return request;
 }
 

@@ -1,19 +1,24 @@
 #include "cli/submit.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/build_id.h"
 #include "base/print.h"
 #include "base/strings.h"
 #include "cli/config_file.h"
+#include "cli/dry_run.h"
 #include "cli/found_jobs.h"
 #include "cli/help.h"
 #include "cli/launcher_address.h"
 #include "cli/log_wish.h"
+#include "cli/programs.h"
 #include "cli/setting_reader.h"
 #include "cli/standard_streams.h"
 #include "cli/submission.h"
 #include "cli/surroundings.h"
+#include "cli/templates_verbs.h"
 #include "cli/verb.h"
 
 namespace muster::cli {
@@ -101,21 +106,30 @@ base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& 
     if (is_shared || is_config) option.flag = &hvdrun_flags().named(option.flag->name);
     (is_shared || is_config ? of_hvdrun : own).options.push_back(std::move(option));
   }
+  of_hvdrun.command = std::move(line.command);
+  of_hvdrun.is_verbatim = line.is_verbatim;
+  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(of_hvdrun, environment, hvdrun_flags()));
   MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
   MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.wishes));
-  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(of_hvdrun, environment, context.system_config, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,
+                                                                   hvdrun_flags(), {}, NamedFile::kJob));
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
-  if (line.command.empty() || line.command.front().empty()) {
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
+  for (const char* name : {"set", "hvdrun", "script", "dry-run", "json"}) {
+    if (const Setting* setting = parsed.own.find(name)) {
+      return error(Code::kInvalidArgument, "{} belongs to -t", setting->label);
+    }
+  }
+  model::JobSpec& job = parsed.options.job;
+  if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
     return error(Code::kInvalidArgument,
                  "no command is given: say what to run, as in muster submit -np 4 python3 train.py");
   }
-  parsed.options.job.command = std::move(line.command);
+  job.command = std::move(of_hvdrun.command);
   bool is_expanded = false;
   SettingReader(settings).toggle("expand", is_expanded);
-  for (std::size_t i = 0; is_expanded && i < parsed.options.job.command.size(); ++i) {
-    parsed.options.job.expand.push_back(i);
-  }
+  for (std::size_t i = 0; is_expanded && i < job.command.size(); ++i) job.expand.push_back(i);
+  job.expands_roles = is_expanded && !job.roles.empty();
   return parsed;
 }
 
@@ -145,7 +159,10 @@ ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base:
   return answered(kUsageError, fmt::format("muster submit: {}\n", parsed.status().message()));
 }
 
-int run_submit(const std::string&, const std::vector<std::string>& arguments) {
+namespace {
+
+// Gives the job to launcherd.
+int submit_words(const std::vector<std::string>& arguments) {
   const base::Environment environment = base::Environment::current();
   ParsedSubmit parsed =
       parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
@@ -155,6 +172,7 @@ int run_submit(const std::string&, const std::vector<std::string>& arguments) {
     return *parsed.exit_code;
   }
   for (const std::string& note : parsed.options.notes) base::print_remark("muster submit: {}\n", note);
+  parsed.options.job.environment.python_folders = python_folders();
   auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
   if (!request.ok()) return fail(request.status());
   request->MergeFrom(parsed.wishes);
@@ -163,6 +181,91 @@ int run_submit(const std::string&, const std::vector<std::string>& arguments) {
   const auto submitted = launcherd::ApiClient(*launcher).submit(*request, kPatience);
   if (!submitted.ok()) return fail(submitted.status());
   return print_answer("muster submit", submitted->job_id() + "\n");
+}
+
+// submit's rows that are not hvdrun's.
+std::vector<Flag> own_flags() {
+  std::vector<Flag> own;
+  for (const Flag& flag : submit_doc().table->flags()) {
+    const bool is_own = flag.group == FlagGroup::kGeneral && flag.name != "config-file";
+    if (is_own) own.push_back(flag);
+  }
+  return own;
+}
+
+// What only launcherd understands of submit's own options.
+Status check_for_scheduler(const TemplateLine& line) {
+  constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json"};
+  for (const Setting& setting : line.own.entries()) {
+    if (std::ranges::find(kFits, setting.flag->name) != std::end(kFits)) continue;
+    return error(Code::kInvalidArgument, "{} is for launcherd, and a scheduler takes this job: leave it out",
+                 setting.label);
+  }
+  return base::ok_status();
+}
+
+// submit's own options and those of hvdrun that launcherd understands: how hosts are reached, it knows better.
+base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& line) {
+  std::vector<std::string> words;
+  for (const Setting& setting : line.own.entries()) {
+    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script", "json"};
+    if (std::ranges::find(kOfTemplates, setting.flag->name) != std::end(kOfTemplates)) continue;
+    words.push_back(setting.label);
+    if (!setting.flag->is_switch()) words.push_back(setting.value);
+  }
+  const FlagTable& table = *submit_doc().table;
+  MUSTER_ASSIGN_OR_RETURN(const auto job, hvdrun_words(line, [&](std::string_view option) {
+                            return table.find(fmt::format("--{}", option)).has_value();
+                          }));
+  words.insert(words.end(), job.begin(), job.end());
+  return words;
+}
+
+// Who would run where on the template's hosts, whatever there is here.
+int show_template(const TemplateLine& line, const base::Environment& environment) {
+  const job_templates::NodeLook& node = line.job_template->node;
+  std::vector<std::string> words = {"--dry-run"};
+  if (line.own.find("json") != nullptr) words.emplace_back("--json");
+  if (node.is_known()) words.insert(words.end(), {"--assume-node", line.own.find("template")->value});
+  const auto job = hvdrun_words(line);
+  if (!job.ok()) return fail(job.status());
+  words.insert(words.end(), job->begin(), job->end());
+  ParsedHvdrun parsed = parse_hvdrun(words, environment, {.build_id = base::build_id()});
+  if (parsed.exit_code) {
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  }
+  const auto count = base::parse_decimal(line.values.get("nodes").value_or(""), model::kMaxHosts);
+  if (count && parsed.options.dry_run.host_pattern) parsed.options.dry_run.host_count = static_cast<int>(*count);
+  return run_dry(std::move(parsed.options), environment, [](const auto&, const auto&) {
+    return std::vector<base::Result<model::NodeShape>>{error(Code::kInvalidArgument, "no host is asked")};
+  });
+}
+
+int submit_template(const std::vector<std::string>& arguments, const std::string& name) {
+  const base::Environment environment = base::Environment::current();
+  auto line = read_template_line(arguments, name, own_flags(), environment);
+  if (!line.ok()) return fail(line.status());
+  if (line->wants_help) return print_answer("muster submit", help_text(submit_doc()));
+  if (line->own.find("dry-run") != nullptr) return show_template(*line, environment);
+  if (const Status complete = line->values.check_complete(); !complete.ok()) return fail(complete);
+  if (has_scheduler(*line->job_template, environment)) {
+    if (const Status fits = check_for_scheduler(*line); !fits.ok()) return fail(fits);
+    const auto answer = submit_script(*line);
+    return answer.ok() ? *answer : fail(answer.status());
+  }
+  const std::string left_out = job_templates::left_out_note(*line->job_template);
+  if (!left_out.empty()) base::print_remark("muster submit: {}\n", left_out);
+  for (const std::string& note : line->job_template->notes) base::print_remark("muster submit: {}\n", note);
+  const auto words = words_for_launcherd(*line);
+  return words.ok() ? submit_words(*words) : fail(words.status());
+}
+
+}  // namespace
+
+int run_submit(const std::string&, const std::vector<std::string>& arguments) {
+  const auto name = named_template(arguments, *submit_doc().table);
+  return name ? submit_template(arguments, *name) : submit_words(arguments);
 }
 
 }  // namespace muster::cli

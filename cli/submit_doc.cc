@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/submit.h"
+#include "cli/template_line.h"
 #include "cli/verb.h"
 
 namespace muster::cli {
@@ -14,7 +15,7 @@ constexpr FlagGroup kTaken[] = {FlagGroup::kRanks, FlagGroup::kHosts, FlagGroup:
                                 FlagGroup::kTuning};
 
 std::vector<FlagRow> own_rows() {
-  return with_launcher_rows(
+  return with_launcher_rows(with_template_rows(
       {option("name", {"--name"}, "NAME", "What people call the job.").command_line_only(),
        option("priority", {"--priority"}, "P", "Jobs of higher priority start first; may be negative.")
            .standard("0")
@@ -41,7 +42,14 @@ std::vector<FlagRow> own_rows() {
            .command_line_only(),
        option("retention", {"--retention"}, "TIME", "How long the ended job and its output are kept.")
            .standard("168h")
-           .command_line_only()});
+           .command_line_only(),
+       option("script", {"--script"}, "FILE",
+              "With -t: where the script is written, and kept (default: in ~/.cache/muster/jobs).")
+           .completes(Completes::kFile)
+           .command_line_only(),
+       toggle("dry-run", {{"--dry-run", "true"}}, "With -t: print the table of ranks, and submit nothing.")
+           .command_line_only(),
+       json_row("With -t and --dry-run: as JSON.")}));
 }
 
 FlagTable make_table() {
@@ -67,7 +75,12 @@ const CommandDoc& submit_doc() {
       .description =
           "The job runs when there are slots for it, also when this terminal is gone. Its ranks get the "
           "environment of this command by hvdrun's rules, its directory and its umask; they have no input. "
-          "Without -H and --hostfile it may run on any of launcherd's hosts.",
+          "Without -H and --hostfile it may run on any of launcherd's hosts.\n\n"
+          "With -t the job is that of a template, whose parameters are options (muster templates show NAME): its "
+          "script "
+          "goes to qsub, sbatch, flux batch or bsub, and the scheduler's id is printed; where there is no such "
+          "program, "
+          "or the template has no scheduler, launcherd takes the job.",
       .groups = {{FlagGroup::kRanks, "Ranks"},
                  {FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kProgram, "Program"},
@@ -78,6 +91,8 @@ const CommandDoc& submit_doc() {
       .notes = "",
       .examples = {{"muster submit -np 16 --name night python3 train.py", ""},
                    {"job=$(muster submit -N 4 -H n1,n2 -- ./prepare.sh) && muster logs -f $job", ""},
+                   {"muster submit -t polaris --nodes 4 --project physics -- python3 train.py", "by PBS"},
+                   {"muster submit -t polaris --nodes 4 --dry-run -- python3 train.py", "who would run where"},
                    {"muster submit --request-id nightly-2026-06-20 ./run.sh",
                     "at most one job, however often it is tried"}},
       .exit_codes = {{"0", "launcherd has the job"},

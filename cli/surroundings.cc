@@ -42,6 +42,16 @@ base::Result<std::string> program_directory() {
   return std::filesystem::path(std::string(own, static_cast<std::size_t>(length))).parent_path().string();
 }
 
+std::vector<std::string> python_folders() {
+  const auto programs = program_directory();
+  if (!programs.ok()) return {};
+  const auto python = std::filesystem::path(*programs).parent_path() / "python";
+  const auto dropin = python / "muster" / "dropin";
+  std::error_code ignored;  // a folder that cannot be looked at is none
+  if (!std::filesystem::is_directory(dropin / "horovod", ignored)) return {};
+  return {python.string(), dropin.string()};
+}
+
 base::Result<std::string> find_agent(const base::Environment& environment) {
   if (const auto given = environment.get("MUSTER_AGENT_PATH")) return std::string(*given);
   MUSTER_ASSIGN_OR_RETURN(const std::string directory, program_directory());

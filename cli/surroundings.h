@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "base/status.h"
@@ -19,6 +20,10 @@ unsigned current_umask();
 
 // Of this program's file.
 base::Result<std::string> program_directory();
+
+// What ranks that run Python get on their PYTHONPATH: <prefix>/python, which holds the package muster, and in it the
+// folder of its `horovod`. Empty where this program was installed without them.
+std::vector<std::string> python_folders();
 
 // The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
 base::Result<std::string> find_agent(const base::Environment& environment);

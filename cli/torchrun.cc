@@ -212,9 +212,9 @@ Status read_binding(SettingReader& read, HvdrunOptions& options) {
   std::string binding;
   read.word("numa-binding", binding);
   MUSTER_RETURN_IF_ERROR(read.status());
-  if (binding == "node") options.job.bind_to = model::BindTo::kNuma;
-  if (binding == "socket") options.job.bind_to = model::BindTo::kSocket;
-  if (binding == "exclusive") options.job.bind_to = model::BindTo::kShare;
+  if (binding == "node") options.job.pinning.bind_to = model::BindTo::kNuma;
+  if (binding == "socket") options.job.pinning.bind_to = model::BindTo::kSocket;
+  if (binding == "exclusive") options.job.pinning.bind_to = model::BindTo::kShare;
   if (binding == "core-complex") {
     return error(Code::kUnimplemented, "--numa-binding core-complex comes later: node, socket and exclusive are there");
   }
@@ -296,16 +296,10 @@ Result<ParsedHvdrun> read_line(TorchLine line, const base::Environment& environm
   MUSTER_RETURN_IF_ERROR(torchs.add_layer(line.torchs));
   ParsedHvdrun parsed;
   MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(ours));
+  MUSTER_RETURN_IF_ERROR(assume_template_node(ours, environment, parsed.options.dry_run));
   MUSTER_RETURN_IF_ERROR(read_torchs(torchs, parsed.options));
   if (parsed.options.dry_run.is_on && line.script.empty()) return parsed;
   MUSTER_RETURN_IF_ERROR(make_command(line, torchs, environment, parsed.options.job));
-  return parsed;
-}
-
-ParsedHvdrun answer(int exit_code, std::string text) {
-  ParsedHvdrun parsed;
-  parsed.exit_code = exit_code;
-  parsed.text = std::move(text);
   return parsed;
 }
 

@@ -8,10 +8,21 @@ if(MUSTER_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MUSTER_CCACHE})
 endif()
 
-find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(OpenSSL REQUIRED)
-find_package(GTest REQUIRED)
+if(MUSTER_LAUNCHER)
+  find_package(PkgConfig REQUIRED)
+  find_package(GTest REQUIRED)
+endif()
+if(MUSTER_DIST)
+  add_library(OpenSSL::Crypto STATIC IMPORTED)
+  set_target_properties(OpenSSL::Crypto PROPERTIES IMPORTED_LOCATION ${MUSTER_DIST}/lib/libcrypto.a INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS};Threads::Threads")
+  target_include_directories(OpenSSL::Crypto INTERFACE ${MUSTER_DIST}/include)
+  add_library(fmt::fmt-header-only INTERFACE IMPORTED)
+  target_compile_definitions(fmt::fmt-header-only INTERFACE FMT_HEADER_ONLY=1)
+  target_include_directories(fmt::fmt-header-only INTERFACE ${MUSTER_DIST}/include)
+else()
+  find_package(OpenSSL REQUIRED)
+endif()
 
 # Third-party libraries of the rooms. An executable with the property MUSTER_STATIC gets their archives (as one linker
 # argument, so that order does not matter), every other one the shared libraries.
@@ -58,6 +69,11 @@ target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshad
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>
                        # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105329).
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(MUSTER_SANITIZE)
+  # g++ takes what a sanitizer adds for paths of the program and finds unset members on them; the release build, which
+  # compiles the same files, still fails for a real one.
+  target_compile_options(muster_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+endif()
 
 # -I first, so that our own folders win; everything foreign is SYSTEM and without warnings.
 add_library(muster_common INTERFACE)
@@ -103,6 +119,7 @@ function(muster_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
+add_custom_target(fuzzers)
 function(muster_fuzz name)
   cmake_parse_arguments(ARG "" "CORPUS" "DEPS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
@@ -118,4 +135,5 @@ function(muster_fuzz name)
     add_test(NAME ${name} COMMAND ${name} ${ARG_CORPUS})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+  add_dependencies(fuzzers ${name})
 endfunction()

@@ -25,6 +25,8 @@ muster_code code_of(Code code) {
     case Code::kOk:
       return MUSTER_OK;
     case Code::kInvalidArgument:
+    case Code::kAlreadyExists:  // of the engine: the name is taken
+    case Code::kNotFound:       // of GPUs: there is no driver
       return MUSTER_INVALID;
     case Code::kDeadlineExceeded:
       return MUSTER_TIMEOUT;
@@ -62,15 +64,15 @@ muster_code give(muster_comm** made, muster_error** error, const Make& make) {
   });
 }
 
-// Seconds, or what MUSTER_TIMEOUT says where it is about an operation; the default where neither does.
+// Seconds, or what MUSTER_OPERATION_TIMEOUT says where it is about an operation; the default where neither does.
 muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const char* setting,
                                                            std::chrono::milliseconds otherwise) {
   if (seconds == 0 && setting != nullptr && *setting != '\0') {
     char* end = nullptr;
     seconds = std::strtod(setting, &end);
     if (*end != '\0' || !(seconds > 0)) {
-      return muster::base::error(Code::kInvalidArgument, "MUSTER_TIMEOUT={} is not a number of seconds above 0",
-                                 setting);
+      return muster::base::error(Code::kInvalidArgument,
+                                 "MUSTER_OPERATION_TIMEOUT={} is not a number of seconds above 0", setting);
     }
   }
   if (seconds == 0) return otherwise;
@@ -90,7 +92,7 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
     given = *options;
   }
   WorldOptions wanted;
-  auto deadline = timeout_of(given.timeout_seconds, std::getenv("MUSTER_TIMEOUT"), wanted.deadline);
+  auto deadline = timeout_of(given.timeout_seconds, std::getenv("MUSTER_OPERATION_TIMEOUT"), wanted.deadline);
   if (!deadline.ok()) return report(deadline.status(), nullptr, error);
   auto join = timeout_of(given.join_seconds, nullptr, wanted.join_deadline);
   if (!join.ok()) return report(join.status(), nullptr, error);

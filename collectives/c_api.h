@@ -19,8 +19,13 @@ struct muster_error {
   std::string host;
 };
 
+namespace muster::collectives::c_api {
+struct AttachedGpu;  // of c_api_device.cc
+}
+
 struct muster_comm {
   std::shared_ptr<muster::collectives::Communicator> communicator;
+  std::shared_ptr<muster::collectives::c_api::AttachedGpu> gpu{};  // null: not attached; uses the communicator
 };
 
 struct muster_world {

@@ -190,8 +190,8 @@ base::Status Communicator::reduce(const void* in, void* out, std::size_t count, 
 }
 
 base::Status Communicator::reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type,
-                                          RedOp op) {
-  MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, counts[index(rank_)], type, op, {}));
+                                          RedOp op, Scale scale) {
+  MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, counts[index(rank_)], type, op, scale));
   Call call{.op = Op::kReduceScatter, .type = type, .redop = op};
   const std::vector<Slice> blocks = blocks_of(counts, type, call);
   return run(call, [&] {

@@ -51,6 +51,7 @@ class Communicator final : public NewsListener {
   const std::string& name() const { return name_; }
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   World& world() { return *world_; }
+  const World& world() const { return *world_; }
 
   // Collective. Ranks with the same color become a communicator, ordered by key, then by rank here; color < 0: none
   // for this rank (null).
@@ -66,7 +67,8 @@ class Communicator final : public NewsListener {
   base::Status barrier();
   base::Status allreduce(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale);
   base::Status reduce(const void* in, void* out, std::size_t count, DType type, RedOp op, int root);
-  base::Status reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type, RedOp op);
+  base::Status reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type, RedOp op,
+                              Scale scale = {});
   base::Status broadcast(void* data, std::size_t count, DType type, int root);
   // `with_it` (may be empty) is called when it is this operation's turn, in the order of the operations.
   base::Status allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type, bool same_counts,
@@ -93,8 +95,18 @@ class Communicator final : public NewsListener {
 
   // How long an operation of this communicator may wait without progress, instead of what the world says. Before any.
   void set_deadline(std::chrono::milliseconds deadline) { policy_.deadline = deadline; }
+  // Told of each wait of an operation that takes longer than `patience`; see WaitPolicy. Before any operation.
+  void on_late(std::chrono::milliseconds patience, std::function<void(const Failure&)> told) {
+    policy_.patience = patience;
+    policy_.on_late = std::move(told);
+  }
+  // For every allreduce that it can do, instead of the one that fits, unless the user has named one. Before any
+  // operation, the same on all ranks.
+  void prefer(AllreduceAlgorithm algorithm) {
+    if (!forced_) forced_ = algorithm;
+  }
   // Ends it for all ranks, also in the middle of an operation. Any thread.
-  void cancel(const std::string& why) { (void)fail(base::Status(base::Code::kAborted, why)); }
+  void cancel(const Failure& why) { (void)end_with(why); }
 
   // Why the communicator has ended; code kOk: it has not.
   Failure failure() const;

@@ -33,6 +33,17 @@ std::string name_signal(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} (SIG{})", signal, name);
 }
 
+std::string describe_exit(const RankEnd& end) {
+  if (end.abort_code) return describe_mpi(end);
+  if (end.out_of_memory) {
+    return fmt::format("out of memory: exit code {} after the kernel killed a process of it", end.exit_code);
+  }
+  if (end.without_finalize) return fmt::format("exit code {} without MPI_Finalize", end.exit_code);
+  // As launcherd's store keeps it of an end of MPI's.
+  return end.detail.empty() ? fmt::format("exit code {}", end.exit_code)
+                            : fmt::format("exit code {}: {}", end.exit_code, end.detail);
+}
+
 // "ended with exit code 1", as the end of a sentence that begins with ranks.
 std::string predicate(const RankEnd& end) {
   switch (end.kind) {
@@ -41,6 +52,8 @@ std::string predicate(const RankEnd& end) {
     case EndKind::kHostLost:
       return fmt::format("lost with host {}", end.host);
     case EndKind::kExited:
+      if (end.abort_code) return describe(end);
+      break;
     case EndKind::kSignalled:
       break;
     case EndKind::kStopped:
@@ -52,7 +65,14 @@ std::string predicate(const RankEnd& end) {
 
 }  // namespace
 
+int abort_status(int code) {
+  const int left = code & 255;
+  return left != 0 ? left : 1;
+}
+
 int RankEnd::status() const {
+  if (abort_code) return abort_status(*abort_code);
+  if (without_finalize && exit_code == 0) return 1;
   switch (kind) {
     case EndKind::kExited:
     case EndKind::kStartFailed:
@@ -68,7 +88,7 @@ int RankEnd::status() const {
 }
 
 bool RankEnd::failed() const {
-  return kind != EndKind::kExited || exit_code != 0;
+  return kind != EndKind::kExited || exit_code != 0 || abort_code || without_finalize;
 }
 
 int root_cause(const std::vector<RankEnd>& ends) {
@@ -89,12 +109,16 @@ int root_cause(const std::vector<RankEnd>& ends) {
   return yields && signalled >= 0 ? signalled : first;
 }
 
+std::string describe_mpi(const RankEnd& end) {
+  if (end.abort_code && end.spawn_refused) return "called MPI_Comm_spawn, which Muster does not support";
+  if (end.abort_code) return fmt::format("called MPI_Abort({})", *end.abort_code);
+  return end.without_finalize ? "ended without MPI_Finalize" : "";
+}
+
 std::string describe(const RankEnd& end) {
   switch (end.kind) {
     case EndKind::kExited:
-      return end.out_of_memory
-                 ? fmt::format("out of memory: exit code {} after the kernel killed a process of it", end.exit_code)
-                 : fmt::format("exit code {}", end.exit_code);
+      return describe_exit(end);
     case EndKind::kSignalled:
       return end.out_of_memory ? fmt::format("out of memory: killed by the kernel, {}", describe_signal(end.signal))
                                : describe_signal(end.signal);
@@ -115,6 +139,8 @@ std::string describe(const RankEnd& end) {
 std::string describe_to_peers(const RankEnd& end) {
   switch (end.kind) {
     case EndKind::kExited:
+      if (end.abort_code) return describe_mpi(end);
+      if (end.without_finalize) return fmt::format("exited with {} without MPI_Finalize", end.exit_code);
       return end.out_of_memory ? fmt::format("ran out of memory: exited with {}", end.exit_code)
                                : fmt::format("exited with {}", end.exit_code);
     case EndKind::kSignalled:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,19 +27,31 @@ struct RankEnd {
   int exit_code = 0;  // kExited, kStartFailed
   int signal = 0;     // kSignalled, kStopped (0 there: it exited by itself after the TERM, see exit_code)
   bool out_of_memory = false;
-  std::string detail;        // kStartFailed, kHostLost, kStopped before it ran: one sentence
+  std::string detail;  // kStartFailed, kHostLost, kStopped before it ran: one sentence
+  // Of a program that speaks PMI or PMIx.
+  std::optional<int> abort_code = {};  // kExited: it called MPI_Abort with this
+  bool without_finalize = false;       // kExited with 0, after MPI_Init and without MPI_Finalize: a failure
+  bool spawn_refused = false;          // with abort_code: because its MPI_Comm_spawn was
+  bool at_is_known = true;             // false: told before the agent's clock was compared; `at` is when it came
   base::MonotonicTime at{};  // launcher's monotonic clock: the agent's, corrected by the stream's measured offset
 
-  // 128+signal for a signal.
+  // 128+signal for a signal; 1 for what has failed with 0.
   int status() const;
   bool failed() const;  // anything but a plain exit 0
 };
+
+// What a shell would see of a program that called MPI_Abort(code), but never 0.
+int abort_status(int code);
+
+// "called MPI_Abort(13)", "called MPI_Comm_spawn, which Muster does not support", "ended without MPI_Finalize"; empty:
+// nothing of MPI's.
+std::string describe_mpi(const RankEnd& end);
 
 // The root cause: the earliest end that Muster did not cause and that failed, where a signal goes before a non-zero
 // code within 50 ms; -1 when nothing failed by itself. Ties by rank. Index into `ends`.
 int root_cause(const std::vector<RankEnd>& ends);
 
-// "exit code 3", "signal 9 (Killed)", "out of memory: killed by the kernel", …
+// "exit code 3", "called MPI_Abort(13)", "signal 9 (Killed)", "out of memory: killed by the kernel", …
 std::string describe(const RankEnd& end);
 
 // What follows the rank's name in a message to its peers: "was killed by signal 9 (SIGKILL)", "exited with 1", "ran out

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "model/cpu_binding.h"
 #include "model/gpu_mask.h"
+#include "model/intel_gpus.h"
 
 namespace muster::model {
 namespace {
@@ -95,15 +99,57 @@ class Dealer {
   std::vector<std::size_t> taker_of_;
 };
 
+bool has_gpus(const NodeShape& node, GpuVendor vendor) {
+  return std::ranges::any_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor; });
+}
+
+std::optional<std::string> first(const std::optional<std::string>& a, const std::optional<std::string>& b) {
+  return a ? a : b;
+}
+
 Devices devices_of(const NodeShape& node, const GpuMasks& job_masks) {
-  const auto first = [](const std::optional<std::string>& a, const std::optional<std::string>& b) { return a ? a : b; };
   const auto cuda = first(job_masks.cuda, node.gpu_masks.cuda);
-  const bool has_nvidia =
-      std::ranges::any_of(node.gpus, [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kNvidia; });
-  if (has_nvidia) return {GpuVendor::kNvidia, visible_gpus(node, GpuVendor::kNvidia, cuda)};
+  if (has_gpus(node, GpuVendor::kNvidia)) return {GpuVendor::kNvidia, visible_gpus(node, GpuVendor::kNvidia, cuda)};
   // HIP reads CUDA's variable as its own.
   if (cuda || job_masks.hip || node.gpu_masks.hip) return {};
   return {GpuVendor::kAmd, visible_gpus(node, GpuVendor::kAmd, first(job_masks.rocr, node.gpu_masks.rocr))};
+}
+
+base::Result<Devices> devices_to_deal(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks) {
+  const bool has_others = has_gpus(node, GpuVendor::kNvidia) || has_gpus(node, GpuVendor::kAmd);
+  const bool is_intel = pinning.gpu_bind == GpuBind::kTile || (pinning.gpu_bind == GpuBind::kOne && !has_others);
+  if (!is_intel) return devices_of(node, job_masks);
+  Devices devices{.vendor = GpuVendor::kIntel, .list = {}};
+  const GpuMasks masks{.ze = first(job_masks.ze, node.gpu_masks.ze),
+                       .ze_hierarchy = first(job_masks.ze_hierarchy, node.gpu_masks.ze_hierarchy)};
+  MUSTER_ASSIGN_OR_RETURN(devices.list, intel_devices(node, pinning.gpu_bind, masks));
+  if (!devices.list.empty() || pinning.gpu_bind != GpuBind::kTile) return devices;
+  return base::error(base::Code::kInvalidArgument,
+                     "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+}
+
+// The devices as --gpu-order has them; not for kNearest.
+base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>& devices, const Pinning& pinning) {
+  std::vector<VisibleGpu> order = devices;
+  if (pinning.gpu_order == GpuOrder::kReverse) std::ranges::reverse(order);
+  if (pinning.gpu_order == GpuOrder::kRoundRobin) {
+    std::ranges::stable_sort(order, {}, [](const VisibleGpu& device) { return device.tile.value_or(0); });
+  }
+  if (pinning.gpu_order != GpuOrder::kList) return order;
+  order.clear();
+  for (const int index : pinning.gpu_list) {
+    const std::size_t before = order.size();
+    std::ranges::copy_if(devices, std::back_inserter(order),
+                         [&](const VisibleGpu& device) { return device.gpu != nullptr && device.gpu->index == index; });
+    if (order.size() > before) continue;
+    std::vector<int> there;
+    for (const VisibleGpu& device : devices) {
+      if (device.gpu != nullptr) there.push_back(device.gpu->index);
+    }
+    return base::error(base::Code::kInvalidArgument, "--gpu-order names GPU {}, and ranks may use {}", index,
+                       there.empty() ? "none by number" : format_cpu_list(there));
+  }
+  return order;
 }
 
 // The local ranks in the order in which shares are dealt to them: those that share a GPU one after the other.
@@ -114,21 +160,22 @@ std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   return order;
 }
 
-// devices.list in the order in which `takers` groups of ranks have them, the unused ones after them.
-std::vector<VisibleGpu> dealt_order(const NodeShape& node, const Devices& devices,
+// devices.list in the order in which groups of `each` of them are the ranks', the unused ones after them.
+std::vector<VisibleGpu> dealt_order(const NodeShape& node, const Devices& devices, std::size_t each,
                                     const std::vector<RankBinding>& cores) {
   const std::size_t count = devices.list.size();
-  const std::size_t takers = std::min(cores.size(), count);
-  std::vector<std::vector<int>> cpus(takers);
+  const std::size_t groups = std::min(cores.size(), count / each);
+  std::vector<std::vector<int>> cpus(groups);
   for (std::size_t rank = 0; rank < cores.size(); ++rank) {
-    std::vector<int>& of_taker = cpus[rank % count];
-    of_taker.insert(of_taker.end(), cores[rank].cpus.begin(), cores[rank].cpus.end());
+    std::vector<int>& of_group = cpus[rank % groups];
+    of_group.insert(of_group.end(), cores[rank].cpus.begin(), cores[rank].cpus.end());
   }
-  std::vector<std::vector<Distance>> distances(takers);
-  for (std::size_t taker = 0; taker < takers; ++taker) {
-    std::ranges::sort(cpus[taker]);
+  std::vector<std::vector<Distance>> distances(groups * each);
+  for (std::size_t taker = 0; taker < distances.size(); ++taker) {
+    std::vector<int>& of_group = cpus[taker / each];
+    std::ranges::sort(of_group);
     for (const VisibleGpu& device : devices.list) {
-      distances[taker].push_back(distance(node, cpus[taker], device.gpu));
+      distances[taker].push_back(distance(node, of_group, device.gpu));
     }
   }
   std::vector<VisibleGpu> order;
@@ -146,9 +193,52 @@ std::vector<VisibleGpu> dealt_order(const NodeShape& node, const Devices& device
 std::vector<std::pair<std::string, std::string>> variables_of(GpuVendor vendor, const std::string& list,
                                                               bool by_index) {
   if (vendor == GpuVendor::kAmd) return {{"ROCR_VISIBLE_DEVICES", list}};
+  // Level Zero counts as it likes unless it is told to go by the PCI bus.
+  if (vendor == GpuVendor::kIntel) return {{"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}, {"ZE_AFFINITY_MASK", list}};
   // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
   if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
   return {{"CUDA_VISIBLE_DEVICES", list}};
+}
+
+// Local rank i has the i-th group of `each` of `dealt`, and sees it alone or with all others.
+void give_gpus(const std::vector<VisibleGpu>& dealt, GpuVendor vendor, std::size_t each, bool sees_all,
+               NodeBinding& binding) {
+  const std::size_t groups = dealt.size() / each;
+  const bool by_index = std::ranges::any_of(
+      dealt, [](const VisibleGpu& device) { return !is_mig_name(device.name) && device.gpu->uuid.empty(); });
+  std::vector<std::string> names;
+  for (const VisibleGpu& device : dealt) names.push_back(device.name);
+  binding.visible_gpus = static_cast<int>(dealt.size());
+  for (std::size_t rank = 0; rank < binding.gpus.size(); ++rank) {
+    const std::size_t first = rank % groups * each;
+    RankGpus& own = binding.gpus[rank];
+    for (std::size_t i = first; i < first + each; ++i) {
+      if (dealt[i].gpu != nullptr) own.indices.push_back(dealt[i].gpu->index);
+    }
+    if (!own.indices.empty()) own.index = own.indices.front();
+    if (each == 1) own.tile = dealt[first].tile;
+    const std::span<const std::string> seen(names);
+    own.variables = variables_of(vendor, base::join(sees_all ? seen : seen.subspan(first, each), ","), by_index);
+  }
+}
+
+std::string devices_word(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+// Whoever has said what GPUs each rank is to have gets no fewer. `each`: devices for a rank.
+base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t each, const Pinning& pinning) {
+  const char* const noun = pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU";
+  if (devices < each) {
+    return base::error(base::Code::kInvalidArgument, "--gpus-per-rank {}: ranks may use {} there", each,
+                       devices_word(devices, noun));
+  }
+  const bool were_asked_for = pinning.gpu_bind != GpuBind::kOrder || pinning.gpus_per_rank > 0;
+  if (!were_asked_for || pinning.share_gpu || ranks <= devices / each) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument,
+                     "{} ranks with {} of their own, and ranks may use {}: fewer ranks, --share-gpu where several may "
+                     "have the same, or --gpu-bind none",
+                     ranks, devices_word(each, noun), devices_word(devices, noun));
 }
 
 }  // namespace
@@ -157,34 +247,47 @@ int count_gpus(const NodeShape& node, const GpuMasks& job_masks) {
   return static_cast<int>(devices_of(node, job_masks).list.size());
 }
 
-NodeBinding bind_node(const NodeShape& node, int local_size, BindTo bind_to, GpuBind gpu_bind,
-                      const GpuMasks& job_masks) {
+int count_all_gpus(const NodeShape& node) {
+  int count = 0;
+  for (const GpuShape& gpu : node.gpus) count += gpu.is_divided ? static_cast<int>(gpu.parts.size()) : 1;
+  return count;
+}
+
+base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size, const Pinning& pinning,
+                                    const GpuMasks& job_masks) {
+  const NodeShape node = with_described_gpus(given_node, pinning);
   NodeBinding binding;
-  binding.cores = bind_ranks(node, local_size, bind_to);
+  MUSTER_ASSIGN_OR_RETURN(binding.cores, bind_cpus(node, local_size, pinning));
   const std::size_t ranks = binding.cores.size();
   binding.gpus.resize(ranks);
-  if (gpu_bind == GpuBind::kNone || ranks == 0) return binding;
-  const Devices devices = devices_of(node, job_masks);
-  const std::size_t count = devices.list.size();
+  if (pinning.gpu_bind == GpuBind::kNone || ranks == 0) return binding;
+  MUSTER_ASSIGN_OR_RETURN(Devices devices, devices_to_deal(node, pinning, job_masks));
+  if (devices.list.empty()) {
+    if (pinning.gpus_per_rank == 0) return binding;
+    return base::error(base::Code::kInvalidArgument, "--gpus-per-rank {}: no GPU is seen there that ranks can be given",
+                       pinning.gpus_per_rank);
+  }
+  if (pinning.gpu_order != GpuOrder::kNearest) {
+    MUSTER_ASSIGN_OR_RETURN(devices.list, chosen_order(devices.list, pinning));
+  }
   const bool has_mig =
       std::ranges::any_of(devices.list, [](const VisibleGpu& device) { return is_mig_name(device.name); });
-  if (count == 0 || (has_mig && gpu_bind == GpuBind::kOrder)) return binding;
-  const std::vector<RankBinding> shares = binding.cores;
-  const std::vector<std::size_t> order = sharing_order(ranks, count);
-  for (std::size_t i = 0; i < ranks; ++i) binding.cores[order[i]] = shares[i];
-
-  const std::vector<VisibleGpu> dealt = dealt_order(node, devices, binding.cores);
-  const bool by_index = std::ranges::any_of(
-      dealt, [](const VisibleGpu& device) { return !is_mig_name(device.name) && device.gpu->uuid.empty(); });
-  std::vector<std::string> names;
-  for (const VisibleGpu& device : dealt) names.push_back(device.name);
-  binding.visible_gpus = static_cast<int>(count);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const VisibleGpu& own = dealt[rank % count];
-    if (own.gpu != nullptr) binding.gpus[rank].index = own.gpu->index;
-    const std::string list = gpu_bind == GpuBind::kOne ? own.name : base::join(names, ",");
-    binding.gpus[rank].variables = variables_of(devices.vendor, list, by_index);
+  const auto each = static_cast<std::size_t>(std::max(pinning.gpus_per_rank, 1));
+  if (has_mig && each > 1) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--gpus-per-rank {}: a GPU there is divided (MIG), and CUDA shows a process one part of it",
+                       each);
   }
+  MUSTER_RETURN_IF_ERROR(check_enough(ranks, devices.list.size(), each, pinning));
+  if (pinning.bind_to != BindTo::kDepth && pinning.bind_to != BindTo::kList) {
+    const std::vector<RankBinding> shares = binding.cores;
+    const std::vector<std::size_t> order = sharing_order(ranks, devices.list.size() / each);
+    for (std::size_t i = 0; i < ranks; ++i) binding.cores[order[i]] = shares[i];
+  }
+  const bool is_nearest = pinning.gpu_order == GpuOrder::kNearest;
+  const bool sees_all = pinning.gpu_bind == GpuBind::kOrder && !has_mig;
+  give_gpus(is_nearest ? dealt_order(node, devices, each, binding.cores) : devices.list, devices.vendor, each, sees_all,
+            binding);
   return binding;
 }
 

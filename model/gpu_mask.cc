@@ -14,7 +14,9 @@ constexpr long kMostGpus = 4096;
 constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kMasks[] = {
     {"CUDA_VISIBLE_DEVICES", &GpuMasks::cuda},
     {"ROCR_VISIBLE_DEVICES", &GpuMasks::rocr},
-    {"HIP_VISIBLE_DEVICES", &GpuMasks::hip}};
+    {"HIP_VISIBLE_DEVICES", &GpuMasks::hip},
+    {"ZE_AFFINITY_MASK", &GpuMasks::ze},
+    {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy}};
 
 // The first number of the word, as strtol finds it: "1", "1gpu".
 std::optional<long> leading_number(std::string_view word) {
@@ -41,6 +43,9 @@ const GpuShape* find_uuid(const std::vector<const GpuShape*>& all, std::string_v
 
 // MIG-GPU-<uuid>/1/0 names the GPU that it is a part of; MIG-<uuid>, of later drivers, does not.
 const GpuShape* gpu_of_mig(const std::vector<const GpuShape*>& all, std::string_view word) {
+  for (const GpuShape* gpu : all) {
+    if (std::ranges::find(gpu->parts, word, &GpuPart::uuid) != gpu->parts.end()) return gpu;
+  }
   const std::string_view rest = word.substr(std::string_view("MIG-").size());
   return rest.starts_with("GPU-") ? find_uuid(all, rest.substr(0, rest.find('/'))) : nullptr;
 }
@@ -52,22 +57,33 @@ bool is_repeated(const std::vector<VisibleGpu>& visible, const VisibleGpu& entry
   });
 }
 
+// The GPU itself, or its parts where it is divided. The name of a whole one is not known yet.
+std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
+  if (!gpu.is_divided) return {{"", &gpu}};
+  std::vector<VisibleGpu> parts;
+  for (const GpuPart& part : gpu.parts) parts.push_back({part.uuid, &gpu});
+  return parts;
+}
+
 std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::string_view mask) {
   const bool knows_uuids = std::ranges::none_of(all, [](const GpuShape* gpu) { return gpu->uuid.empty(); });
   std::vector<VisibleGpu> visible;
   for (std::string_view word : base::split(mask, ',')) {
     word = base::trim(word);
-    VisibleGpu entry;
+    std::vector<VisibleGpu> entries;
     if (is_mig_name(word)) {
-      entry = {std::string(word), gpu_of_mig(all, word)};
+      entries = {{std::string(word), gpu_of_mig(all, word)}};
     } else {
       const bool is_uuid = word.starts_with("GPU-");
-      entry.gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
-      if (entry.gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of those
-      if (entry.gpu == nullptr) break;
+      const GpuShape* const gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
+      if (gpu == nullptr && is_uuid && !knows_uuids) return {};  // it may be one of those
+      if (gpu == nullptr) break;
+      entries = devices_of(*gpu);
     }
-    if (is_repeated(visible, entry)) return {};
-    visible.push_back(std::move(entry));
+    for (VisibleGpu& entry : entries) {
+      if (is_repeated(visible, entry)) return {};
+      visible.push_back(std::move(entry));
+    }
   }
   return visible;
 }
@@ -103,7 +119,9 @@ std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, co
   if (mask) {
     visible = read_mask(all, *mask);
   } else {
-    for (const GpuShape* gpu : all) visible.push_back({"", gpu});
+    for (const GpuShape* gpu : all) {
+      for (VisibleGpu& device : devices_of(*gpu)) visible.push_back(std::move(device));
+    }
   }
   const bool has_mig = std::ranges::any_of(visible, [](const VisibleGpu& entry) { return is_mig_name(entry.name); });
   const bool has_uuids = std::ranges::all_of(

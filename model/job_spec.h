@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "base/ip_network.h"
-#include "model/gpu_binding.h"
+#include "model/container.h"
 #include "model/host_spec.h"
 #include "model/job_input.h"
-#include "model/node_shape.h"
 #include "model/output_routes.h"
+#include "model/pinning.h"
 #include "model/placement.h"
 #include "model/rank_env.h"
+#include "model/role.h"
+#include "model/runtime.h"
 #include "model/ulimit.h"
 
 namespace muster::model {
@@ -28,8 +30,22 @@ enum class OnExit {
 struct RankPlace {
   int rank = 0;
   std::string host{};               // as in the host list
-  std::vector<int> cpus{};          // OS numbers; empty: as bind_to says
-  std::vector<std::string> gpus{};  // UUIDs; empty: as gpu_bind says
+  std::vector<int> cpus{};          // OS numbers; empty: as Pinning says
+  std::vector<std::string> gpus{};  // UUIDs; empty: as Pinning says
+};
+
+// A file or folder of the launcher's machine that is put on the hosts before the start.
+struct StagedPath {
+  std::string source{};       // absolute
+  std::string destination{};  // absolute; ends in '/': a folder into which a file goes
+
+  bool operator==(const StagedPath&) const = default;
+};
+
+// A signal that all ranks get some time before the job's time is over.
+struct EndSignal {
+  int signo = 0;
+  std::chrono::milliseconds ahead{};
 };
 
 struct JobSpec {
@@ -37,8 +53,13 @@ struct JobSpec {
   std::vector<std::size_t> expand;   // the words of `command` in which {rank} … are replaced (model/expand.h)
   PlacementRequest placement;
   std::vector<RankPlace> places;  // by rank, of all of them; empty: they are dealt as `placement` says
-  BindTo bind_to = BindTo::kShare;
-  GpuBind gpu_bind = GpuBind::kOrder;
+  std::vector<Role> roles;        // several programs; placement.np is their sum then. Empty: `command` for all ranks
+  bool expands_roles = false;     // {rank} … are replaced in the commands of `roles`
+  bool is_dmlc = false;           // MXNet's parameter server: `roles` are those of model/dmlc.h
+  std::vector<StagedPath> stages;
+  Pinning pinning{};
+  Container container{};
+  Runtime runtime = Runtime::kAuto;
   ExportPolicy environment;
   std::string workdir;  // --wdir, else the launcher's logical $PWD
   unsigned umask = 022;
@@ -48,6 +69,8 @@ struct JobSpec {
   std::chrono::milliseconds start_timeout{30'000};
   std::optional<std::chrono::milliseconds> timeout;  // --timeout: exit 124
   std::chrono::milliseconds kill_grace{5'000};
+  std::optional<EndSignal>
+      end_signal;  // --signal; before `timeout`, or the end of the scheduler's job if that is sooner
   std::chrono::milliseconds lease{15'000};
   int max_restarts = 0;          // of the whole job, after a rank has failed
   std::string role = "default";  // torchrun's, for ROLE_NAME

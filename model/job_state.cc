@@ -117,7 +117,7 @@ bool is_final(RankState state) {
 RankTrigger trigger_of(const RankEnd& end) {
   switch (end.kind) {
     case EndKind::kExited:
-      return end.exit_code == 0 ? RankTrigger::kEndWell : RankTrigger::kEndBadly;
+      return end.failed() ? RankTrigger::kEndBadly : RankTrigger::kEndWell;
     case EndKind::kSignalled:
     case EndKind::kStartFailed:
       return RankTrigger::kEndBadly;

@@ -16,9 +16,18 @@ struct CoreShape {
   bool operator==(const CoreShape&) const = default;
 };
 
-enum class GpuVendor { kNvidia, kAmd };
+enum class GpuVendor { kNvidia, kAmd, kIntel };
 
-// What the kernel knows of a GPU; strings are empty and `numa` is -1 where it does not say.
+// A part of one of NVIDIA's GPUs that is a device by itself (MIG).
+struct GpuPart {
+  std::string uuid{};   // "MIG-…", as CUDA's mask variable takes it
+  std::string model{};  // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+  long memory_mib = 0;
+
+  bool operator==(const GpuPart&) const = default;
+};
+
+// What the kernel and the driver know of a GPU; strings are empty and `numa` is -1 where it does not say.
 struct GpuShape {
   GpuVendor vendor = GpuVendor::kNvidia;
   int index = 0;        // in the driver's order: among its vendor's GPUs of this host, by PCI address (AMD: KFD node)
@@ -27,15 +36,21 @@ struct GpuShape {
   std::string pci{};    // "0000:1b:00.0"
   int numa = -1;        // numbered as CoreShape::numa
   std::vector<int> cpus{};  // sorted OS numbers of those near it, allowed or not; empty: not known, or all alike
+  int tiles = 1;            // of Intel's: parts that count as devices
+  long memory_mib = 0;      // 0: not known
+  bool is_divided = false;  // of NVIDIA's: programs can use its parts only, of which there may be none
+  std::vector<GpuPart> parts{};
 
   bool operator==(const GpuShape&) const = default;
 };
 
-// Masks over a host's GPUs that its user has set himself; nullopt: not set.
+// Masks over a host's GPUs that its user has set himself, and how one of them is read; nullopt: not set.
 struct GpuMasks {
-  std::optional<std::string> cuda{};  // CUDA_VISIBLE_DEVICES
-  std::optional<std::string> rocr{};  // ROCR_VISIBLE_DEVICES
-  std::optional<std::string> hip{};   // HIP_VISIBLE_DEVICES
+  std::optional<std::string> cuda{};          // CUDA_VISIBLE_DEVICES
+  std::optional<std::string> rocr{};          // ROCR_VISIBLE_DEVICES
+  std::optional<std::string> hip{};           // HIP_VISIBLE_DEVICES
+  std::optional<std::string> ze{};            // ZE_AFFINITY_MASK
+  std::optional<std::string> ze_hierarchy{};  // ZE_FLAT_DEVICE_HIERARCHY
 
   bool operator==(const GpuMasks&) const = default;
 };
@@ -49,7 +64,7 @@ struct NodeShape {
   bool operator==(const NodeShape&) const = default;
 };
 
-enum class BindTo { kShare, kNone, kCore, kNuma, kSocket };
+enum class BindTo { kShare, kNone, kCore, kNuma, kSocket, kDepth, kList };
 
 struct RankBinding {
   std::vector<int> cpus;   // sorted OS numbers; empty: not bound
@@ -57,7 +72,8 @@ struct RankBinding {
 };
 
 // One entry a local rank. kShare: equal, socket-respecting shares of the allowed cores (no rank's share crosses a
-// socket while local_size >= sockets); more ranks than cores -> nobody is bound and physical_cores is 1.
+// socket while local_size >= sockets); more ranks than cores -> nobody is bound and physical_cores is 1. kDepth and
+// kList are bind_cpus()'s (model/cpu_binding.h).
 std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to);
 
 // "0-3,8".

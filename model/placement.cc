@@ -252,6 +252,13 @@ const PlacedRank& Placement::rank(int rank_number) const {
   return *found;
 }
 
+std::string_view Placement::role(int rank_number) const {
+  for (const RoleRanks& each : roles) {
+    if (rank_number >= each.first && rank_number - each.first < each.count) return each.name;
+  }
+  return {};
+}
+
 Result<Placement> place(const PlacementRequest& request) {
   if (request.np < 0 || request.ranks_per_node < 0) {
     return error(Code::kInvalidArgument, "a number of ranks cannot be negative");
@@ -289,17 +296,20 @@ Placement place_as_told(const std::vector<HostSpec>& hosts, const std::vector<st
 std::string format_placement(const Placement& placement) {
   std::size_t width = 4;
   for (const PlacedHost& host : placement.hosts) width = std::max(width, display_name(host.host).size());
-  std::string table = fmt::format("{:>6}  {:<{}}  {:>11}  {:>11}\n", "rank", "host", width, "local", "cross");
+  const bool has_roles = !placement.roles.empty();
+  std::string table = fmt::format("{:>6}  {:<{}}  {:>11}  {:>11}{}\n", "rank", "host", width, "local", "cross",
+                                  has_roles ? "  role" : "");
   std::vector<const PlacedRank*> by_rank(static_cast<std::size_t>(placement.size));
   for (const PlacedHost& host : placement.hosts) {
     for (const PlacedRank& rank : host.ranks) by_rank[static_cast<std::size_t>(rank.rank)] = &rank;
   }
   for (const PlacedRank* at : by_rank) {
     const PlacedRank& rank = *at;
-    table += fmt::format("{:>6}  {:<{}}  {:>11}  {:>11}\n", rank.rank,
+    table += fmt::format("{:>6}  {:<{}}  {:>11}  {:>11}{}{}\n", rank.rank,
                          display_name(placement.hosts[static_cast<std::size_t>(rank.host_index)].host), width,
                          fmt::format("{}/{}", rank.local_rank, rank.local_size),
-                         fmt::format("{}/{}", rank.cross_rank, rank.cross_size));
+                         fmt::format("{}/{}", rank.cross_rank, rank.cross_size), has_roles ? "  " : "",
+                         placement.role(rank.rank));
   }
   return table;
 }

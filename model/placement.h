@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -32,11 +33,22 @@ struct PlacedHost {
   std::vector<PlacedRank> ranks;  // in rank order; never empty
 };
 
+// A role's name and its ranks, which follow each other.
+struct RoleRanks {
+  std::string name{};
+  int first = 0;
+  int count = 0;
+
+  bool operator==(const RoleRanks&) const = default;
+};
+
 struct Placement {
   int size = 0;
-  std::vector<PlacedHost> hosts;  // only hosts with at least one rank, in host order
+  std::vector<PlacedHost> hosts;   // only hosts with at least one rank, in host order
+  std::vector<RoleRanks> roles{};  // in rank order; empty: the job has none (model/role.h)
 
   const PlacedRank& rank(int rank_number) const;  // 0 <= rank_number < size
+  std::string_view role(int rank_number) const;   // its name; empty: the job has no roles
 };
 
 enum class MapBy { kSlot, kNode };

@@ -34,21 +34,24 @@ constexpr auto kRankNames = std::to_array<std::string_view>(
      // torch
      "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
      "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
+     // DeepSpeed, JAX, TensorFlow, oneCCL
+     "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE", "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID",
+     "TF_CONFIG", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE",
      // Open MPI, hydra, MVAPICH
      "OMPI_UNIVERSE_SIZE", "OMPI_FILE_LOCATION", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX",
-     "OMPI_COMMAND", "OMPI_ARGV", "PRTE_LAUNCHED", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "HYDI_CONTROL_FD",
-     "GMPI_MAGIC",
+     "OMPI_COMMAND", "OMPI_ARGV", "PRTE_LAUNCHED", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "OMPI_MCA_pmix",
+     "OMPI_MCA_initial_wdir", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "GMPI_MAGIC",
      // srun; the allocation (SLURM_JOB_ID, SLURM_JOB_NODELIST, …) stays
      "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_GTIDS", "SLURM_TASK_PID",
      "SLURM_TASKS_PER_NODE", "SLURM_STEPID", "SLURM_DISTRIBUTION", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST",
      "SLURM_SRUN_COMM_PORT",
      // ALPS, flux, dmlc
      "ALPS_APP_PE", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE", "FLUX_JOB_NNODES", "DMLC_ROLE",
-     "DMLC_NODE_HOST", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_WORKER_ID"});
+     "DMLC_NODE_HOST", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_NUM_ATTEMPT", "DMLC_WORKER_ID"});
 constexpr auto kRankPrefixes = std::to_array<std::string_view>(
-    {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_prte_", "PRTE_MCA_ess",
-     "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_", "PMIX_SYSTEM_", "PMIX_SECURITY_", "PMI_", "MV2_COMM_WORLD_",
-     "PALS_", "SLURM_STEP_", "SLURM_CPU_BIND", "DMLC_PS_", "HYDRA_PROXY"});
+    {"TORCHELASTIC_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_prte_", "PRTE_MCA_ess", "ORTE_",
+     "PMIX_", "PMI_", "HYDI_", "MV2_COMM_WORLD_", "PALS_", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_PMIX", "DMLC_PS_",
+     "HYDRA_PROXY"});
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -90,14 +93,15 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
 
 void put_torch(const RankEnvInput& input, Variables& variables) {
   const PlacedRank& rank = input.rank;
+  const bool has_roles = input.role_rank >= 0;
   put_numbers(variables, {{"RANK", rank.rank},
                           {"WORLD_SIZE", input.size},
                           {"LOCAL_RANK", rank.local_rank},
                           {"LOCAL_WORLD_SIZE", rank.local_size},
                           {"GROUP_RANK", rank.host_index},
                           {"GROUP_WORLD_SIZE", input.nnodes},
-                          {"ROLE_RANK", rank.rank},
-                          {"ROLE_WORLD_SIZE", input.size}});
+                          {"ROLE_RANK", has_roles ? input.role_rank : rank.rank},
+                          {"ROLE_WORLD_SIZE", has_roles ? input.role_size : input.size}});
   variables.emplace_back("ROLE_NAME", input.role);
   if (input.torch_agent_store) {
     // What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
@@ -108,6 +112,43 @@ void put_torch(const RankEnvInput& input, Variables& variables) {
   }
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
+}
+
+// What DeepSpeed's launcher tells its workers beyond torch's names.
+void put_deepspeed(const RankEnvInput& input, Variables& variables) {
+  put_numbers(variables, {{"CROSS_RANK", input.rank.cross_rank},
+                          {"CROSS_SIZE", input.rank.cross_size},
+                          {"LOCAL_SIZE", input.rank.local_size}});
+}
+
+// For jax.distributed.initialize(). Process 0 serves the coordinator, as rank 0 does torch's store with env://, so one
+// port is for both; where our agent serves that store the port is taken. JAX itself reads the address only, and asks
+// Open MPI's variables who it is where it finds that of mpirun's daemon (jax 0.10, _src/clusters/ompi_cluster.py): that
+// one is for jobs of JAX alone, because Open MPI's library would look for the daemon.
+void put_jax(const RankEnvInput& input, Variables& variables) {
+  if (input.torch_agent_store || input.master_addr.empty() || input.master_port == 0) return;
+  variables.emplace_back("JAX_COORDINATOR_ADDRESS", host_and_port(input.master_addr, input.master_port));
+  put_numbers(variables, {{"JAX_NUM_PROCESSES", input.size}, {"JAX_PROCESS_ID", input.rank.rank}});
+  if (input.runtime != Runtime::kJax) return;
+  variables.emplace_back("OMPI_MCA_orte_hnp_uri", "muster");
+  put_numbers(variables, {{"OMPI_COMM_WORLD_RANK", input.rank.rank},
+                          {"OMPI_COMM_WORLD_SIZE", input.size},
+                          {"OMPI_COMM_WORLD_LOCAL_RANK", input.rank.local_rank}});
+}
+
+// For tf.distribute.MultiWorkerMirroredStrategy. The addresses hold nothing that JSON would need to escape.
+void put_tensorflow(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  if (user_set.get("TF_CONFIG") || input.tensorflow_workers.empty()) return;
+  variables.emplace_back(
+      "TF_CONFIG", fmt::format(R"({{"cluster": {{"worker": ["{}"]}}, "task": {{"type": "worker", "index": {}}}}})",
+                               base::join(input.tensorflow_workers, R"(", ")"), input.rank.rank));
+}
+
+// oneCCL knows the local ranks of Intel MPI's launcher only, unless it is told.
+void put_one_ccl(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  if (user_set.get("CCL_PROCESS_LAUNCHER").value_or("none") != "none") return;
+  variables.emplace_back("CCL_PROCESS_LAUNCHER", "none");
+  put_numbers(variables, {{"CCL_LOCAL_RANK", input.rank.local_rank}, {"CCL_LOCAL_SIZE", input.rank.local_size}});
 }
 
 // Names that scripts written for mpirun read to pick a GPU or a shard. Open MPI's own library does not read them: under
@@ -123,6 +164,22 @@ void put_open_mpi(const RankEnvInput& input, Variables& variables) {
                           {"OMPI_COMM_WORLD_LOCAL_RANK", rank.local_rank},
                           {"OMPI_COMM_WORLD_LOCAL_SIZE", rank.local_size},
                           {"OMPI_COMM_WORLD_NODE_RANK", rank.local_rank}});
+}
+
+// MPICH's UCX takes every interface of a host for one that reaches the others. The agent takes this back on a host with
+// more than Ethernet (agent/service/rank_pmi.h).
+void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  const char* const name = "UCX_NET_DEVICES";
+  if (input.nnodes > 1 && !input.interface.empty() && !user_set.get(name)) {
+    variables.emplace_back(name, input.interface);
+  }
+}
+
+// Open MPI tries all networks of a host, and waits for ever in one that does not lead to the others.
+void put_open_mpi_network(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  const char* const name = "OMPI_MCA_btl_tcp_if_include";
+  const bool is_chosen = user_set.get(name) || user_set.get("OMPI_MCA_btl_tcp_if_exclude");
+  if (input.nnodes > 1 && !input.interface.empty() && !is_chosen) variables.emplace_back(name, input.interface);
 }
 
 // Names whose value the user's own setting replaces.
@@ -143,7 +200,24 @@ void put_defaults(const RankEnvInput& input, const Environment& user_set, Variab
   if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
 }
 
+// Each once: a rank may start hvdrun itself.
+void put_python_folders(const std::vector<std::string>& folders, Environment& environment) {
+  constexpr std::string_view kVariable = "PYTHONPATH";
+  std::string path(environment.get(kVariable).value_or(""));
+  for (const std::string& folder : folders) {
+    const auto known = base::split(path, ':');
+    if (std::ranges::find(known, folder) != known.end()) continue;
+    path += (path.empty() ? "" : ":") + folder;
+  }
+  if (!folders.empty()) environment.set(kVariable, path);
+}
+
 }  // namespace
+
+std::string host_and_port(const std::string& address, int port) {
+  const bool is_v6 = address.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "", port);
+}
 
 std::string horovod_hostname(std::string name) {
   std::ranges::replace_if(
@@ -176,15 +250,27 @@ Variables exported_variables(const Environment& launcher, const ExportPolicy& po
       result.set(named, *value);
     }
   }
+  put_python_folders(policy.python_folders, result);
   return result.entries();
 }
 
 Variables rank_variables(const RankEnvInput& input, const Environment& user_set) {
   Variables variables;
   put_muster(input, variables);
-  put_horovod(input, variables);
-  put_torch(input, variables);
-  put_open_mpi(input, variables);
+  const auto is_served = [&](Runtime one) { return serves(input.runtime, one); };
+  if (is_served(Runtime::kHorovod)) put_horovod(input, variables);
+  if (is_served(Runtime::kTorch)) {
+    put_torch(input, variables);
+    put_deepspeed(input, variables);
+    put_one_ccl(input, user_set, variables);
+  }
+  if (is_served(Runtime::kJax)) put_jax(input, variables);
+  if (is_served(Runtime::kTensorflow)) put_tensorflow(input, user_set, variables);
+  if (is_served(Runtime::kMpi)) {
+    put_open_mpi(input, variables);
+    put_ucx(input, user_set, variables);
+    put_open_mpi_network(input, user_set, variables);
+  }
   put_defaults(input, user_set, variables);
   return variables;
 }

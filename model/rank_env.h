@@ -9,17 +9,19 @@
 
 #include "base/env.h"
 #include "model/placement.h"
+#include "model/runtime.h"
 
 namespace muster::model {
 
 struct ExportPolicy {
-  std::vector<std::string> named{};  // --env/-x NAME or NAME=VAL, in order
-  bool only_named = false;           // --env-none
+  std::vector<std::string> named{};           // --env/-x NAME or NAME=VAL, in order
+  bool only_named = false;                    // --env-none
+  std::vector<std::string> python_folders{};  // appended to PYTHONPATH, behind what the user has there
 };
 
 // The launcher's variables that go to the ranks (CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank
-// variables, …), then the named ones. `-x NAME` of a variable that is not set is left out. `local`: the ranks run on
-// this host, so *CUDA_VISIBLE_DEVICES travels too.
+// variables, …), then the named ones, then the Python folders. `-x NAME` of a variable that is not set is left out.
+// `local`: the ranks run on this host, so *CUDA_VISIBLE_DEVICES travels too.
 std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
                                                                     const ExportPolicy& policy, bool local);
 
@@ -33,6 +35,9 @@ bool is_never_exported(std::string_view name, bool local);
 // A host's name in the keys of Horovod's store, whose paths hold '/' and ':': those become '-'.
 std::string horovod_hostname(std::string name);
 
+// "10.0.0.1:8000", "[fd00::1]:8000".
+std::string host_and_port(const std::string& address, int port);
+
 struct RankEnvInput {
   std::string job_id;
   int attempt = 0;
@@ -45,13 +50,17 @@ struct RankEnvInput {
   std::string master_addr;
   int master_port = 0;
   std::string role = "default";  // torch's name for the group of ranks
+  int role_rank = -1;            // in a job with roles (model/role.h): the rank within its own, and how many that has
+  int role_size = 0;             // -1: the job has none, all ranks are one group
   std::string interface;         // NIC by which this host and rank 0's host reach each other; empty: not known
   int omp_num_threads = 0;       // 0: do not set
   bool torch_agent_store = false;
+  Runtime runtime = Runtime::kAuto;
+  std::vector<std::string> tensorflow_workers{};  // host:port of each rank, for TF_CONFIG
 };
 
-// Only variables that the rank must have; NIC names, OMP_NUM_THREADS and PYTHONUNBUFFERED are left out where `user_set`
-// already has them.
+// Only variables that the rank must have, for the programs that `runtime` serves; NIC names, OMP_NUM_THREADS,
+// PYTHONUNBUFFERED, TF_CONFIG and the like are left out where `user_set` already has them.
 std::vector<std::pair<std::string, std::string>> rank_variables(const RankEnvInput& input,
                                                                 const base::Environment& user_set);
 

@@ -4,14 +4,40 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/strings.h"
 #include "model/gpu_mask.h"
+#include "model/pinning.h"
 
 namespace muster::proto {
 namespace {
 
-constexpr std::size_t kMostGpus = 1024;  // of a host: nobody's agent keeps the launcher busy with more
+// Which variable speaks to a vendor that this build does not know, nobody here can say.
+std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor) {
+  switch (vendor) {
+    case v1::GPU_VENDOR_NVIDIA:
+      return model::GpuVendor::kNvidia;
+    case v1::GPU_VENDOR_AMD:
+      return model::GpuVendor::kAmd;
+    case v1::GPU_VENDOR_INTEL:
+      return model::GpuVendor::kIntel;
+    default:
+      return std::nullopt;
+  }
+}
+
+v1::GpuVendor to_proto(model::GpuVendor vendor) {
+  switch (vendor) {
+    case model::GpuVendor::kAmd:
+      return v1::GPU_VENDOR_AMD;
+    case model::GpuVendor::kIntel:
+      return v1::GPU_VENDOR_INTEL;
+    case model::GpuVendor::kNvidia:
+      break;
+  }
+  return v1::GPU_VENDOR_NVIDIA;
+}
 
 }  // namespace
 
@@ -23,17 +49,24 @@ model::NodeShape node_shape_of(const v1::Hello& hello) {
     shape.cores.push_back({core.socket(), core.numa(), {core.cpus().begin(), core.cpus().end()}});
   }
   for (const v1::Gpu& gpu : hello.gpus()) {
-    // Which variable speaks to a vendor that this build does not know, nobody here can say.
-    if (gpu.vendor() != v1::GPU_VENDOR_NVIDIA && gpu.vendor() != v1::GPU_VENDOR_AMD) continue;
-    if (shape.gpus.size() == kMostGpus) break;
+    const auto vendor = vendor_of(gpu.vendor());
+    if (!vendor) continue;
+    if (shape.gpus.size() == model::kMostGpus) break;  // nobody's agent keeps the launcher busy with more
     model::GpuShape& to = shape.gpus.emplace_back();
-    to.vendor = gpu.vendor() == v1::GPU_VENDOR_AMD ? model::GpuVendor::kAmd : model::GpuVendor::kNvidia;
+    to.vendor = *vendor;
     to.index = gpu.index();
     to.uuid = gpu.uuid();
     to.model = gpu.model();
     to.pci = gpu.pci();
     to.numa = gpu.has_numa() ? gpu.numa() : -1;
     to.cpus.assign(gpu.cpus().begin(), gpu.cpus().end());
+    to.tiles = std::clamp(gpu.tiles(), 1, model::kMostTiles);
+    to.memory_mib = static_cast<long>(std::max<std::int64_t>(gpu.memory_mib(), 0));
+    to.is_divided = gpu.divided();
+    for (const v1::GpuPart& part : gpu.parts()) {
+      if (to.parts.size() == std::size_t{model::kMostParts}) break;
+      to.parts.push_back({part.uuid(), part.model(), static_cast<long>(std::max<std::int64_t>(part.memory_mib(), 0))});
+    }
   }
   model::set_gpu_masks(environment_of(hello.gpu_masks()), shape.gpu_masks);
   return shape;
@@ -49,13 +82,22 @@ void set_node_shape(const model::NodeShape& shape, v1::Hello& hello) {
   }
   for (const model::GpuShape& gpu : shape.gpus) {
     v1::Gpu* to = hello.add_gpus();
-    to->set_vendor(gpu.vendor == model::GpuVendor::kAmd ? v1::GPU_VENDOR_AMD : v1::GPU_VENDOR_NVIDIA);
+    to->set_vendor(to_proto(gpu.vendor));
     to->set_index(gpu.index);
     to->set_uuid(gpu.uuid);
     to->set_model(gpu.model);
     to->set_pci(gpu.pci);
     if (gpu.numa >= 0) to->set_numa(gpu.numa);
     to->mutable_cpus()->Add(gpu.cpus.begin(), gpu.cpus.end());
+    if (gpu.tiles > 1) to->set_tiles(gpu.tiles);
+    to->set_memory_mib(gpu.memory_mib);
+    to->set_divided(gpu.is_divided);
+    for (const model::GpuPart& part : gpu.parts) {
+      v1::GpuPart* to_part = to->add_parts();
+      to_part->set_uuid(part.uuid);
+      to_part->set_model(part.model);
+      to_part->set_memory_mib(part.memory_mib);
+    }
   }
   set_environment(model::gpu_mask_variables(shape.gpu_masks), *hello.mutable_gpu_masks());
 }
@@ -94,6 +136,29 @@ std::vector<model::Ulimit> limits_of(const v1::Launch& launch) {
   return limits;
 }
 
+v1::Container to_proto(const model::Container& container) {
+  v1::Container result;
+  result.set_image(container.image);
+  result.set_program(container.program);
+  for (const std::string& word : container.args) result.add_args(word);
+  return result;
+}
+
+model::Container container_of(const v1::Container& container) {
+  return {.image = container.image(),
+          .program = container.program(),
+          .args = {container.args().begin(), container.args().end()}};
+}
+
+void set_roles(const std::vector<model::RoleRanks>& from, google::protobuf::RepeatedPtrField<v1::RoleRanks>& to) {
+  for (const model::RoleRanks& role : from) {
+    v1::RoleRanks& added = *to.Add();
+    added.set_name(role.name);
+    added.set_first(role.first);
+    added.set_count(role.count);
+  }
+}
+
 v1::Placement to_proto(const model::Placement& placement) {
   v1::Placement result;
   result.set_size(placement.size);
@@ -111,6 +176,7 @@ v1::Placement to_proto(const model::Placement& placement) {
       placed->set_host_index(rank.host_index);
     }
   }
+  set_roles(placement.roles, *result.mutable_roles());
   return result;
 }
 
@@ -141,6 +207,9 @@ v1::RankEnd to_proto(const model::RankEnd& end) {
   result.set_signal(end.signal);
   result.set_out_of_memory(end.out_of_memory);
   result.set_detail(end.detail);
+  if (end.abort_code) result.set_abort_code(*end.abort_code);
+  result.set_without_finalize(end.without_finalize);
+  result.set_spawn_refused(end.spawn_refused);
   return result;
 }
 
@@ -157,6 +226,9 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   result.signal = end.signal();
   result.out_of_memory = end.out_of_memory();
   result.detail = end.detail();
+  if (end.has_abort_code()) result.abort_code = end.abort_code();
+  result.without_finalize = end.without_finalize();
+  result.spawn_refused = end.spawn_refused();
   return result;
 }
 
@@ -167,7 +239,13 @@ model::RankEnd rank_end_of(const v1::RankExited& exited) {
   end.pid_inside = static_cast<long>(exited.pid_inside());
   end.out_of_memory = exited.out_of_memory();
   const int status = exited.wait_status();
-  if (WIFSIGNALED(status)) {
+  if (exited.has_abort_code()) {
+    // It ended itself, also where its agent had to help: a wrapper around it goes on.
+    end.kind = model::EndKind::kExited;
+    end.abort_code = exited.abort_code();
+    end.spawn_refused = exited.spawn_refused();
+    end.exit_code = model::abort_status(exited.abort_code());
+  } else if (WIFSIGNALED(status)) {
     // A stop sends these two. A rank that crashed while the stop was on its way, it did not end.
     const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
     end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
@@ -175,6 +253,7 @@ model::RankEnd rank_end_of(const v1::RankExited& exited) {
   } else {
     end.kind = exited.stopped_by_us() ? model::EndKind::kStopped : model::EndKind::kExited;
     end.exit_code = WEXITSTATUS(status);
+    end.without_finalize = exited.without_finalize() && end.kind == model::EndKind::kExited;
   }
   return end;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "model/container.h"
 #include "model/exit_report.h"
 #include "model/node_shape.h"
 #include "model/placement.h"
@@ -29,7 +30,11 @@ EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& fro
 void set_limits(const std::vector<model::Ulimit>& limits, v1::Launch& launch);
 std::vector<model::Ulimit> limits_of(const v1::Launch& launch);  // what is wrong in them, the kernel refuses
 
+v1::Container to_proto(const model::Container& container);
+model::Container container_of(const v1::Container& container);
+
 v1::Placement to_proto(const model::Placement& placement);
+void set_roles(const std::vector<model::RoleRanks>& from, google::protobuf::RepeatedPtrField<v1::RoleRanks>& to);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
 // As an agent tells it; without host and time.

@@ -8,6 +8,7 @@
 
 #include "base/ip_network.h"
 #include "base/strings.h"
+#include "proto/convert.h"
 
 namespace muster::proto {
 namespace {
@@ -31,9 +32,12 @@ constexpr int kMostInterfaces = 64;
 constexpr std::size_t kLongestInterface = 64;
 constexpr int kHighestCpu = 1 << 16;
 constexpr int kMostGpus = 64;  // of one rank
+constexpr std::size_t kLongestPinning = std::size_t{64} << 10;
 constexpr std::size_t kLongestGpu = 96;
 constexpr int kMostRestarts = 1'000'000;
+constexpr int kHighestSignal = 64;
 constexpr int kMostLimits = 64;
+constexpr int kMostStages = 1'000;
 constexpr int kHighestPort = 65'535;
 constexpr std::int64_t kLongestSeconds = 10LL * 366 * 24 * 3600;
 constexpr milliseconds kHeldLease{std::chrono::minutes(10)};
@@ -61,13 +65,9 @@ Status read_choice(std::string_view field, const std::string& word, const std::a
   return bad(field, "'{}' is none of its values", base::printable(word.substr(0, kLongestInterface)));
 }
 
-constexpr std::array kBindings = {
-    Choice<model::BindTo>{"share", model::BindTo::kShare}, Choice<model::BindTo>{"none", model::BindTo::kNone},
-    Choice<model::BindTo>{"core", model::BindTo::kCore}, Choice<model::BindTo>{"numa", model::BindTo::kNuma},
-    Choice<model::BindTo>{"socket", model::BindTo::kSocket}};
-constexpr std::array kGpuBindings = {Choice<model::GpuBind>{"order", model::GpuBind::kOrder},
-                                     Choice<model::GpuBind>{"one", model::GpuBind::kOne},
-                                     Choice<model::GpuBind>{"none", model::GpuBind::kNone}};
+constexpr std::array kGpuBindings = {
+    Choice<model::GpuBind>{"order", model::GpuBind::kOrder}, Choice<model::GpuBind>{"one", model::GpuBind::kOne},
+    Choice<model::GpuBind>{"tile", model::GpuBind::kTile}, Choice<model::GpuBind>{"none", model::GpuBind::kNone}};
 constexpr std::array kContainments = {
     Choice<std::string_view>{"auto", "auto"}, Choice<std::string_view>{"cgroup", "cgroup"},
     Choice<std::string_view>{"pidns", "pidns"}, Choice<std::string_view>{"subreaper", "subreaper"}};
@@ -114,16 +114,55 @@ void set_time(milliseconds from, Duration& to) {
   to.set_nanos(static_cast<int>(from.count() % 1000 * 1'000'000));
 }
 
-Status read_command(const v1::JobSpec& spec, model::JobSpec& job) {
-  if (spec.command().empty() || spec.command(0).empty()) return bad("spec.command", "there is none");
-  if (spec.command_size() > kMostWords) return bad("spec.command", "more than {} words", kMostWords);
+using Words = google::protobuf::RepeatedPtrField<std::string>;
+
+Status read_words(std::string_view field, const Words& words, std::vector<std::string>& into) {
+  if (!words.empty() && words.Get(0).empty()) return bad(field, "its first word is empty");
+  if (words.size() > kMostWords) return bad(field, "more than {} words", kMostWords);
   std::size_t bytes = 0;
-  for (const std::string& word : spec.command()) {
-    MUSTER_RETURN_IF_ERROR(check_text("spec.command", word, kLongestCommand));
+  for (const std::string& word : words) {
+    MUSTER_RETURN_IF_ERROR(check_text(field, word, kLongestCommand));
     bytes += word.size() + 1;
-    if (bytes > kLongestCommand) return bad("spec.command", "more than {} bytes", kLongestCommand);
-    job.command.push_back(word);
+    if (bytes > kLongestCommand) return bad(field, "more than {} bytes", kLongestCommand);
+    into.push_back(word);
   }
+  return base::ok_status();
+}
+
+Status read_role(const v1::Role& from, bool has_command, model::Role& role) {
+  role.name = from.name();
+  MUSTER_RETURN_IF_ERROR(check_range("spec.roles.size", from.size(), 1, model::kMaxRanks));
+  role.np = from.size();
+  MUSTER_RETURN_IF_ERROR(read_words("spec.roles.command", from.command(), role.command));
+  if (role.command.empty() && !has_command) return bad("spec.roles.command", "there is none");
+  role.workdir = from.working_directory();
+  if (!role.workdir.empty() && !role.workdir.starts_with('/')) {
+    return bad("spec.roles.working_directory", "it is no absolute path");
+  }
+  MUSTER_RETURN_IF_ERROR(check_text("spec.roles.working_directory", role.workdir, kLongestPath));
+  role.is_service = from.service();
+  return base::ok_status();
+}
+
+Status read_roles(const v1::JobSpec& spec, model::JobSpec& job) {
+  if (spec.roles_size() > model::kMostRoles) return bad("spec.roles", "more than {}", model::kMostRoles);
+  for (const v1::Role& from : spec.roles()) {
+    MUSTER_RETURN_IF_ERROR(read_role(from, !spec.command().empty(), job.roles.emplace_back()));
+  }
+  job.expands_roles = spec.expand_roles();
+  job.is_dmlc = spec.dmlc();
+  if (job.roles.empty()) return job.is_dmlc ? bad("spec.dmlc", "it has no roles") : base::ok_status();
+  MUSTER_RETURN_IF_ERROR(model::check_roles(job.roles).with_context("spec.roles"));
+  if (spec.size() != model::count_ranks(job.roles)) {
+    return bad("spec.size", "the roles have {} ranks together, not {}", model::count_ranks(job.roles), spec.size());
+  }
+  return base::ok_status();
+}
+
+Status read_command(const v1::JobSpec& spec, model::JobSpec& job) {
+  if (spec.command().empty() && spec.roles().empty()) return bad("spec.command", "there is none");
+  MUSTER_RETURN_IF_ERROR(read_words("spec.command", spec.command(), job.command));
+  MUSTER_RETURN_IF_ERROR(read_roles(spec, job));
   if (spec.expand_size() > spec.command_size()) return bad("spec.expand", "more entries than the command has words");
   for (const std::uint32_t index : spec.expand()) {
     MUSTER_RETURN_IF_ERROR(check_range("spec.expand", index, 0, spec.command_size() - 1));
@@ -238,14 +277,79 @@ Status read_life(const v1::JobSpec& spec, model::JobSpec& job) {
     job.timeout = milliseconds(0);
     MUSTER_RETURN_IF_ERROR(read_time("spec.timeout", true, spec.timeout(), milliseconds(1), *job.timeout));
   }
+  if (spec.has_end_signal()) {
+    model::EndSignal& end = job.end_signal.emplace();
+    MUSTER_RETURN_IF_ERROR(check_range("spec.end_signal.signal", spec.end_signal().signal(), 1, kHighestSignal));
+    end.signo = spec.end_signal().signal();
+    MUSTER_RETURN_IF_ERROR(read_time("spec.end_signal.ahead", spec.end_signal().has_ahead(), spec.end_signal().ahead(),
+                                     milliseconds(0), end.ahead));
+  }
   MUSTER_RETURN_IF_ERROR(check_range("spec.max_restarts", spec.max_restarts(), 0, kMostRestarts));
   job.max_restarts = spec.max_restarts();
   return base::ok_status();
 }
 
+Status read_pinning(const v1::JobSpec& spec, model::Pinning& pinning) {
+  const auto read = [&](std::string_view field, const std::string& word, auto parse) -> Status {
+    if (word.empty()) return base::ok_status();
+    MUSTER_RETURN_IF_ERROR(check_line(field, word, kLongestPinning));
+    return parse(word, pinning).with_context(field);
+  };
+  MUSTER_RETURN_IF_ERROR(read("spec.bind_to", spec.bind_to(), model::parse_bind_to));
+  MUSTER_RETURN_IF_ERROR(read_choice("spec.gpu_bind", spec.gpu_bind(), kGpuBindings, pinning.gpu_bind));
+  MUSTER_RETURN_IF_ERROR(check_range("spec.depth", spec.depth(), 0, kHighestCpu));
+  pinning.depth = std::max(spec.depth(), 1);
+  MUSTER_RETURN_IF_ERROR(check_range("spec.hyperthreads", spec.hyperthreads(), 0, model::kMostThreads));
+  pinning.hyperthreads = spec.hyperthreads();
+  MUSTER_RETURN_IF_ERROR(read("spec.reserve_cores", spec.reserve_cores(), model::parse_reserved_cores));
+  if (spec.gpus_per_rank() < 0 || spec.gpus_per_rank() > model::kMostGpus) {
+    return bad("spec.gpus_per_rank", "{} is not from 0 to {}", spec.gpus_per_rank(), model::kMostGpus);
+  }
+  pinning.gpus_per_rank = spec.gpus_per_rank();
+  pinning.share_gpu = spec.share_gpu();
+  MUSTER_RETURN_IF_ERROR(read("spec.gpu_order", spec.gpu_order(), model::parse_gpu_order));
+  return read("spec.gpu_tiles", spec.gpu_tiles(), model::parse_gpu_tiles);
+}
+
+Status read_runtime(const v1::JobSpec& spec, model::Runtime& runtime) {
+  if (spec.runtime().empty()) return base::ok_status();
+  MUSTER_RETURN_IF_ERROR(check_line("spec.runtime", spec.runtime(), kLongestPinning));
+  auto parsed = model::parse_runtime(spec.runtime());
+  if (!parsed.ok()) return parsed.status().with_context("spec.runtime");
+  runtime = *parsed;
+  return base::ok_status();
+}
+
+Status read_container(const v1::JobSpec& spec, model::Container& container) {
+  if (!spec.has_container()) return base::ok_status();
+  container = container_of(spec.container());
+  if (container.image.empty()) return bad("spec.container.image", "there is none");
+  MUSTER_RETURN_IF_ERROR(check_text("spec.container.image", container.image, kLongestPath));
+  MUSTER_RETURN_IF_ERROR(check_text("spec.container.program", container.program, kLongestPath));
+  std::size_t bytes = 0;
+  for (const std::string& word : container.args) {
+    MUSTER_RETURN_IF_ERROR(check_text("spec.container.args", word, kLongestPath));
+    bytes += word.size() + 1;
+    if (bytes > kLongestPinning) return bad("spec.container.args", "more than {} bytes", kLongestPinning);
+  }
+  return base::ok_status();
+}
+
+Status read_stages(const v1::JobSpec& spec, model::JobSpec& job) {
+  if (spec.stages_size() > kMostStages) return bad("spec.stages", "more than {}", kMostStages);
+  for (const v1::StagedPath& staged : spec.stages()) {
+    for (const std::string* const path : {&staged.source(), &staged.destination()}) {
+      if (!path->starts_with('/')) return bad("spec.stages", "'{}' is no absolute path", base::printable(*path));
+      MUSTER_RETURN_IF_ERROR(check_text("spec.stages", *path, kLongestPath));
+    }
+    job.stages.push_back({.source = staged.source(), .destination = staged.destination()});
+  }
+  return base::ok_status();
+}
+
 Status read_surroundings(const v1::JobSpec& spec, model::JobSpec& job) {
-  MUSTER_RETURN_IF_ERROR(read_choice("spec.bind_to", spec.bind_to(), kBindings, job.bind_to));
-  MUSTER_RETURN_IF_ERROR(read_choice("spec.gpu_bind", spec.gpu_bind(), kGpuBindings, job.gpu_bind));
+  MUSTER_RETURN_IF_ERROR(read_pinning(spec, job.pinning));
+  MUSTER_RETURN_IF_ERROR(read_container(spec, job.container));
   if (spec.limits_size() > kMostLimits) return bad("spec.limits", "more than {}", kMostLimits);
   for (const v1::UlimitSetting& limit : spec.limits()) {
     MUSTER_RETURN_IF_ERROR(check_range("spec.limits.resource", limit.resource(), 0, RLIM_NLIMITS - 1));
@@ -267,6 +371,8 @@ Status read_surroundings(const v1::JobSpec& spec, model::JobSpec& job) {
     job.network = std::move(*network);
   }
   job.torch_agent_store = spec.torch_agent_store();
+  MUSTER_RETURN_IF_ERROR(read_stages(spec, job));
+  MUSTER_RETURN_IF_ERROR(read_runtime(spec, job.runtime));
   return base::ok_status();
 }
 
@@ -282,24 +388,51 @@ Status check_people(const v1::SubmitRequest& request) {
   return base::ok_status();
 }
 
-// Errors name variables, never values.
-Status read_environment(const v1::SubmitRequest& request, model::JobSpec& job) {
-  if (request.environment_size() > kMostVariables) return bad("environment", "more than {}", kMostVariables);
-  job.environment.only_named = true;
-  std::size_t bytes = 0;
-  for (const v1::EnvVar& variable : request.environment()) {
+// Errors name variables, never values. `bytes`: of all lists of the request together.
+Status read_variables(std::string_view field, const google::protobuf::RepeatedPtrField<v1::EnvVar>& variables,
+                      std::size_t& bytes, std::vector<std::string>& named) {
+  if (variables.size() > kMostVariables) return bad(field, "more than {}", kMostVariables);
+  for (const v1::EnvVar& variable : variables) {
     const std::string& name = variable.name();
     bytes += name.size() + variable.value().size() + 2;
-    if (bytes > kLongestEnvironment) return bad("environment", "more than {} bytes", kLongestEnvironment);
+    if (bytes > kLongestEnvironment) return bad(field, "more than {} bytes", kLongestEnvironment);
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return bad("environment", "'{}' is no variable's name", base::printable(name.substr(0, kLongestName)));
+      return bad(field, "'{}' is no variable's name", base::printable(name.substr(0, kLongestName)));
     }
     if (variable.value().find('\0') != std::string::npos) {
-      return bad("environment", "the value of {} holds a zero byte", base::printable(name.substr(0, kLongestName)));
+      return bad(field, "the value of {} holds a zero byte", base::printable(name.substr(0, kLongestName)));
     }
-    job.environment.named.push_back(name + '=' + variable.value());
+    named.push_back(name + '=' + variable.value());
   }
   return base::ok_status();
+}
+
+Status read_environment(const v1::SubmitRequest& request, model::JobSpec& job) {
+  job.environment.only_named = true;
+  std::size_t bytes = 0;
+  MUSTER_RETURN_IF_ERROR(read_variables("environment", request.environment(), bytes, job.environment.named));
+  if (request.role_environment().empty()) return base::ok_status();
+  if (request.role_environment_size() != request.spec().roles_size()) {
+    return bad("role_environment", "{} for {} roles", request.role_environment_size(), request.spec().roles_size());
+  }
+  for (std::size_t i = 0; i < job.roles.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(read_variables("role_environment",
+                                          request.role_environment(static_cast<int>(i)).environment(), bytes,
+                                          job.roles[i].environment));
+  }
+  return base::ok_status();
+}
+
+void set_pinning(const model::Pinning& pinning, v1::JobSpec& spec) {
+  spec.set_bind_to(model::bind_to_word(pinning));
+  spec.set_gpu_bind(std::string(word_of(kGpuBindings, pinning.gpu_bind)));
+  if (pinning.bind_to == model::BindTo::kDepth) spec.set_depth(pinning.depth);
+  spec.set_hyperthreads(pinning.hyperthreads);
+  spec.set_reserve_cores(model::format_cpu_list(pinning.reserved_cores));
+  if (pinning.gpu_order != model::GpuOrder::kNearest) spec.set_gpu_order(model::gpu_order_word(pinning));
+  spec.set_gpu_tiles(model::gpu_tiles_word(pinning));
+  spec.set_gpus_per_rank(pinning.gpus_per_rank);
+  spec.set_share_gpu(pinning.share_gpu);
 }
 
 }  // namespace
@@ -374,8 +507,8 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
   spec.set_ranks_per_host(job.placement.ranks_per_node);
   spec.set_oversubscribe(job.placement.oversubscribe);
   spec.set_map_by_node(job.placement.map_by == model::MapBy::kNode);
-  spec.set_bind_to(std::string(word_of(kBindings, job.bind_to)));
-  spec.set_gpu_bind(std::string(word_of(kGpuBindings, job.gpu_bind)));
+  set_pinning(job.pinning, spec);
+  if (!job.container.image.empty()) *spec.mutable_container() = to_proto(job.container);
   spec.set_on_exit(job.on_exit == model::OnExit::kWait      ? v1::ON_EXIT_WAIT
                    : job.on_exit == model::OnExit::kAnyKill ? v1::ON_EXIT_ANY_KILL
                                                             : v1::ON_EXIT_NONZERO_KILL);
@@ -383,6 +516,10 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
   if (job.timeout) set_time(*job.timeout, *spec.mutable_timeout());
   set_time(job.kill_grace, *spec.mutable_kill_grace());
   set_time(job.lease, *spec.mutable_lease());
+  if (job.end_signal) {
+    spec.mutable_end_signal()->set_signal(job.end_signal->signo);
+    set_time(job.end_signal->ahead, *spec.mutable_end_signal()->mutable_ahead());
+  }
   spec.set_max_restarts(job.max_restarts);
   for (const model::Ulimit& limit : job.limits) {
     v1::UlimitSetting& setting = *spec.add_limits();
@@ -393,12 +530,31 @@ v1::JobSpec to_proto(const model::JobSpec& job) {
   for (const std::string& name : job.network_interfaces) spec.add_network_interfaces(name);
   if (job.network) spec.set_network(job.network->str());
   spec.set_torch_agent_store(job.torch_agent_store);
+  spec.set_runtime(std::string(model::runtime_word(job.runtime)));
   spec.set_role(job.role);
+  for (const model::StagedPath& staged : job.stages) {
+    v1::StagedPath& to = *spec.add_stages();
+    to.set_source(staged.source);
+    to.set_destination(staged.destination);
+  }
+  for (const model::Role& role : job.roles) {
+    v1::Role& to = *spec.add_roles();
+    to.set_name(role.name);
+    to.set_size(role.np);
+    for (const std::string& word : role.command) to.add_command(word);
+    to.set_working_directory(role.workdir);
+    to.set_service(role.is_service);
+  }
+  spec.set_expand_roles(job.expands_roles);
+  spec.set_dmlc(job.is_dmlc);
   return spec;
 }
 
 v1::SubmitRequest without_values(v1::SubmitRequest request) {
   for (v1::EnvVar& variable : *request.mutable_environment()) variable.clear_value();
+  for (v1::RoleEnvironment& role : *request.mutable_role_environment()) {
+    for (v1::EnvVar& variable : *role.mutable_environment()) variable.clear_value();
+  }
   return request;
 }
 

@@ -23,6 +23,9 @@ enum class StdinOf : int {
   kTerminal,  // a pseudo-terminal of its own, as stdout and stderr
 };
 
+// Where a rank finds its end: above what scripts use by number. It must be below the limit of descriptors.
+inline constexpr int kPmiDescriptor = 99;
+
 struct SpawnRequest {
   int rank = 0;
   std::vector<std::string> argv;  // argv[0] without a slash is searched in the PATH of `env`
@@ -34,6 +37,7 @@ struct SpawnRequest {
   StdinOf stdin_of = StdinOf::kNull;
   unsigned short rows = 24;  // of kTerminal
   unsigned short columns = 80;
+  bool wants_pmi = false;  // a socket to the agent as descriptor kPmiDescriptor; RankStarted has the other end
 };
 
 }  // namespace muster::agent

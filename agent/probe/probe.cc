@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 
+#include "agent/probe/gpu_users.h"
 #include "agent/probe/limits.h"
 #include "agent/probe/logind.h"
 #include "agent/probe/nics.h"
@@ -125,7 +126,8 @@ base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
 base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   v1::HostFacts facts;
   facts.mutable_hello()->set_build_id(std::string(base::build_id()));
-  MUSTER_RETURN_IF_ERROR(fill_host_facts(login_, *facts.mutable_hello()));
+  gpus::GpuReport nvidia;
+  MUSTER_RETURN_IF_ERROR(fill_host_facts(login_, *facts.mutable_hello(), nvidia));
   if (asked.shape_only()) return facts;
   for (v1::LimitFact& fact : read_limits()) *facts.add_limits() = std::move(fact);
   for (v1::SpaceFact& fact : read_spaces(session_root(), std::string(login_.get("HOME").value_or("")))) {
@@ -134,6 +136,7 @@ base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   *facts.mutable_logind() = logind();
   for (v1::NicFact& fact : read_nics("/sys")) *facts.add_nics() = std::move(fact);
   facts.set_nvidia_driver(nvidia_driver());
+  for (v1::GpuUser& user : find_gpu_users(nvidia)) *facts.add_gpu_users() = std::move(user);
   add_contained(asked, facts);
   const base::Status threads = base::check_thread_room(kAgentThreads);
   if (!threads.ok()) facts.set_thread_failure(threads.message());

@@ -71,6 +71,9 @@ MUSTER_BARE void set_stdio(ChildPlan* plan) {
   if (out < 0) fail(plan, ChildStep::kStdio, out);
   const long err = raw_syscall(SYS_dup3, plan->stderr_fd, 2, 0);
   if (err < 0) fail(plan, ChildStep::kStdio, err);
+  // Last of these: nothing that lies there is needed any more.
+  const long pmi = plan->pmi_fd < 0 ? 0 : raw_syscall(SYS_dup3, plan->pmi_fd, plan->pmi_target, 0);
+  if (pmi < 0) fail(plan, ChildStep::kStdio, pmi);
   const long owned = plan->is_terminal ? raw_syscall(SYS_ioctl, 0, TIOCSCTTY, 0) : 0;
   if (owned < 0) fail(plan, ChildStep::kTerminal, owned);
 }

@@ -44,6 +44,8 @@ struct ChildPlan {
   int stdin_fd = -1;  // -1: the warden's own descriptor 0, /dev/null
   int stdout_fd = -1;
   int stderr_fd = -1;
+  int pmi_fd = -1;  // becomes pmi_target; -1: none
+  int pmi_target = -1;
   bool is_terminal = false;  // stdin_fd is one and becomes the controlling terminal
   int cgroup_procs_fd = -1;  // -1: the clone put it there already, or there is no cgroup
   int note_fd = -1;          // appended to, before exec: "<pid><note_tail>"; -1: no note

@@ -76,7 +76,7 @@ base::Result<std::vector<SocketMessage>> MessageSocket::receive() {
     if (!has_more) break;
   }
   std::vector<SocketMessage> messages;
-  take_messages(messages);
+  MUSTER_RETURN_IF_ERROR(take_messages(messages));
   return messages;
 }
 
@@ -117,11 +117,15 @@ base::Result<bool> MessageSocket::receive_some() {
   return true;
 }
 
-void MessageSocket::take_messages(std::vector<SocketMessage>& into) {
+base::Status MessageSocket::take_messages(std::vector<SocketMessage>& into) {
   std::size_t at = 0;
   while (incoming_.size() - at >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, incoming_.data() + at, sizeof header);
+    if (header.payload_bytes > max_payload_ || header.fd_count > kMaxFds) {
+      return base::error(base::Code::kInvalidArgument, "a message of {} bytes and {} descriptors is too long",
+                         header.payload_bytes, header.fd_count);
+    }
     if (incoming_.size() - at - sizeof header < header.payload_bytes) break;
     SocketMessage message;
     message.payload = incoming_.substr(at + sizeof header, header.payload_bytes);
@@ -133,6 +137,7 @@ void MessageSocket::take_messages(std::vector<SocketMessage>& into) {
     into.push_back(std::move(message));
   }
   incoming_.erase(0, at);
+  return base::ok_status();
 }
 
 }  // namespace muster::agent

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct SocketMessage {
 
 class MessageSocket {
  public:
-  explicit MessageSocket(base::UniqueFd socket) : socket_(std::move(socket)) {}
+  // `max_payload`: no longer message is taken from a peer that may send anything.
+  explicit MessageSocket(base::UniqueFd socket, std::size_t max_payload = std::numeric_limits<std::size_t>::max())
+      : socket_(std::move(socket)), max_payload_(max_payload) {}
 
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
@@ -32,7 +35,8 @@ class MessageSocket {
   base::Status flush();
   bool wants_to_write() const { return !outgoing_.empty(); }
 
-  // All whole messages that have arrived. `peer_gone()` then tells whether there can be more.
+  // All whole messages that have arrived. `peer_gone()` then tells whether there can be more. INVALID_ARGUMENT: one is
+  // too long.
   base::Result<std::vector<SocketMessage>> receive();
   bool peer_gone() const { return peer_gone_; }
 
@@ -44,9 +48,10 @@ class MessageSocket {
   };
   base::Result<bool> send_some(Outgoing& message);
   base::Result<bool> receive_some();
-  void take_messages(std::vector<SocketMessage>& into);
+  base::Status take_messages(std::vector<SocketMessage>& into);
 
   base::UniqueFd socket_;
+  std::size_t max_payload_;
   std::deque<Outgoing> outgoing_;
   std::string incoming_;
   std::deque<base::UniqueFd> incoming_fds_;

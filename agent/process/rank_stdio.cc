@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -55,12 +56,26 @@ base::Status make_pipes(const SpawnRequest& request, RankStdio& stdio) {
   return base::ok_status();
 }
 
+base::Status make_pmi_socket(RankStdio& stdio) {
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM));
+  MUSTER_RETURN_IF_ERROR(base::set_nonblocking(pair.first.get(), true));
+  // The child copies it to its place, which cannot be where it lies already.
+  if (pair.second.get() == kPmiDescriptor) {
+    pair.second.reset(::fcntl(pair.second.get(), F_DUPFD_CLOEXEC, kPmiDescriptor + 1));
+    if (!pair.second.valid()) return base::errno_error(errno, "copy a socket's descriptor");
+  }
+  stdio.pmi_fd = std::move(pair.first);
+  stdio.child_pmi = std::move(pair.second);
+  return base::ok_status();
+}
+
 }  // namespace
 
 base::Result<RankStdio> RankStdio::create(const SpawnRequest& request) {
   RankStdio stdio;
   MUSTER_RETURN_IF_ERROR(request.stdin_of == StdinOf::kTerminal ? make_terminal(request, stdio)
                                                                 : make_pipes(request, stdio));
+  if (request.wants_pmi) MUSTER_RETURN_IF_ERROR(make_pmi_socket(stdio));
   return stdio;
 }
 

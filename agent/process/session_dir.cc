@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "agent/process/mpich_memory.h"
+#include "agent/process/session_notes.h"
 #include "base/env.h"
 #include "base/file.h"
 #include "base/ids.h"
@@ -125,14 +127,32 @@ base::Status SessionDir::remove() const {
   return remove_session(path_);
 }
 
-base::Status remove_session(const std::string& path) {
+base::Status remove_tree(const std::string& path) {
   base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.valid() && errno == ENOENT) return base::ok_status();
   if (!fd.valid()) return base::errno_error(errno, fmt::format("remove {}", path));
   MUSTER_RETURN_IF_ERROR(empty_directory(std::move(fd), path));
   if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return base::errno_error(errno, fmt::format("remove {}", path));
-  ::rmdir(path.substr(0, path.rfind('/')).c_str());  // fails while another job is there, as it should
   return base::ok_status();
+}
+
+std::string shared_memory_dir(const std::string& session_path) {
+  return "/dev/shm/muster-" + session_path.substr(session_path.rfind('/') + 1);
+}
+
+base::Status remove_session(const std::string& path) {
+  const std::string memory = shared_memory_dir(path);
+  struct stat info {};
+  // Everybody may make one of this name: another user's is not ours to empty.
+  const bool is_ours =
+      !job_of_session(path).empty() && ::lstat(memory.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+  base::Status shared = is_ours ? remove_tree(memory) : base::ok_status();
+  for (const std::string& world : known_worlds(path)) {
+    if (shared.ok()) shared = remove_mpich_memory("/dev/shm", world);
+  }
+  MUSTER_RETURN_IF_ERROR(remove_tree(path));
+  ::rmdir(path.substr(0, path.rfind('/')).c_str());  // fails while another job is there, as it should
+  return shared;
 }
 
 base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id) {

@@ -64,7 +64,13 @@ base::Result<FoundSession> look_at_session(const std::string& path);
 bool may_be_alive(const base::Result<FoundSession>& look);
 // The same of the session that a process of `job_id` names; false for a path that no session of the job has.
 bool may_be_living_session(const std::string& path, const std::string& job_id);
+// With what the job's ranks share in memory (shared_memory_dir, mpich_memory.h), and the muster-<uid> above it when
+// that is empty then.
 base::Status remove_session(const std::string& path);
+// Where a session's ranks may keep files that they share in memory; made by who needs it.
+std::string shared_memory_dir(const std::string& session_path);
+// The directory and all in it, never following a link. Ok: there is none.
+base::Status remove_tree(const std::string& path);
 
 // Small notes for a sweep: the job's cgroup, and one line for each rank. For appending.
 base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name);

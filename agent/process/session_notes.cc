@@ -42,6 +42,10 @@ std::vector<std::string> known_cgroups(const std::string& session_path) {
   return paths;
 }
 
+std::vector<std::string> known_worlds(const std::string& session_path) {
+  return lines_of(session_path + "/" + kWorldNote);
+}
+
 std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& table, const KnownRank& rank) {
   static const auto kSecond = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   std::vector<ProcessInfo> members;

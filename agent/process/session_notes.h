@@ -22,6 +22,10 @@ std::vector<KnownRank> known_ranks(const std::string& session_path);
 // Only those that are named after the session: whoever can write the note has no other cgroup emptied.
 std::vector<std::string> known_cgroups(const std::string& session_path);
 
+// What PMI calls the worlds of the job's ranks: Launch.world's name, one for each start.
+inline constexpr const char* kWorldNote = "mpi-world";
+std::vector<std::string> known_worlds(const std::string& session_path);
+
 // The processes of `table` that are left of the session (setsid) of a rank. A session keeps its number for as long as
 // it has members, so these are the rank's, unless the number was given away again after the last of them: then its
 // leader is there and started much later. Pure.

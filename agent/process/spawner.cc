@@ -146,6 +146,8 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
   plan.stdin_fd = stdio->child_stdin.get();
   plan.stdout_fd = stdio->child_stdout.get();
   plan.stderr_fd = stdio->child_stderr.get();
+  plan.pmi_fd = stdio->child_pmi.get();
+  plan.pmi_target = kPmiDescriptor;
   plan.is_terminal = request.stdin_of == StdinOf::kTerminal;
   const std::string note_tail = fmt::format(" {}\n", ticks_since_boot());
   plan.note_fd = notes_.get();
@@ -157,8 +159,12 @@ std::variant<Spawned, RankStartFailed> Spawner::run(const SpawnRequest& request,
     reap_blocking(child->pid);
     return explain(request, candidates, plan);
   }
-  return Spawned{std::move(*child), std::move(stdio->stdin_fd), std::move(stdio->stdout_fd),
-                 std::move(stdio->stderr_fd), now};
+  return Spawned{std::move(*child),
+                 std::move(stdio->stdin_fd),
+                 std::move(stdio->stdout_fd),
+                 std::move(stdio->stderr_fd),
+                 now,
+                 std::move(stdio->pmi_fd)};
 }
 
 base::Result<BareChild> Spawner::clone_child(ChildPlan& plan, const Cgroup* cgroup) {

@@ -20,6 +20,7 @@ struct Spawned {
   base::UniqueFd stdout_fd;
   base::UniqueFd stderr_fd;
   base::MonotonicTime at{};
+  base::UniqueFd pmi_fd{};
 };
 
 class Spawner {

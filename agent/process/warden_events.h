@@ -39,6 +39,7 @@ struct RankStarted {
   base::UniqueFd stdout_fd;  // a read end, 1 MiB where the kernel allows, or the same master; non-blocking
   base::UniqueFd stderr_fd;  // a read end; invalid with a terminal
   base::MonotonicTime at{};
+  base::UniqueFd pmi_fd{};  // of SpawnRequest.wants_pmi, non-blocking; else invalid
 };
 
 // It never ran: nothing of it is left, no RankExited follows.

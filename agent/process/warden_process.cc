@@ -197,7 +197,7 @@ void WardenProcess::handle(SpawnRequest& request) {
   ranks_[inside] = Rank{pid, false};
   rank_numbers_[inside] = request.rank;
   send(RankStarted{request.rank, pid, inside, std::move(spawned.stdin_fd), std::move(spawned.stdout_fd),
-                   std::move(spawned.stderr_fd), spawned.at});
+                   std::move(spawned.stderr_fd), spawned.at, std::move(spawned.pmi_fd)});
 }
 
 void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {

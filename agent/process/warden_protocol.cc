@@ -32,6 +32,7 @@ void put(WireWriter& out, const SpawnRequest& request) {
   out.number(request.umask);
   out.numbers(request.limits);
   out.number(request.stdin_of);
+  out.number(request.wants_pmi);
   out.number(request.rows);
   out.number(request.columns);
 }
@@ -39,7 +40,8 @@ void put(WireWriter& out, const SpawnRequest& request) {
 bool get(WireReader& in, SpawnRequest& request) {
   return in.number(request.rank) && in.texts(request.argv) && in.texts(request.env) && in.text(request.workdir) &&
          in.numbers(request.cpus) && in.number(request.umask) && in.numbers(request.limits) &&
-         in.number(request.stdin_of) && in.number(request.rows) && in.number(request.columns);
+         in.number(request.stdin_of) && in.number(request.wants_pmi) && in.number(request.rows) &&
+         in.number(request.columns);
 }
 
 void put(WireWriter& out, const SignalCommand& command) {
@@ -206,9 +208,9 @@ SocketMessage encode(WardenEvent event) {
   SocketMessage message;
   message.payload = encode_variant(event);
   if (auto* started = std::get_if<RankStarted>(&event)) {
-    // Which of the three there are; the others are not sent.
+    // Which of the four there are; the others are not sent.
     WireWriter present;
-    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd}) {
+    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd, &started->pmi_fd}) {
       present.number(fd->valid());
       if (fd->valid()) message.fds.push_back(std::move(*fd));
     }
@@ -224,7 +226,7 @@ base::Result<WardenEvent> decode_event(SocketMessage message) {
   if (!in.number(kind) || !decode_variant(in, kind, event)) return malformed();
   if (auto* started = std::get_if<RankStarted>(&event)) {
     auto next = message.fds.begin();
-    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd}) {
+    for (base::UniqueFd* fd : {&started->stdin_fd, &started->stdout_fd, &started->stderr_fd, &started->pmi_fd}) {
       bool is_present = false;
       if (!in.number(is_present) || (is_present && next == message.fds.end())) return malformed();
       if (is_present) *fd = std::move(*next++);

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <utility>
 
+#include "agent/gpus/reader.h"
 #include "agent/service/agent_messages.h"
 #include "agent/service/control_client.h"
 #include "agent/service/gone_check.h"
@@ -47,7 +49,8 @@ class Agent::Core {
   Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link)
       : join_(std::move(join)),
         hello_(std::move(hello)),
-        host_{loop_, std::move(login_environment), addresses_of(hello_), join_.verbose()},
+        host_{loop_, std::move(login_environment), addresses_of(hello_), join_.verbose(),
+              hello_.gpu_driver().empty() ? nullptr : &gpus_.emplace(loop_, host_.login_environment)},
         link_(std::move(link)) {
     if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
       make_jobs(std::move(*nursery));
@@ -80,6 +83,7 @@ class Agent::Core {
   const v1::AgentJoin join_;
   const v1::Hello hello_;
   base::Loop loop_;
+  std::optional<gpus::Reader> gpus_;  // where NVIDIA's library has answered
   const SessionHost host_;
   AgentLink link_;
   base::Timer stdin_watch_;
@@ -114,9 +118,10 @@ void Agent::Core::make_jobs(Nursery nursery) {
   events.output = [this](const std::string& job_id, const v1::OpenJob& order) { return output_of(job_id, order); };
   events.on_idle = [this] { jobs_are_idle(); };
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
-  load_ =
-      std::make_unique<LoadReport>(loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
-                                   [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); });
+  load_ = std::make_unique<LoadReport>(
+      loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
+      [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
+      LoadReport::NvidiaGpus{host_.gpu_reader, hello_.gpus()});
 }
 
 int Agent::Core::run() {

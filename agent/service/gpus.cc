@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "agent/gpus/helper.h"
+#include "agent/service/nvidia_gpus.h"
 #include "base/cpu_set.h"
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/strings.h"
+#include "model/pinning.h"
 
 namespace muster::agent {
 namespace {
@@ -21,6 +25,8 @@ using model::GpuVendor;
 
 constexpr std::size_t kMostBytes = 64 << 10;
 constexpr long kMostNodes = 4096;
+// Somebody waits for a job to start: GPUs that are slower to wake are taken from files.
+constexpr std::chrono::milliseconds kStartPatience{5'000};
 
 // Lines of a key, `separator` and a value.
 std::map<std::string, std::string> read_fields(const std::string& path, char separator) {
@@ -110,14 +116,56 @@ std::vector<GpuShape> find_amd(const std::string& root) {
   return gpus;
 }
 
+// Parts of the GPU that its driver shows: xe calls them tiles, i915 graphics of its own.
+int count_tiles(const std::string& card) {
+  const auto count = [](const std::string& directory, std::string_view prefix) {
+    return static_cast<int>(std::ranges::count_if(base::entries_of(directory), [&](const std::string& name) {
+      return name.starts_with(prefix) && base::parse_decimal(std::string_view(name).substr(prefix.size()), kMostNodes);
+    }));
+  };
+  const int tiles = count(card + "/device", "tile");
+  return std::clamp(tiles > 0 ? tiles : count(card + "/gt", "gt"), 1, model::kMostTiles);
+}
+
+// Those of class "display controller", as all made for servers are; one that drives a screen is a processor's own.
+std::vector<GpuShape> find_intel(const std::string& root) {
+  const std::string directory = root + "/sys/class/drm";
+  std::vector<GpuShape> gpus;
+  for (const std::string& name : base::entries_of(directory)) {
+    constexpr std::string_view kCard = "card";
+    if (!name.starts_with(kCard) || !base::parse_decimal(std::string_view(name).substr(kCard.size()), kMostNodes)) {
+      continue;
+    }
+    const std::string card = directory + "/" + name;
+    const auto vendor = base::read_file(card + "/device/vendor", kMostBytes);
+    const auto kind = base::read_file(card + "/device/class", kMostBytes);
+    if (!vendor.ok() || !kind.ok() || base::trim(*vendor) != "0x8086" || !kind->starts_with("0x0380")) continue;
+    GpuShape& gpu = gpus.emplace_back();
+    gpu.vendor = GpuVendor::kIntel;
+    gpu.pci = text_field(read_fields(card + "/device/uevent", '='), "PCI_SLOT_NAME");
+    gpu.tiles = count_tiles(card);
+  }
+  std::ranges::sort(gpus, {}, &GpuShape::pci);
+  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].index = static_cast<int>(i);
+  return gpus;
+}
+
 }  // namespace
 
-std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string& root) {
-  std::vector<GpuShape> gpus = find_nvidia(root);
-  const std::vector<GpuShape> amd = find_amd(root);
-  gpus.insert(gpus.end(), amd.begin(), amd.end());
+std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string& root, const gpus::GpuReport& nvidia) {
+  std::vector<GpuShape> gpus = with_report(find_nvidia(root), nvidia);
+  for (const std::vector<GpuShape>& more : {find_amd(root), find_intel(root)}) {
+    gpus.insert(gpus.end(), more.begin(), more.end());
+  }
   for (GpuShape& gpu : gpus) place(node, root, gpu);
   return gpus;
+}
+
+gpus::GpuReport ask_nvidia_blocking(const base::Environment& login_environment) {
+  if (!gpus::has_nvidia_driver()) return {};
+  auto report = gpus::survey_blocking(login_environment, kStartPatience);
+  if (report.ok()) return *std::move(report);
+  return {.problem = report.status().message()};
 }
 
 }  // namespace muster::agent

@@ -1,16 +1,24 @@
 // The GPUs of a host, from what the kernel and the drivers show in files: the agent is static and loads no vendor's
-// library. NVIDIA: /proc/driver/nvidia/gpus; AMD: the topology of the KFD driver; both: the PCI device in sysfs.
+// library. NVIDIA: /proc/driver/nvidia/gpus, or what its library has told muster-gpus (agent/gpus); AMD: the topology
+// of the KFD driver; Intel: /sys/class/drm; all: the PCI device in sysfs.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "agent/gpus/report.h"
+#include "base/env.h"
 #include "model/node_shape.h"
 
 namespace muster::agent {
 
 // `node`: whose numbers of NUMA nodes count. `root` goes before all paths. What cannot be read is left out: a GPU, or
 // what is not known of it.
-std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "");
+std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
+                                       const gpus::GpuReport& nvidia = {});
+
+// What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process. That the
+// library cannot be used is its `problem`.
+gpus::GpuReport ask_nvidia_blocking(const base::Environment& login_environment);
 
 }  // namespace muster::agent

@@ -18,6 +18,11 @@
 namespace muster::agent {
 
 base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello) {
+  gpus::GpuReport nvidia;
+  return fill_host_facts(login_environment, hello, nvidia);
+}
+
+base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello, gpus::GpuReport& nvidia) {
   utsname name{};
   if (::uname(&name) != 0) return base::errno_error(errno, "read the host's name");
   hello.set_hostname(name.nodename);
@@ -39,7 +44,10 @@ base::Status fill_host_facts(const base::Environment& login_environment, v1::Hel
     }
   }
   MUSTER_ASSIGN_OR_RETURN(model::NodeShape shape, read_node_shape());
-  shape.gpus = find_gpus(shape);
+  nvidia = ask_nvidia_blocking(login_environment);
+  hello.set_gpu_problem(base::valid_utf8(nvidia.problem));
+  hello.set_gpu_driver(base::valid_utf8(nvidia.driver));
+  shape.gpus = find_gpus(shape, "", nvidia);
   model::set_gpu_masks(login_environment.entries(), shape.gpu_masks);
   proto::set_node_shape(shape, hello);
   return base::ok_status();
@@ -74,10 +82,10 @@ base::Result<base::UniqueFd> hold_port() {
     any.size = sizeof *v4;
   }
   // Set after the kernel has chosen the port, so that it chooses one that nobody shares, and before a rank binds it.
-  if (::bind(fd.get(), any.get(), any.size) != 0) return base::errno_error(errno, "reserve a port for MASTER_PORT");
+  if (::bind(fd.get(), any.get(), any.size) != 0) return base::errno_error(errno, "reserve a port for the ranks");
   const int on = 1;
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {
-    return base::errno_error(errno, "share the port reserved for MASTER_PORT");
+    return base::errno_error(errno, "share the port reserved for the ranks");
   }
   return fd;
 }

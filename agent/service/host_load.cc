@@ -87,6 +87,8 @@ bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   if (before.gpus_size() != now.gpus_size()) return true;
   for (int i = 0; i < now.gpus_size(); ++i) {
     if (std::abs(before.gpus(i).busy_percent() - now.gpus(i).busy_percent()) >= kNoticeablePercent) return true;
+    if (is_far(before.gpus(i).memory_used_mib(), now.gpus(i).memory_used_mib())) return true;
+    if (before.gpus(i).processes() != now.gpus(i).processes()) return true;
   }
   return false;
 }

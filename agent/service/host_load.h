@@ -1,6 +1,5 @@
 // How busy this host is, from what the kernel shows in files: /proc/stat, /proc/meminfo, and for AMD's GPUs sysfs
-// (gpu_busy_percent of the amdgpu driver). NVIDIA's driver shows it to its own library alone, which the static agent
-// does not load: nothing is said of those GPUs.
+// (gpu_busy_percent of the amdgpu driver). NVIDIA's driver shows it to its own library alone: agent/gpus.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,17 @@
 #include "agent/service/job_session.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
+#include "agent/process/session_dir.h"
+#include "agent/process/session_notes.h"
 #include "agent/service/agent_messages.h"
 #include "agent/service/host_facts.h"
+#include "agent/service/rank_containers.h"
 #include "agent/service/rank_requests.h"
 #include "base/print.h"
+#include "base/strings.h"
 #include "proto/convert.h"
 
 namespace muster::agent {
@@ -18,10 +23,18 @@ using std::chrono::milliseconds;
 constexpr std::chrono::hours kOutputPatience{24};
 // A warden that has been told to leave and does not is killed after this.
 constexpr std::chrono::seconds kCloseBound{5};
+constexpr int kNotFound = 127;           // exit code, as a shell's
 constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
 
 base::MonotonicTime now() {
   return std::chrono::steady_clock::now();
+}
+
+// The launcher has given it GPUs of NVIDIA's.
+bool has_gpus(const v1::LaunchRank& rank) {
+  return std::ranges::any_of(rank.environment(), [](const v1::EnvVar& variable) {
+    return variable.name() == "CUDA_VISIBLE_DEVICES" && !variable.value().empty();
+  });
 }
 
 rendezvous::SessionEnded news_of(const model::RankEnd& end) {
@@ -57,11 +70,29 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                 *message.mutable_stack_answer() = std::move(answer);
                 events_.send(std::move(message));
               }),
-      inputs_(host.loop, [this](v1::InputTaken taken) {
-        v1::AgentMessage message;
-        *message.mutable_input_taken() = std::move(taken);
-        events_.send(std::move(message));
-      }) {
+      stages_(host.loop,
+              [this](v1::StageAnswer answer) {
+                v1::AgentMessage message;
+                *message.mutable_stage_answer() = std::move(answer);
+                events_.send(std::move(message));
+              }),
+      inputs_(host.loop,
+              [this](v1::InputTaken taken) {
+                v1::AgentMessage message;
+                *message.mutable_input_taken() = std::move(taken);
+                events_.send(std::move(message));
+              }),
+      mpi_ends_(host.loop, [this](int rank) { kill_rank(rank); }),
+      pals_([this](const base::Status& problem) { notice(problem.message()); }),
+      pmi_(host.loop, mpi_ends_, [this](const base::Status& problem) { notice(problem.message()); }),
+      pmix_(host.loop, mpi_ends_,
+            {.on_problem = [this](const std::string& text) { notice(text); },
+             .pid_of =
+                 [this](int rank) {
+                   const auto found = rank_pids_.find(rank);
+                   return found == rank_pids_.end() ? 0 : found->second;
+                 },
+             .on_lost = [this](const std::string& why) { pmix_lost(why); }}) {
   warden_watch_ = host_.loop.on_readable(warden_.fd(), [this] { warden_readable(); });
 }
 
@@ -126,6 +157,9 @@ void JobSession::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kRanksEnded:
       ranks_ended(message.ranks_ended());
       break;
+    case v1::LauncherMessage::kStageOrder:
+      stages_.order(message.stage_order());
+      break;
     default:
       break;  // of a newer launcher
   }
@@ -154,6 +188,7 @@ void JobSession::prepare(const v1::Prepare& prepare) {
     answer.set_session_secret(session_secret_);
     base::Status prepared = stores_.open(prepare, answer);
     if (prepared.ok()) prepared = prepare_master_port(prepare, answer);
+    if (prepared.ok()) prepared = prepare_more_ports(prepare, answer);
     if (!prepared.ok()) answer.set_error(prepared.message());
   }
   events_.send(std::move(message));
@@ -164,6 +199,16 @@ base::Status JobSession::prepare_master_port(const v1::Prepare& prepare, v1::Pre
   MUSTER_ASSIGN_OR_RETURN(held_port_, hold_port());
   MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(held_port_.get()));
   answer.set_master_port(port);
+  return base::ok_status();
+}
+
+base::Status JobSession::prepare_more_ports(const v1::Prepare& prepare, v1::Prepared& answer) {
+  for (int i = 0; i < prepare.hold_ports(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(base::UniqueFd held, hold_port());
+    MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(held.get()));
+    answer.add_held_ports(port);
+    more_held_ports_.push_back(std::move(held));
+  }
   return base::ok_status();
 }
 
@@ -207,6 +252,15 @@ void JobSession::ranks_ended(const v1::RanksEnded& news) {
   }
 }
 
+// Of the variables by which the ranks find what this host serves.
+std::vector<std::string> JobSession::names_of_stores() const {
+  std::vector<std::string> names = pmi_variable_names();
+  for (std::string& name : pals_variable_names()) names.push_back(std::move(name));
+  for (const auto& [name, value] : stores_.variables()) names.push_back(name);
+  names.insert(names.end(), pmix_.variable_names().begin(), pmix_.variable_names().end());
+  return names;
+}
+
 void JobSession::launch(const v1::Launch& launch) {
   if (std::exchange(launched_, true)) return;
   base::Status made = make_sender();
@@ -216,6 +270,21 @@ void JobSession::launch(const v1::Launch& launch) {
   spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
+  for (const v1::LaunchRank& rank : launch.ranks()) {
+    if (host_.gpu_reader != nullptr && has_gpus(rank)) with_gpus_.insert(rank.rank());
+  }
+  pmi_.open(launch, stores_.keys());
+  if (!pmi_.world_name().empty()) {
+    const base::Status noted = write_note(warden_.session_dir(), kWorldNote, pmi_.world_name() + "\n");
+    if (!noted.ok()) notice(noted.message());
+  }
+  for (int i = 0; i < launch.ranks_size(); ++i) pmi_.plan(launch.ranks(i), requests[static_cast<std::size_t>(i)]);
+  pals_.open(launch, warden_.session_dir(), session_secret_);
+  for (SpawnRequest& request : requests) pals_.plan(request);
+  pmix_.open(launch, stores_.keys(), warden_.session_dir(), host_.verbose);
+  for (SpawnRequest& request : requests) pmix_.plan(request);
+  const base::Status contained = put_in_containers(launch, names_of_stores(), requests);
+  if (made.ok()) made = contained;
   for (int i = 0; i < launch.ranks_size(); ++i) {
     SpawnRequest& request = requests[static_cast<std::size_t>(i)];
     inputs_.plan(launch.ranks(i), request);
@@ -224,13 +293,28 @@ void JobSession::launch(const v1::Launch& launch) {
       RankStartFailed failed;
       failed.rank = request.rank;
       failed.message = spawned.message();
+      if (!contained.ok()) failed.exit_code = kNotFound;
       on_event(failed);
     }
   }
 }
 
+// One that has called MPI_Abort and goes on.
+void JobSession::kill_rank(int rank) {
+  const base::Status killed = warden_.signal(rank, SIGKILL);
+  if (!killed.ok()) notice(killed.message());
+}
+
+// Ends that we bring about are nobody's failure; this host's is what ends the job.
+void JobSession::pmix_lost(const std::string& why) {
+  failure_ = why;
+  stop(milliseconds(0));
+}
+
 void JobSession::stop(milliseconds grace) {
   stopping_ = true;
+  mpi_ends_.stopping();
+  if (grace == milliseconds(0)) give_up_gpus();
   if (empty_ || is_over_) return;
   if (!launched_) return;
   if (suspended_) suspend(false);
@@ -271,6 +355,7 @@ void JobSession::launcher_lost(const std::string& why) {
     done();
     return;
   }
+  give_up_gpus();
   // stderr may be a closed channel by now; SIGPIPE is ignored and this line is only for a log that still listens.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);
   stop(milliseconds(0));
@@ -279,6 +364,7 @@ void JobSession::launcher_lost(const std::string& why) {
 std::vector<pid_t> JobSession::own_children() const {
   std::vector<pid_t> pids{warden_.pid()};
   if (stacks_.pid() != 0) pids.push_back(stacks_.pid());
+  if (pmix_.helper() != 0) pids.push_back(pmix_.helper());
   for (const auto& [rank, pid] : rank_pids_) pids.push_back(pid);
   return pids;
 }
@@ -327,9 +413,12 @@ void JobSession::warden_readable() {
 void JobSession::warden_gone() {
   warden_watch_.cancel();
   warden_lost_ = true;
+  if (empty_) return;  // its work was done
   failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
   std::vector<pid_t> spared = events_.others();
   if (stacks_.pid() != 0) spared.push_back(stacks_.pid());
+  if (pmix_.helper() != 0) spared.push_back(pmix_.helper());
+  if (host_.gpu_reader != nullptr && host_.gpu_reader->pid() != 0) spared.push_back(host_.gpu_reader->pid());
   Warden::Aftermath aftermath = warden_.clean_up_without_warden(spared);
   for (RankExited& exited : aftermath.ranks) on_event(exited);
   for (const int rank : std::set<int>(running_)) {
@@ -348,6 +437,7 @@ void JobSession::on_event(RankStarted& started) {
       started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
       inputs_.has_terminal(started.rank) ? OutputSender::StreamKind::kTerminal : OutputSender::StreamKind::kLines);
   inputs_.started(started);
+  pmi_.started(started);
   events_.send(message_of(started));
   spawn_was_tried();
 }
@@ -368,7 +458,10 @@ void JobSession::on_event(RankStartFailed& failed) {
 }
 
 void JobSession::on_event(RankExited& exited) {
-  const v1::AgentMessage message = message_of(exited);
+  pmix_.catch_up();
+  v1::AgentMessage message = message_of(exited);
+  pmi_.ended(exited.rank);
+  mpi_ends_.judge(*message.mutable_rank_exited());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
   events_.send(message);
   if (with_output_.contains(exited.rank)) {
@@ -381,6 +474,9 @@ void JobSession::on_event(RankExited& exited) {
 void JobSession::rank_is_over(int rank) {
   running_.erase(rank);
   inputs_.over(rank);
+  if (with_gpus_.contains(rank) && rank_pids_.contains(rank)) {
+    on_gpus_.emplace(rank_pids_.at(rank), fmt::format("rank {}", rank));
+  }
   rank_pids_.erase(rank);
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
@@ -394,7 +490,34 @@ void JobSession::rank_is_over(int rank) {
 
 void JobSession::on_event(JobEmpty& empty) {
   empty_ = host_empty_of(empty, failure_);
+  await_gpus();
   maybe_host_empty();
+}
+
+// Nobody waits where the launcher is lost, and nothing is asked where no rank was given a GPU.
+void JobSession::await_gpus() {
+  if (with_gpus_.empty() || lost_ || is_over_) return;
+  for (const v1::Leftover& leftover : empty_->killed()) {
+    on_gpus_.emplace(static_cast<pid_t>(leftover.pid()), base::printable(leftover.command()));
+  }
+  if (on_gpus_.empty()) return;
+  release_.emplace(host_.loop, *host_.gpu_reader);
+  release_->begin(on_gpus_, [this](const std::vector<std::string>& sentences) {
+    for (const std::string& sentence : sentences) notice(sentence);
+    // Not from here: this is called by it.
+    post([this] {
+      release_.reset();
+      maybe_host_empty();
+    });
+  });
+}
+
+void JobSession::give_up_gpus() {
+  if (!release_) return;
+  post([this] {
+    release_.reset();
+    maybe_host_empty();
+  });
 }
 
 void JobSession::on_event(LeaseExpired&) {
@@ -404,6 +527,7 @@ void JobSession::on_event(LeaseExpired&) {
 void JobSession::got_stderr_tail(int rank, const std::string& text) {
   // A launcher that is told of no output at all needs no empty ones.
   if (!text.empty() || !options_.tells_no_output) events_.send(stderr_tail_message(rank, text));
+  pmix_.explain(rank, text);
   tails_due_.erase(rank);
   maybe_host_empty();
 }
@@ -414,7 +538,7 @@ void JobSession::got_output_end(bool was_any) {
 }
 
 void JobSession::maybe_host_empty() {
-  if (!empty_ || !tails_due_.empty() || is_over_) return;
+  if (!empty_ || !tails_due_.empty() || release_ || is_over_) return;
   // Without a sender no rank has ever run.
   if (options_.tells_no_output && sender_ != nullptr && !was_any_output_) return;
   is_over_ = true;

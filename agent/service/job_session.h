@@ -15,13 +15,20 @@
 #include <string>
 #include <vector>
 
+#include "agent/gpus/reader.h"
 #include "agent/io/output_sender.h"
 #include "agent/process/warden.h"
+#include "agent/service/gpu_release.h"
 #include "agent/service/job_stores.h"
+#include "agent/service/mpi_ends.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/rank_inputs.h"
+#include "agent/service/rank_pals.h"
+#include "agent/service/rank_pmi.h"
+#include "agent/service/rank_pmix.h"
 #include "agent/service/session_socket.h"
 #include "agent/service/stack_reader.h"
+#include "agent/service/stage_service.h"
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/net.h"
@@ -36,6 +43,7 @@ struct SessionHost {
   const base::Environment login_environment;  // the ground of the ranks' own
   const std::set<base::IpAddress> addresses;  // of this host
   const bool verbose = false;
+  gpus::Reader* gpu_reader = nullptr;  // of a host whose NVIDIA GPUs the driver's library tells of
 };
 
 struct SessionOptions {
@@ -89,10 +97,14 @@ class JobSession {
  private:
   void prepare(const v1::Prepare& prepare);
   base::Status prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
+  base::Status prepare_more_ports(const v1::Prepare& prepare, v1::Prepared& answer);
   void launch(const v1::Launch& launch);
+  std::vector<std::string> names_of_stores() const;
   base::Status make_sender();
   void open_session_socket(const v1::Launch& launch);
   void ranks_ended(const v1::RanksEnded& news);
+  void kill_rank(int rank);
+  void pmix_lost(const std::string& why);
   void stop(std::chrono::milliseconds grace);
   void suspend(bool on);
   void leave();
@@ -111,6 +123,8 @@ class JobSession {
   void rank_is_over(int rank);
   void got_stderr_tail(int rank, const std::string& text);
   void got_output_end(bool was_any);
+  void await_gpus();
+  void give_up_gpus();
   void maybe_host_empty();
   void notice(const std::string& text);
   void log(const base::Status& problem);
@@ -124,19 +138,28 @@ class JobSession {
   const SessionEvents events_;
   base::Timer warden_watch_;
   base::UniqueFd held_port_;
+  std::vector<base::UniqueFd> more_held_ports_;
   PeerOwners owners_;
   JobStores stores_;
   std::string session_secret_;  // of this start of the job, for its ranks
   SessionSocket session_socket_;
   StackReader stacks_;
+  StageService stages_;
   RankInputs inputs_;
-  std::set<int> running_;               // told to start and not over
-  std::set<int> tails_due_;             // exited, stderr tail not sent yet
-  std::set<int> with_output_;           // handed to the sender
-  std::map<int, pid_t> rank_pids_;      // of those that have started and are not over
-  std::string failure_;                 // why this host failed the job
-  std::optional<v1::HostEmpty> empty_;  // what JobEmpty said, until it may be sent
-  std::optional<bool> was_any_output_;  // known early when there was some, else when all pipes have ended
+  MpiEnds mpi_ends_;
+  RankPals pals_;
+  RankPmi pmi_;
+  RankPmix pmix_;
+  std::set<int> running_;                 // told to start and not over
+  std::set<int> tails_due_;               // exited, stderr tail not sent yet
+  std::set<int> with_output_;             // handed to the sender
+  std::map<int, pid_t> rank_pids_;        // of those that have started and are not over
+  std::map<pid_t, std::string> on_gpus_;  // all that were given GPUs and have ended, by what a user calls them
+  std::set<int> with_gpus_;               // ranks that were given GPUs
+  std::optional<GpuRelease> release_;     // under way
+  std::string failure_;                   // why this host failed the job
+  std::optional<v1::HostEmpty> empty_;    // what JobEmpty said, until it may be sent
+  std::optional<bool> was_any_output_;    // known early when there was some, else when all pipes have ended
   base::MonotonicTime last_contact_{};
   base::MonotonicTime lease_renewed_{};
   int spawns_due_ = 0;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/net.h"
+#include "model/runtime.h"
 #include "rendezvous/horovod_cache.h"
 #include "rendezvous/horovod_loopback.h"
 #include "rendezvous/horovod_origin.h"
@@ -54,6 +55,8 @@ JobStores::~JobStores() = default;
 
 base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
   horovod_ = std::make_unique<Horovod>();
+  const auto runtime = model::parse_runtime(prepare.runtime());
+  tells_horovod_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);  // another launcher's words: all
   // Horovod's client knows IPv4 only.
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
   MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kBacklog));
@@ -114,7 +117,7 @@ rendezvous::HorovodKeys* JobStores::keys() const {
 }
 
 std::vector<std::pair<std::string, std::string>> JobStores::variables() const {
-  if (horovod_ == nullptr) return {};
+  if (horovod_ == nullptr || !tells_horovod_) return {};
   return {{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
           {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(horovod_->port)}};
 }

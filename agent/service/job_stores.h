@@ -52,6 +52,7 @@ class JobStores {
   const Events events_;
   std::unique_ptr<Horovod> horovod_;
   std::unique_ptr<Torch> torch_;
+  bool tells_horovod_ = true;
 };
 
 }  // namespace muster::agent

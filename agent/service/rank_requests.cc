@@ -33,10 +33,10 @@ std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::En
     base::Environment environment = ground;
     set_all(proto::environment_of(rank.environment()), environment);
     set_all(stores, environment);
-    environment.set("PWD", launch.workdir());  // the launcher's own one may be another directory (--wdir)
+    request.workdir = rank.workdir().empty() ? launch.workdir() : rank.workdir();
+    environment.set("PWD", request.workdir);  // the launcher's own one may be another directory (--wdir)
     environment.unset("OLDPWD");
     request.env = environment.to_strings();
-    request.workdir = launch.workdir();
     request.umask = launch.umask();
     request.cpus.assign(rank.cpus().begin(), rank.cpus().end());
     request.limits = limits;

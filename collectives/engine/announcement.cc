@@ -76,6 +76,7 @@ Announcement take_announcement(Reader& reader) {
   signature.before = reader.take<double>();
   signature.after = reader.take<double>();
   signature.splits = reader.take_list();
+  signature.is_on_gpu = reader.take_enum<std::uint8_t>(2) != 0;
   const auto tensors = reader.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < tensors && reader.ok(); ++i) {
     TensorSpec tensor;
@@ -99,6 +100,7 @@ void write(const Announcement& announcement, std::vector<std::byte>& to) {
   put(signature.before, to);
   put(signature.after, to);
   put(signature.splits, to);
+  put(static_cast<std::uint8_t>(signature.is_on_gpu ? 1 : 0), to);
   put(static_cast<std::uint32_t>(signature.tensors.size()), to);
   for (const TensorSpec& tensor : signature.tensors) {
     put(tensor.type, to);
@@ -106,12 +108,16 @@ void write(const Announcement& announcement, std::vector<std::byte>& to) {
   }
 }
 
-base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes) {
+base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks) {
   std::vector<Announcement> list;
   Reader reader(bytes);
   while (reader.ok() && !reader.is_at_end()) list.push_back(take_announcement(reader));
   if (!reader.ok()) {
     return base::error(base::Code::kDataLoss, "a rank announces its tensors in bytes that are none of libmuster's");
+  }
+  for (const Announcement& announcement : list) {
+    const base::Status sense = check(announcement.signature, ranks);
+    if (!sense.ok()) return base::Status(base::Code::kDataLoss, "a rank announces " + sense.message());
   }
   return list;
 }

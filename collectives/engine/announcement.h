@@ -21,7 +21,8 @@ struct Announcement {
 // Appends it.
 void write(const Announcement& announcement, std::vector<std::byte>& to);
 
-// All of `bytes`. DATA_LOSS: they are no such list. Any bytes may be given.
-base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes);
+// All of `bytes`, of one of so many ranks. DATA_LOSS: they are no such list, or something in it cannot be done. Any
+// bytes may be given.
+base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks);
 
 }  // namespace muster::collectives

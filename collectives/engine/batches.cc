@@ -9,7 +9,8 @@
 namespace muster::collectives {
 namespace {
 
-using Key = std::tuple<DType, RedOp, double, double>;
+// Of what may be packed together; last: a group that stays by itself, 0: none.
+using Key = std::tuple<DType, RedOp, double, double, bool, std::size_t>;
 
 }  // namespace
 
@@ -17,7 +18,7 @@ const Signature& signature_of(const Due& due) {
   return **std::ranges::find_if(due.of_ranks, [](const auto& signature) { return signature.has_value(); });
 }
 
-std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold) {
+std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, bool fuses_groups) {
   std::vector<Batch> batches;
   std::map<Key, std::size_t> open;  // the last batch of a kind
   for (std::size_t i = 0; i < due.size(); ++i) {
@@ -30,7 +31,8 @@ std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold) {
     for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
       const TensorSpec& tensor = signature.tensors[t];
       const std::size_t bytes = padded(tensor.bytes());
-      const Key key{tensor.type, signature.op, signature.before, signature.after};
+      const std::size_t group = fuses_groups || signature.tensors.size() == 1 ? 0 : i + 1;
+      const Key key{tensor.type, signature.op, signature.before, signature.after, signature.is_on_gpu, group};
       const auto found = open.find(key);
       if (found != open.end() && batches[found->second].bytes + bytes <= threshold) {
         batches[found->second].pieces.push_back({i, t});

@@ -22,7 +22,8 @@ struct Batch {
 };
 
 // In the order of the first piece of each. A batch of several pieces has at most `threshold` bytes.
-std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold);
+// Without `fuses_groups`, several tensors that were submitted as one are packed with nothing else.
+std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, bool fuses_groups = true);
 
 // That of the first rank that takes part; there is one where there is no problem and it is no join.
 const Signature& signature_of(const Due& due);

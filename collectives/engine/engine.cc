@@ -1,14 +1,19 @@
 #include "collectives/engine/engine.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "collectives/engine/announcement.h"
+#include "collectives/engine/tell.h"
 
 namespace muster::collectives {
 namespace {
@@ -24,45 +29,124 @@ constexpr microseconds kLongestPause{1000};
 // late.
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
-// What precedes the bits of the cache in what a rank says.
-struct Head {
-  std::uint64_t is_shutting_down;
-  std::uint64_t announced_bytes;
-};
-constexpr std::size_t kNamesKept = 1024;  // of tensors that are done: most come again
-constexpr std::size_t kHeadWords = sizeof(Head) / sizeof(std::uint64_t);
+constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // bytes of one rank in one turn
+constexpr std::chrono::milliseconds kNewsTime{800};               // from a rank's last word to the news of its end
+constexpr std::size_t kNamesKept = 1024;                          // of tensors that are done: most come again
 
-base::Status shut_down_status(int rank) {
-  return base::error(base::Code::kAborted, "rank {} has shut down", rank);
+Failure shut_down_by(const Communicator& comm, int rank) {
+  const Member& member = comm.world().member(comm.world_rank(rank));
+  return {base::Code::kAborted, member.rank, member.host,
+          fmt::format("rank {} ({}) has shut down", member.rank, member.host)};
+}
+
+// The engine keeps a ticket until it is done.
+bool is_running(const std::weak_ptr<Ticket>& ticket) {
+  const std::shared_ptr<Ticket> kept = ticket.lock();
+  return kept != nullptr && !kept->is_done();
+}
+
+// Every rank takes part in a turn now and then, whatever its program does: one that does not is stopped or cut off. One
+// rank tells the user.
+void tell_of_absent(const Communicator& control, int own, const Failure& late) {
+  const bool first_is_late = late.rank == control.world_rank(0);
+  if (own != (first_is_late ? 1 : 0)) return;
+  tell(fmt::format("rank {} ({}) takes no part in collectives any more: is it stopped, or cut off from the others?",
+                   late.rank, late.host));
+}
+
+std::vector<int> numbers_of(const Communicator& comm) {
+  std::vector<int> numbers;
+  for (int rank = 0; rank < comm.size(); ++rank) numbers.push_back(comm.world_rank(rank));
+  return numbers;
 }
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<Communicator> data, std::shared_ptr<Communicator> control, EngineOptions options)
+// What precedes the bits of the cache in what a rank says. The last two are rank 0's.
+struct Engine::Head {
+  std::uint64_t is_shutting_down;
+  std::uint64_t announced_bytes;
+  std::uint64_t fusion_bytes;
+  std::uint64_t cycle;  // microseconds
+  static constexpr std::size_t kWords = 4;
+};
+
+Engine::Engine(std::shared_ptr<Communicator> data, std::shared_ptr<Communicator> control, EngineSettings settings)
     : data_(std::move(data)),
       control_(std::move(control)),
-      negotiation_(data_->size(), data_->rank(), options.cache_capacity),
-      executor_(data_, options.fusion_bytes) {}
+      settings_(std::move(settings)),
+      tuned_{settings_.fusion_bytes, settings_.cycle},
+      executor_(data_),
+      negotiation_(data_->size(), data_->rank(), settings_.cache_capacity, numbers_of(*data_)) {}
 
-base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, EngineOptions options) {
+base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, const EngineSettings& settings) {
   std::vector<int> all(static_cast<std::size_t>(communicator.size()));
   std::iota(all.begin(), all.end(), 0);
   MUSTER_ASSIGN_OR_RETURN(auto data, communicator.group(all));
   MUSTER_ASSIGN_OR_RETURN(auto control, communicator.group(all));
+  // What the ranks have to agree on.
+  std::array<std::uint64_t, 3> agreed{settings.cache_capacity, settings.fuses_groups ? 1U : 0U,
+                                      settings.is_hierarchical ? 1U : 0U};
+  MUSTER_RETURN_IF_ERROR(control->broadcast(agreed.data(), agreed.size(), DType::kI64, 0));
+  EngineSettings own = settings;
+  own.cache_capacity = agreed[0];
+  own.fuses_groups = agreed[1] != 0;
+  own.is_hierarchical = agreed[2] != 0;
+  if (own.is_hierarchical) data->prefer(AllreduceAlgorithm::kHierarchical);
   control->set_deadline(kNoDeadline);
-  std::unique_ptr<Engine> engine(new Engine(std::move(data), std::move(control), options));
-  try {
-    engine->thread_ = std::thread([running = engine.get()] { running->run(); });
-  } catch (const std::system_error& problem) {
-    return base::error(base::Code::kResourceExhausted, "no thread for the engine: {}", problem.what());
+  if (own.stall.is_checked && own.stall.is_told) {
+    control->on_late(
+        std::max(own.stall.warning, 2 * idle_time(own.stall)),
+        [rank = control->rank(), all = control.get()](const Failure& late) { tell_of_absent(*all, rank, late); });
   }
+  std::unique_ptr<Engine> engine(new Engine(std::move(data), std::move(control), std::move(own)));
+  MUSTER_RETURN_IF_ERROR(engine->start_threads());
   return engine;
 }
 
+base::Status Engine::start_threads() {
+  if (rank() == 0 && settings_.autotune.is_on) {
+    MUSTER_ASSIGN_OR_RETURN(autotuner_, Autotuner::create(settings_.autotune, tuned_));
+  }
+  if (!settings_.timeline.empty()) MUSTER_RETURN_IF_ERROR(set_timeline(settings_.timeline, settings_.marks_turns));
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& problem) {
+    return base::error(base::Code::kResourceExhausted, "no thread for the engine: {}", problem.what());
+  }
+  if (!settings_.stall.is_checked || size() == 1) return base::ok_status();
+  StallWatch::Engine watched{.late = [this] { return late(); },
+                             .name_of_rank = [this](int rank) { return name_of_rank(rank); },
+                             .end =
+                                 [this](const std::string& why) {
+                                   cancel({base::Code::kAborted, -1, "", why});
+                                 },
+                             .tells = rank() == 0};
+  MUSTER_ASSIGN_OR_RETURN(watch_, StallWatch::start(settings_.stall, std::move(watched)));
+  return base::ok_status();
+}
+
+std::string Engine::name_of_rank(int rank) const {
+  const int world_rank = data_->world_rank(rank);
+  return fmt::format("{} ({})", world_rank, data_->world().member(world_rank).host);
+}
+
 Engine::~Engine() {
+  watch_.reset();
   shut_down(std::chrono::milliseconds(0));
-  control_->cancel("this rank has ended its engine");
+  bool is_over = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over = is_over_;
+  }
+  if (!is_over) cancel(shut_down_by(*data_, rank()));
   if (thread_.joinable()) thread_.join();
+}
+
+// For all ranks, wherever they are.
+void Engine::cancel(const Failure& why) {
+  control_->cancel(why);
+  data_->cancel(why);
 }
 
 base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
@@ -75,8 +159,8 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
   {
     const std::lock_guard lock(mutex_);
     MUSTER_RETURN_IF_ERROR(ended_);
-    auto& taken = in_flight_[submission.name];
-    if (taken != nullptr && !taken->is_done()) {
+    std::weak_ptr<Ticket>& taken = in_flight_[submission.name];
+    if (is_running(taken)) {
       return base::error(base::Code::kAlreadyExists,
                          "a tensor named '{}' is in flight: give this one another name, or wait for that one",
                          submission.name);
@@ -98,8 +182,29 @@ void Engine::shut_down(std::chrono::milliseconds time) {
 }
 
 std::vector<Negotiation::Late> Engine::late() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return {};
+  }
   const std::lock_guard lock(negotiation_mutex_);
   return negotiation_.late();
+}
+
+Failure Engine::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+base::Status Engine::set_timeline(const std::string& path, bool marks_turns) {
+  if (rank() != 0) return base::ok_status();
+  std::shared_ptr<Timeline> timeline;
+  if (!path.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(timeline, Timeline::start(path, marks_turns));
+  }
+  const std::lock_guard lock(mutex_);
+  timeline_.swap(timeline);
+  has_new_timeline_ = true;
+  return base::ok_status();
 }
 
 // Whether there were any.
@@ -110,7 +215,7 @@ bool Engine::take_submissions() {
     taken.swap(submitted_);
     has_news_.store(0, std::memory_order_relaxed);
     if (in_flight_.size() >= sweep_at_) {
-      std::erase_if(in_flight_, [](const auto& named) { return named.second->is_done(); });
+      std::erase_if(in_flight_, [](const auto& named) { return !is_running(named.second); });
       sweep_at_ = 2 * in_flight_.size() + kNamesKept;
     }
   }
@@ -123,25 +228,60 @@ bool Engine::take_submissions() {
   return !taken.empty();
 }
 
-void Engine::wait_for_submissions() {
+// False: there are none for so long that the other ranks should hear that.
+bool Engine::wait_for_submissions() {
   const auto end = std::chrono::steady_clock::now() + kAwake;
   while (has_news_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
   std::unique_lock lock(mutex_);
-  news_.wait(lock, [this] { return has_news_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
+  return news_.wait_for(lock, idle_time(settings_.stall),
+                        [this] { return has_news_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
+}
+
+// HOROVOD_CYCLE_TIME: what is submitted meanwhile goes into the same turn.
+void Engine::wait_for_cycle() {
+  if (tuned_.cycle.count() == 0) return;
+  std::unique_lock lock(mutex_);
+  news_.wait_until(lock, last_turn_ + tuned_.cycle, [this] { return is_stopping_.load(); });
+}
+
+void Engine::pin() const {
+  if (!settings_.affinity) return;
+  const auto& cores = *settings_.affinity;
+  const int core = cores[static_cast<std::size_t>(data_->local_rank()) % cores.size()];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (core < CPU_SETSIZE) CPU_SET(core, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) {
+    tell(fmt::format("HOROVOD_THREAD_AFFINITY: the thread of rank {} cannot run on core {}: {}",
+                     data_->world_rank(rank()), core, std::strerror(errno)));
+  }
 }
 
 void Engine::run() {
+  pin();
+  base::Status status;
+  try {
+    status = work();
+  } catch (const std::exception& problem) {  // of the standard library: there is no memory
+    status =
+        base::error(base::Code::kResourceExhausted, "rank {} ({}): there is no memory for an operation ({})",
+                    data_->world_rank(rank()), data_->world().member(data_->world_rank(rank())).host, problem.what());
+  }
+  end(status);
+}
+
+// Until something fails or a rank shuts down, which it returns.
+base::Status Engine::work() {
   base::Status status;
   microseconds pause = kFirstPause;
   while (status.ok()) {
     const bool has_new = take_submissions();
-    if (!negotiation_.is_waiting() && !is_stopping_) {
-      wait_for_submissions();
-      continue;
-    }
-    bool has_progressed = has_new;
+    if (!negotiation_.is_waiting() && !is_stopping_ && wait_for_submissions()) continue;
+    wait_for_cycle();
+    bool has_progressed = take_submissions() || has_new;
+    const bool is_waiting = negotiation_.is_waiting();
     status = turn(has_progressed);
-    if (has_progressed) {
+    if (has_progressed || !is_waiting) {
       pause = kFirstPause;
       continue;
     }
@@ -149,7 +289,7 @@ void Engine::run() {
     news_.wait_for(lock, pause, [this] { return has_news_.load(std::memory_order_relaxed) != 0; });
     pause = std::min(2 * pause, kLongestPause);
   }
-  end(status);
+  return status;
 }
 
 base::Status Engine::turn(bool& has_progressed) {
@@ -159,67 +299,145 @@ base::Status Engine::turn(bool& has_progressed) {
     own = negotiation_.say();
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> said, exchange(own));
+  std::shared_ptr<Timeline> timeline;
+  if (rank() == 0) {
+    const std::lock_guard lock(mutex_);
+    timeline = timeline_;
+    if (std::exchange(has_new_timeline_, false)) negotiated_.clear();
+  }
+  if (timeline != nullptr) show(*timeline, said);
   std::vector<Due> due;
   {
     const std::lock_guard lock(negotiation_mutex_);
     due = negotiation_.hear(said);
   }
   has_progressed = has_progressed || !due.empty();
-  return do_due(due);
+  if (timeline != nullptr) show_due(*timeline, due);
+  return do_due(due, timeline.get());
 }
 
 base::Result<std::vector<Said>> Engine::exchange(const Said& own) {
   std::vector<std::byte> announced;
   for (const Announcement& announcement : own.announced) write(announcement, announced);
   const auto ranks = static_cast<std::size_t>(size());
-  const std::size_t words = kHeadWords + own.cached.size();
+  const std::size_t words = Head::kWords + own.cached.size();
   std::vector<std::uint64_t> head(words);
-  const Head own_head{.is_shutting_down = is_stopping_ ? 1U : 0U, .announced_bytes = announced.size()};
+  const Head own_head{.is_shutting_down = is_stopping_ ? 1U : 0U,
+                      .announced_bytes = announced.size(),
+                      .fusion_bytes = tuned_.fusion_bytes,
+                      .cycle = static_cast<std::uint64_t>(tuned_.cycle.count())};
+  static_assert(sizeof own_head == Head::kWords * sizeof(std::uint64_t));
   std::memcpy(head.data(), &own_head, sizeof own_head);
-  std::ranges::copy(own.cached, head.begin() + kHeadWords);
+  std::ranges::copy(own.cached, head.begin() + Head::kWords);
   std::vector<std::uint64_t> heads(words * ranks);
   std::vector<std::size_t> counts(ranks, words);
   MUSTER_RETURN_IF_ERROR(control_->allgather(head.data(), heads.data(), counts, DType::kI64, true));
-  std::vector<Said> said(ranks);
-  std::size_t sum = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    Head of_rank{};
-    std::memcpy(&of_rank, &heads[rank * words], sizeof of_rank);
-    if (of_rank.is_shutting_down != 0) return shut_down_status(data_->world_rank(static_cast<int>(rank)));
-    const auto bits = heads.begin() + static_cast<std::ptrdiff_t>(rank * words + kHeadWords);
-    said[rank].cached.assign(bits, bits + static_cast<std::ptrdiff_t>(own.cached.size()));
-    counts[rank] = of_rank.announced_bytes;
-    sum += counts[rank];
-  }
+  last_turn_ = std::chrono::steady_clock::now();
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Said> said, said_by(heads, words, counts));
+  const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (sum == 0) return said;
   std::vector<std::byte> all(sum);
   MUSTER_RETURN_IF_ERROR(control_->allgather(announced.data(), all.data(), counts, DType::kU8, false));
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    MUSTER_ASSIGN_OR_RETURN(said[rank].announced, read_announcements(std::span(all).subspan(at, counts[rank])));
+    MUSTER_ASSIGN_OR_RETURN(said[rank].announced, read_announcements(std::span(all).subspan(at, counts[rank]), size()));
     at += counts[rank];
   }
   return said;
 }
 
-base::Status Engine::do_due(const std::vector<Due>& due) {
+// From the heads of all ranks, each of so many words: what is cached, and how many bytes each rank announces.
+base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> heads, std::size_t words,
+                                                std::vector<std::size_t>& announced_bytes) {
+  std::vector<Said> said(announced_bytes.size());
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    const auto of_rank = heads.subspan(rank * words, words);
+    Head head{};
+    std::memcpy(&head, of_rank.data(), sizeof head);
+    if (head.is_shutting_down != 0) {
+      left_ = shut_down_by(*data_, static_cast<int>(rank));
+      return base::Status(left_.code, left_.message);
+    }
+    said[rank].cached.assign(of_rank.begin() + Head::kWords, of_rank.end());
+    if (head.announced_bytes > kMostAnnounced) {
+      return base::error(base::Code::kDataLoss, "rank {} announces {} bytes in one turn",
+                         data_->world_rank(static_cast<int>(rank)), head.announced_bytes);
+    }
+    announced_bytes[rank] = head.announced_bytes;
+    if (rank == 0) tuned_ = {head.fusion_bytes, microseconds(static_cast<std::int64_t>(head.cycle))};
+  }
+  return said;
+}
+
+void Engine::show(Timeline& timeline, std::span<const Said> said) {
+  timeline.turn();
+  for (const Negotiation::Ready& ready : negotiation_.newly_ready(said)) {
+    if (negotiated_.insert(ready.name).second) {
+      timeline.begin(ready.name, fmt::format("NEGOTIATE_{}", phase_of(ready.kind)));
+    }
+    timeline.ready(ready.name, ready.rank);
+  }
+}
+
+void Engine::show_due(Timeline& timeline, std::span<const Due> due) {
+  for (const Due& one : due) {
+    if (negotiated_.erase(one.name) > 0) timeline.end(one.name);
+  }
+}
+
+base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   std::vector<Executor::Work*> own;
+  std::size_t bytes = 0;
   for (const Due& one : due) {
     const auto found = pending_.find(one.name);
-    own.push_back(found == pending_.end() ? nullptr : &found->second);
+    // A rank that has joined takes part in what it had not submitted, and may submit something of the same name since.
+    const bool is_join = one.last_joined >= 0;
+    const bool is_ours = is_join || one.of_ranks[static_cast<std::size_t>(rank())].has_value();
+    own.push_back(found == pending_.end() || !is_ours ? nullptr : &found->second);
+    if (own.back() != nullptr) bytes += own.back()->submission.signature.bytes();
   }
-  MUSTER_RETURN_IF_ERROR(executor_.run(due, own));
-  for (const Due& one : due) pending_.erase(one.name);
+  MUSTER_RETURN_IF_ERROR(executor_.run(
+      due, own, {.fusion_bytes = tuned_.fusion_bytes, .fuses_groups = settings_.fuses_groups, .timeline = timeline}));
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    if (own[i] != nullptr) pending_.erase(due[i].name);
+  }
+  if (autotuner_ && bytes > 0) tuned_ = autotuner_->record(bytes, std::chrono::steady_clock::now());
   return base::ok_status();
 }
 
-void Engine::end(const base::Status& why) {
+// A rank that has shut down is about to end, mostly: how it ends is what the user wants to know, and that it is seen
+// before the ends of those that could not go on without it.
+Failure Engine::look_into(const Failure& left) {
+  const bool is_own_end = is_stopping_ || (pending_.empty() && !has_submissions());
+  if (is_own_end || left.rank == data_->world_rank(rank())) return left;
+  const auto end = data_->world().wait_for_end(left.rank, kNewsTime);
+  if (!end) return left;
+  return {base::Code::kUnavailable, left.rank, left.host,
+          fmt::format("rank {} ({}) {}", left.rank, left.host, end->cause)};
+}
+
+bool Engine::has_submissions() {
+  const std::lock_guard lock(mutex_);
+  return !submitted_.empty();
+}
+
+void Engine::end(base::Status why) {
+  if (left_.code != base::Code::kOk) {
+    left_ = look_into(left_);
+    why = base::Status(left_.code, left_.message);
+  }
+  Failure failure = left_.code != base::Code::kOk ? left_ : data_->failure();
+  if (failure.code == base::Code::kOk) failure = control_->failure();
+  if (failure.code == base::Code::kOk) failure = {why.code(), -1, "", why.message()};
+  // The other ranks may be in an operation that this one takes no part in any more.
+  cancel(failure);
   const std::lock_guard lock(mutex_);
   ended_ = why;
+  failure_ = std::move(failure);
   for (auto& [name, work] : pending_) {
-    if (!work.ticket->is_done()) work.ticket->finish(why);
+    if (!work.ticket->is_done()) work.ticket->finish(why, failure_);
   }
-  for (Executor::Work& work : submitted_) work.ticket->finish(why);
+  for (Executor::Work& work : submitted_) work.ticket->finish(why, failure_);
   submitted_.clear();
   is_over_ = true;
   over_.notify_all();

@@ -1,13 +1,11 @@
 #include "collectives/engine/executor.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "collectives/algorithm/slices.h"
-#include "collectives/kernel/reduce.h"
+#include "collectives/engine/adasum.h"
 
 namespace muster::collectives {
 namespace {
@@ -30,9 +28,17 @@ Scale scale_of(const Signature& signature) {
 
 }  // namespace
 
-base::Status Executor::run(std::span<const Due> due, std::span<Work* const> own) {
+// As Horovod's users know them from its timelines.
+std::string_view phase_of(Kind kind) {
+  constexpr std::string_view kPhases[kKinds] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER",
+                                                "ALLTOALL",  "BARRIER",   "JOIN",      "ADASUM"};
+  return kPhases[static_cast<std::size_t>(kind)];
+}
+
+base::Status Executor::run(std::span<const Due> due, std::span<Work* const> own, const Options& options) {
   due_ = due;
   own_ = own;
+  timeline_ = options.timeline;
   tensors_left_.assign(due.size(), 0);
   for (std::size_t i = 0; i < due.size(); ++i) {
     if (own[i] == nullptr) continue;
@@ -40,75 +46,140 @@ base::Status Executor::run(std::span<const Due> due, std::span<Work* const> own)
     if (due[i].last_joined >= 0) own[i]->ticket->last_joined_ = due[i].last_joined;
     if (!due[i].problem.ok() || due[i].last_joined >= 0) own[i]->ticket->finish(due[i].problem);
   }
-  for (const Batch& batch : batches_of(due, threshold_)) MUSTER_RETURN_IF_ERROR(run_batch(batch));
+  for (const Batch& batch : batches_of(due, options.fusion_bytes, options.fuses_groups)) {
+    MUSTER_RETURN_IF_ERROR(run_batch(batch));
+  }
   return base::ok_status();
+}
+
+void Executor::begin(const Batch& batch, std::string_view phase) {
+  if (timeline_ == nullptr) return;
+  for (const Piece& piece : batch.pieces) timeline_->begin(due_[piece.due].name, phase);
+}
+
+void Executor::end(const Batch& batch) {
+  if (timeline_ == nullptr) return;
+  for (const Piece& piece : batch.pieces) timeline_->end(due_[piece.due].name);
 }
 
 base::Status Executor::run_batch(const Batch& batch) {
   const std::size_t first = batch.pieces.front().due;
   const Due& due = due_[first];
   const Signature& signature = signature_of(due);
-  if (signature.kind == Kind::kAllreduce) return allreduce(batch, signature);
-  if (signature.kind == Kind::kBarrier) {
-    MUSTER_RETURN_IF_ERROR(comm_->barrier());
-    if (own_[first] != nullptr) own_[first]->ticket->finish(base::ok_status());
-    return base::ok_status();
-  }
-  Work& work = *own_[first];  // no rank has joined: agree() has seen to that
-  base::Status done;
-  switch (signature.kind) {
-    case Kind::kAllgather:
-      done = allgather(due, work);
-      break;
-    case Kind::kBroadcast:
-      done = broadcast(signature, work);
-      break;
-    case Kind::kReduceScatter:
-      done = reduce_scatter(signature, work);
-      break;
-    default:
-      done = alltoall(due, work);
-      break;
-  }
-  if (done.ok()) work.ticket->finish(done);
+  begin(batch, phase_of(signature.kind));
+  const base::Status done = signature.is_on_gpu ? do_on_gpu(batch, signature) : do_batch(batch, signature);
+  end(batch);
   return done;
 }
 
-void Executor::piece_is_done(const Piece& piece) {
-  if (own_[piece.due] != nullptr && --tensors_left_[piece.due] == 0) {
-    own_[piece.due]->ticket->finish(base::ok_status());
+base::Status Executor::do_batch(const Batch& batch, const Signature& signature) {
+  const std::size_t first = batch.pieces.front().due;
+  const Due& due = due_[first];
+  base::Status done;
+  switch (signature.kind) {
+    case Kind::kAllreduce:
+      return allreduce(batch, signature);
+    case Kind::kAdasum:
+      return adasum(batch, signature);
+    case Kind::kBarrier:
+      done = comm_->barrier();
+      if (done.ok() && own_[first] != nullptr) own_[first]->ticket->finish(done);
+      return done;
+    default:
+      done = run_whole(due, signature, *own_[first]);  // no rank has joined: agree() has seen to that
+      if (done.ok()) own_[first]->ticket->finish(done);
+      return done;
   }
 }
 
+// Tickets are done when the device is. That a rank cannot use its GPU fails these tensors, on all ranks, and no more.
+base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature) {
+  std::vector<void*> ready;
+  int gpu = -1;
+  for (const Piece& piece : batch.pieces) {
+    if (own_[piece.due] == nullptr) continue;
+    const Submission& own = own_[piece.due]->submission;
+    if (own.ready != nullptr) ready.push_back(own.ready->get());
+    gpu = std::max(gpu, own.gpu);
+  }
+  const base::Status attached = on_gpu_.attach(gpu);
+  if (!attached.ok() && comm_->failure().code != base::Code::kOk) return attached;
+  base::Status done = attached;
+  const std::size_t first = batch.pieces.front().due;
+  if (attached.ok() && signature.kind == Kind::kBroadcast) {
+    done = on_gpu_.broadcast(signature, own_[first]->submission.tensors, ready);
+  } else if (attached.ok()) {
+    const DType type = signature.tensors[batch.pieces.front().tensor].type;
+    done = on_gpu_.allreduce(parts_of(batch), batch.bytes, type, signature.op, scale_of(signature), ready);
+  }
+  if (attached.ok() && !done.ok()) return done;
+  if (signature.kind == Kind::kBroadcast) {
+    own_[first]->ticket->finish(done);
+    return base::ok_status();
+  }
+  for (const Piece& piece : batch.pieces) piece_is_done(piece, done);
+  return base::ok_status();
+}
+
+base::Status Executor::run_whole(const Due& due, const Signature& signature, Work& work) {
+  switch (signature.kind) {
+    case Kind::kAllgather:
+      return allgather(due, work);
+    case Kind::kBroadcast:
+      return broadcast(signature, work);
+    case Kind::kReduceScatter:
+      return reduce_scatter(signature, work);
+    default:
+      return alltoall(due, work);
+  }
+}
+
+void Executor::piece_is_done(const Piece& piece, const base::Status& how) {
+  if (own_[piece.due] != nullptr && --tensors_left_[piece.due] == 0) own_[piece.due]->ticket->finish(how);
+}
+
+// Where this rank's tensors of an allreduce lie, and where each does in the batch.
+std::vector<FusedPart> Executor::parts_of(const Batch& batch) const {
+  std::vector<FusedPart> parts;
+  std::size_t at = 0;
+  for (const Piece& piece : batch.pieces) {
+    FusedPart part{.begin = at, .bytes = signature_of(due_[piece.due]).tensors[piece.tensor].bytes()};
+    if (own_[piece.due] != nullptr) {
+      const Tensor& own = own_[piece.due]->submission.tensors[piece.tensor];
+      part.in = own.in;
+      part.out = own.out;
+    }
+    parts.push_back(part);
+    at += padded(part.bytes);
+  }
+  return parts;
+}
+
 base::Status Executor::allreduce(const Batch& batch, const Signature& signature) {
-  if (batch.pieces.size() == 1) return allreduce_one(batch.pieces.front(), signature);
-  MUSTER_ASSIGN_OR_RETURN(std::byte* const packed, buffer(batch.bytes));
-  const auto for_each = [&](const auto& visit) {
-    std::size_t at = 0;
-    for (const Piece& piece : batch.pieces) {
-      const std::size_t bytes = signature_of(due_[piece.due]).tensors[piece.tensor].bytes();
-      visit(piece, packed + at, bytes);
-      at += padded(bytes);
-    }
-  };
-  for_each([&](const Piece& piece, std::byte* to, std::size_t bytes) {
-    if (bytes == 0) return;
-    if (own_[piece.due] == nullptr) {
-      std::memset(to, 0, bytes);
-    } else {
-      std::memcpy(to, own_[piece.due]->submission.tensors[piece.tensor].in, bytes);
-    }
-    std::memset(to + bytes, 0, padded(bytes) - bytes);
-  });
-  const TensorSpec& tensor = signature.tensors[batch.pieces.front().tensor];
-  MUSTER_RETURN_IF_ERROR(comm_->allreduce(packed, packed, batch.bytes / size_of(tensor.type), tensor.type, signature.op,
-                                          scale_of(signature)));
-  for_each([&](const Piece& piece, const std::byte* from, std::size_t bytes) {
-    if (own_[piece.due] != nullptr && bytes != 0) {
-      std::memcpy(own_[piece.due]->submission.tensors[piece.tensor].out, from, bytes);
-    }
-    piece_is_done(piece);
-  });
+  const std::string_view algorithm = "MUSTER_ALLREDUCE";
+  if (batch.pieces.size() == 1) {
+    begin(batch, algorithm);
+    const base::Status done = allreduce_one(batch.pieces.front(), signature);
+    end(batch);
+    return done;
+  }
+  begin(batch, "MEMCPY_FUSION_BUFFER_AND_MUSTER_ALLREDUCE");
+  const DType type = signature.tensors[batch.pieces.front().tensor].type;
+  MUSTER_RETURN_IF_ERROR(fused_.run(parts_of(batch), batch.bytes, type, signature.op, scale_of(signature)));
+  end(batch);
+  for (const Piece& piece : batch.pieces) piece_is_done(piece);
+  return base::ok_status();
+}
+
+base::Status Executor::adasum(const Batch& batch, const Signature& signature) {
+  Work& work = *own_[batch.pieces.front().due];
+  for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
+    const TensorSpec& tensor = signature.tensors[t];
+    const Tensor& own = work.submission.tensors[t];
+    MUSTER_RETURN_IF_ERROR(
+        collectives::adasum(*comm_, own.in, own.out, tensor.elements(), tensor.type, scale_of(signature)));
+  }
+  work.ticket->finish(base::ok_status());
   return base::ok_status();
 }
 
@@ -162,18 +233,15 @@ base::Status Executor::reduce_scatter(const Signature& signature, Work& work) {
   const auto ranks = index(comm_->size());
   for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
     const TensorSpec& tensor = signature.tensors[t];
+    std::vector<std::size_t> rows;
     std::vector<std::size_t> counts;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      counts.push_back((tensor.rows() / ranks + (rank < tensor.rows() % ranks ? 1 : 0)) * tensor.row_elements());
+      rows.push_back(tensor.rows() / ranks + (rank < tensor.rows() % ranks ? 1 : 0));
+      counts.push_back(rows.back() * tensor.row_elements());
     }
-    const std::size_t own = counts[index(comm_->rank())];
-    Output output = make_output(tensor, tensor.row_elements() == 0 ? 0 : own / tensor.row_elements());
-    MUSTER_RETURN_IF_ERROR(
-        comm_->reduce_scatter(work.submission.tensors[t].in, output.data.get(), counts, tensor.type, signature.op));
-    if (signature.before != 1 || signature.after != 1) {
-      const std::array<const void*, 1> input{output.data.get()};
-      reduce(tensor.type, RedOp::kSum, input, output.data.get(), own, scale_of(signature));
-    }
+    Output output = make_output(tensor, rows[index(comm_->rank())]);
+    MUSTER_RETURN_IF_ERROR(comm_->reduce_scatter(work.submission.tensors[t].in, output.data.get(), counts, tensor.type,
+                                                 signature.op, scale_of(signature)));
     work.ticket->outputs_.push_back(std::move(output));
   }
   return base::ok_status();
@@ -201,18 +269,6 @@ base::Status Executor::alltoall(const Due& due, Work& work) {
       comm_->alltoall(work.submission.tensors.front().in, to, output.data.get(), from, tensor.type, 0));
   work.ticket->outputs_.push_back(std::move(output));
   return base::ok_status();
-}
-
-// Grows with what is packed; all ranks need it at the same time.
-base::Result<std::byte*> Executor::buffer(std::size_t bytes) {
-  if (bytes <= buffer_bytes_) return buffer_;
-  if (buffer_ != nullptr) MUSTER_RETURN_IF_ERROR(comm_->release(buffer_));
-  buffer_ = nullptr;
-  buffer_bytes_ = 0;
-  const std::size_t wanted = std::min(std::bit_ceil(bytes), std::max(threshold_, bytes));
-  MUSTER_ASSIGN_OR_RETURN(buffer_, comm_->allocate(wanted));
-  buffer_bytes_ = wanted;
-  return buffer_;
 }
 
 }  // namespace muster::collectives

@@ -1,18 +1,24 @@
-// Does what is due, on a communicator that it alone uses. Allreduces that go together are packed into a buffer that the
-// ranks of a host share, so that packing is all the copying there is. One thread.
+// Does what is due, on a communicator that it alone uses. One thread.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "collectives/communicator.h"
 #include "collectives/engine/batches.h"
+#include "collectives/engine/device_batches.h"
+#include "collectives/engine/fused.h"
 #include "collectives/engine/ticket.h"
+#include "collectives/engine/timeline.h"
 
 namespace muster::collectives {
+
+// How the timeline calls an operation: "ALLREDUCE".
+std::string_view phase_of(Kind kind);
 
 class Executor {
  public:
@@ -21,31 +27,46 @@ class Executor {
     std::shared_ptr<Ticket> ticket;
   };
 
-  Executor(std::shared_ptr<Communicator> communicator, std::size_t threshold)
-      : comm_(std::move(communicator)), threshold_(threshold) {}
+  // The same on all ranks, but for the timeline.
+  struct Options {
+    std::size_t fusion_bytes = 0;
+    bool fuses_groups = true;
+    Timeline* timeline = nullptr;  // null: none
+  };
+
+  explicit Executor(std::shared_ptr<Communicator> communicator)
+      : comm_(communicator), fused_(communicator), on_gpu_(std::move(communicator)) {}
 
   // `own[i]` is what this rank has submitted of due[i]; null: nothing. Finishes their tickets. An error means that the
   // communicator has ended; tickets that are not done then are left to the caller.
-  base::Status run(std::span<const Due> due, std::span<Work* const> own);
+  base::Status run(std::span<const Due> due, std::span<Work* const> own, const Options& options);
 
  private:
   base::Status run_batch(const Batch& batch);
+  base::Status run_whole(const Due& due, const Signature& signature, Work& work);
   base::Status allreduce(const Batch& batch, const Signature& signature);
+  base::Status do_batch(const Batch& batch, const Signature& signature);
+  base::Status do_on_gpu(const Batch& batch, const Signature& signature);
+  std::vector<FusedPart> parts_of(const Batch& batch) const;
   base::Status allreduce_one(const Piece& piece, const Signature& signature);
+  base::Status adasum(const Batch& batch, const Signature& signature);
   base::Status allgather(const Due& due, Work& work);
   base::Status broadcast(const Signature& signature, Work& work);
   base::Status reduce_scatter(const Signature& signature, Work& work);
   base::Status alltoall(const Due& due, Work& work);
-  base::Result<std::byte*> buffer(std::size_t bytes);
-  void piece_is_done(const Piece& piece);
+  // The last of a submission finishes its ticket.
+  void piece_is_done(const Piece& piece, const base::Status& how = base::ok_status());
+  // In the timeline, of all tensors of the batch.
+  void begin(const Batch& batch, std::string_view phase);
+  void end(const Batch& batch);
 
   const std::shared_ptr<Communicator> comm_;
-  const std::size_t threshold_;
+  FusedAllreduce fused_;
+  DeviceBatches on_gpu_;
+  Timeline* timeline_ = nullptr;
   std::span<const Due> due_;
   std::span<Work* const> own_;
   std::vector<std::size_t> tensors_left_;  // by due
-  std::byte* buffer_ = nullptr;
-  std::size_t buffer_bytes_ = 0;
 };
 
 }  // namespace muster::collectives

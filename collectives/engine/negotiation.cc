@@ -1,6 +1,7 @@
 #include "collectives/engine/negotiation.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace muster::collectives {
@@ -12,9 +13,10 @@ bool has_bit(const std::vector<std::uint64_t>& words, std::size_t bit) {
 
 }  // namespace
 
-Negotiation::Negotiation(int ranks, int own, std::size_t cache_capacity)
+Negotiation::Negotiation(int ranks, int own, std::size_t cache_capacity, std::vector<int> numbers)
     : ranks_(ranks),
       own_(own),
+      numbers_(std::move(numbers)),
       cache_(cache_capacity),
       has_joined_(static_cast<std::size_t>(ranks)),
       last_cached_(static_cast<std::size_t>(ranks)) {}
@@ -50,15 +52,17 @@ Said Negotiation::say() const {
 std::vector<Due> Negotiation::hear(std::span<const Said> of_ranks) {
   touched_.clear();
   joins_have_changed_ = false;
+  for (int rank = 0; rank < ranks_; ++rank) last_cached_[index(rank)] = of_ranks[index(rank)].cached;
   for (int rank = 0; rank < ranks_; ++rank) {
     for (const Announcement& announcement : of_ranks[index(rank)].announced) take(rank, announcement);
-    last_cached_[index(rank)] = of_ranks[index(rank)].cached;
   }
   std::vector<Due> due;
-  find_cached(of_ranks, due);
+  find_cached(due);
   find_waiting(due);
   find_join(due);
-  for (const Due& one : due) forget_pending(one.name);
+  for (const Due& one : due) {
+    if (one.last_joined >= 0 || one.of_ranks[index(own_)]) forget_pending(one.name);
+  }
   return due;
 }
 
@@ -69,31 +73,52 @@ void Negotiation::take(int rank, const Announcement& announcement) {
     joins_have_changed_ = true;
     return;
   }
-  // One rank has another shape for it now. Those that announce it by its bit do so in full in the next turn.
-  if (const auto slot = cache_.find(announcement.name)) cache_.drop(*slot);
   Waiting& waiting = waiting_[announcement.name];
   waiting.of_ranks.resize(index(ranks_));
+  // One rank has another shape for it now. Those that announce it by its bit in this turn mean what the cache says.
+  if (const auto slot = cache_.find(announcement.name)) {
+    for (int other = 0; other < ranks_; ++other) {
+      if (!has_bit(last_cached_[index(other)], *slot)) continue;
+      waiting.of_ranks[index(other)] = cache_.at(*slot)->of_ranks[index(other)];
+      ++waiting.count;
+    }
+    cache_.drop(*slot);
+    forget_bits(*slot);
+  }
   std::optional<Signature>& own = waiting.of_ranks[index(rank)];
   if (!own) ++waiting.count;
   own = announcement.signature;
   touched_.push_back(announcement.name);
 }
 
-void Negotiation::find_cached(std::span<const Said> of_ranks, std::vector<Due>& due) {
-  for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
-    const ResponseCache::Entry* const entry = cache_.at(slot);
-    if (entry == nullptr) continue;
-    bool is_due = false;
-    bool is_missing = false;
+void Negotiation::find_cached(std::vector<Due>& due) {
+  const std::size_t words = cached_words();
+  for (std::size_t word = 0; word < words; ++word) {
+    std::uint64_t any = 0;
+    std::uint64_t all = ~std::uint64_t{0};
     for (int rank = 0; rank < ranks_; ++rank) {
-      const bool has = has_bit(of_ranks[index(rank)].cached, slot);
-      is_due |= has;
-      is_missing |= !has && !has_joined_[index(rank)];
+      const std::vector<std::uint64_t>& said = last_cached_[index(rank)];
+      const std::uint64_t bits = word < said.size() ? said[word] : 0;
+      any |= bits;
+      if (!has_joined_[index(rank)]) all &= bits;
     }
-    if (!is_due || is_missing) continue;
-    std::vector<std::optional<Signature>> signatures(entry->of_ranks.begin(), entry->of_ranks.end());
-    due.push_back(due_of(entry->name, std::move(signatures)));
-    cache_.use(slot);
+    for (std::uint64_t left = any & all; left != 0; left &= left - 1) {
+      const std::size_t slot = 64 * word + static_cast<std::size_t>(std::countr_zero(left));
+      const ResponseCache::Entry* const entry = cache_.at(slot);
+      std::vector<std::optional<Signature>> signatures(index(ranks_));
+      for (int rank = 0; rank < ranks_; ++rank) {
+        if (has_bit(last_cached_[index(rank)], slot)) signatures[index(rank)] = entry->of_ranks[index(rank)];
+      }
+      due.push_back(due_of(entry->name, std::move(signatures)));
+      cache_.use(slot);
+      forget_bits(slot);
+    }
+  }
+}
+
+void Negotiation::forget_bits(std::size_t slot) {
+  for (std::vector<std::uint64_t>& words : last_cached_) {
+    if (slot / 64 < words.size()) words[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
   }
 }
 
@@ -119,7 +144,7 @@ void Negotiation::find_waiting(std::vector<Due>& due) {
     if (!is_of_all || !due.back().problem.ok() || joined != 0) continue;
     std::vector<Signature> signatures;
     for (const std::optional<Signature>& signature : due.back().of_ranks) signatures.push_back(*signature);
-    cache_.put(name, std::move(signatures));
+    if (const auto slot = cache_.put(name, std::move(signatures))) forget_bits(*slot);
   }
 }
 
@@ -127,12 +152,8 @@ Due Negotiation::due_of(std::string name, std::vector<std::optional<Signature>> 
   Due due;
   due.name = std::move(name);
   std::vector<const Signature*> given;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    std::optional<Signature>& signature = of_ranks[index(rank)];
-    if (has_joined_[index(rank)]) signature.reset();
-    given.push_back(signature ? &*signature : nullptr);
-  }
-  due.problem = agree(due.name, given);
+  for (const std::optional<Signature>& signature : of_ranks) given.push_back(signature ? &*signature : nullptr);
+  due.problem = agree(due.name, given, numbers_);
   due.of_ranks = std::move(of_ranks);
   return due;
 }
@@ -150,16 +171,38 @@ void Negotiation::find_join(std::vector<Due>& due) {
 
 std::vector<Negotiation::Late> Negotiation::late() const {
   std::vector<Late> list;
-  for (const auto& [order, announcement] : pending_) {
-    Late late{announcement.name, {}};
-    const auto waiting = waiting_.find(announcement.name);
-    const auto slot = cache_.find(announcement.name);
+  const auto add = [&](const std::string& name, const auto& has_said) {
+    Late late{name, {}};
     for (int rank = 0; rank < ranks_; ++rank) {
-      const bool has_said = waiting != waiting_.end() ? waiting->second.of_ranks[index(rank)].has_value()
-                                                      : slot && has_bit(last_cached_[index(rank)], *slot);
-      if (!has_said && !has_joined_[index(rank)]) late.missing.push_back(rank);
+      if (!has_said(rank) && !has_joined_[index(rank)]) late.missing.push_back(rank);
     }
     if (!late.missing.empty()) list.push_back(std::move(late));
+  };
+  for (const auto& named : waiting_) {
+    add(named.first, [&](int rank) { return named.second.of_ranks[index(rank)].has_value(); });
+  }
+  for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
+    if (cache_.at(slot) == nullptr) continue;
+    const auto has_said = [&](int rank) { return has_bit(last_cached_[index(rank)], slot); };
+    bool is_wanted = false;
+    for (int rank = 0; rank < ranks_; ++rank) is_wanted |= has_said(rank);
+    if (is_wanted) add(cache_.at(slot)->name, has_said);
+  }
+  return list;
+}
+
+std::vector<Negotiation::Ready> Negotiation::newly_ready(std::span<const Said> of_ranks) const {
+  std::vector<Ready> list;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const Said& said = of_ranks[index(rank)];
+    for (const Announcement& announcement : said.announced) {
+      list.push_back({announcement.name, announcement.signature.kind, rank});
+    }
+    for (std::size_t slot = 0; slot < cache_.slots(); ++slot) {
+      if (cache_.at(slot) == nullptr || !has_bit(said.cached, slot) || has_bit(last_cached_[index(rank)], slot))
+        continue;
+      list.push_back({cache_.at(slot)->name, cache_.at(slot)->of_ranks[index(rank)].kind, rank});
+    }
   }
   return list;
 }

@@ -27,13 +27,14 @@ struct Said {
 struct Due {
   std::string name;
   base::Status problem;                            // not OK: it fails on all ranks, nothing else does
-  std::vector<std::optional<Signature>> of_ranks;  // nullopt: of a rank that has joined
+  std::vector<std::optional<Signature>> of_ranks;  // nullopt: of a rank that has joined without submitting it
   int last_joined = -1;                            // of kJoin, which has no signatures
 };
 
 class Negotiation {
  public:
-  Negotiation(int ranks, int own, std::size_t cache_capacity);
+  // `numbers`: those of the ranks in messages; empty: as they are.
+  Negotiation(int ranks, int own, std::size_t cache_capacity, std::vector<int> numbers = {});
 
   // Of this rank. Nothing of this name is pending.
   void submit(Announcement announcement);
@@ -45,10 +46,18 @@ class Negotiation {
   // How many words of Said::cached there are in the next turn; the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
 
+  // Which tensors a rank has submitted that it had not in the turn before this one; before hear().
+  struct Ready {
+    std::string name;
+    Kind kind;
+    int rank;
+  };
+  std::vector<Ready> newly_ready(std::span<const Said> of_ranks) const;
+
   // What is due after a turn in which the ranks said this, in the order in which it is to be done.
   std::vector<Due> hear(std::span<const Said> of_ranks);
 
-  // What this rank has submitted and others have not, as of the last turn.
+  // What some ranks have submitted and others have not, as of the last turn; the same on all ranks.
   struct Late {
     std::string name;
     std::vector<int> missing;
@@ -61,16 +70,18 @@ class Negotiation {
     int count = 0;
   };
   void take(int rank, const Announcement& announcement);
-  void find_cached(std::span<const Said> of_ranks, std::vector<Due>& due);
+  void find_cached(std::vector<Due>& due);
   void find_waiting(std::vector<Due>& due);
   bool is_due(const Waiting& waiting) const;
   Due due_of(std::string name, std::vector<std::optional<Signature>> of_ranks) const;
   void find_join(std::vector<Due>& due);
   void forget_pending(const std::string& name);
+  void forget_bits(std::size_t slot);
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
 
   const int ranks_;
   const int own_;
+  const std::vector<int> numbers_;
   ResponseCache cache_;
   std::vector<bool> has_joined_;
   int last_joined_ = -1;

@@ -17,9 +17,11 @@ std::optional<std::size_t> ResponseCache::find(std::string_view name, const Sign
 }
 
 std::size_t ResponseCache::free_slot() {
-  const auto is_free = [](const std::optional<Entry>& entry) { return !entry.has_value(); };
-  const auto found = std::ranges::find_if(entries_, is_free);
-  if (found != entries_.end()) return static_cast<std::size_t>(found - entries_.begin());
+  if (!free_.empty()) {
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
   if (entries_.size() < capacity_) {
     entries_.emplace_back();
     return entries_.size() - 1;
@@ -28,19 +30,22 @@ std::size_t ResponseCache::free_slot() {
       entries_, [](const std::optional<Entry>& a, const std::optional<Entry>& b) { return a->used < b->used; });
   const auto slot = static_cast<std::size_t>(oldest - entries_.begin());
   drop(slot);
+  free_.pop_back();
   return slot;
 }
 
-void ResponseCache::put(std::string name, std::vector<Signature> of_ranks) {
-  if (capacity_ == 0) return;
+std::optional<std::size_t> ResponseCache::put(std::string name, std::vector<Signature> of_ranks) {
+  if (capacity_ == 0) return std::nullopt;
   const std::size_t slot = free_slot();
   slot_of_[name] = slot;
   entries_[slot] = Entry{std::move(name), std::move(of_ranks), ++clock_};
+  return slot;
 }
 
 void ResponseCache::drop(std::size_t slot) {
   slot_of_.erase(entries_[slot]->name);
   entries_[slot].reset();
+  free_.push_back(slot);
 }
 
 }  // namespace muster::collectives

@@ -31,8 +31,8 @@ class ResponseCache {
   // Whether rank `rank` can announce this by a bit.
   std::optional<std::size_t> find(std::string_view name, const Signature& signature, int rank) const;
 
-  // In the place of what has not been used for longest, where it is full. Without capacity: nothing happens.
-  void put(std::string name, std::vector<Signature> of_ranks);
+  // In the place of what has not been used for longest, where it is full. The slot; without capacity nothing happens.
+  std::optional<std::size_t> put(std::string name, std::vector<Signature> of_ranks);
   void use(std::size_t slot) { entries_[slot]->used = ++clock_; }
   void drop(std::size_t slot);
 
@@ -41,6 +41,7 @@ class ResponseCache {
 
   const std::size_t capacity_;
   std::vector<std::optional<Entry>> entries_;
+  std::vector<std::size_t> free_;  // slots
   std::map<std::string, std::size_t, std::less<>> slot_of_;
   std::uint64_t clock_ = 0;
 };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -26,7 +28,7 @@ bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
 
 bool fits(const Signature& a, const Signature& b) {
   if (a.kind != b.kind || a.op != b.op || a.root != b.root || a.before != b.before || a.after != b.after ||
-      a.tensors.size() != b.tensors.size()) {
+      a.is_on_gpu != b.is_on_gpu || a.tensors.size() != b.tensors.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -49,8 +51,30 @@ base::Status check_tensor(const Signature& signature, const TensorSpec& tensor) 
     return error(Code::kInvalidArgument, "{}: a tensor without dimensions has no rows to share out",
                  describe(signature));
   }
+  const bool is_float = tensor.type == DType::kF16 || tensor.type == DType::kBF16 || tensor.type == DType::kF32 ||
+                        tensor.type == DType::kF64;
+  if (signature.kind == Kind::kAdasum && !is_float) {
+    return error(Code::kInvalidArgument, "{}: Adasum is of floats", describe(signature));
+  }
   if (signature.op == RedOp::kAvg && tensor.type == DType::kBool) {
     return error(Code::kInvalidArgument, "there is no average of bool: use max, min or sum");
+  }
+  return base::ok_status();
+}
+
+base::Status check_splits(const Signature& signature, int ranks) {
+  const auto rows = signature.tensors.empty() ? 0 : static_cast<std::int64_t>(signature.tensors.front().rows());
+  std::int64_t sum = 0;
+  for (const std::int64_t split : signature.splits) {
+    if (split < 0 || split > rows) {
+      return error(Code::kInvalidArgument, "{}: a split is negative, or larger than {} rows", describe(signature),
+                   rows);
+    }
+    sum += split;
+  }
+  if (signature.tensors.size() != 1 || std::cmp_not_equal(signature.splits.size(), ranks) || sum != rows) {
+    return error(Code::kInvalidArgument, "{}: {} splits that add up to {} do not share out {} rows to {} ranks",
+                 describe(signature), signature.splits.size(), sum, rows, ranks);
   }
   return base::ok_status();
 }
@@ -59,7 +83,7 @@ base::Status check_tensor(const Signature& signature, const TensorSpec& tensor) 
 
 std::string_view name_of(Kind kind) {
   constexpr std::string_view kNames[kKinds] = {"allreduce", "allgather", "broadcast", "reducescatter",
-                                               "alltoall",  "barrier",   "join"};
+                                               "alltoall",  "barrier",   "join",      "adasum"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -93,10 +117,17 @@ std::string describe(const Signature& signature) {
   if (signature.before != 1 || signature.after != 1) {
     text += fmt::format(", scaled by {} before and {} after", signature.before, signature.after);
   }
+  if (signature.is_on_gpu) text += ", on a GPU";
   return text;
 }
 
 base::Status check(const Signature& signature, int ranks) {
+  if (signature.is_on_gpu && signature.kind != Kind::kAllreduce && signature.kind != Kind::kBroadcast) {
+    return error(Code::kInvalidArgument, "{}: only allreduces and broadcasts go on there", describe(signature));
+  }
+  if (!std::isfinite(signature.before) || !std::isfinite(signature.after)) {
+    return error(Code::kInvalidArgument, "{}: a scale is no finite number", describe(signature));
+  }
   const bool has_tensors = signature.kind != Kind::kBarrier && signature.kind != Kind::kJoin;
   if (signature.tensors.empty() == has_tensors) {
     return error(Code::kInvalidArgument, "{} with {} tensors", name_of(signature.kind), signature.tensors.size());
@@ -105,39 +136,31 @@ base::Status check(const Signature& signature, int ranks) {
   if (signature.kind == Kind::kBroadcast && (signature.root < 0 || signature.root >= ranks)) {
     return error(Code::kInvalidArgument, "{}: there are ranks 0 to {}", describe(signature), ranks - 1);
   }
-  if (signature.kind != Kind::kAlltoall) return base::ok_status();
-  std::int64_t sum = 0;
-  for (const std::int64_t split : signature.splits) {
-    if (split < 0) return error(Code::kInvalidArgument, "{}: a split is negative", describe(signature));
-    sum += split;
+  if (signature.kind == Kind::kAdasum && (ranks & (ranks - 1)) != 0) {
+    return error(Code::kInvalidArgument, "{}: Adasum needs a power of two of ranks, and there are {}",
+                 describe(signature), ranks);
   }
-  const auto rows = signature.tensors.empty() ? 0 : static_cast<std::int64_t>(signature.tensors.front().rows());
-  if (signature.tensors.size() != 1 || std::cmp_not_equal(signature.splits.size(), ranks) || sum != rows) {
-    return error(Code::kInvalidArgument, "{}: {} splits that add up to {} do not share out {} rows to {} ranks",
-                 describe(signature), signature.splits.size(), sum, rows, ranks);
-  }
-  return base::ok_status();
+  return signature.kind == Kind::kAlltoall ? check_splits(signature, ranks) : base::ok_status();
 }
 
-base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks) {
-  int first = -1;
-  int joined = -1;
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    if (of_ranks[rank] == nullptr) {
-      joined = static_cast<int>(rank);
-      continue;
-    }
-    if (first < 0) first = static_cast<int>(rank);
-    const Signature& wanted = *of_ranks[static_cast<std::size_t>(first)];
-    if (fits(wanted, *of_ranks[rank])) continue;
-    return error(Code::kFailedPrecondition, "ranks differ in '{}': rank {} wants {}, rank {} wants {}", name, first,
-                 describe(wanted), rank, describe(*of_ranks[rank]));
+base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks, std::span<const int> numbers) {
+  const auto number_of = [&](std::size_t rank) { return numbers.empty() ? static_cast<int>(rank) : numbers[rank]; };
+  const auto is_given = [](const Signature* signature) { return signature != nullptr; };
+  const auto found = std::ranges::find_if(of_ranks, is_given);
+  if (found == of_ranks.end()) return base::ok_status();
+  const auto first = static_cast<std::size_t>(found - of_ranks.begin());
+  const Signature& wanted = **found;
+  for (std::size_t rank = first; rank < of_ranks.size(); ++rank) {
+    if (of_ranks[rank] == nullptr || fits(wanted, *of_ranks[rank])) continue;
+    return error(Code::kFailedPrecondition, "ranks differ in '{}': rank {} wants {}, rank {} wants {}", name,
+                 number_of(first), describe(wanted), number_of(rank), describe(*of_ranks[rank]));
   }
-  if (first < 0 || joined < 0) return base::ok_status();
-  const Kind kind = of_ranks[static_cast<std::size_t>(first)]->kind;
-  if (kind == Kind::kAllreduce || kind == Kind::kBarrier) return base::ok_status();
+  const auto joined = std::ranges::find(of_ranks, nullptr);
+  if (joined == of_ranks.end() || wanted.kind == Kind::kBarrier) return base::ok_status();
+  const bool is_sum = wanted.op == RedOp::kSum || wanted.op == RedOp::kAvg;
+  if (wanted.kind == Kind::kAllreduce && is_sum) return base::ok_status();
   return error(Code::kFailedPrecondition, "'{}' is {}, which is not possible any more: rank {} has joined", name,
-               name_of(kind), joined);
+               describe(wanted), number_of(static_cast<std::size_t>(joined - of_ranks.begin())));
 }
 
 }  // namespace muster::collectives

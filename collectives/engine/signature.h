@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,17 @@
 
 namespace muster::collectives {
 
-enum class Kind : std::uint8_t { kAllreduce, kAllgather, kBroadcast, kReduceScatter, kAlltoall, kBarrier, kJoin };
-inline constexpr int kKinds = 7;
+enum class Kind : std::uint8_t {
+  kAllreduce,
+  kAllgather,
+  kBroadcast,
+  kReduceScatter,
+  kAlltoall,
+  kBarrier,
+  kJoin,
+  kAdasum
+};
+inline constexpr int kKinds = 8;
 std::string_view name_of(Kind kind);
 
 struct TensorSpec {
@@ -37,6 +47,7 @@ struct Signature {
   double after = 1;
   std::vector<TensorSpec> tensors = {};
   std::vector<std::int64_t> splits = {};  // of kAlltoall: rows to each rank
+  bool is_on_gpu = false;                 // tensors are memory of this rank's GPU: of kAllreduce and kBroadcast
 
   std::size_t bytes() const;
   bool operator==(const Signature&) const = default;
@@ -48,8 +59,10 @@ std::string describe(const Signature& signature);
 // That a signature makes sense by itself, in a communicator of so many ranks.
 base::Status check(const Signature& signature, int ranks);
 
-// That all ranks may do this together: FAILED_PRECONDITION names two ranks and what each wants. A rank without one
-// (nullptr) has joined and contributes nothing, which only a reduction can bear.
-base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks);
+// That all ranks may do this together: FAILED_PRECONDITION names two ranks and what each wants; a rank's number in it
+// is that of `numbers`, or its own where that is empty. A rank without one (nullptr) has joined and contributes
+// nothing, which only a sum can bear: zeros are its part.
+base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks,
+                   std::span<const int> numbers = {});
 
 }  // namespace muster::collectives

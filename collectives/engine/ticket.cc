@@ -12,10 +12,11 @@ constexpr std::chrono::microseconds kAwake{60};
 
 }  // namespace
 
-void Ticket::finish(base::Status status) {
+void Ticket::finish(base::Status status, Failure whose) {
   {
     const std::lock_guard lock(mutex_);
     status_ = std::move(status);
+    failure_ = std::move(whose);
     is_done_.store(true, std::memory_order_release);
   }
   done_.notify_all();

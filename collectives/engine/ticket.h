@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "collectives/device/gpu.h"
 #include "collectives/engine/signature.h"
+#include "collectives/transport/abort.h"
 
 namespace muster::collectives {
 
@@ -33,16 +35,19 @@ class Ticket {
   const std::vector<Output>& outputs() const { return outputs_; }
   const std::vector<std::int64_t>& received_splits() const { return received_splits_; }  // of an alltoall
   int last_joined() const { return last_joined_; }                                       // of a join
+  // Once it is done, and not OK because the engine has ended: whose doing that was.
+  const Failure& failure() const { return failure_; }
 
  private:
   friend class Engine;
   friend class Executor;
-  void finish(base::Status status);
+  void finish(base::Status status, Failure whose = {});
 
   std::vector<Output> outputs_;
   std::vector<std::int64_t> received_splits_;
   int last_joined_ = -1;
   base::Status status_;
+  Failure failure_;
   std::atomic<bool> is_done_{false};
   std::mutex mutex_;
   std::condition_variable done_;
@@ -57,6 +62,9 @@ struct Submission {
   std::string name;
   Signature signature;
   std::vector<Tensor> tensors;  // one for each of the signature
+  // Of tensors on a GPU: which one, -1: any (all are empty); and the device's mark behind what computes them.
+  int gpu = -1;
+  std::shared_ptr<const device::Event> ready = {};
 };
 
 }  // namespace muster::collectives

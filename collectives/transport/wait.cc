@@ -74,9 +74,15 @@ bool Waiter::stay_awake() {
   return now - began_ < policy_.awake;
 }
 
-base::Status Waiter::check(const WhoIsLate& late) const {
+base::Status Waiter::check(const WhoIsLate& late) {
   if (abort_.is_raised()) return status_of(abort_.read());
-  if (turns_ >= kTurnsPerLook && std::chrono::steady_clock::now() - began_ > policy_.deadline) return status_of(late());
+  if (turns_ < kTurnsPerLook) return base::ok_status();
+  const auto waited = std::chrono::steady_clock::now() - began_;
+  if (waited > policy_.deadline) return status_of(late());
+  if (policy_.on_late && !has_told_ && waited > policy_.patience) {
+    has_told_ = true;
+    policy_.on_late(late());
+  }
   return base::ok_status();
 }
 

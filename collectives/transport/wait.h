@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <type_traits>
 
@@ -23,9 +24,14 @@ struct WaitPolicy {
   bool oversubscribed = false;                 // more ranks on this host than cores for them
   std::chrono::microseconds awake{200};        // spinning or yielding before the first sleep
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
+  // Where it is set, it is told once of each wait that has taken longer than `patience`: whom that waits for (the code
+  // and the message are those of the deadline). Called within the wait.
+  std::chrono::milliseconds patience{0};
+  std::function<void(const Failure& late)> on_late = {};
 };
 
-// What is waited for, when it does not come: names the rank. Called at most once, at the deadline or when it has gone.
+// What is waited for, when it does not come: names the rank. Called at the deadline, when it has gone, and where the
+// policy wants to know before.
 // A reference to a callable, valid as long as that is: waits are too short for an allocation.
 class WhoIsLate {
  public:
@@ -87,7 +93,10 @@ class Waiter {
   // For loops that move bytes over links: call idle() after each turn that moved nothing, progress() after others.
   // When it is time to sleep, polls `fds` (may be empty) for at most 10 ms.
   base::Status idle(std::span<pollfd> fds, const WhoIsLate& late);
-  void progress() { turns_ = 0; }
+  void progress() {
+    turns_ = 0;
+    has_told_ = false;
+  }
   // idle() for who sleeps by other means: true when it is time to, for 10 ms at most.
   base::Result<bool> is_time_to_sleep(const WhoIsLate& late);
 
@@ -99,11 +108,12 @@ class Waiter {
   base::Status until_slow(Flag& flag, std::uint32_t value, const WhoIsLate& late, const std::atomic<bool>* gone);
   // One turn awake; false: it is time to sleep.
   bool stay_awake();
-  base::Status check(const WhoIsLate& late) const;
+  base::Status check(const WhoIsLate& late);
 
   const WaitPolicy& policy_;
   const AbortRecord& abort_;
   std::uint32_t turns_ = 0;      // since the last progress
+  bool has_told_ = false;        // policy_.on_late, since then
   base::MonotonicTime began_{};  // set at the first look at the clock: short waits do without
 };
 

@@ -2,7 +2,8 @@
 // mean.
 //
 // Implementations: SshBootstrap (libssh, or the `ssh` program where libssh is not enough), LocalBootstrap (this host,
-// no ssh); make_bootstrap() gives the one that sends "localhost" to the second and everything else to the first.
+// no ssh), SiteBootstrap (what a site starts programs on its hosts with); make_bootstrap() gives the one that sends
+// "localhost" to the second, and everything else to the third where the options say so, else to the first.
 //
 // Threads: start, run and cancel may be called from any thread and never block on the network; `done` is called exactly
 // once per call, on a thread of the bootstrap, or from inside the call when no thread can be had: post to your loop and
@@ -21,6 +22,7 @@
 //                                           hex), renames itself to PATH (replacing it), then goes on as with the rest
 //                                           of the arguments. On failure it removes its temporary file, says why on
 //                                           stderr and exits with a status other than 0.
+//   agent --join FILE [--host NAME]         the same as --stdio, over a connection to the launcher that FILE names
 //   agent ARGS…                             (run) may write the marker line first; the output before it, what a noisy
 //                                           login shell printed, is then dropped
 //
@@ -55,9 +57,20 @@ struct BootstrapTarget {
 
 enum class SshBackend { kAuto, kLibssh, kSsh };
 
+// By what agents are started on other hosts.
+enum class BootstrapBy { kAuto, kSsh, kSrun, kAprun, kPals, kPbsdsh, kFlux, kJsrun, kManual, kCommand };
+
 enum class FailureKind;  // failure.h
+class DialIn;            // dial_in.h
 
 struct BootstrapOptions {
+  BootstrapBy by = BootstrapBy::kSsh;  // kAuto is the caller's to settle
+  std::string command = {};            // of kCommand: a template with {host} and {cmd}
+  // The hosts of the scheduler's allocation around us, in its order, once for each of their slots or chunks.
+  std::vector<std::string> allocation = {};
+  bool only_allocation = false;          // hosts that are not in it are reached by ssh
+  std::string pbs_job = {};              // around us: over ssh agents join it by pbs_attach where that is there
+  std::shared_ptr<DialIn> dial_in = {};  // hosts whose agents come by themselves; may be null
   SshBackend backend = SshBackend::kAuto;
   std::string identity_file;  // -i; empty: the ssh configuration's, ssh-agent's and the default keys
   int default_port = 0;       // -p
@@ -88,7 +101,7 @@ struct StartedAgent {
   std::vector<base::IpAddress> launcher_addresses;
   std::optional<base::IpAddress> host_address;  // the host's address on it
   bool agent_sent = false;                      // false: found in the cache
-  std::string backend;                          // "libssh", "ssh" or "local"
+  std::string backend;                          // "libssh", "ssh", "local", "srun", …
 };
 
 struct CommandResult {
@@ -101,6 +114,9 @@ inline constexpr std::size_t kMaxCommandOutput = 1u << 20;
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
+
+  // The hosts of the calls of start() that follow: what starts programs on many hosts at once then does so.
+  virtual void expect(const std::vector<BootstrapTarget>& targets) { static_cast<void>(targets); }
 
   // Starts the agent and writes `join`, verbatim, to its stdin after its marker. The error is one sentence that names
   // the host and the next step.

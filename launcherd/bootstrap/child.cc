@@ -132,6 +132,10 @@ void ChildProcess::terminate() {
 }
 
 // It leads its group, and its number is nobody else's until we reap it.
+void ChildProcess::terminate_group() {
+  if (pid_ != 0) ::kill(-pid_, SIGTERM);
+}
+
 void ChildProcess::kill_group() {
   if (pid_ != 0) ::kill(-pid_, SIGKILL);
 }
@@ -150,6 +154,10 @@ bool ChildProcess::reap() {
 void ChildProcess::let_go() {
   pollfd end{pidfd_.get(), POLLIN, 0};
   (void)::poll(&end, 1, static_cast<int>(kEndGrace.count()));
+  forget();
+}
+
+void ChildProcess::forget() {
   if (!reap()) pid_ = 0;
 }
 

@@ -37,9 +37,12 @@ class ChildProcess {
 
   int pidfd() const { return pidfd_.get(); }
   void terminate();
-  void kill_group();  // KILL for it and what it started without a session or group of its own; nothing once reaped
-  bool reap();        // false: still running
-  void let_go();      // ends now by itself, or lives on and is reaped by whoever inherits it
+  // For it and what it started without a session or group of its own; nothing once reaped.
+  void terminate_group();
+  void kill_group();
+  bool reap();    // false: still running
+  void let_go();  // ends now by itself, or lives on and is reaped by whoever inherits it
+  void forget();  // lives on, likewise
   int exit_status() const { return exit_status_; }
 
  private:

@@ -21,7 +21,7 @@ namespace muster::launcherd {
 
 class PumpItem {
  public:
-  static constexpr std::size_t kFds = 2;
+  static constexpr std::size_t kFds = 3;
   virtual ~PumpItem() = default;
   virtual void prepare(std::span<pollfd, kFds> fds) = 0;      // what to wait for; fd -1: nothing
   virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false: done, destroy it
@@ -35,6 +35,8 @@ class Pump {
   ~Pump();  // joins the thread, then destroys the items
   // Any thread. RESOURCE_EXHAUSTED: no thread can be had, the item is destroyed.
   base::Status add(std::unique_ptr<PumpItem> item);
+  // Any thread: a deadline() may have changed.
+  void wake() { wake_.cancel(); }
 
  private:
   void run();

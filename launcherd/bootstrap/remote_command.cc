@@ -26,7 +26,20 @@ std::string with_args(std::string command, const std::vector<std::string>& args)
   return command;
 }
 
+// In single quotes for the login shell, in double quotes for sh. A host that is none of the job's goes on as it is.
+std::string joining_the_job(const RemotePaths& paths, const std::string& program, const std::string& then) {
+  const std::string check = paths.must_be_ours ? "test -O " : "test -e ";
+  return fmt::format(
+      "exec /bin/sh -c '{0}{1} || {{ echo {1}: not found >&2; exit 127; }}; "
+      "if command -v pbs_attach >/dev/null 2>&1; then pbs_attach -j \"{2}\" -p $$ >&2; fi; {3}'",
+      check, program, paths.pbs_job, then);
+}
+
 }  // namespace
+
+bool is_pbs_job(std::string_view id) {
+  return !id.empty() && id.size() <= 128 && is_alnum(id.front()) && all_of(id, "[]._-");
+}
 
 base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_view agent_id, std::string_view arch,
                                        std::string_view random) {
@@ -71,13 +84,16 @@ base::Status check_agent_args(const std::vector<std::string>& args) {
 }
 
 std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args) {
+  if (!paths.pbs_job.empty()) return joining_the_job(paths, paths.agent, with_args("exec " + paths.agent, args));
   if (!paths.must_be_ours) return with_args("exec " + paths.agent, args);
   return fmt::format("exec /bin/sh -c 'test -O {0} && {1}; echo {0}: not found >&2; exit 127'", paths.agent,
                      with_args("exec " + paths.agent, args));
 }
 
 std::string install_command(const RemotePaths& paths, std::string_view sha256, const std::vector<std::string>& args) {
-  return with_args(fmt::format("exec {} --install {} {}", paths.temporary, sha256, paths.agent), args);
+  const std::string command =
+      with_args(fmt::format("exec {} --install {} {}", paths.temporary, sha256, paths.agent), args);
+  return paths.pbs_job.empty() ? command : joining_the_job(paths, paths.temporary, command);
 }
 
 std::string receive_command(const RemotePaths& paths, std::size_t size) {

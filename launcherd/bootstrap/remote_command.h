@@ -18,7 +18,12 @@ struct RemotePaths {
   std::string temporary;  // directory/.agent-<id>-<arch>.<random>
   // A directory of the user's choice may be one that others can write to (/tmp): then only a file of our own is run.
   bool must_be_ours = false;
+  // Of the PBS job around us: what is started joins it first where pbs_attach is there, so that PBS counts and ends it.
+  std::string pbs_job = {};
 };
+
+// Whether pbs_job may be this: a job's id as PBS writes it, "123[4].server".
+bool is_pbs_job(std::string_view id);
 
 base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_view agent_id, std::string_view arch,
                                        std::string_view random);

@@ -246,6 +246,7 @@ base::Result<HostTask> SshBootstrap::make_task(const BootstrapTarget& target, st
   HostTask task;
   MUSTER_ASSIGN_OR_RETURN(task.paths,
                           remote_paths(options_.agent_dir, options_.agent_id, image_.machine(), base::random_hex(6)));
+  if (is_pbs_job(options_.pbs_job)) task.paths.pbs_job = options_.pbs_job;
   task.agent_id = options_.agent_id;
   task.args = std::move(args);
   const std::string name = target.name;

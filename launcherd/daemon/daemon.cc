@@ -7,7 +7,9 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "launcherd/bootstrap/dial_in.h"
 #include "launcherd/daemon/daemon_api.h"
+#include "launcherd/daemon/dialled_hosts.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/log_streams.h"
 #include "launcherd/daemon/retention.h"
@@ -19,6 +21,8 @@
 
 namespace muster::launcherd {
 namespace {
+
+constexpr std::chrono::hours kRenewal{24};
 
 std::string own_host_name() {
   char name[HOST_NAME_MAX + 1] = {};
@@ -59,6 +63,7 @@ struct Daemon::Parts {
   Parts(base::Loop& loop_in, StateDirectory directory_in) : loop(loop_in), directory(std::move(directory_in)) {}
 
   base::Loop& loop;
+  const std::shared_ptr<char> alive = std::make_shared<char>();  // first: threads of those below ask for it to the last
   StateDirectory directory;
   std::vector<std::string> addresses;
   std::unique_ptr<JobStore> store;
@@ -66,30 +71,93 @@ struct Daemon::Parts {
   std::unique_ptr<Retention> retention;
   std::unique_ptr<WatchStreams> watches;
   std::unique_ptr<LogStreams> log_streams;
+  std::shared_ptr<DialIn> dial_in;  // null: agents do not come by themselves
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<HostPool> pool;
+  std::unique_ptr<DialledHosts> dialled;
   std::unique_ptr<JobManager> jobs;
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
+  base::Timer renewal;  // of the join file
 
+  base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
+  base::Status load_dialled(const DaemonOptions& options);
   base::Status open_pool(const base::Clock& clock, const DaemonOptions& options);
+  // A task for the loop that does nothing once this object is gone; any thread.
+  template <typename Task>
+  void post(Task task) {
+    loop.post([weak = std::weak_ptr(alive), task = std::move(task)] {
+      if (weak.lock() != nullptr) task();
+    });
+  }
   base::Status open_store(const base::Clock& clock, const DaemonOptions& options);
   base::Status serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners);
 };
 
+base::Status Daemon::Parts::open_dial_in(const base::Clock& clock, const DaemonOptions& options) {
+  if (!options.accept_agents) return base::ok_status();
+  DialInOptions accept;
+  accept.at = *options.accept_agents;
+  if (accept.at.join_file.empty()) accept.at.join_file = directory.path() + "/join";
+  accept.build_id = options.build_id;
+  accept.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
+    if (is_on) log(line);
+  };
+  accept.on_refused = options.on_line;
+  accept.on_come = [this](const std::string& host, int slots) {
+    post([this, host, slots] {
+      if (dialled != nullptr) dialled->come(host, slots);
+    });
+  };
+  accept.on_gone = [this](const std::string& host) {
+    post([this, host] {
+      if (dialled != nullptr) dialled->look_again(host);
+    });
+  };
+  MUSTER_ASSIGN_OR_RETURN(dial_in, DialIn::open(clock, std::move(accept)));
+  renewal = loop.every(kRenewal, [this, log = options.on_line] {
+    if (const base::Status renewed = dial_in->renew(); !renewed.ok()) log(renewed.message());
+  });
+  return base::ok_status();
+}
+
+// After the pool, whose agents may be there still.
+base::Status Daemon::Parts::load_dialled(const DaemonOptions& options) {
+  if (dial_in == nullptr) return base::ok_status();
+  DialledHosts::Options wanted;
+  wanted.file = directory.path() + "/dialled";
+  wanted.is_here = [this](const std::string& host) {
+    const v1::AgentState state = pool->state({.name = host});
+    const bool is_up =
+        state == v1::AGENT_STATE_STARTING || state == v1::AGENT_STATE_UP || state == v1::AGENT_STATE_SUSPECT;
+    return is_up || dial_in->agents().is_waiting(host);
+  };
+  wanted.on_hosts = [this](const std::vector<model::HostSpec>& hosts) { jobs->replace_hosts(hosts); };
+  wanted.on_left = [this](const std::string& host) { dial_in->agents().forget(host); };
+  wanted.on_line = options.on_line;
+  MUSTER_ASSIGN_OR_RETURN(dialled, DialledHosts::load(loop, options.hosts, std::move(wanted)));
+  for (const std::string& host : dialled->names()) dial_in->agents().add_known(host);
+  return base::ok_status();
+}
+
 base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(bootstrap, make_bootstrap(options.bootstrap));
+  MUSTER_RETURN_IF_ERROR(open_dial_in(clock, options));
+  BootstrapOptions with_dial_in = options.bootstrap;
+  with_dial_in.dial_in = dial_in;
+  MUSTER_ASSIGN_OR_RETURN(bootstrap, make_bootstrap(std::move(with_dial_in)));
   HostPoolOptions pool_options;
   pool_options.state_file = directory.path() + "/agents";
   pool_options.session_root = options.session_root;
   pool_options.idle_timeout = options.idle_timeout;
+  pool_options.lease = options.agent_lease;
   pool_options.verbose = options.verbose;
   pool_options.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
     if (is_on) log(line);
   };
   pool_options.on_change = [this](const BootstrapTarget& host) {
     if (jobs != nullptr) jobs->agent_changed(host.name);
+    if (dialled != nullptr) dialled->look_again(host.name);
   };
   pool_options.when_stored = [this](base::Loop::Task task) {
     // Batches are committed in their order, so an empty one follows what was recorded before.
@@ -110,16 +178,23 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   watches = std::make_unique<WatchStreams>(store.get());
   log_streams = std::make_unique<LogStreams>(logs.get());
   MUSTER_RETURN_IF_ERROR(open_pool(clock, options));
+  MUSTER_RETURN_IF_ERROR(load_dialled(options));
   JobSurroundings surroundings;
   surroundings.loop = &loop;
   surroundings.clock = &clock;
   surroundings.logs = logs.get();
   surroundings.pool = pool.get();
+  surroundings.state_directory = directory.path();
   surroundings.jobs_directory = jobs_directory;
+  surroundings.more_hosts_come = dial_in != nullptr;
   surroundings.on_line = options.on_line;
-  jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(), HostTable(options.hosts));
+  jobs = std::make_unique<JobManager>(std::move(surroundings), store.get(),
+                                      HostTable(dialled != nullptr ? dialled->hosts() : options.hosts));
   jobs->on_change = [this](const base::JobId& id) { watches->changed(id); };
-  jobs->on_ended = [this](const base::JobId& id, base::WallTime forget_at) { retention->add(id, forget_at); };
+  jobs->on_ended = [this, tell = options.on_job_ended](const base::JobId& id, base::WallTime forget_at) {
+    retention->add(id, forget_at);
+    if (tell) tell(id.str());
+  };
   MUSTER_ASSIGN_OR_RETURN(StoreReader reader, StoreReader::open(directory.database()));
   MUSTER_RETURN_IF_ERROR(jobs->load_blocking(reader));
   pool->forget_other_jobs();
@@ -129,12 +204,14 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
 
 base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions& options, ApiListeners listeners) {
   if (!listeners.sockets.empty()) addresses.push_back("unix:" + listeners.sockets.front().path());
+  BootstrapOptions with_dial_in = options.bootstrap;
+  with_dial_in.dial_in = dial_in;
   api = std::make_unique<DaemonApi>(DaemonApi::Parts{.loop = &loop,
                                                      .store = store.get(),
                                                      .jobs = jobs.get(),
                                                      .watches = watches.get(),
                                                      .logs = log_streams.get(),
-                                                     .bootstrap = options.bootstrap,
+                                                     .bootstrap = with_dial_in,
                                                      .session_root = options.session_root,
                                                      .capabilities = capabilities_of(options, clock.wall())});
   MUSTER_ASSIGN_OR_RETURN(server, ApiServer::start(loop, std::move(listeners), api.get()));
@@ -166,11 +243,15 @@ Daemon::~Daemon() = default;
 std::string Daemon::description() const {
   const HostTable& hosts = parts_->jobs->hosts();
   const std::size_t count = hosts.slots().size();
-  return fmt::format("serving {} with {} {} and {} {}", base::join(parts_->addresses, ", "), count,
-                     count == 1 ? "host" : "hosts", hosts.total_slots(), hosts.total_slots() == 1 ? "slot" : "slots");
+  const std::string more =
+      parts_->dial_in == nullptr ? "" : "; more come by: muster-agent --join " + parts_->dial_in->join_file();
+  return fmt::format("serving {} with {} {} and {} {}{}", base::join(parts_->addresses, ", "), count,
+                     count == 1 ? "host" : "hosts", hosts.total_slots(), hosts.total_slots() == 1 ? "slot" : "slots",
+                     more);
 }
 
 void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
+  if (parts_->dialled != nullptr) return parts_->dialled->replace_listed(hosts);
   parts_->jobs->replace_hosts(hosts);
 }
 

@@ -8,12 +8,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/bootstrap/accept_agents.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/service/api_server.h"
 #include "model/host_spec.h"
@@ -21,7 +23,8 @@
 namespace muster::launcherd {
 
 struct DaemonOptions {
-  std::vector<model::HostSpec> hosts;           // at least one
+  std::vector<model::HostSpec> hosts;  // at least one, but where agents come by themselves
+  std::optional<AcceptAgents> accept_agents;
   std::string socket;                           // absolute path; empty: launcherd.sock in the first of the next
   std::vector<std::string> socket_directories;  // api_directories()
   bool has_socket = true;                       // false: by TCP only
@@ -30,11 +33,13 @@ struct DaemonOptions {
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
   std::chrono::milliseconds idle_timeout{600'000};  // of agents without a job; 0: none
+  std::chrono::milliseconds agent_lease{600'000};   // without this launcherd or a later one an agent ends
   std::string version;
   std::string build_id;
   std::string session_root;  // MUSTER_TMPDIR; empty: the hosts' own
   bool verbose = false;
-  std::function<void(const std::string&)> on_line;  // launcherd's own log; any thread
+  std::function<void(const std::string&)> on_line;          // launcherd's own log; any thread
+  std::function<void(const std::string& id)> on_job_ended;  // its end is stored; on the loop; may be empty
 };
 
 class Daemon {

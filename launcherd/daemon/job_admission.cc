@@ -40,11 +40,12 @@ struct JobAdmission::Candidate {
 };
 
 base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitRequest& request,
-                                                          const std::vector<SlotHost>& hosts) {
+                                                          const std::vector<SlotHost>& hosts) const {
   MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
-  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts));
+  MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts, more_come_));
   v1::StoredEnvironment environment;
   *environment.mutable_environment() = request.environment();
+  *environment.mutable_role_environment() = request.role_environment();
   return Candidate{.job = {.id = base::JobId::random(),
                            .request = proto::without_values(request),
                            .submission = std::move(submission),

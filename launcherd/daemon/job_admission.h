@@ -28,8 +28,9 @@ class JobAdmission {
   };
   using OnAdmitted = std::function<void(Admitted)>;
 
-  // Both are borrowed and outlive it.
-  JobAdmission(JobStore* store, const base::Clock* clock) : store_(store), clock_(clock) {}
+  // Both are borrowed and outlive it. `more_come`: as need_of().
+  JobAdmission(JobStore* store, const base::Clock* clock, bool more_come)
+      : store_(store), clock_(clock), more_come_(more_come) {}
   JobAdmission(const JobAdmission&) = delete;
   JobAdmission& operator=(const JobAdmission&) = delete;
 
@@ -41,7 +42,7 @@ class JobAdmission {
  private:
   struct Candidate;  // on its way into the store
 
-  static base::Result<Candidate> check(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts);
+  base::Result<Candidate> check(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts) const;
   void store_new(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply);
   void stored_new(const std::shared_ptr<Candidate>& candidate, const Reply<v1::SubmitResponse>& reply,
                   const base::Status& status);
@@ -49,6 +50,7 @@ class JobAdmission {
 
   JobStore* const store_;
   const base::Clock* const clock_;
+  const bool more_come_;
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "model/job_placement.h"
 
 namespace muster::launcherd {
 namespace {
@@ -28,6 +29,7 @@ base::Result<proto::Submission> read_submission(StoreReader& reader, const base:
     return base::error(Code::kDataLoss, "job {}: its stored environment is none: submit it again", id.str());
   }
   *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
+  *spec.mutable_request()->mutable_role_environment() = std::move(*environment.mutable_role_environment());
   return proto::submission_of(spec.request());
 }
 
@@ -48,7 +50,7 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
     : surroundings_(std::move(surroundings)),
       loop_(*surroundings_.loop),
       store_(store),
-      admission_(store, surroundings_.clock),
+      admission_(store, surroundings_.clock, surroundings_.more_hosts_come),
       hosts_(std::move(hosts)) {}
 
 JobManager::~JobManager() {
@@ -77,7 +79,10 @@ void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitRespon
 
 void JobManager::admitted(JobAdmission::Admitted job, std::uint64_t number) {
   ++counters_.submitted;
-  OpenJob open{.id = job.id, .size = job.need.ranks(), .retention = job.submission.retention};
+  OpenJob open{.id = job.id,
+               .size = job.need.ranks(),
+               .retention = job.submission.retention,
+               .roles = model::role_ranks(job.submission.job.roles)};
   enqueue(std::move(open), job.request.priority(), number, std::move(job.need), job.submission.wishes.deadline);
 }
 
@@ -122,7 +127,10 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   JobNeed need{.request = submission.job.placement, .places = submission.job.places};
   if (auto fitting = need_of(submission.job, hosts_.slots()); fitting.ok()) need = std::move(*fitting);
   need.request.np = spec.size();
-  OpenJob job{.id = stored.id, .size = spec.size(), .retention = submission.retention};
+  OpenJob job{.id = stored.id,
+              .size = spec.size(),
+              .retention = submission.retention,
+              .roles = model::role_ranks(submission.job.roles)};
   enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.wishes.deadline);
   return base::ok_status();
 }
@@ -187,7 +195,9 @@ void JobManager::start(const JobQueue::Start& start) {
   MUSTER_CHECK(job != nullptr && job->running == nullptr);
   hosts_.take(start.placement);
   const base::JobId id = start.id;
-  job->running = std::make_unique<RunningJob>(surroundings_, id, start.placement, owner_of(id));
+  model::Placement placement = start.placement;
+  placement.roles = job->roles;
+  job->running = std::make_unique<RunningJob>(surroundings_, id, std::move(placement), owner_of(id));
   record_start(id);
 }
 
@@ -399,6 +409,8 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
     message.set_cores(hello.cores_size());
     message.set_memory_mib(hello.memory_mib());
     *message.mutable_gpus() = hello.gpus();
+    message.set_gpu_problem(base::valid_utf8(hello.gpu_problem()));
+    message.set_gpu_driver(base::valid_utf8(hello.gpu_driver()));
     message.set_containment(base::valid_utf8(hello.containment()));
     message.set_kernel(base::valid_utf8(hello.kernel()));
     message.set_agent_build(base::valid_utf8(hello.build_id()));

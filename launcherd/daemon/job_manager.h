@@ -78,6 +78,7 @@ class JobManager {
     base::JobId id;
     int size = 0;
     std::chrono::seconds retention{};
+    std::vector<model::RoleRanks> roles{};
     bool has_ended = false;  // its end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // its start could not be stored

@@ -21,7 +21,21 @@ v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   job.set_id(stored.id.str());
   job.set_state(static_cast<v1::JobState>(stored.state));  // the same numbers (model/job_state.h)
   *job.mutable_command() = spec.request().spec().command();
+  if (job.command().empty()) {
+    for (const v1::Role& role : spec.request().spec().roles()) {
+      if (!job.command().empty()) job.add_command(":");
+      job.mutable_command()->MergeFrom(role.command());
+    }
+  }
   job.set_size(spec.size());
+  int first = 0;
+  for (const v1::Role& role : spec.request().spec().roles()) {
+    v1::RoleRanks& ranks = *job.add_roles();
+    ranks.set_name(role.name());
+    ranks.set_first(first);
+    ranks.set_count(role.size());
+    first += role.size();
+  }
   job.set_attempt(stored.attempt);
   if (stored.started) set_time(*stored.started, *job.mutable_started());
   job.set_reason(base::valid_utf8(stored.reason));

@@ -52,6 +52,9 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
                             .host_index = rank.host_index()});
     }
   }
+  for (const v1::RoleRanks& role : message.placement().roles()) {
+    recovery.placement.roles.push_back({role.name(), role.first(), role.count()});
+  }
   int ranks = 0;
   for (const model::PlacedHost& host : recovery.placement.hosts) ranks += static_cast<int>(host.ranks.size());
   if (ranks == 0 || ranks != recovery.placement.size) return no_recovery();

@@ -38,7 +38,7 @@ RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
   step.pid = end.pid;
   step.exit_code = end.exit_code;
   step.signal = end.signal;
-  step.detail = base::valid_utf8(end.detail);
+  step.detail = base::valid_utf8(end.detail.empty() ? model::describe_mpi(end) : end.detail);
   return step;
 }
 
@@ -158,6 +158,8 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   LaunchOptions options;
   options.job_id = id_.str();
   options.attempt = attempt_;
+  options.ends_at = wishes.deadline;
+  options.never_staged = surroundings_.state_directory;
   if (begun_) {
     options.resumes = true;
     options.resumed_stop = stop_cause_;

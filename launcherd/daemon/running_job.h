@@ -35,7 +35,9 @@ struct JobSurroundings {
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
   HostPool* pool = nullptr;
+  std::string state_directory;                           // absolute; no job's files come from there
   std::string jobs_directory;                            // <state>/jobs; exists
+  bool more_hosts_come = false;                          // by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 

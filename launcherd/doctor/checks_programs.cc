@@ -50,13 +50,51 @@ Check check_cores(const v1::Hello& hello) {
   return {"cores", CheckState::kFail, "none that this log-in may use", "look at the cpuset of sshd's cgroup there"};
 }
 
+const char* make_of(v1::GpuVendor vendor) {
+  if (vendor == v1::GPU_VENDOR_AMD) return "AMD GPU";
+  return vendor == v1::GPU_VENDOR_INTEL ? "Intel GPU" : "NVIDIA GPU";
+}
+
+namespace {
+
+// "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)"
+std::string describe(const v1::GpuUser& user) {
+  const std::string what = user.has_memory_mib() ? fmt::format("{} MiB", user.memory_mib()) : "memory";
+  const std::string who = user.has_ended() ? "which is not seen there"
+                                           : fmt::format("{}, uid {}", base::printable(user.command()), user.uid());
+  return fmt::format("GPU {}: {} of pid {} ({})", user.gpu(), what, user.pid(), who);
+}
+
+}  // namespace
+
+Check check_gpu_memory(const v1::HostFacts& facts) {
+  constexpr int kMostShown = 8;
+  if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, "no process holds any", ""};
+  std::string seen;
+  bool has_ended = false;
+  for (int i = 0; i < facts.gpu_users_size(); ++i) {
+    has_ended = has_ended || facts.gpu_users(i).has_ended();
+    if (i < kMostShown) seen += fmt::format("{}{}", i == 0 ? "" : "; ", describe(facts.gpu_users(i)));
+  }
+  if (facts.gpu_users_size() > kMostShown) seen += fmt::format("; {} more", facts.gpu_users_size() - kMostShown);
+  return {"gpu memory", CheckState::kWarn, seen,
+          has_ended
+              ? "the driver has not released what an ended process had, or it runs outside of this container: ask "
+                "nvidia-smi on the host itself"
+              : "a job there shares the GPUs with these: end them if they are leftovers"};
+}
+
 Check check_gpus(const v1::HostFacts& facts) {
   std::map<std::string, int> models;
   for (const v1::Gpu& gpu : facts.hello().gpus()) {
-    const bool is_amd = gpu.vendor() == v1::GPU_VENDOR_AMD;
-    ++models[!gpu.model().empty() ? gpu.model() : is_amd ? "AMD GPU" : "NVIDIA GPU"];
+    ++models[!gpu.model().empty() ? gpu.model() : make_of(gpu.vendor())];
   }
   const std::string driver = facts.nvidia_driver().empty() ? "" : ", driver " + facts.nvidia_driver();
+  if (!facts.hello().gpu_problem().empty()) {
+    return {"gpus", CheckState::kWarn,
+            fmt::format("{} seen in the driver's files{}", facts.hello().gpus_size(), driver),
+            base::printable(facts.hello().gpu_problem())};
+  }
   if (models.empty() && driver.empty()) return {"gpus", CheckState::kOk, "none", ""};
   if (models.empty()) {
     return {"gpus", CheckState::kWarn, "none" + driver,

@@ -104,6 +104,9 @@ base::Status HostProbes::Core::start() {
     host.findings.host = spec;
     host.findings.is_local = model::is_localhost(spec);
   }
+  std::vector<BootstrapTarget> targets;
+  for (const Host& host : hosts_) targets.push_back(target_of(host.findings.host));
+  bootstrap_->expect(targets);
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].started_at = std::chrono::steady_clock::now();
     bootstrap_->start(target_of(hosts_[i].findings.host), ready_join(make_join(i)),

@@ -15,6 +15,7 @@ using Hosts = std::vector<HostSpec>;
 
 constexpr std::string_view kPartition = "COBALT_PARTNAME";
 constexpr std::string_view kTasks = "SLURM_TASKS_PER_NODE";
+constexpr std::string_view kLsfHosts = "LSB_MCPU_HOSTS";
 
 Status bad_tasks(std::string_view text) {
   return error(Code::kInvalidArgument, "{}: '{}' is not a list of numbers such as 2(x3),1: name the hosts by -H",
@@ -50,6 +51,32 @@ Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_v
   auto hosts = read_hostfile(std::string(path));
   if (!hosts.ok()) return hosts.status().with_context(fmt::format("{} (-H names other hosts)", variable));
   return std::optional(Allocation{std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)});
+}
+
+// Where jsrun starts programs, LSF's first host is the one of the batch script, with one slot: no compute node.
+void drop_lsf_launch_node(Hosts& hosts) {
+  if (hosts.size() < 2 || hosts[0].name == hosts[1].name) return;
+  if (hosts[0].name.starts_with("batch") || hosts[0].name.starts_with("login")) hosts.erase(hosts.begin());
+}
+
+// Inside a Flux instance, the instance's own hosts.
+Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
+  const std::vector<std::string> question = {"flux", "getattr", "hostlist"};
+  const auto answer = ask(question);
+  if (!answer.ok()) return answer.status().with_context("FLUX_URI (-H names other hosts)");
+  MUSTER_ASSIGN_OR_RETURN(Hosts hosts, model::parse_host_list(base::trim(*answer), base::join(question, " ")));
+  return std::optional(Allocation{"Flux", base::join(question, " "), std::move(hosts)});
+}
+
+// Who asks Slurm for GPUs and says nothing of tasks means a rank for each: Slurm itself then counts one task a node.
+// Empty: tasks were asked for, or no GPUs; what SLURM_TASKS_PER_NODE says, counts.
+std::string slurm_gpu_tasks(const base::Environment& environment, std::size_t nodes) {
+  if (environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE")) return {};
+  // The second as it was asked for, perhaps "a100:4"; salloc's shell on another host has only that.
+  std::string_view count = environment.get("SLURM_GPUS_ON_NODE").value_or("");
+  if (count.empty()) count = environment.get("SLURM_GPUS_PER_NODE").value_or("");
+  const auto gpus = base::parse_decimal(count.substr(count.rfind(':') + 1), model::kMaxSlotsPerHost);
+  return gpus && *gpus > 0 ? fmt::format("{}(x{})", *gpus, nodes) : std::string();
 }
 
 }  // namespace
@@ -88,11 +115,35 @@ Result<Hosts> cobalt_hosts(std::string_view node_ids) {
   return hosts;
 }
 
-Result<std::optional<Allocation>> find_allocation(const base::Environment& environment) {
+Result<Hosts> lsf_hosts(std::string_view hosts_and_slots) {
+  const auto bad = [&] {
+    return error(Code::kInvalidArgument, "{}: '{}' is not a list such as 'n1 4 n2 4': name the hosts by -H", kLsfHosts,
+                 base::printable(hosts_and_slots));
+  };
+  std::vector<std::string_view> words;
+  for (const std::string_view word : base::split(hosts_and_slots, ' ')) {
+    if (!word.empty()) words.push_back(word);
+  }
+  if (words.empty() || words.size() % 2 != 0) return bad();
+  Hosts hosts;
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const auto slots = base::parse_decimal(words[i + 1], model::kMaxSlotsPerHost);
+    if (!slots || *slots == 0) return bad();
+    MUSTER_ASSIGN_OR_RETURN(const Hosts named, model::parse_host_list(words[i], kLsfHosts));
+    if (named.size() != 1 || named[0].slots) return bad();
+    hosts.insert(hosts.end(), static_cast<std::size_t>(*slots), named[0]);
+    if (hosts.size() > static_cast<std::size_t>(model::kMaxHosts)) return bad();
+  }
+  return hosts;
+}
+
+Result<std::optional<Allocation>> find_allocation(const base::Environment& environment, const AskProgram& ask) {
   // A list that lies in the environment itself cannot be gone; a node file may be one of an earlier job.
   if (const auto list = environment.get("SLURM_JOB_NODELIST"); list && !list->empty()) {
-    const auto tasks = environment.get("SLURM_TASKS_PER_NODE");
-    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(*list, tasks.value_or(std::string_view())));
+    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(*list, ""));
+    std::string tasks = slurm_gpu_tasks(environment, hosts.size());
+    if (tasks.empty()) tasks = environment.get("SLURM_TASKS_PER_NODE").value_or("");
+    MUSTER_ASSIGN_OR_RETURN(hosts, slurm_hosts(*list, tasks));
     return std::optional(Allocation{"Slurm", "SLURM_JOB_NODELIST", std::move(hosts)});
   }
   if (const auto path = environment.get("PBS_NODEFILE"); path && !path->empty()) {
@@ -107,6 +158,17 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, cobalt_hosts(*ids));
     return std::optional(Allocation{"Cobalt", "COBALT_PARTNAME", std::move(hosts)});
   }
+  if (const auto path = environment.get("LSB_DJOB_HOSTFILE"); path && !path->empty()) {
+    MUSTER_ASSIGN_OR_RETURN(auto allocation, from_file("LSF", "LSB_DJOB_HOSTFILE", *path));
+    drop_lsf_launch_node(allocation->hosts);
+    return allocation;
+  }
+  if (const auto list = environment.get("LSB_MCPU_HOSTS"); list && !list->empty()) {
+    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, lsf_hosts(*list));
+    drop_lsf_launch_node(hosts);
+    return std::optional(Allocation{"LSF", std::string(kLsfHosts), std::move(hosts)});
+  }
+  if (const auto uri = environment.get("FLUX_URI"); uri && !uri->empty()) return from_flux(ask);
   return std::optional<Allocation>();
 }
 

@@ -18,6 +18,7 @@
 #include "launcherd/jobs/owner_questions.h"
 #include "launcherd/jobs/ping_turns.h"
 #include "launcherd/jobs/stack_questions.h"
+#include "launcherd/jobs/staging.h"
 
 namespace muster::launcherd {
 
@@ -27,8 +28,12 @@ inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
 inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
 // While this process is stopped, agents that have dialled lose their connection; they dial again when it goes on.
 inline constexpr std::chrono::milliseconds kRedialTime{3'000};
+// When only services are left (model::Role::is_service), they get this long to end by themselves.
+inline constexpr std::chrono::milliseconds kServiceTime{5'000};
 // What agents get beyond the grace time to kill, audit and report.
 inline constexpr std::chrono::milliseconds kStopMargin{6'000};
+// And where they wait for GPUs to release what the ranks had.
+inline constexpr std::chrono::milliseconds kGpuMargin{10'000};
 // After an interrupted job's processes are gone, output still in flight gets this long when nobody reads the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
@@ -60,7 +65,7 @@ struct JobHost {
   bool sweeping = false;
   bool suspect = false;
   bool has_stream = false;
-  bool suspended = false;
+  int suspends_due = 0;  // answers to Suspend: one may come after the next Suspend was sent
   base::MonotonicTime last_heard{};
   base::Duration best_round_trip = base::Duration::max();
   std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
@@ -93,6 +98,8 @@ class JobRunner::Core final : private AgentListener {
   std::string session_secret() const;
   void prepare_hosts();
   void prepared(JobHost& host, const v1::Prepared& answer);
+  void stage();
+  void staged(const base::Status& status);
   void launch();
   void take_up(JobHost& host);
   void send_window();
@@ -111,6 +118,7 @@ class JobRunner::Core final : private AgentListener {
   void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
   void host_empty(JobHost& host, const v1::HostEmpty& empty);
   void add_end(model::RankEnd end);
+  void watch_services(const model::RankEnd& end);
   void tell_peers(const model::RankEnd& end);
   void maybe_name_root_cause();
   void tick();
@@ -121,6 +129,7 @@ class JobRunner::Core final : private AgentListener {
   // job_end.cc
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
   void send_stop(std::chrono::milliseconds grace, const std::string& reason);
+  std::chrono::milliseconds stop_margin() const;
   void stop_overdue();
   void agent_gone(int agent, const base::Status& status) override;
   void host_lost(JobHost& host, const std::string& why, bool reachable);
@@ -189,14 +198,19 @@ class JobRunner::Core final : private AgentListener {
   StopCause cause_ = StopCause::kNone;
   base::Loop::Task suspend_done_;
 
+  std::unique_ptr<Staging> staging_;  // between Prepared and Launch
+  base::Timer staged_timer_;
+
   base::Timer start_timer_;
   base::Timer gather_timer_;
   base::Timer run_timer_;
   base::Timer tick_timer_;
   base::Timer progress_timer_;
   base::Timer root_timer_;
+  base::Timer service_timer_;
   base::Timer news_timer_;
   base::Timer stop_timer_;
+  std::chrono::milliseconds stop_time_{};  // that it was given
   base::Timer output_timer_;
   base::Timer suspend_timer_;
   // Last: it is gone before anything that it calls back into.

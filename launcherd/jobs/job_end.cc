@@ -51,7 +51,8 @@ void JobRunner::Core::stop(StopCause cause) {
   }
   killing_ = true;
   send_stop(std::chrono::milliseconds(0), "killed at once");
-  stop_timer_ = loop_.after(kStopMargin, [this] { stop_overdue(); });
+  stop_time_ = kStopMargin;  // agents wait for nothing then
+  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   if (!output_timer_.armed()) output_timer_ = loop_.after(kOutputAfterInterrupt, [this] { maybe_finish(); });
   maybe_finish();
 }
@@ -65,6 +66,9 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   start_timer_.cancel();
   gather_timer_.cancel();
   run_timer_.cancel();
+  service_timer_.cancel();
+  staged_timer_.cancel();
+  staging_.reset();
   if (!launched_) {
     agents_->cancel_start();
     for (JobHost& host : hosts_) {
@@ -87,8 +91,11 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
     return;
   }
   if (suspended_) suspend(false, nullptr);
-  send_stop(grace, reason);
-  stop_timer_ = loop_.after(grace + kStopMargin, [this] { stop_overdue(); });
+  // Nobody needs the time where no rank is left.
+  const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
+  send_stop(given, reason);
+  stop_time_ = given + stop_margin();
+  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
 }
 
@@ -103,12 +110,20 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
   }
 }
 
+std::chrono::milliseconds JobRunner::Core::stop_margin() const {
+  const bool has_gpus = job_.pinning.gpu_bind != model::GpuBind::kNone;
+  const bool waits = has_gpus && std::ranges::any_of(hosts_, [](const JobHost& host) {
+                       return host.phase == HostPhase::kLaunched && !host.facts.hello.gpu_driver().empty();
+                     });
+  return waits ? kStopMargin + kGpuMargin : kStopMargin;
+}
+
 void JobRunner::Core::stop_overdue() {
   for (JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
     host_lost(host,
               fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
-                          std::chrono::duration_cast<std::chrono::seconds>(job_.kill_grace + kStopMargin).count()),
+                          std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()),
               false);
   }
   maybe_finish();
@@ -125,6 +140,9 @@ void JobRunner::Core::signal_ranks(int signo) {
 
 void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
   suspended_ = on;
+  // Who continues before all have answered must not be stopped by their answers.
+  suspend_timer_.cancel();
+  suspend_done_ = nullptr;
   bool any = false;
   for (JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
@@ -132,6 +150,7 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
     any = any || host.has_stream;
     v1::LauncherMessage message;
     message.mutable_suspend()->set_on(on);
+    ++host.suspends_due;
     agents_->send(host.agent, std::move(message));
   }
   if (done == nullptr) return;
@@ -292,7 +311,7 @@ JobOutcome JobRunner::Core::make_outcome() {
   JobOutcome outcome;
   outcome.cause = cause_;
   outcome.ends = ends_.ends();
-  outcome.root = model::root_cause(outcome.ends);
+  outcome.root = ends_.root_index();
   const auto root = ends_.root();
   outcome.exit_code = exit_code_of(cause_, root);
   if (root) outcome.stderr_tail = stderr_tails_[root->rank];

@@ -94,9 +94,9 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       host_empty(host, message.host_empty());
       break;
     case v1::AgentMessage::kSuspended:
-      host.suspended = message.suspended().on();
+      host.suspends_due = std::max(0, host.suspends_due - 1);
       if (suspend_done_ && std::ranges::none_of(hosts_, [&](const JobHost& other) {
-            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspended != suspended_;
+            return other.has_stream && other.phase == HostPhase::kLaunched && other.suspends_due > 0;
           })) {
         suspend_timer_.cancel();
         std::exchange(suspend_done_, nullptr)();
@@ -112,6 +112,9 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kOwnerAnswer:
       owner_questions_.answered(message.owner_answer());
+      break;
+    case v1::AgentMessage::kStageAnswer:
+      if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
       break;
     case v1::AgentMessage::kStackAnswer:
       stack_questions_.answered(host.agent, message.stack_answer());
@@ -209,6 +212,7 @@ void JobRunner::Core::rank_exited(JobHost& host, const v1::RankExited& exited) {
   model::RankEnd end = proto::rank_end_of(exited);
   end.host = host.name;
   end.at = corrected(host, exited.agent_ns());
+  end.at_is_known = host.best_round_trip != base::Duration::max();
   add_end(std::move(end));
 }
 
@@ -216,6 +220,7 @@ void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed
   model::RankEnd end = proto::rank_end_of(failed);
   end.host = host.name;
   end.at = corrected(host, failed.agent_ns());
+  end.at_is_known = host.best_round_trip != base::Duration::max();
   add_end(std::move(end));
 }
 
@@ -226,12 +231,28 @@ void JobRunner::Core::add_end(model::RankEnd end) {
     tell_peers(end);
   }
   if (feed_ != nullptr) feed_->rank_over(end.rank);
-  const bool must_stop = ends_.add(std::move(end), clock_.now());
+  const bool must_stop = ends_.add(end, clock_.now());
+  watch_services(end);
   if (ends_.decision_time() && !root_told_ && !root_timer_.armed()) {
     root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
   }
-  if (ends_.all_ended()) maybe_name_root_cause();
+  if (ends_.all_ended()) {
+    run_timer_.cancel();  // what is left to do is not the ranks' time
+    maybe_name_root_cause();
+  }
   if (must_stop && !stopping_) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
+}
+
+// Ranks that are there for the others end by themselves when those have, or are ended after a while.
+void JobRunner::Core::watch_services(const model::RankEnd& end) {
+  if (ends_.is_late(end.rank) && end.failed() && end.kind != model::EndKind::kStopped) {
+    observer_->on_warning(fmt::format("{} rank {} on {} ended with {} when all others had ended well",
+                                      placement_.role(end.rank), end.rank, end.host, model::describe(end)));
+  }
+  if (!ends_.only_services_run() || stopping_ || service_timer_.armed()) return;
+  service_timer_ = loop_.after(kServiceTime, [this] {
+    begin_stop(StopCause::kPolicy, job_.kill_grace, "all ranks have ended that it was there for");
+  });
 }
 
 // With what else this turn of the loop brings, but before a stop that follows from it.

@@ -67,6 +67,7 @@ JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const
   job_.set_state(v1::JOB_STATE_STARTING);
   for (const std::string& word : command) job_.add_command(base::valid_utf8(word));
   job_.set_size(placement.size);
+  proto::set_roles(placement.roles, *job_.mutable_roles());
   job_.set_launcher_host(own_host_name());
   job_.set_launcher_pid(::getpid());
   ranks_.resize(static_cast<std::size_t>(placement.size));

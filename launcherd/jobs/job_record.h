@@ -45,6 +45,7 @@ class JobRecord final : public JobObserver {
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override;
   void on_note(const std::string& line) override { next_->on_note(line); }
+  void on_remark(const std::string& line) override { next_->on_remark(line); }
   void on_warning(const std::string& line) override { next_->on_warning(line); }
   void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
   void on_finished(const JobOutcome& outcome) override;

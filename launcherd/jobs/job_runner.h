@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,8 @@ struct LaunchOptions {
   // then goes on.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
+  std::string never_staged{};               // a folder on this machine that no host may get; empty: none
+  std::optional<base::WallTime> ends_at{};  // when whoever has lent us the hosts takes them back; nullopt: not known
 };
 
 struct HostFailure {
@@ -90,6 +93,8 @@ class JobObserver {
   virtual void on_running() = 0;                                                             // every rank was spawned
   virtual void on_note(const std::string& line) = 0;                                         // for --verbose
   virtual void on_warning(const std::string& line) = 0;                                      // always shown
+  // What has been done before the start, for who is not in a hurry.
+  virtual void on_remark(const std::string& line) { static_cast<void>(line); }
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
   // The same as values, for records: hosts and ranks that come up and end, suspicions, the stop. JobStarting and

@@ -4,6 +4,7 @@
 #include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
+#include "model/job_placement.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd {
@@ -12,6 +13,7 @@ namespace {
 // The bootstrap has the same time limit, and knows how far it came with a host.
 constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
 constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
+constexpr std::size_t kStageTokenBytes = 8;
 
 // nullptr: it was not asked, or has not answered.
 const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
@@ -32,7 +34,7 @@ JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, model::JobSpec
       environment_(std::move(environment)),
       sink_(sink),
       observer_(observer),
-      ends_(placement_.size, job_.on_exit),
+      ends_(placement_.size, job_.on_exit, model::service_ranks(job_.roles)),
       agents_(std::move(agents)) {}
 
 base::Status JobRunner::Core::start() {
@@ -192,16 +194,14 @@ base::Status JobRunner::Core::merge_same_hosts() {
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) facts.push_back(host.facts);
   const std::vector<int> first_of = find_same_hosts(facts);
-  model::PlacementRequest request = job_.placement;
+  model::JobSpec job = job_;
   bool any = false;
   for (JobHost& host : hosts_) {
     const int first = first_of[static_cast<std::size_t>(host.agent)];
     if (first == host.agent) continue;
     any = true;
     const JobHost& kept = host_at(first);
-    for (model::HostSpec& spec : request.hosts) {
-      if (spec.name == host.name) spec.name = kept.name;
-    }
+    model::rename_host(host.name, kept.name, job);
     observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
     host.phase = HostPhase::kUnused;
     host.placed = -1;
@@ -209,7 +209,7 @@ base::Status JobRunner::Core::merge_same_hosts() {
     agents_->leave(host.agent);
   }
   if (!any) return base::ok_status();
-  auto placement = model::place(request);
+  auto placement = model::place(job);
   if (!placement.ok()) return placement.status();
   placement_ = std::move(*placement);
   for (JobHost& host : hosts_) {
@@ -266,6 +266,11 @@ void JobRunner::Core::prepare_hosts() {
     v1::LauncherMessage message;
     message.mutable_prepare()->set_master_address(master_address_);
     message.mutable_prepare()->set_session_secret(secret);
+    message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
+    if (job_.runtime == model::Runtime::kTensorflow) {  // every rank is a server
+      const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
+      message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
+    }
     if (host.placed == 0) {
       v1::Prepare& prepare = *message.mutable_prepare();
       prepare.set_hold_master_port(true);
@@ -297,26 +302,67 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
     return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
   });
-  if (all) launch();
+  if (all) stage();
+}
+
+// Files come before ranks; to those of an earlier launcherd, and of an earlier attempt, they have come.
+void JobRunner::Core::stage() {
+  const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
+  if (job_.stages.empty() || is_done) {
+    launch();
+    return;
+  }
+  start_timer_.cancel();  // files take the time that they take
+  std::vector<Staging::Host> hosts;
+  for (const JobHost& host : hosts_) {
+    if (host.placed >= 0) hosts.push_back({host.agent, host.name});
+  }
+  staging_ = std::make_unique<Staging>(
+      loop_, job_.stages, hosts, base::random_hex(kStageTokenBytes), options_.never_staged,
+      Staging::Events{
+          .send = [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); },
+          .say = [this](const std::string& line) { observer_->on_remark(line); },
+          .done = [this](const base::Status& status) { staged(status); }});
+  staging_->start();
+}
+
+void JobRunner::Core::staged(const base::Status& status) {
+  // It is in the middle of this call: it goes after it.
+  staged_timer_ = loop_.after(base::Duration::zero(), [this, status] {
+    staging_.reset();
+    if (stopping_ || finished_) return;
+    if (status.ok()) {
+      launch();
+      return;
+    }
+    host_failures_.push_back({"", status.message()});
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "files could not be staged");
+  });
 }
 
 void JobRunner::Core::launch() {
-  launched_ = true;
-  start_timer_.cancel();
   std::vector<JobHost*> by_placed(placement_.hosts.size());
   for (JobHost& host : hosts_) {
     if (host.placed >= 0) by_placed[static_cast<std::size_t>(host.placed)] = &host;
   }
   std::vector<HostFacts> facts;
   for (const JobHost* host : by_placed) facts.push_back(host->facts);
+  auto planned =
+      plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+  if (!planned.ok()) {
+    host_failures_.push_back({"", planned.status().message()});
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), planned.status().message());
+    return;
+  }
+  LaunchPlan plan = *std::move(planned);
+  launched_ = true;
+  start_timer_.cancel();
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
   if (!readers.empty()) {
     feed_ = std::make_unique<InputFeed>(
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  LaunchPlan plan =
-      plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
   const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!is_first) plan.warnings.clear();  // said before
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);

@@ -5,7 +5,10 @@
 #include <tuple>
 
 #include "base/strings.h"
+#include "launcherd/jobs/launch_world.h"
+#include "model/dmlc.h"
 #include "model/expand.h"
+#include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
 #include "proto/convert.h"
 
@@ -19,6 +22,32 @@ std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
   return chosen.ok() ? chosen->name() : fact.prepared.interface();
 }
 
+// Where the other hosts reach its ranks.
+std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
+  if (!is_network_chosen(job)) return fact.prepared.address();
+  const auto chosen = choose_interface(fact.hello, job);
+  return chosen.ok() ? chosen->address() : fact.prepared.address();
+}
+
+// Of each rank, where the others reach it: for TF_CONFIG.
+std::vector<std::string> tensorflow_workers(const model::JobSpec& job, const model::Placement& placement,
+                                            const std::vector<HostFacts>& facts) {
+  std::vector<std::string> workers;
+  if (job.runtime != model::Runtime::kTensorflow) return workers;
+  workers.resize(static_cast<std::size_t>(placement.size));
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const HostFacts& fact = facts.at(i);
+    const std::string address = rank_address(fact, job);
+    const auto& ranks = placement.hosts[i].ranks;
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const int port =
+          static_cast<int>(k) < fact.prepared.held_ports_size() ? fact.prepared.held_ports(static_cast<int>(k)) : 0;
+      workers[static_cast<std::size_t>(ranks[k].rank)] = model::host_and_port(address, port);
+    }
+  }
+  return workers;
+}
+
 std::optional<std::string> first_routable(const v1::Hello& hello) {
   for (const v1::NetworkInterface& entry : hello.interfaces()) {
     const auto address = base::IpAddress::parse(entry.address());
@@ -27,9 +56,15 @@ std::optional<std::string> first_routable(const v1::Hello& hello) {
   return std::nullopt;
 }
 
-// The rank's own command, where some of the job's words are to be expanded.
-void set_command(const model::JobSpec& job, const model::RankEnvInput& input, v1::LaunchRank& rank) {
-  if (job.expand.empty()) return;
+// The rank's own command, where its role has one, or some of the job's words are to be expanded.
+void set_command(const model::JobSpec& job, const model::Role* role, const model::RankEnvInput& input,
+                 v1::LaunchRank& rank) {
+  const bool is_own = role != nullptr && !role->command.empty();
+  if (is_own && !job.expands_roles) {
+    rank.mutable_command()->Add(role->command.begin(), role->command.end());
+    return;
+  }
+  if (!is_own && job.expand.empty()) return;
   const model::ExpandValues values{.rank = input.rank.rank,
                                    .local_rank = input.rank.local_rank,
                                    .node_rank = input.rank.host_index,
@@ -38,11 +73,31 @@ void set_command(const model::JobSpec& job, const model::RankEnvInput& input, v1
                                    .host = input.hostname,
                                    .master_addr = input.master_addr,
                                    .master_port = input.master_port};
+  if (is_own) {
+    for (const std::string& word : role->command) rank.add_command(model::expand(word, values));
+    return;
+  }
   rank.mutable_command()->Add(job.command.begin(), job.command.end());
   for (const std::size_t index : job.expand) {
     std::string& word = *rank.mutable_command(static_cast<int>(index));
     word = model::expand(word, values);
   }
+}
+
+// Its place in its role, and what the user said of the role alone.
+base::Environment set_role(const model::JobSpec& job, const base::Environment& launcher_environment,
+                           model::RankEnvInput& input) {
+  base::Environment variables;
+  const model::RoleOfRank place = model::role_of(job.roles, input.rank.rank);
+  if (place.role == nullptr) return variables;
+  input.role = place.role->name;
+  input.role_rank = place.rank;
+  input.role_size = place.role->np;
+  const model::ExportPolicy own{.named = place.role->environment, .only_named = true};
+  for (const auto& [name, value] : model::exported_variables(launcher_environment, own, false)) {
+    variables.set(name, value);
+  }
+  return variables;
 }
 
 // After its environment.
@@ -74,9 +129,27 @@ void set_place(const model::JobSpec& job, const v1::Hello& hello, v1::LaunchRank
   mask.set_value(base::join(place.gpus, ","));
 }
 
-std::string crowd_warning(const std::string& host, int ranks, int gpus) {
+// Over the job's: the role's own variables, then what makes it this rank. GPUs that the role names itself stay.
+proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
+                                const base::Environment& of_job, const base::Environment& of_role,
+                                const proto::EnvList& gpus) {
+  base::Environment user_set = of_job;
+  for (const auto& [name, value] : of_role.entries()) user_set.set(name, value);
+  proto::EnvList variables = of_role.entries();
+  const auto add = [&](const proto::EnvList& more) { variables.insert(variables.end(), more.begin(), more.end()); };
+  add(model::rank_variables(input, user_set));
+  if (job.is_dmlc) add(model::dmlc_variables(job.roles, input, rank_address(fact, job), user_set));
+  for (const auto& [name, value] : gpus) {
+    if (!of_role.get(name)) variables.emplace_back(name, value);
+  }
+  return variables;
+}
+
+std::string crowd_warning(const std::string& host, int ranks, int gpus, model::GpuBind gpu_bind) {
+  const char* noun = gpu_bind == model::GpuBind::kTile ? "tile" : "GPU";
   const char* each = gpus == 1 ? "all use that one" : "local rank R uses number R modulo that";
-  return fmt::format("{}: {} ranks but {} GPU{}: {}", host, ranks, gpus, gpus == 1 ? "" : "s", each);
+  return fmt::format("{}: {} ranks but {} {}{}: {} (--share-gpu if that is meant, --gpu-bind none if they need none)",
+                     host, ranks, gpus, noun, gpus == 1 ? "" : "s", each);
 }
 
 }  // namespace
@@ -150,9 +223,9 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
   return first_of;
 }
 
-LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                       const std::vector<HostFacts>& facts, const Attempt& attempt, const std::string& master_address,
-                       const base::Environment& launcher_environment) {
+base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                                     const std::vector<HostFacts>& facts, const Attempt& attempt,
+                                     const std::string& master_address, const base::Environment& launcher_environment) {
   base::Environment user_set;
   for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
     user_set.set(name, value);
@@ -161,6 +234,7 @@ LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placem
   const auto terminal = user_set.get("TERM") ? std::nullopt : launcher_environment.get("TERM");
   const std::vector<int> readers = model::reading_ranks(job.input, placement.size);
   const int master_port = facts.at(0).prepared.master_port();
+  const std::vector<std::string> workers = tensorflow_workers(job, placement, facts);
   LaunchPlan plan;
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& host = placement.hosts[i];
@@ -174,16 +248,20 @@ LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placem
       launch.set_horovod_address(master_address);
       launch.set_horovod_port(facts.at(0).prepared.horovod_port());
     }
+    launch.set_host(static_cast<int>(i));
     proto::set_limits(job.limits, launch);
     const auto exported = model::exported_variables(launcher_environment, job.environment, fact.local);
     proto::set_environment(exported, *launch.mutable_environment());
     model::GpuMasks masks;
     model::set_gpu_masks(exported, masks);
     const int ranks = static_cast<int>(host.ranks.size());
-    const model::NodeBinding binding =
-        model::bind_node(proto::node_shape_of(fact.hello), ranks, job.bind_to, job.gpu_bind, masks);
-    if (binding.visible_gpus > 0 && binding.visible_gpus < ranks) {
-      plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus));
+    const model::NodeShape node = proto::node_shape_of(fact.hello);
+    if (!job.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job.container, node));
+    auto bound = model::bind_node(node, ranks, job.pinning, masks);
+    if (!bound.ok()) return bound.status().with_context(host.host.name);
+    const model::NodeBinding& binding = *bound;
+    if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job.pinning.share_gpu) {
+      plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus, job.pinning.gpu_bind));
     }
     for (std::size_t k = 0; k < host.ranks.size(); ++k) {
       model::RankEnvInput input;
@@ -199,20 +277,24 @@ LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placem
       input.master_port = master_port;
       input.role = job.role;
       input.torch_agent_store = job.torch_agent_store;
+      input.runtime = job.runtime;
+      input.tensorflow_workers = workers;
       input.interface = interface;
       input.omp_num_threads = binding.cores[k].physical_cores;
       v1::LaunchRank& rank = *launch.add_ranks();
       rank.set_rank(host.ranks[k].rank);
-      set_command(job, input, rank);
-      auto variables = model::rank_variables(input, user_set);
-      const auto& gpus = binding.gpus[k].variables;
-      variables.insert(variables.end(), gpus.begin(), gpus.end());
-      proto::set_environment(variables, *rank.mutable_environment());
+      const base::Environment of_role = set_role(job, launcher_environment, input);
+      const model::Role* const role = model::role_of(job.roles, input.rank.rank).role;
+      set_command(job, role, input, rank);
+      if (role != nullptr) rank.set_workdir(role->workdir);
+      proto::set_environment(rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables),
+                             *rank.mutable_environment());
       set_input(job, readers, terminal, rank);
       rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());
       set_place(job, fact.hello, rank);
     }
   }
+  set_world(job, placement, fmt::format("muster-{}-{}", attempt.job_id, attempt.number), user_set, plan.hosts);
   return plan;
 }
 

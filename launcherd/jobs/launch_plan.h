@@ -50,8 +50,9 @@ struct LaunchPlan {
 };
 
 // The launcher's variables and the rank's own ones, cores, GPUs and OMP_NUM_THREADS, for every host of `placement`.
-LaunchPlan plan_launch(const model::JobSpec& job, const model::Placement& placement,
-                       const std::vector<HostFacts>& facts, const Attempt& attempt, const std::string& master_address,
-                       const base::Environment& launcher_environment);
+// INVALID_ARGUMENT: a host is not such that its ranks can be pinned as the job wants it; names the first one.
+base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                                     const std::vector<HostFacts>& facts, const Attempt& attempt,
+                                     const std::string& master_address, const base::Environment& launcher_environment);
 
 }  // namespace muster::launcherd

@@ -53,6 +53,9 @@ base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, Ag
     entry.host = std::move(host);
     entry.token = base::random_hex(32);
   }
+  std::vector<BootstrapTarget> targets;
+  for (const Host& host : hosts_) targets.push_back(host.host.target);
+  bootstrap_->expect(targets);
   // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
   std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
   for (std::size_t i = 0; i < hosts_.size(); ++i) {

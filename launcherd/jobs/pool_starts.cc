@@ -60,6 +60,13 @@ void HostPool::Core::start_agent(PoolHost& host) {
 void HostPool::Core::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
   const base::Status saved = lets_go_ ? base::error(base::Code::kCancelled, "launcherd was ended") : save_state();
+  // Those that failed are tried one by one: a host that spoils its wave would do so again.
+  std::vector<BootstrapTarget> together;
+  for (const int number : numbers) {
+    const PoolHost* const host = host_numbered(number);
+    if (saved.ok() && host != nullptr && host->failures == 0) together.push_back(host->target);
+  }
+  bootstrap_->expect(together);
   for (const int number : numbers) {
     PoolHost* const host = host_numbered(number);
     if (host == nullptr) continue;

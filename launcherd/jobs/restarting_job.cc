@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/signal_name.h"
 #include "launcherd/jobs/own_agents.h"
 
 namespace muster::launcherd {
@@ -80,7 +81,44 @@ void RestartingJob::resize_terminal(int rows, int columns) {
 
 base::Status RestartingJob::start() {
   started_at_ = clock_.now();
+  plan_end_signal();
   return runner_->start();
+}
+
+// Before the earlier of --timeout and the end of the scheduler's job.
+void RestartingJob::plan_end_signal() {
+  if (!job_.end_signal) return;
+  std::optional<base::Duration> left;
+  if (timeout_) left = *timeout_;
+  if (options_.ends_at) {
+    const auto until = std::chrono::duration_cast<base::Duration>(*options_.ends_at - clock_.wall());
+    left = left ? std::min(*left, until) : until;
+  }
+  if (!left) {
+    observer_->on_warning("--signal: no time limit is known, so no signal will come: --timeout sets one");
+    return;
+  }
+  const base::Duration wait = std::max<base::Duration>(*left - job_.end_signal->ahead, base::Duration::zero());
+  end_signal_timer_ = loop_.after(wait, [this] {
+    is_end_near_ = true;
+    // One that comes while ranks are being started would end those that have no handler for it yet.
+    if (is_running_) send_end_signal();
+  });
+}
+
+void RestartingJob::send_end_signal() {
+  if (is_stopped_) return;
+  observer_->on_warning(fmt::format("{} to all ranks: the job's time is over in at most {} s",
+                                    base::signal_name(job_.end_signal->signo),
+                                    std::chrono::ceil<std::chrono::seconds>(job_.end_signal->ahead).count()));
+  runner_->signal_ranks(job_.end_signal->signo);
+}
+
+void RestartingJob::on_running() {
+  is_running_ = true;
+  observer_->on_running();
+  // Every attempt gets it, and ranks that outlived a launcherd perhaps twice: nobody knows whether it had sent it.
+  if (is_end_near_) send_end_signal();
 }
 
 void RestartingJob::stop(StopCause cause) {
@@ -116,6 +154,7 @@ void RestartingJob::start_again() {
     job_.timeout = std::max(*timeout_ - spent, std::chrono::milliseconds(1));
   }
   ++options_.attempt;
+  is_running_ = false;
   options_.resumes = false;
   options_.resumed_stop = StopCause::kNone;
   const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);

@@ -53,11 +53,14 @@ class RestartingJob final : private JobObserver {
  private:
   void make_runner();
   void start_again();
+  void plan_end_signal();
+  void send_end_signal();
   void finish(JobOutcome outcome);
 
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
-  void on_running() override { observer_->on_running(); }
+  void on_running() override;
   void on_note(const std::string& line) override { observer_->on_note(line); }
+  void on_remark(const std::string& line) override { observer_->on_remark(line); }
   void on_warning(const std::string& line) override { observer_->on_warning(line); }
   void on_root_cause(const model::RankEnd& root) override { observer_->on_root_cause(root); }
   void on_finished(const JobOutcome& outcome) override;
@@ -80,6 +83,9 @@ class RestartingJob final : private JobObserver {
   std::optional<JobOutcome> failed_;           // the attempt that the next one, already on its way, replaces
   std::unique_ptr<JobRunner> runner_;
   base::Timer again_;
+  base::Timer end_signal_timer_;
+  bool is_running_ = false;   // every rank of this attempt has been spawned
+  bool is_end_near_ = false;  // the moment of end_signal has come
 };
 
 }  // namespace muster::launcherd

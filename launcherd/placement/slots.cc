@@ -190,7 +190,7 @@ void for_each_placed(const model::Placement& placement, std::vector<SlotHost>& h
 
 }  // namespace
 
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts) {
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
   JobNeed need{.request = job.placement, .places = job.places};
   need.request.hosts.clear();
   MUSTER_RETURN_IF_ERROR(merge_wanted(job, hosts, need));
@@ -203,6 +203,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   std::vector<SlotHost> undrained(hosts.begin(), hosts.end());
   for (SlotHost& host : undrained) host.is_drained = host.is_down = false;
   if (ranks > 0 && fits_when_idle(need, undrained)) return need;
+  if (ranks > 0 && more_come && need.places.empty() && need.request.hosts.empty()) return need;
   if (!need.places.empty()) {
     return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
   }

@@ -35,8 +35,8 @@ struct JobNeed {
 };
 
 // Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
-// here, also if all hosts were idle and none drained.
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts);
+// here, also if all hosts were idle and none drained. `more_come`: a job that names no host waits for them then.
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
 // Whether it would start if nothing else ran; drained hosts stay drained.

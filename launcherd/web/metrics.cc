@@ -68,11 +68,20 @@ void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
     text += fmt::format("muster_host_memory_used_bytes{{host=\"{}\"}} {}\n", escaped(host.name()),
                         host.load().memory_used_mib() * 1024 * 1024);
   }
-  begin(text, "muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it in a file.");
+  begin(text, "muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
     for (const v1::GpuLoad& gpu : host.load().gpus()) {
+      if (gpu.busy_unknown()) continue;
       text += fmt::format("muster_gpu_busy_percent{{host=\"{}\",gpu=\"{}\"}} {}\n", escaped(host.name()), gpu.index(),
                           gpu.busy_percent());
+    }
+  }
+  begin(text, "muster_gpu_memory_used_bytes", "Memory of a GPU that is in use, where its driver tells it.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    for (const v1::GpuLoad& gpu : host.load().gpus()) {
+      if (!gpu.has_memory_used_mib()) continue;
+      text += fmt::format("muster_gpu_memory_used_bytes{{host=\"{}\",gpu=\"{}\"}} {}\n", escaped(host.name()),
+                          gpu.index(), gpu.memory_used_mib() * 1024 * 1024);
     }
   }
   begin(text, "muster_host_output_bytes_total", "What ranks on the host have written since the start of launcherd.",

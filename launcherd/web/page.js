@@ -59,7 +59,7 @@ function memoryOf(host) {
 
 function gpusOf(host) {
   if (!host.gpus.length) return "-";
-  const loads = host.load ? host.load.gpus : [];
+  const loads = host.load ? host.load.gpus.filter((gpu) => !gpu.busy_unknown) : [];
   if (!loads.length) return `${host.gpus.length}`;
   return `${host.gpus.length} ${Math.round(loads.reduce((all, gpu) => all + gpu.busy_percent, 0) / loads.length)}%`;
 }

@@ -111,7 +111,8 @@ class Faults:
         network.in_netns(self.pid(host), ["nft", "-f", "-"], text)
 
     def _wire_links(self, host):
-        return f"a-{host}", f"b-{host}", f"w-{host}"  # tap at the host's side, tap at the switch, bridge between
+        name = self._port(host).removeprefix("p-")
+        return f"a-{name}", f"b-{name}", f"w-{name}"  # tap at the host's side, tap at the switch, bridge between
 
     def _relay_in(self, host, parameters):
         near, far, bridge = self._wire_links(host)

@@ -15,20 +15,22 @@ _NIC_NAMES = [("eth1", "eth0"), ("docker0", "ens3"), ("eth0", "enp1s0"), ("virbr
               ("ens9", "enP2p0s1np0"), ("ib0", "eno1"), ("eno2", "hsn0"), ("br-3f9c1a", "eth5")]
 
 
-def plan(name, host_names):
-    """{host: {nic, dead_nic, v4, v6, dead_v4, port, dead_port}}; the same for the same cluster name."""
+def plan(name, host_names, domain=""):
+    """{host: {nic, dead_nic, v4, v6, dead_v4, port, dead_port, aliases}}; the same for the same cluster name."""
     digest = hashlib.sha256(name.encode()).digest()
     v4 = f"10.{64 + digest[0] % 128}.{digest[1]}"
     v6 = f"fd{digest[2]:02x}:{digest[3]:02x}{digest[4]:02x}:{digest[5]:02x}{digest[6]:02x}"
     hosts = {}
     for index, host in enumerate(host_names):
         dead, nic = _NIC_NAMES[index % len(_NIC_NAMES)]
+        port = host if len(host) <= 13 else str(index)  # a link's name has 15 characters
         hosts[host] = {
             "nic": nic, "dead_nic": dead,
             "v4": f"{v4}.{index + 1}",
             "v6": str(ipaddress.ip_address(f"{v6}::{index + 1:x}")),
             "dead_v4": f"192.168.77.{index + 1}",
-            "port": f"p-{host}", "dead_port": f"x-{host}",
+            "port": f"p-{port}", "dead_port": f"x-{port}",
+            "aliases": [f"{host}.{domain}"] if domain else [],
             # Fixed, so that the neighbours of a host that is booted again still know it.
             "mac": f"02:00:{digest[0]:02x}:{digest[1]:02x}:00:{index + 1:02x}",
         }
@@ -38,7 +40,7 @@ def plan(name, host_names):
 def hosts_file(host, hosts):
     """Debian's: the own name is 127.0.1.1 first of all; n1 is IPv4, n1-v6 is IPv6 only."""
     lines = ["127.0.0.1 localhost", f"127.0.1.1 {host}", "::1 localhost ip6-localhost ip6-loopback"]
-    lines += [f"{net['v4']} {name}" for name, net in hosts.items()]
+    lines += [" ".join([net["v4"], name, *net["aliases"]]) for name, net in hosts.items()]
     lines += [f"{net['v6']} {name}-v6" for name, net in hosts.items()]
     return "\n".join(lines) + "\n"
 

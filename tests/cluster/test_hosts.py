@@ -32,6 +32,19 @@ def test_ssh_to_every_host_without_a_prompt(cluster, user):
         assert (":" in lines[2].split()[2]) == (name.endswith("-v6") or ":" in name)
 
 
+def test_own_names_and_a_domain(small):
+    """As a site names its hosts; a name may fill a network link's 15 characters."""
+    named = small(names=("x3006c0s13b1n0", "nid00001"), domain="hsn.site")
+    assert named.nodes == ["x3006c0s13b1n0", "nid00001"]
+    for host in named.nodes:
+        for name in (host, f"{host}.hsn.site"):
+            told = named.run("head", "alice", [*SSH, name, "hostname"])
+            assert (told.returncode, told.stdout) == (0, host + "\n"), told
+    named.cut("x3006c0s13b1n0")
+    named.heal("x3006c0s13b1n0")
+    assert named.run("head", "alice", [*SSH, "x3006c0s13b1n0", "hostname"]).returncode == 0
+
+
 def test_sshd_has_debians_settings(cluster):
     settings = cluster.run("n1", "root", ["/usr/sbin/sshd", "-T"], check=True).stdout.splitlines()
     for line in ("usepam yes", "maxstartups 10:30:100", "strictmodes yes", "permitrootlogin without-password",

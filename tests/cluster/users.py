@@ -52,7 +52,7 @@ def known_hosts(keys, hosts):
     for host, net in hosts.items():
         with open(f"{keys}/{host}.pub") as file:
             kind, key = file.read().split()[:2]
-        text += f"{host},{host}-v6,{net['v4']},{net['v6']} {kind} {key}\n"
+        text += f"{','.join([host, *net['aliases'], host + '-v6', net['v4'], net['v6']])} {kind} {key}\n"
     return text
 
 

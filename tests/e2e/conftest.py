@@ -5,7 +5,6 @@
         assert result.rc == 0, result
 """
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -16,31 +15,12 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import cluster as cluster_module  # noqa: E402
-import compat  # noqa: E402
+from compat import (BIN_DIR, pytest_configure, pytest_runtest_makereport,  # noqa: E402,F401
+                    pytest_sessionfinish)
 from cluster import testing  # noqa: E402
 
+pytest.register_assert_rewrite("mpi_tests")
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-BIN_DIR = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", REPOSITORY / "build/release/bin")).resolve()
-
-
-COMPAT = pytest.StashKey[compat.Notes]()
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "compat(client, version): drives a real client; the outcome is noted")
-    config.stash[COMPAT] = compat.Notes()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item):
-    report = (yield).get_result()
-    item.config.stash[COMPAT].add(item, report)
-
-
-def pytest_sessionfinish(session):
-    is_selection = session.config.option.keyword or any("::" in argument for argument in session.config.args)
-    if not is_selection and not session.shouldstop and not session.shouldfail:
-        session.config.stash[COMPAT].write(BIN_DIR)
 
 
 @dataclass
@@ -163,6 +143,19 @@ def strays(clusters):
 def bystander(clusters, cluster):
     """bob's job of the same shape, running on all hosts of `cluster`."""
     return clusters.bystander(cluster)
+
+
+@pytest.fixture
+def own_names(cluster):
+    """Hosts whose own name is a network address, for programs that know no interface but that name."""
+    kept = {}
+    for host in cluster.nodes:
+        hosts = cluster.path(host, "/etc/hosts")
+        kept[hosts] = hosts.read_text()
+        hosts.write_text("".join(line for line in kept[hosts].splitlines(True) if not line.startswith("127.0.1.1")))
+    yield
+    for hosts, text in kept.items():
+        hosts.write_text(text)
 
 
 @pytest.fixture

@@ -21,14 +21,15 @@ HOSTS = "n1:2,n2:2,n3:2,n4:2"
 
 
 class Launcherd:
-    def __init__(self, hvdrun, cluster, *args):
+    def __init__(self, hvdrun, cluster, *args, hosts=HOSTS):
+        self.list = ["-H", hosts] if hosts else []
         self.hvdrun = hvdrun
         self.cluster = cluster
         self.args = args
         self.come_back()
 
     def come_back(self):
-        argv = [str(BIN_DIR / "launcherd"), "-H", HOSTS, "--state", STATE, *self.args]
+        argv = [str(BIN_DIR / "launcherd"), *self.list, "--state", STATE, *self.args]
         self.watched = Watched(self.hvdrun, self.cluster, argv=argv)
         self.watched.err.wait_for("serving unix:")
 
@@ -58,8 +59,11 @@ class Launcherd:
     def job(self, job):
         return json.loads(self.asked("status", "--json", job))
 
+    def hosts(self):
+        return list(map(json.loads, self.asked("hosts", "--json").splitlines()))
+
     def host(self, name):
-        return {host["name"]: host for host in map(json.loads, self.asked("hosts", "--json").splitlines())}[name]
+        return {host["name"]: host for host in self.hosts()}[name]
 
     def close(self):
         if self.watched.command.poll() is None:

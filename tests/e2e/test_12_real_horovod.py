@@ -52,19 +52,6 @@ def horovod():
         pytest.skip("horovod is not installed: tools/peers horovod")
 
 
-@pytest.fixture
-def own_names(cluster):
-    """Hosts whose own name is a network address; for process sets horovod knows no interface, only that name."""
-    kept = {}
-    for host in cluster.nodes:
-        hosts = cluster.path(host, "/etc/hosts")
-        kept[hosts] = hosts.read_text()
-        hosts.write_text("".join(line for line in kept[hosts].splitlines(True) if not line.startswith("127.0.1.1")))
-    yield
-    for hosts, text in kept.items():
-        hosts.write_text(text)
-
-
 def test_ranks_of_four_hosts_reduce_twice(hvdrun, own_names, no_leftovers):
     result = hvdrun(["-np", "8", "-H", "n1:2,n2:2,n3:2,n4:2", PYTHON, "-c", ROUNDS], timeout=TRAINING)
     assert result.rc == 0, result

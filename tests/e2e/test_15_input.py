@@ -243,7 +243,8 @@ def test_pty_debugger(hvdrun, cluster, no_leftovers):
     job.out.wait_for(r"\(Pdb\) ", 2)
     job.type("continue\r")
     result = job.end()
-    assert result.rc == 0 and "value is 42\r\n" in result.stdout, result
+    # The news of a rank's end may overtake its last output: the terminal is not raw any more then, and adds a \r.
+    assert result.rc == 0 and re.search(r"value is 42\r+\n", result.stdout), result
 
 
 def test_pty_size_follows(hvdrun, cluster, no_leftovers):

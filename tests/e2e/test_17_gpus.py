@@ -36,7 +36,16 @@ def test_order_one_none(hvdrun, gpus, no_leftovers):
     assert seen(hvdrun([*job, "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0",
                                                                 3: "1 GPU-n2-1"}
     assert seen(hvdrun([*job, "--gpu-bind", "none", *SHOW])) == {0: "0 unset", 1: "1 unset", 2: "0 unset", 3: "1 unset"}
-    assert seen(hvdrun(["-H", "n1,n3", *SHOW])) == {0: "0 GPU-n1-0,GPU-n1-1", 1: "0 unset"}  # n3 has none
+    assert seen(hvdrun(["-H", "n1:1,n3", *SHOW])) == {0: "0 GPU-n1-0,GPU-n1-1", 1: "0 unset"}  # n3 has none
+
+
+def test_the_order_that_a_site_wants(hvdrun, gpus, no_leftovers):
+    job = ["-np", "2", "-H", "n1:2", "--gpu-order"]
+    assert seen(hvdrun([*job, "reverse", *SHOW])) == {0: "0 GPU-n1-1,GPU-n1-0", 1: "1 GPU-n1-1,GPU-n1-0"}
+    assert seen(hvdrun([*job, "reverse", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-1", 1: "1 GPU-n1-0"}
+    assert seen(hvdrun([*job, "1", *SHOW])) == {0: "0 GPU-n1-1", 1: "1 GPU-n1-1"}
+    result = hvdrun([*job, "0,2", *SHOW])
+    assert result.rc == 125 and "n1: --gpu-order names GPU 2, and ranks may use 0-1" in result.stderr, result
 
 
 def test_more_ranks_than_gpus_is_said(hvdrun, gpus, no_leftovers):
@@ -49,8 +58,8 @@ def test_masks_of_the_job_and_of_the_login(hvdrun, cluster, gpus, no_leftovers):
     mask = ["-x", "CUDA_VISIBLE_DEVICES=1", "-H", "n1", *SHOW]
     assert seen(hvdrun(mask)) == {0: "0 GPU-n1-1"}
     with bashrc(cluster, "n1", "export CUDA_VISIBLE_DEVICES=1,0\n"):
-        assert seen(hvdrun(["-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-1", 1: "0 GPU-n2-0"}
-        assert seen(hvdrun(["-H", "n1", "--gpu-bind", "none", *SHOW])) == {0: "0 1,0"}
+        assert seen(hvdrun(["-np", "2", "-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-1", 1: "0 GPU-n2-0"}
+        assert seen(hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW])) == {0: "0 1,0"}
     with bashrc(cluster, "n1", "export CUDA_VISIBLE_DEVICES=\n"):
         assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 "}
 

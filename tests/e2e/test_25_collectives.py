@@ -110,7 +110,7 @@ def test_a_rank_that_exits_without_calling(start, seed):
 
 
 def test_a_stopped_rank_is_named_at_the_deadline(start, cluster):
-    job = start([RANK], "--keep-going", "-x", "MUSTER_TIMEOUT=2")
+    job = start([RANK], "--keep-going", "-x", "MUSTER_OPERATION_TIMEOUT=2")
     pid = pids(job)[3]
     cluster.run("n2", "alice", ["kill", "-STOP", str(pid)], check=True)
     for rank in (0, 1, 2):
@@ -121,7 +121,7 @@ def test_a_stopped_rank_is_named_at_the_deadline(start, cluster):
 
 
 def test_a_cut_link_ends_in_an_error_on_both_sides(start, cluster):
-    job = start([RANK], "--keep-going", "-x", "MUSTER_TIMEOUT=2")
+    job = start([RANK], "--keep-going", "-x", "MUSTER_OPERATION_TIMEOUT=2")
     pids(job)
     cluster.cut("n2")
     try:

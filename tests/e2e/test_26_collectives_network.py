@@ -45,7 +45,7 @@ def test_through_delay_and_reordering(hvdrun, cluster, no_leftovers, operation):
 
 
 def test_an_outage_shorter_than_the_timeout_is_no_error(hvdrun, cluster, no_leftovers):
-    job = Watched(hvdrun, cluster, [*HOSTS, "-x", "MUSTER_TIMEOUT=20", PERF, "-b", "240", "-e", "8M", "-f", "32", "-n",
+    job = Watched(hvdrun, cluster, [*HOSTS, "-x", "MUSTER_OPERATION_TIMEOUT=20", PERF, "-b", "240", "-e", "8M", "-f", "32", "-n",
                                     "100", "--json"])
     job.out.wait_for('"bytes":240,')
     cluster.cut("n2")
@@ -60,7 +60,7 @@ def test_an_outage_shorter_than_the_timeout_is_no_error(hvdrun, cluster, no_left
 
 
 def test_an_outage_longer_than_the_timeout_is_an_error(hvdrun, cluster, no_leftovers):
-    job = Watched(hvdrun, cluster, [*HOSTS, "--keep-going", "-x", "MUSTER_TIMEOUT=3", RANK])
+    job = Watched(hvdrun, cluster, [*HOSTS, "--keep-going", "-x", "MUSTER_OPERATION_TIMEOUT=3", RANK])
     job.out.wait_for(r"<stdout>:pid (\d+)", count=3)
     cut_at = time.time() * 1000
     cluster.cut("n2")

@@ -1,9 +1,11 @@
 // What schedulers put into the environment: reading ends, and what is accepted are host names, a bounded number of
-// them. Input: the node list, a newline, the tasks; the first line also as node numbers.
+// them. Input: the node list, a newline, the tasks; the first line also as node numbers, as
+// LSF's list and as a time.
 #include <cstdint>
 #include <string_view>
 
 #include "launcherd/hosts/allocation.h"
+#include "launcherd/hosts/time_limit.h"
 
 namespace {
 
@@ -24,5 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view list = text.substr(0, end);
   check(muster::launcherd::slurm_hosts(list, end == std::string_view::npos ? "" : text.substr(end + 1)));
   check(muster::launcherd::cobalt_hosts(list));
+  check(muster::launcherd::lsf_hosts(list));
+  const auto time = muster::launcherd::parse_clock_time(list);
+  MUSTER_CHECK(!time || time->count() >= 0);
   return 0;
 }

@@ -1,11 +1,14 @@
 // Configuration files: reading ends, mistakes are one sentence with their place, and what --print-config makes of an
-// accepted file is an accepted file with the same effect.
+// accepted file is an accepted file with the same effect. The same bytes as a job file's roles and as launch.py's
+// hosts.
 #include <cstdint>
 #include <string_view>
 
 #include "cli/config_file.h"
+#include "cli/dmlc.h"
 #include "cli/options.h"
 #include "cli/print_config.h"
+#include "cli/role_file.h"
 
 namespace {
 
@@ -23,10 +26,30 @@ std::string show(const muster::cli::Settings& settings) {
   return text;
 }
 
+void read_roles(std::string_view content) {
+  const auto roles = muster::cli::parse_roles(content, "config");
+  if (roles.ok()) {
+    MUSTER_CHECK(muster::model::check_roles(*roles).ok());
+  } else {
+    MUSTER_CHECK(roles.status().message().starts_with("config:"));
+  }
+}
+
+void read_hosts(std::string_view content) {
+  const auto hosts = muster::cli::parse_dmlc_hosts(content, "config");
+  if (!hosts.ok()) {
+    MUSTER_CHECK(hosts.status().message().starts_with("config:"));
+    return;
+  }
+  for (const auto& host : *hosts) MUSTER_CHECK(muster::model::is_host_name(host.name) && host.port >= 0);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view content(reinterpret_cast<const char*>(data), size);
+  read_roles(content);
+  read_hosts(content);
   const auto layer = muster::cli::parse_config(content, "config", hvdrun_flags());
   if (!layer.ok()) {
     MUSTER_CHECK(layer.status().message().starts_with("config:"));

@@ -29,16 +29,16 @@ THIRD_PARTY = {
     "boost/asio": ["base/loop", "rendezvous", "agent", "launcherd"],
     "boost/beast": ["rendezvous", "launcherd/web"],
     "boost": ["base/loop", "rendezvous", "agent", "launcherd"],
-    "openssl": ["base/tls", "base/tls_keys", "base/hmac", "collectives/transport/record", "agent", "launcherd/service",
-                "launcherd/bootstrap"],
+    "openssl": ["base/tls", "base/tls_keys", "base/hmac", "base/sha256", "collectives/transport/record", "agent",
+                "launcherd/service", "launcherd/bootstrap"],
     "google/protobuf": ["proto", "agent/service", "launcherd/service"],
     "grpcpp": ["proto", "agent/service", "launcherd/service"],
     "grpc": ["proto", "agent/service", "launcherd/service"],
     "elfutils": ["agent/stacks"],
     "hwloc.h": ["agent"],
     "hwloc": ["agent"],
-    "pmix.h": ["agent/pmi"],
-    "pmix_server.h": ["agent/pmi"],
+    "pmix.h": ["agent/pmix"],
+    "pmix_server.h": ["agent/pmix"],
     "nvml.h": ["agent/launch", "collectives/device"],
     "libssh": ["launcherd/bootstrap"],
     "sqlite3.h": ["launcherd/store"],
@@ -48,6 +48,7 @@ THIRD_PARTY = {
     "nccl.h": ["collectives/device"],
     "cuda.h": ["collectives/device"],
     "cuda_runtime.h": ["collectives/device"],
+    "muster": ["collectives/include"],  # the public headers, as users include them
     "absl": [],
 }
 FOR_ALL = ("fmt",)

@@ -93,7 +93,7 @@ MUSTER_API size_t muster_dtype_size(muster_dtype type); /* bytes; 0: no such typ
 
 typedef struct muster_options {
   size_t size;            /* sizeof(muster_options): later versions append fields */
-  double timeout_seconds; /* of one operation without progress; 0: 30 s, or MUSTER_TIMEOUT */
+  double timeout_seconds; /* of one operation without progress; 0: 30 s, or MUSTER_OPERATION_TIMEOUT */
   double join_seconds;    /* until all ranks have come; 0: 120 s */
 } muster_options;
 

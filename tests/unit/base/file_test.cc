@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,6 +96,21 @@ TEST_F(FileTest, PrivateDirectoryIsNoLinkAndNoFile) {
   ASSERT_TRUE(write_file_atomically(path("f"), "x").ok());
   EXPECT_FALSE(make_private_directory(path("f")).ok());
   EXPECT_EQ(make_private_directory(path("none/d")).code(), Code::kNotFound);
+}
+
+TEST_F(FileTest, PrivateDirectoryIsMadeThoughAnotherRemovesIt) {
+  const std::string shared = path("d");
+  std::atomic<bool> is_over = false;
+  std::thread remover([&] {
+    while (!is_over) ::rmdir(shared.c_str());
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    const Status made = make_private_directory(shared);
+    EXPECT_TRUE(made.ok()) << made;
+    if (!made.ok()) break;
+  }
+  is_over = true;
+  remover.join();
 }
 
 TEST_F(FileTest, PrivateDirectoryOfAnotherUserIsRefused) {

@@ -68,6 +68,59 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
   EXPECT_EQ(size({"--min-np", "6"}), "--min-np asks for 6 ranks, and there are 5: name more hosts or slots");
 }
 
+// n1 has two GPUs, n2 four, n3 none, n4 cannot be asked. `asked`: whose shapes were asked for.
+std::string slots_of(const Words& words, std::string* asked = nullptr) {
+  const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
+    std::vector<base::Result<model::NodeShape>> shapes;
+    for (const model::HostSpec& host : hosts) {
+      if (asked != nullptr) *asked += host.name + " ";
+      model::NodeShape node;
+      node.gpus.resize(host.name == "n1" ? 2 : host.name == "n2" ? 4 : 0);
+      for (std::size_t i = 0; i < node.gpus.size(); ++i) node.gpus[i].index = static_cast<int>(i);
+      if (host.name == "n4") {
+        shapes.emplace_back(base::error(base::Code::kUnavailable, "n4: no answer"));
+      } else {
+        shapes.emplace_back(std::move(node));
+      }
+    }
+    return shapes;
+  };
+  ParsedHvdrun parsed = parse(words);
+  const auto placed = place_job(parsed.options, {}, "/", look);
+  if (!placed.ok()) return "error";
+  std::string text;
+  for (const model::PlacedHost& host : placed->placement.hosts) {
+    text += fmt::format("{}:{} ", host.host.name, host.ranks.size());
+  }
+  return text;
+}
+
+TEST(GpuSlots, OfHostsWithoutSlots) {
+  EXPECT_EQ(slots_of({"-H", "n1,n2", "p"}), "n1:2 n2:4 ");
+  EXPECT_EQ(slots_of({"-H", "n1,n3,n4", "p"}), "n1:2 n3:1 n4:1 ");
+  EXPECT_EQ(slots_of({"-H", "n1,n2", "-np", "5", "p"}), "n1:2 n2:3 ");
+  EXPECT_EQ(slots_of({"-H", "n1:1,n2", "p"}), "n1:1 n2:4 ");  // explicit slots win
+  EXPECT_EQ(slots_of({"-H", "n1,n2", "--gpus-per-rank", "2", "p"}), "n1:1 n2:2 ");
+  EXPECT_EQ(slots_of({"-H", "n1,n2", "-x", "CUDA_VISIBLE_DEVICES=1", "p"}), "n1:1 n2:1 ");
+  EXPECT_EQ(slots_of({"-H", "n1,n2", "-np", "9", "p"}), "error");  // 6 slots
+}
+
+TEST(GpuSlots, NobodyIsAskedWhereTheyAreSaid) {
+  const auto asked_by = [](const Words& words) {
+    std::string asked;
+    slots_of(words, &asked);
+    return asked;
+  };
+  EXPECT_EQ(asked_by({"-H", "n1,n2:1", "p"}), "n1 ");
+  EXPECT_EQ(asked_by({"-H", "n1,n2", "-np", "3", "p"}), "n1 n2 ");
+  EXPECT_EQ(asked_by({"-H", "n1,n2", "-np", "2", "p"}), "");
+  EXPECT_EQ(asked_by({"-H", "n1,n2", "-N", "2", "p"}), "");
+  EXPECT_EQ(asked_by({"-H", "n1,n1", "-np", "4", "p"}), "");  // counted by being named
+  EXPECT_EQ(asked_by({"-H", "n1:2", "p"}), "");
+  EXPECT_EQ(asked_by({"-H", "n1,n2", "-np", "4", "--oversubscribe", "p"}), "");
+  EXPECT_EQ(asked_by({"-np", "4", "p"}), "");
+}
+
 TEST(PlacementExitCode, OfTheUserOrOfTheWorld) {
   EXPECT_EQ(placement_exit_code(base::error(base::Code::kInvalidArgument, "x")), 2);
   EXPECT_EQ(placement_exit_code(base::error(base::Code::kUnavailable, "x")), 125);

@@ -15,8 +15,9 @@ TEST(Json, ADryRunIsAPlacement) {
   const auto node = parse_assumed_node("1x2+1");
   ASSERT_TRUE(node.ok());
   const auto hosts = plan_dry_run(*placement, {*node, std::nullopt}, {}, {});
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
   v1::Placement parsed;
-  const auto status = google::protobuf::util::JsonStringToMessage(dry_run_json(*placement, hosts), &parsed);
+  const auto status = google::protobuf::util::JsonStringToMessage(dry_run_json(*placement, *hosts), &parsed);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(parsed.hosts(0).ranks(0).gpus_size(), 1);
   EXPECT_EQ(parsed.hosts(0).ranks(1).cpus_size(), 1);

@@ -35,19 +35,41 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (job.placement.map_by == model::MapBy::kNode) add("by_node");
   for (const auto& host : job.placement.hosts) add(fmt::format("host={}:{}", host.name, host.slots.value_or(-1)));
   if (!parsed.options.hostfile.empty()) add("hostfile=" + parsed.options.hostfile);
+  if (parsed.options.host_numbers) {
+    for (const auto& [first, last] : parsed.options.host_numbers->ranges) add(fmt::format("nodes={}-{}", first, last));
+  }
+  if (parsed.options.spares != 0) add(fmt::format("spare={}", parsed.options.spares));
+  if (parsed.options.health_check != HealthCheck::kOff) {
+    add(fmt::format("health={}", static_cast<int>(parsed.options.health_check)));
+  }
   for (const auto& interface : job.network_interfaces) add("nic=" + interface);
   if (job.network) add("network=" + job.network->str());
   if (bootstrap.default_port != 0) add(fmt::format("port={}", bootstrap.default_port));
   if (!bootstrap.identity_file.empty()) add("identity=" + bootstrap.identity_file);
   if (bootstrap.backend == launcherd::SshBackend::kLibssh) add("backend=libssh");
   if (bootstrap.backend == launcherd::SshBackend::kSsh) add("backend=ssh");
+  if (bootstrap.by != launcherd::BootstrapBy::kAuto) add(fmt::format("by={}", static_cast<int>(bootstrap.by)));
+  if (!bootstrap.command.empty()) add("command=" + bootstrap.command);
   if (parsed.options.launch.agent_link != "auto") add("link=" + parsed.options.launch.agent_link);
   if (!bootstrap.agent_dir.empty() && bootstrap.agent_dir != "~/.cache/muster") add("agent_dir=" + bootstrap.agent_dir);
   for (const auto& named : job.environment.named) add("env=" + named);
+  for (const auto& staged : job.stages) add(fmt::format("stage={}:{}", staged.source, staged.destination));
+  for (const auto& file : parsed.options.env_files) add("env_file=" + file);
   if (job.environment.only_named) add("only_named");
   if (!job.workdir.empty()) add("wdir=" + job.workdir);
   if (!job.expand.empty()) add("expand");
-  if (job.bind_to != model::BindTo::kShare) add(fmt::format("bind={}", static_cast<int>(job.bind_to)));
+  const model::Pinning& pinning = job.pinning;
+  if (pinning.bind_to != model::BindTo::kShare) add("bind=" + model::bind_to_word(pinning));
+  if (pinning.depth != 1) add(fmt::format("depth={}", pinning.depth));
+  if (pinning.hyperthreads != 0) add(fmt::format("hyperthreads={}", pinning.hyperthreads));
+  if (!pinning.reserved_cores.empty()) add("reserved=" + model::format_cpu_list(pinning.reserved_cores));
+  if (pinning.gpu_order != model::GpuOrder::kNearest) add("gpu_order=" + model::gpu_order_word(pinning));
+  if (pinning.gpus_per_rank != 0) add("gpus_per_rank=" + std::to_string(pinning.gpus_per_rank));
+  if (pinning.share_gpu) add("share_gpu");
+  if (pinning.gpus != 0) add("gpu_tiles=" + model::gpu_tiles_word(pinning));
+  if (!job.container.image.empty()) add("container=" + job.container.image);
+  for (const auto& word : job.container.args) add("container_arg=" + word);
+  if (!job.container.program.empty()) add("container_program=" + job.container.program);
   for (const auto& limit : job.limits) {
     const auto value = [](std::uint64_t number) {
       return number == model::Ulimit::kUnlimited ? "unlimited" : fmt::format("{}", number);
@@ -71,6 +93,11 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (job.start_timeout != plain.job.start_timeout) add(fmt::format("start={}ms", job.start_timeout.count()));
   if (job.timeout) add(fmt::format("timeout={}ms", job.timeout->count()));
   if (job.kill_grace != plain.job.kill_grace) add(fmt::format("grace={}ms", job.kill_grace.count()));
+  if (job.end_signal) add(fmt::format("signal={}@{}ms", job.end_signal->signo, job.end_signal->ahead.count()));
+  if (job.runtime != model::Runtime::kAuto) add(fmt::format("runtime={}", model::runtime_word(job.runtime)));
+  if (const auto& dmlc = parsed.options.dmlc) {
+    add(fmt::format("workers={} servers={}", dmlc->counts.workers, dmlc->counts.servers));
+  }
   if (job.on_exit == model::OnExit::kAnyKill) add("any-kill");
   if (job.on_exit == model::OnExit::kWait) add("wait");
   if (parsed.options.launch.contain != "auto") add("contain=" + parsed.options.launch.contain);

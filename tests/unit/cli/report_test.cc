@@ -48,6 +48,7 @@ TEST(RootCause, NamesRankHostAndBothPids) {
   EXPECT_EQ(format_root_cause(end), "rank 3 on n2 (pid 42, 5 in its namespace): exit code 1");
   end.pid = 0;
   EXPECT_EQ(format_root_cause(end), "rank 3 on n2: exit code 1");
+  EXPECT_EQ(format_root_cause(end, "worker"), "rank 3 (worker) on n2: exit code 1");
 }
 
 TEST(Outcome, PlainSuccessIsSilentButOnATerminal) {
@@ -68,6 +69,23 @@ TEST(Outcome, FailureShowsTailAndConsequences) {
   EXPECT_EQ(lines[1], "  | one");
   EXPECT_EQ(lines[2], "  | two\\x1b[2J");  // a program's bytes do not reach the terminal through us
   EXPECT_EQ(lines.back(), "3 ranks on 1 host, 1.2 s: failed; exit code 7 is that of rank 1 on n2");
+}
+
+TEST(Outcome, WhoFailedInASpawnIsToldWhatToDoOnce) {
+  JobOutcome outcome = good(1);
+  outcome.ends[0] = exited(0, 15);
+  outcome.root = 0;
+  outcome.exit_code = 15;
+  outcome.cause = StopCause::kPolicy;
+  outcome.stderr_tail = "MPI_Comm_spawn(command=hostname) failed\n";
+  auto lines = format_outcome(outcome, false);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(
+      lines[2],
+      "its MPI_Comm_spawn failed, which Muster does not support: start all processes with the job, as with `hvdrun "
+      "-np 1 ./manager : -np 4 ./worker`");
+  outcome.ends[0].spawn_refused = true;  // its agent has said it
+  EXPECT_EQ(format_outcome(outcome, false).size(), 3u);
 }
 
 TEST(Outcome, StraysAreCounted) {

@@ -1,15 +1,17 @@
-"""libmuster.so exports the functions of muster.h, all with their symbol version, and nothing else.
+"""libmuster.so exports the functions of its headers, all with their symbol version, and nothing else.
 
-symbols.py LIBRARY HEADER"""
+symbols.py LIBRARY HEADER..."""
 
 import re
 import subprocess
 import sys
 
 
-def main(library, header):
-    with open(header, encoding="utf-8") as text:
-        declared = set(re.findall(r"^MUSTER_API [^;(]*?\b(muster_\w+)\(", text.read(), re.MULTILINE))
+def main(library, *headers):
+    declared = set()
+    for header in headers:
+        with open(header, encoding="utf-8") as text:
+            declared.update(re.findall(r"^MUSTER_API [^;(]*?\b(muster_\w+)\(", text.read(), re.MULTILINE))
     listed = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     # The version itself is a symbol as well.
     exported = {line.split()[-1] for line in listed.splitlines()} - {"MUSTER_1", "MUSTER_1@@MUSTER_1"}

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace muster::model {
@@ -127,6 +128,51 @@ TEST(Describe, NamesOutOfMemory) {
   RankEnd exited = end(0, kExited, 1, 0);
   exited.out_of_memory = true;
   EXPECT_EQ(describe(exited), "out of memory: exit code 1 after the kernel killed a process of it");
+}
+
+TEST(RankEnd, AnAbortIsItsOwnFailureAndNeverStatusZero) {
+  for (const auto& [code, status] : {std::pair(13, 13), {0, 1}, {256, 1}, {-1, 255}, {300, 44}}) {
+    RankEnd aborted = end(3, kExited, 0, 0);
+    aborted.abort_code = code;
+    EXPECT_TRUE(aborted.failed()) << code;
+    EXPECT_EQ(aborted.status(), status) << code;
+    EXPECT_EQ(describe(aborted), fmt::format("called MPI_Abort({})", code));
+    EXPECT_EQ(describe_to_peers(aborted), fmt::format("called MPI_Abort({})", code));
+  }
+}
+
+TEST(RankEnd, ARefusedSpawnIsWhyItAborted) {
+  RankEnd aborted = end(0, kExited, 1, 0);
+  aborted.abort_code = 1;
+  aborted.spawn_refused = true;
+  EXPECT_EQ(aborted.status(), 1);
+  EXPECT_EQ(describe(aborted), "called MPI_Comm_spawn, which Muster does not support");
+  EXPECT_EQ(describe_to_peers(aborted), "called MPI_Comm_spawn, which Muster does not support");
+}
+
+TEST(RankEnd, ZeroWithoutFinalizeIsAFailure) {
+  RankEnd ended = end(3, kExited, 0, 0);
+  ended.without_finalize = true;
+  EXPECT_TRUE(ended.failed());
+  EXPECT_EQ(ended.status(), 1);
+  EXPECT_EQ(describe(ended), "exit code 0 without MPI_Finalize");
+  EXPECT_EQ(describe_to_peers(ended), "exited with 0 without MPI_Finalize");
+  EXPECT_EQ(describe_mpi(ended), "ended without MPI_Finalize");
+  EXPECT_EQ(describe_mpi(end(3, kExited, 1, 0)), "");
+}
+
+TEST(Describe, AnExitWithADetailHasBoth) {
+  RankEnd stored = end(0, kExited, 13, 0);
+  stored.detail = "called MPI_Abort(13)";
+  EXPECT_EQ(describe(stored), "exit code 13: called MPI_Abort(13)");
+}
+
+TEST(DescribeConsequences, OfMpi) {
+  std::vector<RankEnd> ends = {end(0, kSignalled, SIGKILL, 0), end(1, kExited, 13, 10), end(2, kExited, 0, 10)};
+  ends[1].abort_code = 13;
+  ends[2].without_finalize = true;
+  EXPECT_EQ(describe_consequences(ends, 0),
+            "rank 1 called MPI_Abort(13); rank 2 ended with exit code 0 without MPI_Finalize");
 }
 
 TEST(DescribeConsequences, CollapsesEqualEnds) {

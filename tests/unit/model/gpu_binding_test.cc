@@ -16,6 +16,12 @@ namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+NodeBinding bound(const NodeShape& node, int ranks, BindTo bind_to, GpuBind gpu_bind, const GpuMasks& masks) {
+  auto binding = bind_node(node, ranks, {.bind_to = bind_to, .gpu_bind = gpu_bind, .share_gpu = true}, masks);
+  EXPECT_TRUE(binding.ok()) << binding.status();
+  return binding.ok() ? *std::move(binding) : NodeBinding();
+}
+
 struct Machine {
   NodeShape node;
   std::string text;  // for messages
@@ -120,8 +126,8 @@ TEST(BindNode, HoldsItsPromisesOnAnyMachine) {
     const int ranks = std::uniform_int_distribution<int>(1, 10)(random);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}; {} ranks", kSeed, round, machine.text, ranks));
     const NodeShape& node = machine.node;
-    const auto order = bind_node(node, ranks, BindTo::kShare, GpuBind::kOrder, {});
-    const auto one = bind_node(node, ranks, BindTo::kShare, GpuBind::kOne, {});
+    const auto order = bound(node, ranks, BindTo::kShare, GpuBind::kOrder, {});
+    const auto one = bound(node, ranks, BindTo::kShare, GpuBind::kOne, {});
     expect_shares_hold(node, order.cores);
     ASSERT_EQ(order.gpus.size(), static_cast<std::size_t>(ranks));
     EXPECT_EQ(order.visible_gpus, static_cast<int>(node.gpus.size()));
@@ -174,18 +180,18 @@ NodeShape two_sockets() {
 }
 
 Variables variables(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks = {}) {
-  return bind_node(node, 2, BindTo::kShare, gpu_bind, masks).gpus[1].variables;
+  return bound(node, 2, BindTo::kShare, gpu_bind, masks).gpus[1].variables;
 }
 
 TEST(BindNode, NoneSetsNothing) {
-  const NodeBinding binding = bind_node(two_sockets(), 2, BindTo::kShare, GpuBind::kNone, {});
+  const NodeBinding binding = bound(two_sockets(), 2, BindTo::kShare, GpuBind::kNone, {});
   EXPECT_EQ(binding.visible_gpus, 0);
   EXPECT_FALSE(binding.gpus[0].index);
   EXPECT_TRUE(binding.gpus[0].variables.empty());
 }
 
 TEST(BindNode, WhoIsNotBoundTakesGpusInTheirOrder) {
-  EXPECT_EQ(bind_node(two_sockets(), 2, BindTo::kNone, GpuBind::kOrder, {}).gpus[0].variables,
+  EXPECT_EQ(bound(two_sockets(), 2, BindTo::kNone, GpuBind::kOrder, {}).gpus[0].variables,
             (Variables{{"CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b"}}));
 }
 
@@ -223,10 +229,159 @@ TEST(BindNode, TheJobsMaskGoesBeforeTheLogins) {
 
 TEST(BindNode, PartsOfAGpuOneByOne) {
   const GpuMasks masks{.cuda = "MIG-1,MIG-2"};
-  const NodeBinding one = bind_node(two_sockets(), 2, BindTo::kShare, GpuBind::kOne, masks);
+  const NodeBinding one = bound(two_sockets(), 2, BindTo::kShare, GpuBind::kOne, masks);
   EXPECT_EQ(one.gpus[1].variables, (Variables{{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
   EXPECT_FALSE(one.gpus[1].index);
-  EXPECT_TRUE(variables(two_sockets(), GpuBind::kOrder, masks).empty());
+  // CUDA sees one of them at a time.
+  EXPECT_EQ(variables(two_sockets(), GpuBind::kOrder, masks), (Variables{{"CUDA_VISIBLE_DEVICES", "MIG-2"}}));
+}
+
+// Sockets of four cores and two GPUs each.
+NodeShape four_gpus() {
+  NodeShape node;
+  for (int cpu = 0; cpu < 8; ++cpu) node.cores.push_back({cpu / 4, cpu / 4, {cpu}});
+  for (int i = 0; i < 4; ++i) {
+    GpuShape& gpu = node.gpus.emplace_back();
+    gpu.index = i;
+    gpu.uuid = fmt::format("G{}", i);
+    gpu.numa = i / 2;
+    gpu.cpus = i < 2 ? std::vector{0, 1, 2, 3} : std::vector{4, 5, 6, 7};
+  }
+  return node;
+}
+
+NodeShape divided() {
+  NodeShape node = four_gpus();
+  node.gpus[0].is_divided = true;
+  node.gpus[0].parts = {{.uuid = "MIG-0a"}, {.uuid = "MIG-0b"}};
+  node.gpus[1].is_divided = true;  // into nothing
+  node.gpus[2].is_divided = true;
+  node.gpus[2].parts = {{.uuid = "MIG-2a"}};
+  node.gpus.pop_back();
+  return node;
+}
+
+// "0,1 G0,G1 | 2,3 G2,G3": of each rank its own GPUs and what it sees; or the error.
+std::string dealt(const NodeShape& node, int ranks, const Pinning& pinning, const GpuMasks& masks = {}) {
+  const auto binding = bind_node(node, ranks, pinning, masks);
+  if (!binding.ok()) return binding.status().message();
+  std::vector<std::string> words;
+  for (const RankGpus& gpus : binding->gpus) {
+    std::vector<std::string> own;
+    for (const int index : gpus.indices) own.push_back(std::to_string(index));
+    EXPECT_EQ(gpus.index, gpus.indices.empty() ? std::nullopt : std::optional(gpus.indices.front()));
+    words.push_back(base::join(own, ",") + " " + (gpus.variables.empty() ? "-" : gpus.variables.back().second));
+  }
+  return base::join(words, " | ");
+}
+
+struct Dealt {
+  int ranks;
+  Pinning pinning;
+  std::string expected;
+};
+
+TEST(GpusPerRank, TableOfAHostWithFour) {
+  constexpr auto kOrder = GpuBind::kOrder;
+  constexpr auto kOne = GpuBind::kOne;
+  const Dealt table[] = {
+      {2, {.gpu_bind = kOrder, .gpus_per_rank = 2}, "0,1 G0,G1,G2,G3 | 2,3 G0,G1,G2,G3"},
+      {2, {.gpu_bind = kOne, .gpus_per_rank = 2}, "0,1 G0,G1 | 2,3 G2,G3"},
+      {1, {.gpu_bind = kOne, .gpus_per_rank = 4}, "0,1,2,3 G0,G1,G2,G3"},
+      {1, {.gpu_bind = kOne, .gpus_per_rank = 3}, "0,1,2 G0,G1,G2"},
+      {1, {.gpu_bind = kOrder, .gpus_per_rank = 3}, "0,1,2 G0,G1,G2,G3"},
+      {4, {.gpu_bind = kOne, .gpus_per_rank = 1}, "0 G0 | 1 G1 | 2 G2 | 3 G3"},
+      {2, {.gpu_bind = kOne, .gpu_order = GpuOrder::kReverse, .gpus_per_rank = 2}, "3,2 G3,G2 | 1,0 G1,G0"},
+      {1, {.gpu_bind = kOne, .gpu_order = GpuOrder::kList, .gpu_list = {1, 3}, .gpus_per_rank = 2}, "1,3 G1,G3"},
+      {2, {.gpu_bind = GpuBind::kNone, .gpus_per_rank = 2}, " - |  -"},
+      // Too few.
+      {1, {.gpus_per_rank = 5}, "--gpus-per-rank 5: ranks may use 4 GPUs there"},
+      {3,
+       {.gpus_per_rank = 2},
+       "3 ranks with 2 GPUs of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have "
+       "the "
+       "same, or --gpu-bind none"},
+      {5,
+       {.gpu_bind = kOne},
+       "5 ranks with 1 GPU of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have the "
+       "same, or --gpu-bind none"},
+      {5,
+       {.gpus_per_rank = 1},
+       "5 ranks with 1 GPU of their own, and ranks may use 4 GPUs: fewer ranks, --share-gpu where several may have the "
+       "same, or --gpu-bind none"},
+      // Shared: local rank i has group i modulo the groups.
+      {3, {.gpu_bind = kOne, .gpus_per_rank = 2, .share_gpu = true}, "0,1 G0,G1 | 2,3 G2,G3 | 0,1 G0,G1"},
+      {5, {.gpu_bind = kOne, .share_gpu = true}, "0 G0 | 1 G1 | 2 G2 | 3 G3 | 0 G0"},
+      {2, {.gpu_bind = kOne, .gpus_per_rank = 3, .share_gpu = true}, "0,1,2 G0,G1,G2 | 0,1,2 G0,G1,G2"},
+      // Nobody has asked for GPUs: the ranks may use none.
+      {5, {.gpu_bind = kOrder}, "0 G0,G1,G2,G3 | 1 G0,G1,G2,G3 | 2 G0,G1,G2,G3 | 3 G0,G1,G2,G3 | 0 G0,G1,G2,G3"},
+  };
+  for (const Dealt& row : table) EXPECT_EQ(dealt(four_gpus(), row.ranks, row.pinning), row.expected);
+  EXPECT_EQ(dealt(four_gpus(), 2, {.gpu_bind = kOne, .gpus_per_rank = 1}, {.cuda = "2,1"}), "1 G1 | 2 G2");
+  EXPECT_EQ(dealt({}, 1, {.gpus_per_rank = 1}), "--gpus-per-rank 1: no GPU is seen there that ranks can be given");
+  NodeShape amd = four_gpus();
+  for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
+  EXPECT_EQ(dealt(amd, 2, {.gpu_bind = kOne, .gpus_per_rank = 2}), "0,1 G0,G1 | 2,3 G2,G3");
+}
+
+TEST(GpusPerRank, EveryGpuIsOneRanksWherePossible) {
+  for (int ranks = 1; ranks <= 6; ++ranks) {
+    for (int each = 1; each <= 4; ++each) {
+      for (const bool share : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} ranks, {} GPUs each, shared {}", ranks, each, share));
+        const Pinning pinning{.gpu_bind = GpuBind::kOne, .gpus_per_rank = each, .share_gpu = share};
+        const auto one = bind_node(four_gpus(), ranks, pinning, {});
+        ASSERT_EQ(one.ok(), share || ranks * each <= 4);
+        if (!one.ok()) continue;
+        std::map<int, int> uses;
+        for (const RankGpus& gpus : one->gpus) {
+          EXPECT_EQ(gpus.indices.size(), static_cast<std::size_t>(each));
+          for (const int index : gpus.indices) ++uses[index];
+        }
+        if (ranks * each <= 4) {
+          for (const auto& [index, count] : uses) EXPECT_EQ(count, 1) << index;
+        }
+        // Under order the same GPUs are at local_rank * each, …
+        Pinning in_order = pinning;
+        in_order.gpu_bind = GpuBind::kOrder;
+        const auto order = bind_node(four_gpus(), ranks, in_order, {});
+        ASSERT_TRUE(order.ok()) << order.status();
+        const int groups = 4 / each;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const auto list = base::split(order->gpus[static_cast<std::size_t>(rank)].variables[0].second, ',');
+          const auto own = base::split(one->gpus[static_cast<std::size_t>(rank)].variables[0].second, ',');
+          for (std::size_t i = 0; i < own.size(); ++i) {
+            EXPECT_EQ(list.at(static_cast<std::size_t>(rank % groups * each) + i), own[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DividedGpus, TheirPartsAreTheDevices) {
+  EXPECT_EQ(dealt(divided(), 3, {}), "0 MIG-0a | 0 MIG-0b | 2 MIG-2a");
+  EXPECT_EQ(dealt(divided(), 3, {.gpu_bind = GpuBind::kOne}), "0 MIG-0a | 0 MIG-0b | 2 MIG-2a");
+  EXPECT_EQ(dealt(divided(), 4, {}), "0 MIG-0a | 2 MIG-2a | 0 MIG-0b | 0 MIG-0a");
+  EXPECT_EQ(dealt(divided(), 1, {}, {.cuda = "MIG-2a"}), "2 MIG-2a");
+  EXPECT_EQ(dealt(divided(), 1, {}, {.cuda = "2"}), "2 MIG-2a");
+  EXPECT_EQ(dealt(divided(), 2, {}, {.cuda = "0,1"}), "0 MIG-0a | 0 MIG-0b");
+  EXPECT_EQ(dealt(divided(), 2, {.gpus_per_rank = 2}),
+            "--gpus-per-rank 2: a GPU there is divided (MIG), and CUDA shows a process one part of it");
+  EXPECT_EQ(dealt(divided(), 1, {.gpu_bind = GpuBind::kNone}), " -");
+  EXPECT_EQ(count_gpus(divided(), {}), 3);
+  EXPECT_EQ(count_all_gpus(divided()), 3);
+  NodeShape nothing = divided();
+  nothing.gpus = {nothing.gpus[1]};
+  EXPECT_EQ(dealt(nothing, 1, {}), " -");
+}
+
+TEST(DividedGpus, WholeOnesBesideThem) {
+  NodeShape node = divided();
+  node.gpus[1].is_divided = false;
+  EXPECT_EQ(dealt(node, 4, {}), "0 MIG-0a | 0 MIG-0b | 2 MIG-2a | 1 G1");
+  node.gpus[1].uuid.clear();  // an index and a MIG device in one list: no runtime takes that
+  EXPECT_EQ(dealt(node, 4, {}), " - |  - |  - |  -");
 }
 
 }  // namespace

@@ -158,6 +158,9 @@ TEST(RankState, TheEndOfARankIsATrigger) {
   EXPECT_EQ(trigger(EndKind::kStartFailed, 127), RankTrigger::kEndBadly);
   EXPECT_EQ(trigger(EndKind::kStopped, 0), RankTrigger::kEndStopped);
   EXPECT_EQ(trigger(EndKind::kHostLost, 0), RankTrigger::kLoseHost);
+  RankEnd unfinished;
+  unfinished.without_finalize = true;
+  EXPECT_EQ(trigger_of(unfinished), RankTrigger::kEndBadly);
 }
 
 }  // namespace

@@ -22,8 +22,11 @@ TEST(NeverExported, HoldsTheContractsList) {
         // rank variables of every launcher
         "HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR",
         "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMIX_SERVER_URI4", "PMI_RANK", "PMI_FD",
-        "MPI_LOCALRANKID", "PALS_RANKID", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS", "FLUX_TASK_RANK",
-        "DMLC_NUM_WORKER", "MV2_COMM_WORLD_RANK", "MUSTER_RANK", "MUSTER_SESSION_DIR"}) {
+        "PMIX_GDS_MODULE", "PMIX_MCA_psec", "HYDI_CONTROL_FD", "ORTE_SCHIZO_DETECTION", "OMPI_MCA_pmix",
+        "OMPI_MCA_orte_launch", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_initial_wdir", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+        "SLURM_PMIX_MAPPING_SERV", "SLURM_PMIXP_ABORT_AGENT_PORT", "MPI_LOCALRANKID", "PALS_RANKID", "SLURM_PROCID",
+        "SLURM_STEP_ID", "SLURM_NTASKS", "FLUX_TASK_RANK", "DMLC_NUM_WORKER", "MV2_COMM_WORLD_RANK", "MUSTER_RANK",
+        "MUSTER_SESSION_DIR"}) {
     EXPECT_TRUE(is_never_exported(name, false)) << name;
     EXPECT_TRUE(is_never_exported(name, true)) << name;
   }
@@ -43,6 +46,11 @@ TEST(NeverExported, LeavesWhatUsersSet) {
                            "HOROVOD_CYCLE_TIME",
                            "HOROVOD_LOG_LEVEL",
                            "OMPI_MCA_btl",
+                           "OMPI_MCA_btl_tcp_if_include",
+                           "OMPI_MCA_pml",
+                           "OMPI_MCA_coll_tuned_use_dynamic_rules",
+                           "OMPI_MCA_pmix_base_async_modex",
+                           "MPIR_CVAR_DEBUG_SUMMARY",
                            "SLURM_JOB_ID",
                            "SLURM_JOB_NODELIST",
                            "TERMINFO",
@@ -89,6 +97,20 @@ TEST(ExportedVariables, OnlyNamed) {
   EXPECT_THAT(exported_variables(launcher(), {.named = {"PATH", "PATH=/y"}, .only_named = true}, true),
               ElementsAre(Pair("PATH", "/y")));
   EXPECT_THAT(exported_variables(launcher(), {.named = {}, .only_named = true}, true), ElementsAre());
+}
+
+TEST(ExportedVariables, PythonFoldersComeBehindWhatTheUserHasThere) {
+  const auto path_of = [](const std::string& own, ExportPolicy policy) {
+    base::Environment environment;
+    environment.set("PYTHONPATH", own);
+    policy.python_folders = {"/m", "/m/dropin"};
+    return exported_variables(environment, policy, false);
+  };
+  EXPECT_THAT(path_of("/mine:", {}), ElementsAre(Pair("PYTHONPATH", "/mine::/m:/m/dropin")));
+  EXPECT_THAT(path_of("", {}), ElementsAre(Pair("PYTHONPATH", "/m:/m/dropin")));
+  EXPECT_THAT(path_of("/m/dropin:/a", {}), ElementsAre(Pair("PYTHONPATH", "/m/dropin:/a:/m")));
+  EXPECT_THAT(path_of("/a", {.only_named = true}), ElementsAre(Pair("PYTHONPATH", "/m:/m/dropin")));
+  EXPECT_THAT(path_of("/a", {.named = {"PYTHONPATH=/b"}}), ElementsAre(Pair("PYTHONPATH", "/b:/m:/m/dropin")));
 }
 
 RankEnvInput input() {
@@ -140,11 +162,22 @@ TEST(RankVariables, AreExactlyThese) {
                                                        {"ROLE_NAME", "default"},
                                                        {"MASTER_ADDR", "10.0.0.1"},
                                                        {"MASTER_PORT", "40000"},
+                                                       {"CROSS_RANK", "2"},
+                                                       {"CROSS_SIZE", "3"},
+                                                       {"LOCAL_SIZE", "2"},
+                                                       {"CCL_PROCESS_LAUNCHER", "none"},
+                                                       {"CCL_LOCAL_RANK", "1"},
+                                                       {"CCL_LOCAL_SIZE", "2"},
+                                                       {"JAX_COORDINATOR_ADDRESS", "10.0.0.1:40000"},
+                                                       {"JAX_NUM_PROCESSES", "9"},
+                                                       {"JAX_PROCESS_ID", "5"},
                                                        {"OMPI_COMM_WORLD_RANK", "5"},
                                                        {"OMPI_COMM_WORLD_SIZE", "9"},
                                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                                                        {"OMPI_COMM_WORLD_NODE_RANK", "1"},
+                                                       {"UCX_NET_DEVICES", "ib0"},
+                                                       {"OMPI_MCA_btl_tcp_if_include", "ib0"},
                                                        {"PYTHONUNBUFFERED", "1"},
                                                        {"GLOO_SOCKET_IFNAME", "ib0"},
                                                        {"NCCL_SOCKET_IFNAME", "ib0"},
@@ -183,6 +216,64 @@ TEST(RankVariables, DoNotReplaceWhatTheUserSet) {
   EXPECT_TRUE(has_rank);
 }
 
+std::set<std::string> names_with(Runtime runtime) {
+  RankEnvInput one = input();
+  one.runtime = runtime;
+  one.tensorflow_workers = {"10.0.0.1:7000", "10.0.0.2:7001"};
+  std::set<std::string> names;
+  for (const auto& [name, value] : rank_variables(one, {})) {
+    if (!name.starts_with("MUSTER_") && !name.ends_with("IFNAME")) names.insert(name);
+  }
+  return names;
+}
+
+TEST(RankVariables, AreOfTheRuntimeOnly) {
+  const std::set<std::string> always = {"PYTHONUNBUFFERED", "HOROVOD_GLOO_IFACE", "OMP_NUM_THREADS"};
+  EXPECT_EQ(names_with(Runtime::kNone), always);
+  EXPECT_EQ(names_with(Runtime::kMxnet), always);
+  EXPECT_TRUE(names_with(Runtime::kAuto).contains("RANK"));
+  EXPECT_FALSE(names_with(Runtime::kAuto).contains("TF_CONFIG"));
+  EXPECT_TRUE(names_with(Runtime::kTorch).contains("MASTER_ADDR"));
+  EXPECT_FALSE(names_with(Runtime::kTorch).contains("HOROVOD_RANK"));
+  EXPECT_TRUE(names_with(Runtime::kHorovod).contains("HOROVOD_RANK"));
+  EXPECT_FALSE(names_with(Runtime::kHorovod).contains("RANK"));
+  EXPECT_TRUE(names_with(Runtime::kMpi).contains("OMPI_COMM_WORLD_RANK"));
+  EXPECT_TRUE(names_with(Runtime::kJax).contains("JAX_PROCESS_ID"));
+  EXPECT_TRUE(names_with(Runtime::kJax).contains("OMPI_MCA_orte_hnp_uri"));
+  EXPECT_FALSE(names_with(Runtime::kMpi).contains("OMPI_MCA_orte_hnp_uri"));
+  EXPECT_FALSE(names_with(Runtime::kAuto).contains("OMPI_MCA_orte_hnp_uri"));
+  EXPECT_FALSE(names_with(Runtime::kJax).contains("RANK"));
+}
+
+TEST(RankVariables, TensorFlowIsToldAllWorkers) {
+  RankEnvInput one = input();
+  one.runtime = Runtime::kTensorflow;
+  one.tensorflow_workers = {host_and_port("10.0.0.1", 7000), host_and_port("fd00::2", 7001)};
+  base::Environment user;
+  const auto config = [&] {
+    const Variables given = rank_variables(one, user);
+    const auto found = std::ranges::find(given, "TF_CONFIG", &Variables::value_type::first);
+    return found != given.end() ? found->second : "none";
+  };
+  EXPECT_EQ(config(),
+            R"({"cluster": {"worker": ["10.0.0.1:7000", "[fd00::2]:7001"]}, "task": {"type": "worker", "index": 5}})");
+  user.set("TF_CONFIG", "{}");
+  EXPECT_EQ(config(), "none");
+}
+
+TEST(RankVariables, OneCclKeepsTheUsersLauncher) {
+  base::Environment user;
+  user.set("CCL_PROCESS_LAUNCHER", "hydra");
+  for (const auto& [name, value] : rank_variables(input(), user)) EXPECT_FALSE(name.starts_with("CCL_")) << name;
+}
+
+// The port is our agent's then.
+TEST(RankVariables, NoCoordinatorOfJaxWhereTorchIsServed) {
+  RankEnvInput one = input();
+  one.torch_agent_store = true;
+  for (const auto& [name, value] : rank_variables(one, {})) EXPECT_FALSE(name.starts_with("JAX_")) << name;
+}
+
 // Half of a protocol without the other half would mislead MPI libraries (see rank_env.cc).
 TEST(RankVariables, SpeakNoPmi) {
   for (const auto& [name, value] : rank_variables(input(), {})) {
@@ -195,7 +286,8 @@ TEST(RankVariables, OfIdentityAreNeverInherited) {
   for (const auto& [name, value] : rank_variables(input(), {})) {
     const bool is_setting = name == "PYTHONUNBUFFERED" || name == "OMP_NUM_THREADS" || name.ends_with("IFNAME") ||
                             name == "HOROVOD_GLOO_IFACE" || name == "HOROVOD_CONTROLLER" ||
-                            name == "HOROVOD_CPU_OPERATIONS";
+                            name == "HOROVOD_CPU_OPERATIONS" || name == "CCL_PROCESS_LAUNCHER" ||
+                            name == "UCX_NET_DEVICES" || name == "OMPI_MCA_btl_tcp_if_include";
     EXPECT_EQ(is_never_exported(name, true), !is_setting) << name;
   }
 }

@@ -1,5 +1,7 @@
 #include "proto/convert.h"
 
+#include <csignal>
+
 #include <gtest/gtest.h>
 
 namespace muster::proto {
@@ -9,9 +11,17 @@ TEST(Convert, NodeShapeBothWays) {
   model::NodeShape shape;
   shape.memory_mib = 4096;
   shape.cores = {{0, 0, {0, 4}}, {1, 1, {2, 6}}};
-  shape.gpus = {{.uuid = "GPU-1", .model = "NVIDIA H200", .pci = "0000:1b:00.0", .numa = 0, .cpus = {0, 4}},
-                {.vendor = model::GpuVendor::kAmd, .index = 3}};
-  shape.gpu_masks = {.cuda = "1", .hip = ""};
+  shape.gpus = {{.uuid = "GPU-1",
+                 .model = "NVIDIA H200",
+                 .pci = "0000:1b:00.0",
+                 .numa = 0,
+                 .cpus = {0, 4},
+                 .memory_mib = 144'384,
+                 .is_divided = true,
+                 .parts = {{.uuid = "MIG-1", .model = "1g.18gb", .memory_mib = 16'384}}},
+                {.vendor = model::GpuVendor::kAmd, .index = 3},
+                {.vendor = model::GpuVendor::kIntel, .index = 1, .tiles = 2}};
+  shape.gpu_masks = {.cuda = "1", .hip = "", .ze = "0.1", .ze_hierarchy = "COMPOSITE"};
   v1::Hello hello;
   set_node_shape(shape, hello);
   EXPECT_EQ(node_shape_of(hello), shape);
@@ -52,10 +62,41 @@ TEST(Convert, RankEndBothWays) {
     EXPECT_EQ(back.signal, 9);
     EXPECT_TRUE(back.out_of_memory);
     EXPECT_EQ(back.detail, "why");
+    EXPECT_FALSE(back.abort_code || back.without_finalize);
+    end.abort_code = 0;
+    end.without_finalize = true;
+    EXPECT_EQ(rank_end_of(to_proto(end)).abort_code, 0);
+    EXPECT_TRUE(rank_end_of(to_proto(end)).without_finalize);
+    EXPECT_FALSE(rank_end_of(to_proto(end)).spawn_refused);
+    end.spawn_refused = true;
+    EXPECT_TRUE(rank_end_of(to_proto(end)).spawn_refused);
   }
   v1::RankEnd newer;
   newer.set_kind(static_cast<v1::RankEndKind>(99));
   EXPECT_EQ(rank_end_of(newer).kind, model::EndKind::kStartFailed);
+}
+
+TEST(Convert, AnAbortIsTheRanksOwnEndHoweverItEnded) {
+  v1::RankExited exited;
+  exited.set_wait_status(SIGKILL);
+  exited.set_stopped_by_us(true);
+  EXPECT_EQ(rank_end_of(exited).kind, model::EndKind::kStopped);
+  exited.set_abort_code(256);
+  const model::RankEnd end = rank_end_of(exited);
+  EXPECT_EQ(end.kind, model::EndKind::kExited);
+  EXPECT_EQ(end.abort_code, 256);
+  EXPECT_FALSE(end.spawn_refused);
+  exited.set_spawn_refused(true);
+  EXPECT_TRUE(rank_end_of(exited).spawn_refused);
+  EXPECT_EQ(end.exit_code, 1);
+}
+
+TEST(Convert, WithoutFinalizeCountsForWhoEndedByItself) {
+  v1::RankExited exited;
+  exited.set_without_finalize(true);
+  EXPECT_TRUE(rank_end_of(exited).failed());
+  exited.set_stopped_by_us(true);
+  EXPECT_FALSE(rank_end_of(exited).without_finalize);
 }
 
 TEST(Convert, PlacementNamesEveryRank) {

@@ -22,7 +22,7 @@ model::RankEnd ended() {
 
 constexpr const char* kRankEnd =
     R"({"rank":1,"host":"n1","pid":"42","pid_inside":"42","kind":"RANK_END_KIND_SIGNALLED","exit_code":0,"signal":9,)"
-    R"("out_of_memory":false,"detail":""})";
+    R"("out_of_memory":false,"detail":"","without_finalize":false,"spawn_refused":false})";
 
 // What scripts parse: a change here breaks them.
 TEST(EventLine, GoldenLines) {
@@ -31,7 +31,7 @@ TEST(EventLine, GoldenLines) {
   const std::vector<std::pair<model::JobEvent, std::string>> table = {
       {model::JobStarting{"abcdefgh", *placement},
        R"("job_starting":{"job_id":"abcdefgh","placement":{"size":1,"hosts":[{"name":"n1","slots":1,"ranks":[)"
-       R"({"rank":0,"local_rank":0,"local_size":1,"cross_rank":0,"cross_size":1,"host_index":0,"cpus":[],"gpus":[]}]}]}})"},
+       R"({"rank":0,"local_rank":0,"local_size":1,"cross_rank":0,"cross_size":1,"host_index":0,"cpus":[],"gpus":[],"tiles":[]}]}],"roles":[]}})"},
       {model::HostUp{"n1", "dial", "cgroup"}, R"("host_up":{"host":"n1","link":"dial","containment":"cgroup"})"},
       {model::RankUp{1, 42}, R"("rank_up":{"rank":1,"pid":"42"})"},
       {ended(), fmt::format(R"("rank_ended":{})", kRankEnd)},

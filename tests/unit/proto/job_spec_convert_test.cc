@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/convert.h"
+
 namespace muster::proto {
 namespace {
 
@@ -53,8 +55,18 @@ model::JobSpec full_job() {
   job.places = {{.rank = 0, .host = "n1", .cpus = {0, 1}, .gpus = {"GPU-1"}},
                 {.rank = 1, .host = "fd00::2"},
                 {.rank = 2, .host = "n1"}};
-  job.bind_to = model::BindTo::kSocket;
-  job.gpu_bind = model::GpuBind::kOne;
+  job.pinning = {.bind_to = model::BindTo::kList,
+                 .cpu_lists = {{0, 1, 2, 8}, {3}},
+                 .hyperthreads = 2,
+                 .reserved_cores = {9, 52},
+                 .gpu_bind = model::GpuBind::kTile,
+                 .gpu_order = model::GpuOrder::kList,
+                 .gpu_list = {3, 0},
+                 .gpus_per_rank = 2,
+                 .share_gpu = true,
+                 .gpus = 6,
+                 .tiles = 2};
+  job.container = {.image = "a.sif", .program = "singularity", .args = {"--cleanenv", "-B", "/a b"}};
   job.limits = {{.resource = 7, .soft = 5, .hard = model::Ulimit::kUnlimited}};
   job.on_exit = model::OnExit::kWait;
   job.start_timeout = std::chrono::milliseconds(1'500);
@@ -62,10 +74,12 @@ model::JobSpec full_job() {
   job.kill_grace = std::chrono::milliseconds(0);
   job.lease = std::chrono::seconds(60);
   job.max_restarts = 3;
+  job.end_signal = {.signo = 10, .ahead = std::chrono::minutes(2)};
   job.role = "trainer";
   job.network_interfaces = {"eth0"};
   job.network = *base::IpNetwork::parse("10.0.0.0/8");
   job.torch_agent_store = true;
+  job.runtime = model::Runtime::kMpi;
   return job;
 }
 
@@ -83,9 +97,15 @@ TEST(JobSpecConvert, AJobComesBackAsItWas) {
   ASSERT_EQ(back->places.size(), 3u);
   EXPECT_EQ(back->places[1].host, "fd00::2");
   EXPECT_THAT(back->places[0].gpus, ElementsAre("GPU-1"));
+  EXPECT_EQ(back->pinning, job.pinning);
+  EXPECT_EQ(back->container, job.container);
   EXPECT_EQ(back->limits, job.limits);
   EXPECT_EQ(back->timeout, job.timeout);
+  EXPECT_EQ(back->runtime, job.runtime);
   EXPECT_EQ(back->kill_grace, job.kill_grace);
+  ASSERT_TRUE(back->end_signal);
+  EXPECT_EQ(back->end_signal->signo, 10);
+  EXPECT_EQ(back->end_signal->ahead, std::chrono::minutes(2));
   EXPECT_EQ(back->network->str(), "10.0.0.0/8");
 }
 
@@ -156,8 +176,24 @@ const Mistake kMistakes[] = {
     {"spec.hosts.ranks.cpus", [](auto& r) { add_host(r, "n1", {0}).mutable_ranks(0)->add_cpus(-1); }},
     {"spec.hosts.ranks.gpus", [](auto& r) { add_host(r, "n1", {0}).mutable_ranks(0)->add_gpus("$(x)"); }},
     {"spec.bind_to", [](auto& r) { r.mutable_spec()->set_bind_to("shared"); }},
+    {"spec.bind_to", [](auto& r) { r.mutable_spec()->set_bind_to("list:0-7:"); }},
+    {"spec.bind_to", [](auto& r) { r.mutable_spec()->set_bind_to("list:0-65535:0"); }},
     {"spec.gpu_bind", [](auto& r) { r.mutable_spec()->set_gpu_bind("two"); }},
+    {"spec.container.image", [](auto& r) { r.mutable_spec()->mutable_container()->add_args("a"); }},
+    {"spec.container.args",
+     [](auto& r) {
+       r.mutable_spec()->mutable_container()->set_image("i");
+       for (int i = 0; i < 20; ++i) r.mutable_spec()->mutable_container()->add_args(std::string(4000, 'x'));
+     }},
+    {"spec.depth", [](auto& r) { r.mutable_spec()->set_depth(-1); }},
+    {"spec.hyperthreads", [](auto& r) { r.mutable_spec()->set_hyperthreads(65); }},
+    {"spec.reserve_cores", [](auto& r) { r.mutable_spec()->set_reserve_cores("0;1"); }},
+    {"spec.gpu_order", [](auto& r) { r.mutable_spec()->set_gpu_order("1,1"); }},
+    {"spec.gpu_tiles", [](auto& r) { r.mutable_spec()->set_gpu_tiles("6"); }},
+    {"spec.gpus_per_rank", [](auto& r) { r.mutable_spec()->set_gpus_per_rank(-1); }},
+    {"spec.gpus_per_rank", [](auto& r) { r.mutable_spec()->set_gpus_per_rank(1025); }},
     {"spec.contain", [](auto& r) { r.mutable_spec()->set_contain("jail"); }},
+    {"spec.runtime", [](auto& r) { r.mutable_spec()->set_runtime("ray"); }},
     {"spec.on_exit", [](auto& r) { r.mutable_spec()->set_on_exit(static_cast<v1::OnExit>(9)); }},
     {"spec.on_launcher_loss",
      [](auto& r) { r.mutable_spec()->set_on_launcher_loss(static_cast<v1::OnLauncherLoss>(9)); }},
@@ -165,6 +201,8 @@ const Mistake kMistakes[] = {
     {"spec.kill_grace", [](auto& r) { r.mutable_spec()->mutable_kill_grace()->set_seconds(-1); }},
     {"spec.timeout", [](auto& r) { r.mutable_spec()->mutable_timeout()->set_seconds(1LL << 60); }},
     {"spec.lease", [](auto& r) { r.mutable_spec()->mutable_lease()->set_nanos(2'000'000'000); }},
+    {"spec.end_signal.signal", [](auto& r) { r.mutable_spec()->mutable_end_signal(); }},
+    {"spec.end_signal.signal", [](auto& r) { r.mutable_spec()->mutable_end_signal()->set_signal(65); }},
     {"spec.max_restarts", [](auto& r) { r.mutable_spec()->set_max_restarts(-1); }},
     {"spec.limits.resource", [](auto& r) { r.mutable_spec()->add_limits()->set_resource(99); }},
     {"spec.limits", [](auto& r) { r.mutable_spec()->add_limits()->set_soft(1); }},
@@ -202,6 +240,68 @@ TEST(JobSpecConvert, ManyLabelsAreTooMany) {
   v1::SubmitRequest request = plain_request();
   for (int i = 0; i < 65; ++i) request.add_labels()->set_name("a");
   EXPECT_THAT(submission_of(request).status().message(), HasSubstr("more than 64"));
+}
+
+v1::SubmitRequest request_with_roles() {
+  model::JobSpec job;
+  job.workdir = "/work";
+  job.placement.np = 3;
+  job.roles = {{.name = "a", .np = 1, .command = {"./a", "{rank}"}, .environment = {"SECRET=x"}, .workdir = "/d"},
+               {.name = "b", .np = 2, .command = {"./b"}, .is_service = true}};
+  job.expands_roles = true;
+  job.stages = {{"/src", "/dst/"}};
+  v1::SubmitRequest request;
+  *request.mutable_spec() = to_proto(job);
+  set_environment({{"SECRET", "x"}}, *request.add_role_environment()->mutable_environment());
+  request.add_role_environment();
+  return request;
+}
+
+TEST(JobSpecConvert, RolesAndStagedPathsTravel) {
+  const auto submission = submission_of(request_with_roles());
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  const model::JobSpec& job = submission->job;
+  ASSERT_EQ(job.roles.size(), 2u);
+  EXPECT_EQ(job.roles[0].name, "a");
+  EXPECT_THAT(job.roles[0].command, ElementsAre("./a", "{rank}"));
+  EXPECT_THAT(job.roles[0].environment, ElementsAre("SECRET=x"));
+  EXPECT_EQ(job.roles[0].workdir, "/d");
+  EXPECT_FALSE(job.roles[0].is_service);
+  EXPECT_EQ(job.roles[1].np, 2);
+  EXPECT_TRUE(job.roles[1].is_service);
+  EXPECT_TRUE(job.expands_roles);
+  EXPECT_FALSE(job.is_dmlc);
+  EXPECT_THAT(job.stages, ElementsAre(model::StagedPath{"/src", "/dst/"}));
+}
+
+TEST(JobSpecConvert, ValuesOfRolesAreLeftOutOfWhatIsShown) {
+  const v1::SubmitRequest shown = without_values(request_with_roles());
+  EXPECT_EQ(shown.role_environment(0).environment(0).name(), "SECRET");
+  EXPECT_EQ(shown.role_environment(0).environment(0).value(), "");
+}
+
+TEST(JobSpecConvert, RolesThatMakeNoSense) {
+  const auto refusal = [](const std::function<void(v1::SubmitRequest&)>& change) {
+    v1::SubmitRequest request = request_with_roles();
+    change(request);
+    return submission_of(request).status().message();
+  };
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->set_size(4); }), HasSubstr("the roles have 3 ranks together"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_name("-"); }), HasSubstr("spec.roles"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_name("b"); }), HasSubstr("two roles b"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_size(0); }), HasSubstr("spec.roles.size"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->clear_command(); }),
+              HasSubstr("spec.roles.command: there is none"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_roles(0)->set_working_directory("d"); }),
+              HasSubstr("no absolute path"));
+  EXPECT_THAT(refusal([](auto& r) { r.add_role_environment(); }), HasSubstr("role_environment: 3 for 2 roles"));
+  EXPECT_THAT(refusal([](auto& r) { r.mutable_spec()->mutable_stages(0)->set_source("x"); }),
+              HasSubstr("spec.stages: 'x' is no absolute path"));
+  EXPECT_THAT(refusal([](auto& r) {
+                r.mutable_spec()->clear_roles();
+                r.clear_role_environment();
+              }),
+              HasSubstr("spec.command: there is none"));
 }
 
 }  // namespace

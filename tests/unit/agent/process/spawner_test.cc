@@ -126,6 +126,41 @@ TEST_F(SpawnerTest, EveryFailureHasItsStepCodeAndSentence) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);  // nothing is left to reap
 }
 
+TEST_F(SpawnerTest, WhoWantsItHasASocketToTheAgent) {
+  SpawnRequest one = request({"/bin/bash", "-c", "echo asks >&99; read -r line <&99; echo \"$line\""});
+  one.wants_pmi = true;
+  const std::ptrdiff_t before = open_descriptors();
+  for (int round = 0; round < 2; ++round) {
+    auto result = spawner_->spawn(one, nullptr);
+    auto* spawned = std::get_if<Spawned>(&result);
+    ASSERT_NE(spawned, nullptr);
+    pollfd wanted{spawned->pmi_fd.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&wanted, 1, 10'000), 1);
+    char asked[16] = {};
+    EXPECT_EQ(::read(wanted.fd, asked, sizeof asked), 5);
+    EXPECT_STREQ(asked, "asks\n");
+    ASSERT_EQ(::write(wanted.fd, "answer\n", 7), 7);
+    EXPECT_EQ(read_all(spawned->stdout_fd.get()), "answer\n");
+    EXPECT_EQ(::read(wanted.fd, asked, sizeof asked), 0) << "nobody else has it";
+    EXPECT_EQ(::waitpid(spawned->child.pid, nullptr, 0), spawned->child.pid);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(SpawnerTest, ItsPlaceMayBeTakenInTheWarden) {
+  const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  std::vector<base::UniqueFd> taken;  // so that the pair's second is made at the place itself
+  while (taken.empty() || taken.back().get() < kPmiDescriptor - 6) {
+    taken.emplace_back(::fcntl(null.get(), F_DUPFD_CLOEXEC, 3));
+  }
+  SpawnRequest one = request({"/bin/bash", "-c", "test -S /proc/self/fd/99 && echo there"});
+  one.wants_pmi = true;
+  for (int round = 0; round < 8; ++round) {
+    EXPECT_EQ(output(one), "there\n") << round;
+    taken.emplace_back(::fcntl(null.get(), F_DUPFD_CLOEXEC, 3));
+  }
+}
+
 TEST_F(SpawnerTest, TheOtherStepsFailWithTheirSentence) {
   SpawnRequest one = request({"true"});
   one.workdir = path_ + "/gone";

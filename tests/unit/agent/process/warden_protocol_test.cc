@@ -54,6 +54,11 @@ TEST(WardenProtocolTest, EventsComeThroughUnchanged) {
       through_event(RankStarted{1, 2, 3, std::move(terminal->first), std::move(terminal->second), {}, at});
   EXPECT_TRUE(with_terminal.stdin_fd.valid() && with_terminal.stdout_fd.valid() && !with_terminal.stderr_fd.valid());
   EXPECT_EQ(started.at, at);
+  auto pmi = base::make_pipe();
+  ASSERT_TRUE(pmi.ok());
+  const RankStarted with_pmi = through_event(RankStarted{1, 2, 3, {}, {}, {}, at, std::move(pmi->first)});
+  EXPECT_TRUE(with_pmi.pmi_fd.valid() && !with_pmi.stdout_fd.valid());
+  EXPECT_FALSE(started.pmi_fd.valid());
   const auto failed = through_event(RankStartFailed{1, "exec", 2, "why", 127});
   EXPECT_EQ(failed.message, "why");
   EXPECT_EQ(failed.exit_code, 127);

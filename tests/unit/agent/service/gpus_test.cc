@@ -34,13 +34,23 @@ class Gpus : public ::testing::Test {
     root_.write(directory + "/name", name + "\n");
   }
 
+  void add_drm(const std::string& card, const std::string& address, const std::string& kind) const {
+    const std::string device = "sys/class/drm/" + card + "/device/";
+    root_.write(device + "vendor", "0x8086\n");
+    root_.write(device + "class", kind + "\n");
+    root_.write(device + "uevent", "DRIVER=i915\nPCI_CLASS=38000\nPCI_SLOT_NAME=" + address + "\n");
+  }
+
   // "vendor index uuid model pci numa:cpus", a line each.
   std::string found() const {
     std::string text;
     for (const model::GpuShape& gpu : find_gpus(node_, root_.path())) {
-      text += fmt::format("{}{} {} '{}' {} {}:{}\n", gpu.vendor == model::GpuVendor::kAmd ? "amd" : "nvidia", gpu.index,
-                          gpu.uuid.empty() ? "?" : gpu.uuid, gpu.model, gpu.pci, gpu.numa,
-                          model::format_cpu_list(gpu.cpus));
+      const char* vendor = gpu.vendor == model::GpuVendor::kIntel ? "intel"
+                           : gpu.vendor == model::GpuVendor::kAmd ? "amd"
+                                                                  : "nvidia";
+      text += fmt::format("{}{} {} '{}' {} {}:{}{}\n", vendor, gpu.index, gpu.uuid.empty() ? "?" : gpu.uuid, gpu.model,
+                          gpu.pci, gpu.numa, model::format_cpu_list(gpu.cpus),
+                          gpu.tiles > 1 ? fmt::format(" {} tiles", gpu.tiles) : "");
     }
     return text;
   }
@@ -84,6 +94,24 @@ TEST_F(Gpus, AmdInTheOrderOfTheNodes) {
   EXPECT_EQ(found(),
             "amd0 ? 'vega20' 0000:65:00.1 -1:\n"
             "amd1 GPU-123456789abcdef0 'aldebaran' 0001:c1:00.0 1:2-3\n");
+}
+
+TEST_F(Gpus, IntelWithTheTilesOfEitherDriver) {
+  add_drm("card1", "0001:18:00.0", "0x038000");
+  add_drm("card2", "0000:18:00.0", "0x038000");
+  add_drm("card10", "0002:18:00.0", "0x038000");
+  add_drm("card0", "0000:00:02.0", "0x030000");  // a processor's own
+  root_.write("sys/class/drm/card1-DP-1/status", "disconnected\n");
+  for (const char* gt : {"gt0", "gt1"}) root_.write(std::string("sys/class/drm/card1/gt/") + gt + "/id", "0\n");
+  for (const char* tile : {"tile0", "tile1"}) {
+    root_.write(std::string("sys/class/drm/card2/device/") + tile + "/gt0/id", "0\n");
+  }
+  root_.write("sys/class/drm/renderD128/device/vendor", "0x8086\n");
+  add_pci("0001:18:00.0", "1", "2-3");
+  EXPECT_EQ(found(),
+            "intel0 ? '' 0000:18:00.0 -1: 2 tiles\n"
+            "intel1 ? '' 0001:18:00.0 1:2-3 2 tiles\n"
+            "intel2 ? '' 0002:18:00.0 -1:\n");
 }
 
 }  // namespace

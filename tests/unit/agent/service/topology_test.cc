@@ -96,6 +96,13 @@ model::NodeShape shape_of(const GoldenCase& golden) {
   return shape;
 }
 
+model::NodeBinding bound(const model::NodeShape& node, int ranks, BindTo bind_to, GpuBind gpu_bind,
+                         const model::GpuMasks& masks) {
+  auto binding = model::bind_node(node, ranks, {.bind_to = bind_to, .gpu_bind = gpu_bind, .share_gpu = true}, masks);
+  EXPECT_TRUE(binding.ok()) << binding.status();
+  return binding.ok() ? *std::move(binding) : model::NodeBinding();
+}
+
 // "0,1" for "GPU-0,GPU-1"; "-" where nothing is set.
 std::string shown(const model::RankGpus& gpus) {
   if (gpus.variables.empty()) return "-";
@@ -114,9 +121,9 @@ std::string table_of(const GoldenCase& golden, BindTo bind_to) {
   const int ranks = std::stoi(golden.field("ranks"));
   model::GpuMasks masks;
   if (golden.fields.contains("CUDA_VISIBLE_DEVICES")) masks.cuda = golden.field("CUDA_VISIBLE_DEVICES");
-  const auto order = model::bind_node(shape, ranks, bind_to, GpuBind::kOrder, masks);
-  const auto one = model::bind_node(shape, ranks, bind_to, GpuBind::kOne, masks);
-  const auto none = model::bind_node(shape, ranks, bind_to, GpuBind::kNone, masks);
+  const auto order = bound(shape, ranks, bind_to, GpuBind::kOrder, masks);
+  const auto one = bound(shape, ranks, bind_to, GpuBind::kOne, masks);
+  const auto none = bound(shape, ranks, bind_to, GpuBind::kNone, masks);
   const std::size_t width = std::max<std::size_t>(5, shown(order.gpus.front()).size());
   std::string table = fmt::format("rank  threads  {:<{}}  one  cpus\n", "order", width);
   for (std::size_t rank = 0; rank < order.cores.size(); ++rank) {

@@ -52,9 +52,14 @@ TEST_F(NegotiationTest, ATensorIsDueWhenAllRanksHaveSubmittedIt) {
   submit(1, "b");
   submit(1, "a");
   EXPECT_THAT(turn(), IsEmpty());
-  ASSERT_EQ(ranks_[0]->late().size(), 1U);
-  EXPECT_EQ(ranks_[0]->late()[0].name, "a");
-  EXPECT_THAT(ranks_[0]->late()[0].missing, ElementsAre(2));
+  for (const auto& rank : ranks_) {  // all know of all
+    const std::vector<Negotiation::Late> late = rank->late();
+    ASSERT_EQ(late.size(), 2U);
+    EXPECT_EQ(late[0].name, "a");
+    EXPECT_THAT(late[0].missing, ElementsAre(2));
+    EXPECT_EQ(late[1].name, "b");
+    EXPECT_THAT(late[1].missing, ElementsAre(0, 2));
+  }
   submit(2, "a");
   EXPECT_THAT(names(turn()), ElementsAre("a"));
   EXPECT_FALSE(ranks_[0]->is_waiting());
@@ -74,14 +79,13 @@ TEST_F(NegotiationTest, WhatIsKnownIsAnnouncedByItsBit) {
   EXPECT_THAT(ranks_[0]->late()[0].missing, ElementsAre(1));
 }
 
-TEST_F(NegotiationTest, AnotherShapeMakesAllAnnounceItAgain) {
+TEST_F(NegotiationTest, ABitBesideAnotherShapeIsWhatTheCacheSays) {
   make(2);
   submit(0, "a");
   submit(1, "a");
   turn();
   submit(0, "a");
   submit(1, "a", 5);
-  EXPECT_THAT(turn(), IsEmpty());  // rank 0's bit counts for nothing any more
   const std::vector<Due> due = turn();
   ASSERT_THAT(names(due), ElementsAre("a"));
   EXPECT_THAT(due[0].problem.message(),
@@ -111,6 +115,54 @@ TEST_F(NegotiationTest, ABitWhoseTensorIsForgottenInTheSameTurnIsAnnouncedInFull
   EXPECT_THAT(names(turn()), ElementsAre("b"));
   submit(1, "a");
   EXPECT_THAT(names(turn()), ElementsAre("a"));
+}
+
+TEST_F(NegotiationTest, WhatARankSubmitsBeforeItsJoinInTheSameTurnCounts) {
+  for (const bool is_known : {false, true}) {
+    ranks_.clear();
+    make(2);
+    if (is_known) {
+      submit(0, "a");
+      submit(1, "a");
+      turn();
+    }
+    submit(0, "join", 0, Kind::kJoin);
+    EXPECT_THAT(turn(), IsEmpty());
+    submit(1, "a");
+    submit(1, "join", 0, Kind::kJoin);
+    const std::vector<Due> due = turn();
+    ASSERT_EQ(due.size(), 2U);
+    EXPECT_EQ(due[0].name, "a");
+    EXPECT_TRUE(due[0].problem.ok()) << due[0].problem;
+    EXPECT_FALSE(due[0].of_ranks[0].has_value());
+    EXPECT_TRUE(due[0].of_ranks[1].has_value());
+    EXPECT_EQ(due[1].last_joined, 1);
+  }
+}
+
+TEST_F(NegotiationTest, WhatARankHasSubmittedBeforeItsJoinHasToFit) {
+  make(2);
+  submit(1, "a", 4);
+  submit(1, "join", 0, Kind::kJoin);
+  EXPECT_THAT(turn(), IsEmpty());
+  submit(0, "a", 1000);
+  const std::vector<Due> due = turn();
+  ASSERT_THAT(names(due), ElementsAre("a"));
+  EXPECT_THAT(due[0].problem.message(), HasSubstr("ranks differ in 'a': rank 0 wants allreduce of float32[1000], sum"));
+  EXPECT_FALSE(ranks_[1]->is_pending("a"));
+}
+
+TEST_F(NegotiationTest, ABitOfAJoinedRankStandsBesideAnotherShape) {
+  make(2);
+  submit(0, "a");
+  submit(1, "a");
+  turn();
+  submit(1, "a");
+  submit(1, "join", 0, Kind::kJoin);
+  submit(0, "a", 7);
+  const std::vector<Due> due = turn();
+  ASSERT_THAT(names(due), ElementsAre("a"));
+  EXPECT_THAT(due[0].problem.message(), HasSubstr("ranks differ in 'a'"));
 }
 
 TEST_F(NegotiationTest, JoinedRanksAreNotWaitedFor) {

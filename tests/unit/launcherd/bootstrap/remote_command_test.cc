@@ -26,6 +26,23 @@ TEST(RemoteCommandTest, InADirectoryOfTheUsersChoiceOnlyAFileOfOursIsRun) {
   EXPECT_EQ(sftp_path(paths->agent), "/scratch/alice/agent-id-x86_64");
 }
 
+TEST(RemoteCommandTest, InsidePbsAgentsJoinTheJobWhereTheHostCan) {
+  auto paths = remote_paths("", "id", "x86_64", "r");
+  ASSERT_TRUE(paths.ok());
+  paths->pbs_job = "12[3].srv";
+  EXPECT_EQ(cached_command(*paths, {"--stdio"}),
+            "exec /bin/sh -c 'test -e ~/.cache/muster/agent-id-x86_64 || { echo ~/.cache/muster/agent-id-x86_64: not "
+            "found >&2; exit 127; }; if command -v pbs_attach >/dev/null 2>&1; then pbs_attach -j \"12[3].srv\" -p $$ "
+            ">&2; fi; exec ~/.cache/muster/agent-id-x86_64 --stdio'");
+  EXPECT_EQ(
+      install_command(*paths, "5ha", {"--stdio"}),
+      "exec /bin/sh -c 'test -e ~/.cache/muster/.agent-id-x86_64.r || { echo ~/.cache/muster/.agent-id-x86_64.r: "
+      "not found >&2; exit 127; }; if command -v pbs_attach >/dev/null 2>&1; then pbs_attach -j \"12[3].srv\" -p "
+      "$$ >&2; fi; exec ~/.cache/muster/.agent-id-x86_64.r --install 5ha ~/.cache/muster/agent-id-x86_64 --stdio'");
+  for (const char* id : {"1.srv", "12[3].srv-1_x", "7"}) EXPECT_TRUE(is_pbs_job(id)) << id;
+  for (const char* id : {"", "-1", "1;reboot", "1'", "1\"", "$(x)", "1 2", "`x`"}) EXPECT_FALSE(is_pbs_job(id)) << id;
+}
+
 TEST(RemoteCommandTest, RefusesWhatAShellWouldTouch) {
   for (const char* directory : {"relative", "~bob/x", "/a b", "/a;b", "/$HOME", "/a'b", "~/", "/a\nb", "/a!b"}) {
     EXPECT_FALSE(remote_paths(directory, "id", "x86_64", "r").ok()) << directory;

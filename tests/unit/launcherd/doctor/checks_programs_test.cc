@@ -34,6 +34,39 @@ TEST(CheckGpus, ModelsAndDriver) {
   facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
   EXPECT_EQ(check_gpus(facts).seen, "1 x AMD GPU, 2 x NVIDIA H200, driver 535.104.05");
   EXPECT_EQ(check_gpus(facts).state, CheckState::kOk);
+  v1::HostFacts intel;
+  for (int i = 0; i < 6; ++i) intel.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);
+  EXPECT_EQ(check_gpus(intel).seen, "6 x Intel GPU");
+}
+
+TEST(CheckGpus, ALibraryThatFails) {
+  v1::HostFacts facts;
+  facts.set_nvidia_driver("550.54.15");
+  facts.mutable_hello()->add_gpus()->set_model("NVIDIA H200");
+  facts.mutable_hello()->set_gpu_problem("it does not start: version mismatch (18)");
+  EXPECT_EQ(check_gpus(facts), (Check{"gpus", CheckState::kWarn, "1 seen in the driver's files, driver 550.54.15",
+                                      "it does not start: version mismatch (18)"}));
+}
+
+TEST(CheckGpuMemory, NamesWhoHoldsIt) {
+  v1::HostFacts facts;
+  EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kOk);
+  v1::GpuUser& lives = *facts.add_gpu_users();
+  lives.set_pid(12);
+  lives.set_memory_mib(1200);
+  lives.set_uid(1001);
+  lives.set_command("python3");
+  EXPECT_EQ(check_gpu_memory(facts).seen, "GPU 0: 1200 MiB of pid 12 (python3, uid 1001)");
+  EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("shares the GPUs"));
+  v1::GpuUser& ended = *facts.add_gpu_users();
+  ended.set_gpu(3);
+  ended.set_pid(77);
+  ended.set_has_ended(true);
+  EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kWarn);
+  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; GPU 3: memory of pid 77 (which is not seen there)"));
+  EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("nvidia-smi on the host"));
+  for (int i = 0; i < 10; ++i) facts.add_gpu_users()->set_pid(100 + i);
+  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; 4 more"));
 }
 
 void add_nic(v1::HostFacts& facts, const char* name, const char* kind, const char* state, std::int64_t mbps) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "model/placement.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -71,13 +72,17 @@ TEST(CobaltHosts, NodeNumbers) {
   }
 }
 
+base::Result<std::string> no_scheduler(const std::vector<std::string>& argv) {
+  return base::error(base::Code::kUnavailable, "{} was asked", base::join(argv, " "));
+}
+
 class FindAllocation : public ::testing::Test {
  protected:
   std::string write(const std::string& content) const { return directory_.write("nodes", content); }
 
   // "Slurm (SLURM_JOB_NODELIST): n1 n2", "" outside, the message of an error.
   std::string find() const {
-    const auto found = find_allocation(environment_);
+    const auto found = find_allocation(environment_, no_scheduler);
     if (!found.ok()) return found.status().message();
     return *found ? fmt::format("{} ({}): {}", (*found)->scheduler, (*found)->source, names((*found)->hosts)) : "";
   }
@@ -101,11 +106,23 @@ TEST_F(FindAllocation, SlurmByItsLists) {
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n2");
 }
 
+TEST_F(FindAllocation, SlurmsGpusAreSlotsUnlessTasksWereAskedFor) {
+  environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
+  environment_.set("SLURM_TASKS_PER_NODE", "1(x2)");
+  environment_.set("SLURM_GPUS_ON_NODE", "4");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n1 n1 n2 n2 n2 n2");
+  environment_.unset("SLURM_GPUS_ON_NODE");
+  environment_.set("SLURM_GPUS_PER_NODE", "a100:2");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n2 n2");
+  environment_.set("SLURM_NTASKS", "2");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2");
+}
+
 TEST_F(FindAllocation, PbsByItsFile) {
   const std::string path = write("n1.site\nn1.site\nn2.site\nn2.site\n");
   environment_.set("PBS_NODEFILE", path);
   EXPECT_EQ(find(), fmt::format("PBS (PBS_NODEFILE {}): n1.site n1.site n2.site n2.site", path));
-  const auto found = find_allocation(environment_);
+  const auto found = find_allocation(environment_, no_scheduler);
   ASSERT_TRUE(found.ok() && *found);
   // A name's repetitions are its slots, and -N counts instead of them.
   EXPECT_EQ(model::place({.hosts = (*found)->hosts})->size, 4);
@@ -120,6 +137,36 @@ TEST_F(FindAllocation, CobaltByItsFileOrItsNumbers) {
   const std::string path = write("thetagpu01\nthetagpu02\n");
   environment_.set("COBALT_NODEFILE", path);
   EXPECT_EQ(find(), fmt::format("Cobalt (COBALT_NODEFILE {}): thetagpu01 thetagpu02", path));
+}
+
+TEST_F(FindAllocation, LsfByItsFileOrItsList) {
+  environment_.set("LSB_MCPU_HOSTS", "n1 2 n2 1 ");
+  EXPECT_EQ(find(), "LSF (LSB_MCPU_HOSTS): n1 n1 n2");
+  // Where the batch script runs on a node of its own.
+  environment_.set("LSB_MCPU_HOSTS", "batch2 1 a01n02 2 a01n03 2");
+  EXPECT_EQ(find(), "LSF (LSB_MCPU_HOSTS): a01n02 a01n02 a01n03 a01n03");
+  const std::string path = write("batch5\na01n02\na01n02\n");
+  environment_.set("LSB_DJOB_HOSTFILE", path);
+  EXPECT_EQ(find(), fmt::format("LSF (LSB_DJOB_HOSTFILE {}): a01n02 a01n02", path));
+}
+
+TEST(LsfHosts, MistakesNameTheVariable) {
+  for (const char* bad : {"", "n1", "n1 0", "n1 x", "1 n1", "n1 2 n2", "n[1-2] 3", "n1:2 3", "-n1 2", "n1 99999999"}) {
+    const auto hosts = lsf_hosts(bad);
+    ASSERT_FALSE(hosts.ok()) << bad;
+    EXPECT_THAT(hosts.status().message(), HasSubstr("LSB_MCPU_HOSTS")) << bad;
+  }
+}
+
+TEST_F(FindAllocation, FluxIsAsked) {
+  environment_.set("FLUX_URI", "local:///run/flux/local");
+  EXPECT_EQ(find(), "FLUX_URI (-H names other hosts): flux getattr hostlist was asked");
+  const auto found = find_allocation(environment_, [](const std::vector<std::string>& argv) {
+    return base::Result<std::string>(argv.back() == "hostlist" ? "fluke[6-8]\n" : "");
+  });
+  ASSERT_TRUE(found.ok() && *found);
+  EXPECT_EQ((*found)->scheduler, "Flux");
+  EXPECT_EQ(names((*found)->hosts), "fluke6 fluke7 fluke8");
 }
 
 TEST_F(FindAllocation, ANodeFileMustBeThereAndRight) {

@@ -43,6 +43,16 @@ TEST(EndCollector, WaitNeverStops) {
   EXPECT_EQ(ends.root()->exit_code, 3);
 }
 
+TEST(EndCollector, AnMpiAbortEndsTheJobWhateverThePolicy) {
+  for (const auto policy : {model::OnExit::kWait, model::OnExit::kNonzeroKill, model::OnExit::kAnyKill}) {
+    EndCollector ends(2, policy);
+    model::RankEnd aborted = exited(1, 13, milliseconds(0));
+    aborted.abort_code = 13;
+    EXPECT_TRUE(ends.add(aborted, kStart));
+    EXPECT_EQ(ends.root()->status(), 13);
+  }
+}
+
 TEST(EndCollector, WhatMusterStoppedIsNoFailure) {
   EndCollector ends(2, model::OnExit::kNonzeroKill);
   model::RankEnd stopped = exited(0, 0, milliseconds(0));
@@ -63,6 +73,68 @@ TEST(EndCollector, ARankEndsOnce) {
   EXPECT_FALSE(ends.has_ended(1));
   EXPECT_EQ(ends.ends().size(), 1u);
   EXPECT_FALSE(ends.any_failed());
+}
+
+// Rank 0 is there for ranks 1 and 2.
+TEST(EndCollector, AServiceHasHadItsTimeWhenTheOthersHaveEnded) {
+  EndCollector ends(3, model::OnExit::kNonzeroKill, {0});
+  EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(0)), kStart));
+  EXPECT_FALSE(ends.only_services_run());
+  EXPECT_FALSE(ends.add(exited(2, 0, milliseconds(1)), kStart));
+  EXPECT_TRUE(ends.only_services_run());
+  EXPECT_FALSE(ends.add(exited(0, 3, milliseconds(2)), kStart));
+  EXPECT_TRUE(ends.is_late(0));
+  EXPECT_TRUE(ends.all_ended());
+  EXPECT_FALSE(ends.only_services_run());
+  EXPECT_EQ(ends.root(), std::nullopt);
+  EXPECT_EQ(ends.decision_time(), std::nullopt);
+}
+
+TEST(EndCollector, AServiceThatIsNeededFailsTheJob) {
+  EndCollector ends(2, model::OnExit::kNonzeroKill, {0});
+  EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(0)), kStart));
+  EXPECT_FALSE(ends.is_late(0));
+  EXPECT_EQ(ends.root()->rank, 0);
+}
+
+// On two hosts: the service's message was the faster one.
+TEST(EndCollector, WhatFailedAfterTheOthersIsNoFailureInWhateverOrderItIsTold) {
+  EndCollector ends(3, model::OnExit::kNonzeroKill, {0});
+  EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(1)), kStart));
+  EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(9)), kStart));
+  EXPECT_EQ(ends.root()->rank, 0);
+  EXPECT_FALSE(ends.add(exited(2, 0, milliseconds(8)), kStart));
+  EXPECT_EQ(ends.root(), std::nullopt);
+}
+
+TEST(EndCollector, ATimeThatIsNotKnownExcusesNobody) {
+  EndCollector ends(2, model::OnExit::kNonzeroKill, {0});
+  model::RankEnd service = exited(0, 3, milliseconds(9));
+  service.at_is_known = false;
+  EXPECT_TRUE(ends.add(service, kStart));
+  EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(8)), kStart));
+  EXPECT_EQ(ends.root()->rank, 0);
+}
+
+TEST(EndCollector, WhatFailedBeforeTheOthersEndedIsAFailure) {
+  EndCollector ends(2, model::OnExit::kNonzeroKill, {0});
+  EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(7)), kStart));
+  EXPECT_FALSE(ends.add(exited(1, 0, milliseconds(8)), kStart));
+  EXPECT_EQ(ends.root()->rank, 0);
+}
+
+TEST(EndCollector, AServiceBehindAFailureIsAConsequence) {
+  EndCollector ends(2, model::OnExit::kNonzeroKill, {0});
+  EXPECT_TRUE(ends.add(exited(1, 5, milliseconds(0)), kStart));
+  EXPECT_TRUE(ends.add(exited(0, 3, milliseconds(2)), kStart));
+  EXPECT_FALSE(ends.is_late(0));
+  EXPECT_EQ(ends.root()->rank, 1);
+}
+
+TEST(EndCollector, AServiceThatEndsWellDoesNotEndTheJob) {
+  EndCollector ends(2, model::OnExit::kAnyKill, {0});
+  EXPECT_FALSE(ends.add(exited(0, 0, milliseconds(0)), kStart));
+  EXPECT_TRUE(ends.add(exited(1, 0, milliseconds(1)), kStart));
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ class Job final : private JobObserver {
   std::optional<JobOutcome> outcome;
 
  private:
+  static void tell(const std::string& line) { std::fprintf(stderr, "job: %s\n", line.c_str()); }
   void changed() {
     if (std::exchange(waits_, false)) loop_.stop();
   }
@@ -109,10 +110,14 @@ class Job final : private JobObserver {
     changed();
   }
   void on_note(const std::string&) override {}
-  void on_warning(const std::string&) override {}
+  void on_warning(const std::string& line) override { tell(line); }
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& ended) override {
     outcome = ended;
+    // Said in the log of a test that fails: which end, and of what.
+    for (const HostFailure& failure : ended.host_failures) tell(failure.host + ": " + failure.message);
+    for (const HostFailure& failure : ended.unclean) tell(failure.host + ": not clean: " + failure.message);
+    if (!ended.output_failure.empty()) tell(ended.output_failure);
     loop_.post([this] { changed(); });
   }
   void on_event(const model::JobEvent& event) override {

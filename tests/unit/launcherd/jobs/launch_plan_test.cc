@@ -4,6 +4,9 @@
 
 #include <map>
 
+#include "model/dmlc.h"
+#include "model/job_placement.h"
+
 namespace muster::launcherd {
 namespace {
 
@@ -18,6 +21,11 @@ HostFacts host(const std::string& name, const std::vector<std::string>& addresse
   }
   for (int i = 0; i < 4; ++i) facts.hello.add_cores()->add_cpus(i);
   return facts;
+}
+
+LaunchPlan planned(base::Result<LaunchPlan> plan) {
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *std::move(plan) : LaunchPlan();
 }
 
 std::map<std::string, std::string> environment(const v1::LaunchRank& rank) {
@@ -103,7 +111,7 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   base::Environment launcher;
   launcher.set("MY_SETTING", "x y");
   launcher.set("HOME", "/home/me");
-  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher).hosts;
+  const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher)).hosts;
   ASSERT_EQ(plans.size(), 2u);
   EXPECT_EQ(plans[0].command(1), "b c");
   EXPECT_EQ(plans[1].workdir(), "/w");
@@ -130,6 +138,88 @@ TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   EXPECT_TRUE(has_setting);
 }
 
+TEST(LaunchPlan, MpiIsToldWhoIsWhere) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:1", "-H");
+  job.placement.map_by = model::MapBy::kNode;
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  EXPECT_EQ(plans[0].world(), plans[1].world());
+  EXPECT_EQ(plans[1].host(), 1);
+  v1::World world;
+  ASSERT_TRUE(world.ParseFromString(plans[1].world()));
+  EXPECT_EQ(world.size(), 3);
+  EXPECT_EQ(world.name(), "muster-abcdefgh-0");
+  ASSERT_EQ(world.hosts_size(), 2);
+  EXPECT_EQ(world.hosts(0).name(), "n1");
+  EXPECT_EQ(std::vector(world.hosts(0).ranks().begin(), world.hosts(0).ranks().end()), (std::vector{0, 2}));
+  EXPECT_EQ(std::vector(world.hosts(1).ranks().begin(), world.hosts(1).ranks().end()), (std::vector{1}));
+  ASSERT_EQ(world.programs_size(), 1);
+  EXPECT_EQ(world.programs(0).ranks(), 3);
+  EXPECT_EQ(world.programs(0).cpus_per_rank(), 2) << "rank 0's share of n1";
+  job.runtime = model::Runtime::kTorch;
+  EXPECT_EQ(planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts[0].world(), "");
+}
+
+TEST(LaunchPlan, MpiIsToldTheProgramsOfTheJob) {
+  model::JobSpec job;
+  job.roles = {{.name = "a", .np = 1, .command = {"./a"}}, {.name = "b", .np = 3, .command = {"./b"}}};
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:2", "-H");
+  job.pinning.bind_to = model::BindTo::kNone;
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  v1::World world;
+  const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  ASSERT_TRUE(world.ParseFromString(plans[0].world()));
+  ASSERT_EQ(world.programs_size(), 2);
+  EXPECT_EQ(world.programs(0).ranks(), 1);
+  EXPECT_EQ(world.programs(1).ranks(), 3);
+  EXPECT_EQ(world.programs(1).cpus_per_rank(), 1) << "not bound";
+}
+
+TEST(LaunchPlan, CraysProgramsAreServedWhereTheyAre) {
+  const auto is_served = [](model::Runtime runtime, const base::Environment& launcher) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.runtime = runtime;
+    job.placement.hosts = *model::parse_host_list("n1:1", "-H");
+    const auto placement = model::place(job.placement);
+    const auto plan = planned(plan_launch(job, *placement, {host("n1", {})}, {"abcdefgh"}, "127.0.0.1", launcher));
+    v1::World world;
+    EXPECT_TRUE(world.ParseFromString(plan.hosts[0].world()));
+    return world.pals();
+  };
+  base::Environment cray;
+  cray.set("CRAY_MPICH_DIR", "/opt/cray/pe/mpich");
+  EXPECT_TRUE(is_served(model::Runtime::kMpi, {}));
+  EXPECT_FALSE(is_served(model::Runtime::kAuto, {}));
+  EXPECT_TRUE(is_served(model::Runtime::kAuto, cray));
+  EXPECT_FALSE(is_served(model::Runtime::kTorch, cray)) << "which has no MPI at all";
+}
+
+TEST(LaunchPlan, EveryTensorFlowWorkerHasAPortOfItsHost) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.runtime = model::Runtime::kTensorflow;
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:1", "-H");
+  const auto placement = model::place(job.placement);
+  ASSERT_TRUE(placement.ok());
+  std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  facts[0].prepared.set_address("10.0.0.1");
+  facts[0].prepared.add_held_ports(7001);
+  facts[0].prepared.add_held_ports(7002);
+  facts[1].prepared.set_address("10.0.0.2");
+  facts[1].prepared.add_held_ports(7003);
+  const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  EXPECT_EQ(environment(plans.at(1).ranks(0)).at("TF_CONFIG"),
+            R"({"cluster": {"worker": ["10.0.0.1:7001", "10.0.0.1:7002", "10.0.0.2:7003"]}, )"
+            R"("task": {"type": "worker", "index": 2}})");
+}
+
 TEST(LaunchPlan, WhoReadsAndWhoHasATerminal) {
   model::JobSpec job;
   job.command = {"./a"};
@@ -139,7 +229,9 @@ TEST(LaunchPlan, WhoReadsAndWhoHasATerminal) {
   const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
   base::Environment launcher;
   launcher.set("TERM", "vt220");
-  const auto plan = [&] { return plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher).hosts; };
+  const auto plan = [&] {
+    return planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", launcher)).hosts;
+  };
   job.input = {model::InputTo::kRank, 1};
   EXPECT_FALSE(plan()[0].ranks(0).input());
   EXPECT_TRUE(plan()[1].ranks(0).input());
@@ -163,13 +255,14 @@ TEST(LaunchPlan, WordsAreExpandedForEachRankWhereAsked) {
   ASSERT_TRUE(placement.ok());
   std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
   facts[0].prepared.set_master_port(4242);
-  const auto plans = plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).hosts;
+  const auto plans = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
   const auto& command = plans.at(1).ranks(0).command();
   EXPECT_EQ(std::vector<std::string>(command.begin(), command.end()),
             (std::vector<std::string>{"./a", "1", "tcp://10.0.0.1:4242/n2", "{rank}"}));
   EXPECT_EQ(plans[1].limits(0).hard(), 2U);
   job.expand.clear();
-  EXPECT_EQ(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}).hosts.at(1).ranks(0).command_size(), 0);
+  const LaunchPlan plain = planned(plan_launch(job, *placement, facts, {"abcdefgh"}, "10.0.0.1", {}));
+  EXPECT_EQ(plain.hosts.at(1).ranks(0).command_size(), 0);
 }
 
 // The job's ranks on a host of two sockets, GPU 0 at the second.
@@ -186,7 +279,7 @@ LaunchPlan plan_with_gpus(const model::JobSpec& job, int ranks) {
   }
   model::PlacementRequest request;
   request.hosts = *model::parse_host_list(fmt::format("n1:{}", ranks), "-H");
-  return plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", {});
+  return planned(plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", {}));
 }
 
 std::string visible(const LaunchPlan& plan, int rank) {
@@ -201,11 +294,25 @@ TEST(LaunchPlan, EveryRankFindsItsGpu) {
   EXPECT_EQ(visible(plan_with_gpus(job, 2), 0), "GPU-1,GPU-0");
   EXPECT_EQ(visible(plan_with_gpus(job, 2), 1), "GPU-1,GPU-0");
   EXPECT_TRUE(plan_with_gpus(job, 2).warnings.empty());
-  job.gpu_bind = model::GpuBind::kOne;
+  job.pinning.gpu_bind = model::GpuBind::kOne;
   EXPECT_EQ(visible(plan_with_gpus(job, 2), 1), "GPU-0");
-  job.gpu_bind = model::GpuBind::kNone;
+  job.pinning.gpu_bind = model::GpuBind::kNone;
   EXPECT_EQ(visible(plan_with_gpus(job, 3), 1), "-");
   EXPECT_TRUE(plan_with_gpus(job, 3).warnings.empty());
+}
+
+TEST(LaunchPlan, AHostThatCannotBePinnedSoIsNamed) {
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:1,n2:3", "-H");
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.pinning = {.bind_to = model::BindTo::kDepth, .depth = 2};
+  const auto plan = plan_launch(job, *model::place(request), {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})},
+                                {"abcdefgh"}, "127.0.0.1", {});
+  EXPECT_EQ(
+      plan.status().message(),
+      "n2: --bind-to depth: 3 ranks of 2 hardware threads do not fit on 4 cores of 1 socket, of which no rank has "
+      "threads of two: 2 do; take fewer ranks a host, or another --depth or --hyperthreads");
 }
 
 TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
@@ -214,10 +321,72 @@ TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
   job.environment.named = {"CUDA_VISIBLE_DEVICES=0"};
   const LaunchPlan plan = plan_with_gpus(job, 2);
   EXPECT_EQ(visible(plan, 1), "GPU-0");
-  EXPECT_EQ(plan.warnings, std::vector<std::string>{"n1: 2 ranks but 1 GPU: all use that one"});
+  EXPECT_EQ(plan.warnings, std::vector<std::string>{"n1: 2 ranks but 1 GPU: all use that one (--share-gpu if that is "
+                                                    "meant, --gpu-bind none if they need none)"});
   job.environment.named.clear();
   EXPECT_EQ(plan_with_gpus(job, 3).warnings,
-            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: local rank R uses number R modulo that"});
+            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: local rank R uses number R modulo that "
+                                     "(--share-gpu if that is meant, --gpu-bind none if they need none)"});
+}
+
+model::JobSpec two_roles() {
+  model::JobSpec job;
+  job.workdir = "/w";
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:1", "-H");
+  job.roles = {{.name = "a", .np = 1, .command = {"./a", "{rank}"}, .environment = {"COLOUR=red", "RANK=9"}},
+               {.name = "b", .np = 2, .command = {"./b"}, .workdir = "/d"}};
+  job.placement.np = 3;
+  return job;
+}
+
+TEST(LaunchPlan, RolesHaveTheirOwnCommandDirectoryAndVariables) {
+  const model::JobSpec job = two_roles();
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  const auto plans = planned(plan_launch(job, *model::place(job), facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  const v1::LaunchRank& first = plans[0].ranks(0);
+  EXPECT_EQ(first.command(1), "{rank}");
+  EXPECT_EQ(first.workdir(), "");
+  EXPECT_EQ(environment(first).at("COLOUR"), "red");
+  EXPECT_EQ(environment(first).at("RANK"), "0");  // who it is, nobody says but Muster
+  EXPECT_EQ(environment(first).at("ROLE_NAME"), "a");
+  const v1::LaunchRank& last = plans[1].ranks(0);
+  EXPECT_EQ(last.command(0), "./b");
+  EXPECT_EQ(last.workdir(), "/d");
+  EXPECT_EQ(environment(last).count("COLOUR"), 0u);
+  EXPECT_EQ(environment(last).at("ROLE_RANK"), "1");
+  EXPECT_EQ(environment(last).at("ROLE_WORLD_SIZE"), "2");
+  EXPECT_EQ(environment(last).at("WORLD_SIZE"), "3");
+}
+
+TEST(LaunchPlan, RolesAreExpandedWhereTheJobIs) {
+  model::JobSpec job = two_roles();
+  job.expands_roles = true;
+  const std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  const auto plans = planned(plan_launch(job, *model::place(job), facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  EXPECT_EQ(plans[0].ranks(0).command(1), "0");
+}
+
+TEST(LaunchPlan, ParameterServersGetTheirVariables) {
+  model::JobSpec job;
+  job.command = {"./train"};
+  job.placement.hosts = *model::parse_host_list("n1:2,n2:1", "-H");
+  job.roles = model::dmlc_roles({.workers = 1, .servers = 1});
+  job.is_dmlc = true;
+  std::vector<HostFacts> facts = {host("n1", {"10.0.0.1"}), host("n2", {"10.0.0.2"})};
+  facts[0].prepared.set_master_port(4242);
+  facts[1].prepared.set_address("10.0.0.2");
+  facts[1].prepared.set_interface("eth0");
+  const auto plans = planned(plan_launch(job, *model::place(job), facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  const auto worker = environment(plans[1].ranks(0));
+  EXPECT_EQ(worker.at("DMLC_ROLE"), "worker");
+  EXPECT_EQ(worker.at("DMLC_PS_ROOT_URI"), "10.0.0.1");
+  EXPECT_EQ(worker.at("DMLC_PS_ROOT_PORT"), "4242");
+  EXPECT_EQ(worker.at("DMLC_NODE_HOST"), "10.0.0.2");
+  EXPECT_EQ(plans[1].ranks(0).command_size(), 0);  // the job's
+  EXPECT_EQ(environment(plans[0].ranks(0)).at("DMLC_ROLE"), "scheduler");
+  job.network = *base::IpNetwork::parse("10.0.0.0/24");
+  const auto chosen = planned(plan_launch(job, *model::place(job), facts, {"abcdefgh"}, "10.0.0.1", {})).hosts;
+  EXPECT_EQ(environment(chosen[0].ranks(0)).at("DMLC_NODE_HOST"), "10.0.0.1");
 }
 
 }  // namespace

@@ -74,6 +74,15 @@ TEST(Slots, MoreThanThereIsIsRefused) {
   EXPECT_THAT(refused.status().message(), HasSubstr("oversubscribe"));
 }
 
+TEST(Slots, WhatNamesNoHostWaitsForHostsThatMayCome) {
+  const auto need = need_of(job_of(3), {}, true);
+  ASSERT_TRUE(need.ok()) << need.status();
+  EXPECT_FALSE(fit(*need, {}).has_value());
+  const std::vector<SlotHost> hosts = {host("n1", 4)};
+  EXPECT_EQ(shown(fit(*need, hosts)), "n1:0,1,2");
+  EXPECT_FALSE(need_of(job_of(5, {{.name = "n1"}}), hosts, true).ok()) << "it names its hosts, which have fewer";
+}
+
 TEST(Slots, WhoOversubscribesTakesAllSlots) {
   model::JobSpec job = job_of(6);
   job.placement.oversubscribe = true;

@@ -23,6 +23,7 @@ TEST(Metrics, AreInTheTextFormat) {
   v1::GpuLoad& gpu = *host.mutable_load()->add_gpus();
   gpu.set_index(3);
   gpu.set_busy_percent(7);
+  gpu.set_memory_used_mib(3);
   host.set_output_bytes(12'345);
   hosts.add_hosts()->set_name("n2");  // whose agent has told nothing
   v1::ListJobsResponse jobs;
@@ -79,9 +80,12 @@ TEST(Metrics, AreInTheTextFormat) {
             "# HELP muster_host_memory_used_bytes Memory of the host that is in use.\n"
             "# TYPE muster_host_memory_used_bytes gauge\n"
             "muster_host_memory_used_bytes{host=\"n1\"} 2097152\n"
-            "# HELP muster_gpu_busy_percent How busy a GPU is, where its driver tells it in a file.\n"
+            "# HELP muster_gpu_busy_percent How busy a GPU is, where its driver tells it.\n"
             "# TYPE muster_gpu_busy_percent gauge\n"
             "muster_gpu_busy_percent{host=\"n1\",gpu=\"3\"} 7\n"
+            "# HELP muster_gpu_memory_used_bytes Memory of a GPU that is in use, where its driver tells it.\n"
+            "# TYPE muster_gpu_memory_used_bytes gauge\n"
+            "muster_gpu_memory_used_bytes{host=\"n1\",gpu=\"3\"} 3145728\n"
             "# HELP muster_host_output_bytes_total What ranks on the host have written since the start of launcherd.\n"
             "# TYPE muster_host_output_bytes_total counter\n"
             "muster_host_output_bytes_total{host=\"n1\"} 12345\n"

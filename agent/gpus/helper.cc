@@ -1,0 +1,149 @@
+#include "agent/gpus/helper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "agent/gpus/helper_program.h"
+#include "agent/process/proc_table.h"
+#include "base/clock.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U  // Linux 6.3
+#endif
+
+namespace muster::agent::gpus {
+namespace {
+
+constexpr int kSocket = 3;  // of the child
+
+base::Result<base::UniqueFd> program_file() {
+  const std::string_view program = helper_program();
+  base::UniqueFd file(::memfd_create("muster-gpus", MFD_CLOEXEC | MFD_EXEC));
+  if (!file.valid() && errno == EINVAL) file.reset(::memfd_create("muster-gpus", MFD_CLOEXEC));
+  if (!file.valid()) return base::errno_error(errno, "make a file in memory for muster-gpus");
+  MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file.get(), program.data(), program.size()));
+  // Not where the child's socket goes, before the program is started.
+  file.reset(::fcntl(file.get(), F_DUPFD_CLOEXEC, kSocket + 1));
+  if (!file.valid()) return base::errno_error(errno, "hold the program muster-gpus");
+  return file;
+}
+
+base::Result<pid_t> spawn(const base::UniqueFd& program, int socket, std::vector<std::string> settings) {
+  std::string words[] = {"muster-gpus", std::to_string(kSocket)};
+  char* argv[] = {words[0].data(), words[1].data(), nullptr};
+  std::vector<char*> environment;
+  for (std::string& setting : settings) environment.push_back(setting.data());
+  environment.push_back(nullptr);
+  const std::string path = fmt::format("/proc/self/fd/{}", program.get());
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, kSocket);
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv, environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return base::errno_error(failed, "start muster-gpus, which looks at GPUs");
+  return pid;
+}
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+int milliseconds_until(base::MonotonicTime deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+}
+
+}  // namespace
+
+bool has_nvidia_driver(const std::string& root) {
+  // The last one: WSL, where the driver is Windows's.
+  return exists(root + "/proc/driver/nvidia") || exists(root + "/dev/nvidiactl") || exists(root + "/dev/dxg");
+}
+
+base::Result<Helper> Helper::start(const base::Environment& login_environment) {
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd program, program_file());
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM));
+  std::vector<std::string> settings;
+  if (const auto path = login_environment.get("LD_LIBRARY_PATH")) {
+    settings.push_back(fmt::format("LD_LIBRARY_PATH={}", *path));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const pid_t pid, spawn(program, pair.second.get(), std::move(settings)));
+  return Helper(pid, std::move(pair.first));
+}
+
+Helper::Helper(Helper&& other) noexcept : pid_(std::exchange(other.pid_, 0)), socket_(std::move(other.socket_)) {}
+
+Helper& Helper::operator=(Helper&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  pid_ = std::exchange(other.pid_, 0);
+  socket_ = std::move(other.socket_);
+  return *this;
+}
+
+base::Status Helper::ask() {
+  socket_.send(kLook);
+  return socket_.flush();
+}
+
+base::Result<std::optional<GpuReport>> Helper::receive() {
+  MUSTER_RETURN_IF_ERROR(socket_.flush());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<SocketMessage> messages, socket_.receive());
+  if (!messages.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(GpuReport report, decode_report(messages.back().payload));
+    return std::optional<GpuReport>(std::move(report));
+  }
+  if (socket_.peer_gone()) {
+    return base::error(base::Code::kUnavailable,
+                       "muster-gpus, which loads NVIDIA's management library, ended without an answer: the host's C "
+                       "library may be older than it needs, or the library has crashed: try nvidia-smi there");
+  }
+  return std::optional<GpuReport>();
+}
+
+void Helper::end() {
+  if (pid_ == 0) return;
+  ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
+  const base::UniqueFd ended = open_pidfd(pid_);
+  pollfd event{ended.get(), POLLIN, 0};
+  if (ended.valid()) (void)::poll(&event, 1, static_cast<int>(kEndPatience.count()));
+  // Without a pidfd it may remain a zombie until we end.
+  ::waitpid(std::exchange(pid_, 0), nullptr, WNOHANG);
+}
+
+std::string no_answer(std::chrono::milliseconds patience) {
+  return fmt::format(
+      "NVIDIA's management library has not answered within {} s: try nvidia-smi there; the driver may hang",
+      std::chrono::duration<double>(patience).count());
+}
+
+base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
+                                        std::chrono::milliseconds patience) {
+  const base::MonotonicTime deadline = std::chrono::steady_clock::now() + patience;
+  MUSTER_ASSIGN_OR_RETURN(Helper helper, Helper::start(login_environment));
+  MUSTER_RETURN_IF_ERROR(helper.ask());
+  while (true) {
+    pollfd event{helper.fd(), POLLIN, 0};
+    const int ready = ::poll(&event, 1, milliseconds_until(deadline));
+    if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for muster-gpus");
+    if (ready == 0) return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience));
+    MUSTER_ASSIGN_OR_RETURN(std::optional<GpuReport> report, helper.receive());
+    if (report) return *std::move(report);
+  }
+}
+
+}  // namespace muster::agent::gpus

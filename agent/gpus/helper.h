@@ -1,0 +1,61 @@
+// A running muster-gpus: our child, of the same user, not of any job. It is killed with this object. One that hangs in
+// the kernel cannot be reaped: it is left to whoever inherits it, and nobody waits for it.
+//
+// Single-threaded. Nothing here blocks but survey_blocking(), and the destructor for kEndPatience at most.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/gpus/report.h"
+#include "agent/process/message_socket.h"
+#include "base/env.h"
+#include "base/status.h"
+
+namespace muster::agent::gpus {
+
+inline constexpr std::chrono::milliseconds kEndPatience{200};
+
+// For the library's first start, which may have to wake the GPUs, and for any answer after it.
+inline constexpr std::chrono::milliseconds kSurveyPatience{10'000};
+
+// A driver of NVIDIA's is here, so that its library is worth a process. `root` goes before all paths.
+bool has_nvidia_driver(const std::string& root = "");
+
+class Helper {
+ public:
+  // From memory: nothing is written to a disk. Of the login's environment it gets LD_LIBRARY_PATH, by which the library
+  // is found.
+  static base::Result<Helper> start(const base::Environment& login_environment);
+  ~Helper() { end(); }
+  Helper(Helper&& other) noexcept;
+  Helper& operator=(Helper&& other) noexcept;
+
+  pid_t pid() const { return pid_; }
+  int fd() const { return socket_.fd(); }  // readable: receive() has something to say
+
+  // UNAVAILABLE: it has ended.
+  base::Status ask();
+  // nullopt: no whole answer yet. An error: it has ended, or what it says cannot be read; it is of no more use.
+  base::Result<std::optional<GpuReport>> receive();
+
+ private:
+  Helper(pid_t pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket), kMaxMessage) {}
+  void end();
+
+  pid_t pid_ = 0;
+  MessageSocket socket_;
+};
+
+// Starts one, asks it, ends it. DEADLINE_EXCEEDED: no answer within `patience`.
+base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
+                                        std::chrono::milliseconds patience = kSurveyPatience);
+
+// One sentence on a driver that hangs, for a human.
+std::string no_answer(std::chrono::milliseconds patience);
+
+}  // namespace muster::agent::gpus

@@ -1,0 +1,81 @@
+// muster-gpus: looks at the host's GPUs through NVIDIA's management library. The agent is static and cannot load a
+// library of the host; it carries this program in itself and starts it where a driver of NVIDIA's is (docs/adr/0023). A
+// library that hangs, in the driver or in a lock, hangs this process only.
+//
+//   muster-gpus FD    a socket to the agent, on which agent/gpus/report.h is spoken; its end is ours
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "agent/gpus/helper/nvml_library.h"
+#include "agent/gpus/helper/survey.h"
+#include "agent/process/message_socket.h"
+#include "base/print.h"
+#include "base/strings.h"
+
+namespace muster::agent::gpus {
+namespace {
+
+// Loads the library at the first question, and again after it has failed: a driver can be loaded anew.
+class Surveyor {
+ public:
+  GpuReport look() {
+    if (!nvml_) {
+      auto loaded = load_nvml();
+      if (!loaded.ok()) return failed(loaded.status());
+      nvml_ = std::move(*loaded);
+    }
+    auto report = survey(*nvml_);
+    if (report.ok()) return *std::move(report);
+    nvml_.reset();
+    return failed(report.status());
+  }
+
+ private:
+  static GpuReport failed(const base::Status& why) { return {.problem = why.message().substr(0, kMaxText)}; }
+
+  std::unique_ptr<NvmlApi> nvml_;
+};
+
+base::Status serve(MessageSocket& agent) {
+  Surveyor surveyor;
+  while (true) {
+    MUSTER_RETURN_IF_ERROR(agent.flush());
+    pollfd event{agent.fd(), static_cast<short>(agent.wants_to_write() ? POLLIN | POLLOUT : POLLIN), 0};
+    if (::poll(&event, 1, -1) < 0 && errno != EINTR) return base::errno_error(errno, "wait for the agent");
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<SocketMessage> messages, agent.receive());
+    for (const SocketMessage& message : messages) {
+      if (message.payload == kLook) agent.send(encode(surveyor.look()));
+    }
+    if (agent.peer_gone()) return base::ok_status();
+  }
+}
+
+int run(int argc, char** argv) {
+  const auto fd = argc == 2 ? base::parse_decimal(argv[1], 1 << 20) : std::nullopt;
+  if (!fd) {
+    base::print_remark("muster-gpus is started by Muster's agent: it needs a socket\n");
+    return 2;
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // it ends with the agent: by the kernel, or by the end of the socket
+  ::prctl(PR_SET_NAME, "muster-gpus");  // it was started by the number of a descriptor
+  (void)::signal(SIGPIPE, SIG_IGN);
+  MessageSocket agent(base::UniqueFd(static_cast<int>(*fd)), kMaxMessage);
+  const base::Status served = serve(agent);
+  if (!served.ok()) base::print_remark("muster-gpus: {}\n", served.message());
+  // Not the library's exit handlers, which may wait for the driver.
+  std::_Exit(served.ok() ? 0 : 1);
+}
+
+}  // namespace
+}  // namespace muster::agent::gpus
+
+int main(int argc, char** argv) {
+  return muster::agent::gpus::run(argc, argv);
+}

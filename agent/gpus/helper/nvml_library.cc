@@ -1,0 +1,276 @@
+#include "agent/gpus/helper/nvml_library.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+namespace muster::agent::gpus {
+namespace {
+
+using base::Code;
+using Device = NvmlApi::Device;
+
+// Return codes, of nvmlReturn_t.
+constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
+constexpr int kNoPermission = 4;
+constexpr int kNotFound = 6;
+constexpr int kTooSmall = 7;
+constexpr int kFunctionNotFound = 13;
+
+constexpr unsigned kTextBytes = 96;  // of a UUID or a name, NVML_DEVICE_*_V2_BUFFER_SIZE
+constexpr unsigned kMigIsOn = 1;     // NVML_DEVICE_MIG_ENABLE
+constexpr unsigned kMoreRoom = 16;   // processes that may come between two calls
+constexpr unsigned kMostTries = 4;
+constexpr auto kNotAvailable = std::numeric_limits<unsigned long long>::max();  // NVML_VALUE_NOT_AVAILABLE
+
+// nvmlMemory_t
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+// nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pci_device_id;
+  unsigned pci_subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+// nvmlUtilization_t
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
+};
+
+// nvmlProcessInfo_v1_t, and nvmlProcessInfo_v2_t, which _v2 and _v3 of the function fill.
+struct ProcessInfoV1 {
+  unsigned pid;
+  unsigned long long used_memory;
+};
+struct ProcessInfoV2 {
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+static_assert(sizeof(ProcessInfoV1) == 16 && sizeof(ProcessInfoV2) == 24);
+
+// nullptr: this version of the library does not have it.
+struct Functions {
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  const char* (*error_string)(int) = nullptr;
+  int (*driver_version)(char*, unsigned) = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle)(unsigned, Device*) = nullptr;
+  int (*uuid)(Device, char*, unsigned) = nullptr;
+  int (*name)(Device, char*, unsigned) = nullptr;
+  int (*memory)(Device, Memory*) = nullptr;
+  int (*pci)(Device, PciInfo*) = nullptr;
+  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
+  int (*most_mig_devices)(Device, unsigned*) = nullptr;
+  int (*mig_device)(Device, unsigned, Device*) = nullptr;
+  int (*utilization)(Device, Utilization*) = nullptr;
+  int (*processes_v2)(Device, unsigned*, ProcessInfoV2*) = nullptr;
+  int (*processes_v1)(Device, unsigned*, ProcessInfoV1*) = nullptr;
+};
+
+// Takes the first of the names that the library has.
+template <typename Function>
+void find(void* library, std::initializer_list<const char*> names, Function& function) {
+  for (const char* const name : names) {
+    if (function == nullptr) function = reinterpret_cast<Function>(::dlsym(library, name));
+  }
+}
+
+Functions find_functions(void* library) {
+  Functions functions;
+  find(library, {"nvmlInit_v2"}, functions.init);
+  find(library, {"nvmlShutdown"}, functions.shutdown);
+  find(library, {"nvmlErrorString"}, functions.error_string);
+  find(library, {"nvmlSystemGetDriverVersion"}, functions.driver_version);
+  find(library, {"nvmlDeviceGetCount_v2"}, functions.count);
+  find(library, {"nvmlDeviceGetHandleByIndex_v2"}, functions.handle);
+  find(library, {"nvmlDeviceGetUUID"}, functions.uuid);
+  find(library, {"nvmlDeviceGetName"}, functions.name);
+  find(library, {"nvmlDeviceGetMemoryInfo"}, functions.memory);
+  find(library, {"nvmlDeviceGetPciInfo_v3"}, functions.pci);
+  find(library, {"nvmlDeviceGetMigMode"}, functions.mig_mode);
+  find(library, {"nvmlDeviceGetMaxMigDeviceCount"}, functions.most_mig_devices);
+  find(library, {"nvmlDeviceGetMigDeviceHandleByIndex"}, functions.mig_device);
+  find(library, {"nvmlDeviceGetUtilizationRates"}, functions.utilization);
+  // _v3 of drivers 535.43 to 535.86 writes longer entries; _v2 was the same in all that have it.
+  find(library, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"},
+       functions.processes_v2);
+  find(library, {"nvmlDeviceGetComputeRunningProcesses"}, functions.processes_v1);
+  return functions;
+}
+
+std::string text_of(const char* bytes, std::size_t size) {
+  return {bytes, ::strnlen(bytes, size)};
+}
+
+class NvmlLibrary final : public NvmlApi {
+ public:
+  explicit NvmlLibrary(const Functions& functions) : functions_(functions) {}
+  NvmlLibrary(const NvmlLibrary&) = delete;
+  NvmlLibrary& operator=(const NvmlLibrary&) = delete;
+  // The file stays loaded: such libraries have threads and exit handlers of their own.
+  ~NvmlLibrary() override {
+    if (is_started_ && functions_.shutdown != nullptr) functions_.shutdown();
+  }
+
+  base::Status start() {
+    MUSTER_RETURN_IF_ERROR(call("nvmlInit_v2", functions_.init));
+    is_started_ = true;
+    return base::ok_status();
+  }
+
+  base::Result<std::string> driver_version() override {
+    std::array<char, kTextBytes> text{};
+    MUSTER_RETURN_IF_ERROR(
+        call("nvmlSystemGetDriverVersion", functions_.driver_version, text.data(), unsigned{kTextBytes}));
+    return text_of(text.data(), text.size());
+  }
+
+  base::Result<unsigned> count() override {
+    unsigned count = 0;
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetCount_v2", functions_.count, &count));
+    return count;
+  }
+
+  base::Result<Device> gpu(unsigned index) override {
+    Device device = nullptr;
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetHandleByIndex_v2", functions_.handle, index, &device));
+    return device;
+  }
+
+  base::Result<std::string> uuid(Device device) override { return text("nvmlDeviceGetUUID", functions_.uuid, device); }
+  base::Result<std::string> name(Device device) override { return text("nvmlDeviceGetName", functions_.name, device); }
+
+  base::Result<NvmlMemory> memory(Device device) override {
+    Memory memory{};
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetMemoryInfo", functions_.memory, device, &memory));
+    return NvmlMemory{memory.total, memory.used};
+  }
+
+  // The library writes eight digits of the domain, in capitals; sysfs four, small. A GPU is function 0.
+  base::Result<std::string> pci(Device gpu) override {
+    PciInfo info{};
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetPciInfo_v3", functions_.pci, gpu, &info));
+    return fmt::format("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device);
+  }
+
+  base::Result<bool> is_divided(Device gpu) override {
+    unsigned now = 0;
+    unsigned after_reset = 0;
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetMigMode", functions_.mig_mode, gpu, &now, &after_reset));
+    return now == kMigIsOn;
+  }
+
+  base::Result<unsigned> most_parts(Device gpu) override {
+    unsigned count = 0;
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetMaxMigDeviceCount", functions_.most_mig_devices, gpu, &count));
+    return count;
+  }
+
+  base::Result<Device> part(Device gpu, unsigned index) override {
+    Device device = nullptr;
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetMigDeviceHandleByIndex", functions_.mig_device, gpu, index, &device));
+    return device;
+  }
+
+  base::Result<int> busy_percent(Device gpu) override {
+    Utilization utilization{};
+    MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetUtilizationRates", functions_.utilization, gpu, &utilization));
+    return static_cast<int>(utilization.gpu);
+  }
+
+  base::Result<std::vector<GpuProcess>> processes(Device device) override {
+    if (functions_.processes_v2 != nullptr) return list_processes<ProcessInfoV2>(functions_.processes_v2, device);
+    return list_processes<ProcessInfoV1>(functions_.processes_v1, device);
+  }
+
+ private:
+  template <typename... Parameters, typename... Arguments>
+  base::Status call(const char* what, int (*function)(Parameters...), Arguments... arguments) const {
+    return status_of(what, function == nullptr ? kFunctionNotFound : function(arguments...));
+  }
+
+  base::Status status_of(const char* what, int code) const {
+    if (code == kSuccess) return base::ok_status();
+    const Code kind = code == kNotSupported || code == kFunctionNotFound ? Code::kUnimplemented
+                      : code == kNoPermission                            ? Code::kPermissionDenied
+                      : code == kNotFound                                ? Code::kNotFound
+                                                                         : Code::kInternal;
+    const char* const words = functions_.error_string == nullptr ? nullptr : functions_.error_string(code);
+    return base::error(kind, "{} says {} ({})", what, words == nullptr ? "no reason" : words, code);
+  }
+
+  base::Result<std::string> text(const char* what, int (*function)(Device, char*, unsigned), Device device) const {
+    std::array<char, kTextBytes> text{};
+    MUSTER_RETURN_IF_ERROR(call(what, function, device, text.data(), unsigned{kTextBytes}));
+    return text_of(text.data(), text.size());
+  }
+
+  template <typename Info>
+  base::Result<std::vector<GpuProcess>> list_processes(int (*function)(Device, unsigned*, Info*), Device device) const {
+    constexpr const char* kWhat = "nvmlDeviceGetComputeRunningProcesses";
+    std::vector<Info> infos;
+    unsigned count = 0;
+    int code = function == nullptr ? kFunctionNotFound : function(device, &count, nullptr);
+    for (unsigned tries = 0; code == kTooSmall && tries < kMostTries && count < kMaxProcesses; ++tries) {
+      count += kMoreRoom;
+      infos.resize(count);
+      code = function(device, &count, infos.data());
+    }
+    MUSTER_RETURN_IF_ERROR(status_of(kWhat, code));
+    infos.resize(std::min<std::size_t>(count, infos.size()));
+    std::vector<GpuProcess> processes;
+    for (const Info& info : infos) {
+      GpuProcess& process = processes.emplace_back();
+      process.pid = static_cast<std::int32_t>(info.pid);
+      if (info.used_memory != kNotAvailable) process.memory = info.used_memory;
+    }
+    return processes;
+  }
+
+  const Functions functions_;
+  bool is_started_ = false;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<NvmlApi>> load_nvml(const char* file) {
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = ::dlerror();
+    return base::error(Code::kUnavailable, "NVIDIA's management library cannot be loaded ({})",
+                       why == nullptr ? file : why);
+  }
+  const Functions functions = find_functions(library);
+  if (functions.init == nullptr || functions.count == nullptr || functions.handle == nullptr ||
+      functions.uuid == nullptr) {
+    return base::error(Code::kUnavailable,
+                       "{} is too old, or is not NVIDIA's: it lacks nvmlInit_v2 or what comes with it", file);
+  }
+  auto nvml = std::make_unique<NvmlLibrary>(functions);
+  if (const base::Status started = nvml->start(); !started.ok()) {
+    return base::error(Code::kUnavailable, "NVIDIA's management library does not start: {}", started.message());
+  }
+  return std::unique_ptr<NvmlApi>(std::move(nvml));
+}
+
+}  // namespace muster::agent::gpus

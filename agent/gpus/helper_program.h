@@ -1,0 +1,10 @@
+// The program muster-gpus, as this build has it in itself.
+#pragma once
+
+#include <string_view>
+
+namespace muster::agent::gpus {
+
+std::string_view helper_program();  // an ELF file
+
+}  // namespace muster::agent::gpus

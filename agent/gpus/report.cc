@@ -1,0 +1,108 @@
+#include "agent/gpus/report.h"
+
+#include "agent/process/wire.h"
+
+namespace muster::agent::gpus {
+namespace {
+
+constexpr std::int32_t kUnknown = -1;
+constexpr std::int32_t kMostPercent = 100;
+
+void write(WireWriter& out, const GpuProcess& process) {
+  out.number(process.pid);
+  out.number(static_cast<std::uint8_t>(process.memory ? 1 : 0));
+  if (process.memory) out.number(*process.memory);
+}
+
+void write(WireWriter& out, const MigDevice& part) {
+  out.text(part.uuid);
+  out.text(part.model);
+  out.number(part.memory_total);
+  out.number(part.memory_used);
+}
+
+void write(WireWriter& out, const NvidiaGpu& gpu);
+
+template <typename T>
+void write_all(WireWriter& out, const std::vector<T>& values) {
+  out.number(static_cast<std::uint32_t>(values.size()));
+  for (const T& value : values) write(out, value);
+}
+
+void write(WireWriter& out, const NvidiaGpu& gpu) {
+  out.text(gpu.uuid);
+  out.text(gpu.model);
+  out.text(gpu.pci);
+  out.number(gpu.memory_total);
+  out.number(gpu.memory_used);
+  out.number(gpu.busy_percent.value_or(kUnknown));
+  out.number(static_cast<std::uint8_t>(gpu.is_divided ? 1 : 0));
+  write_all(out, gpu.parts);
+  out.number(static_cast<std::uint8_t>(gpu.knows_processes ? 1 : 0));
+  write_all(out, gpu.processes);
+}
+
+bool read(WireReader& in, bool& value) {
+  std::uint8_t byte = 0;
+  if (!in.number(byte) || byte > 1) return false;
+  value = byte == 1;
+  return true;
+}
+
+bool read(WireReader& in, std::string& text) {
+  return in.text(text) && text.size() <= kMaxText;
+}
+
+bool read(WireReader& in, GpuProcess& process) {
+  bool has_memory = false;
+  if (!in.number(process.pid) || process.pid <= 0 || !read(in, has_memory)) return false;
+  return !has_memory || in.number(process.memory.emplace());
+}
+
+bool read(WireReader& in, MigDevice& part) {
+  return read(in, part.uuid) && read(in, part.model) && in.number(part.memory_total) && in.number(part.memory_used);
+}
+
+bool read(WireReader& in, NvidiaGpu& gpu);
+
+template <typename T>
+bool read_all(WireReader& in, std::size_t most, std::vector<T>& values) {
+  std::uint32_t count = 0;
+  if (!in.number(count) || count > most) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!read(in, values.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool read(WireReader& in, NvidiaGpu& gpu) {
+  std::int32_t percent = kUnknown;
+  const bool is_whole = read(in, gpu.uuid) && read(in, gpu.model) && read(in, gpu.pci) && in.number(gpu.memory_total) &&
+                        in.number(gpu.memory_used) && in.number(percent) && read(in, gpu.is_divided) &&
+                        read_all(in, kMaxMigDevices, gpu.parts) && read(in, gpu.knows_processes) &&
+                        read_all(in, kMaxProcesses, gpu.processes);
+  if (!is_whole || percent < kUnknown || percent > kMostPercent) return false;
+  if (percent != kUnknown) gpu.busy_percent = percent;
+  return true;
+}
+
+}  // namespace
+
+std::string encode(const GpuReport& report) {
+  WireWriter out;
+  out.text(report.problem);
+  out.text(report.driver);
+  write_all(out, report.gpus);
+  return out.take();
+}
+
+base::Result<GpuReport> decode_report(const std::string& payload) {
+  WireReader in(payload);
+  GpuReport report;
+  const bool is_whole =
+      read(in, report.problem) && read(in, report.driver) && read_all(in, kMaxGpus, report.gpus) && in.at_end();
+  if (is_whole) return report;
+  return base::error(base::Code::kInvalidArgument, "a report of {} bytes on GPUs cannot be read", payload.size());
+}
+
+}  // namespace muster::agent::gpus

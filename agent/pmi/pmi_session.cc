@@ -1,0 +1,115 @@
+#include "agent/pmi/pmi_session.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace muster::agent {
+namespace {
+
+constexpr std::size_t kReadBytes = 4 << 10;
+constexpr int kReadsOfDrain = 256;            // a socket holds less
+constexpr std::size_t kMaxUnsent = 64 << 10;  // clients ask one thing at a time
+
+}  // namespace
+
+PmiSession::PmiSession(base::Loop& loop, base::UniqueFd socket, Answer answer, Problem on_problem)
+    : loop_(loop), socket_(std::move(socket)), answer_(std::move(answer)), on_problem_(std::move(on_problem)) {
+  const int on = 1;
+  // A refusal costs only that nobody's process is known.
+  (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  readable_ = loop_.on_readable(socket_.get(), [this] { readable(); });
+}
+
+void PmiSession::readable() {
+  (void)read_some();
+}
+
+void PmiSession::drain() {
+  for (int i = 0; i < kReadsOfDrain && is_open() && read_some(); ++i) {
+  }
+  close();
+}
+
+// False: there is nothing more now, or ever.
+bool PmiSession::read_some() {
+  char bytes[kReadBytes];
+  const ssize_t count = receive(bytes, sizeof bytes);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count <= 0) {
+    close();  // after finalize, or with the rank, whose end is told by others
+    return false;
+  }
+  reader_.append({bytes, static_cast<std::size_t>(count)});
+  obey();
+  return is_open();
+}
+
+ssize_t PmiSession::receive(char* bytes, std::size_t size) {
+  iovec part{bytes, size};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  // What descriptors somebody may send, the kernel closes for want of room.
+  const ssize_t count = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  for (cmsghdr* each = CMSG_FIRSTHDR(&message); count > 0 && each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred credentials{};
+    std::memcpy(&credentials, CMSG_DATA(each), sizeof credentials);
+    sender_ = credentials.pid;
+  }
+  return count;
+}
+
+void PmiSession::obey() {
+  while (is_open()) {
+    const auto command = reader_.next();
+    if (!command.ok()) return fail(command.status());
+    if (!command->has_value()) return;
+    const auto lines = answer_(**command);
+    if (!lines.ok()) return fail(lines.status());
+    send(*lines);
+  }
+}
+
+void PmiSession::send(std::string_view lines) {
+  if (!is_open() || takes_nothing_ || lines.empty()) return;
+  unsent_.append(lines);
+  flush();
+  if (unsent_.size() > kMaxUnsent) {
+    fail(base::error(base::Code::kResourceExhausted, "it asks without end and takes no answer"));
+  }
+}
+
+void PmiSession::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t count = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) {
+      if (!writable_.armed()) writable_ = loop_.on_writable(socket_.get(), [this] { flush(); });
+      return;
+    }
+    takes_nothing_ = count < 0;  // it is gone; what it has said is read all the same
+    unsent_.erase(0, takes_nothing_ ? unsent_.size() : static_cast<std::size_t>(count));
+  }
+  writable_.cancel();
+}
+
+void PmiSession::close() {
+  readable_.cancel();
+  writable_.cancel();
+  unsent_.clear();
+  socket_.reset();
+}
+
+void PmiSession::fail(const base::Status& why) {
+  close();
+  on_problem_(why);
+}
+
+}  // namespace muster::agent

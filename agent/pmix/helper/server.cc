@@ -1,0 +1,403 @@
+#include "agent/pmix/helper/server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "agent/pmix/helper/doorbell.h"
+#include "agent/pmix/log_text.h"
+#include "base/strings.h"
+#include "model/role.h"
+
+namespace muster::agent::pmix {
+namespace {
+
+constexpr std::chrono::seconds kDoorbellPatience{10};
+// libpmix may have been built with a longer list of callbacks than the header here has: it finds none behind ours.
+constexpr std::size_t kModuleBytes = 2048;
+
+// libpmix's callbacks have no argument that leads to an object of ours.
+Server* the_server = nullptr;
+
+std::string joined(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (const int number : numbers) words.push_back(std::to_string(number));
+  return base::join(words, ",");
+}
+
+// Two 64-bit FNV-1a sums: a name for a long list.
+std::string digest(const std::string& text) {
+  std::uint64_t sums[] = {14695981039346656037u, 1099511628211u * 7};
+  for (const char c : text) {
+    for (std::uint64_t& sum : sums) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    sums[1] = (sums[1] << 5) | (sums[1] >> 59);
+  }
+  return fmt::format("{:016x}{:016x}", sums[0], sums[1]);
+}
+
+}  // namespace
+
+struct Server::Callbacks {
+  // Those that have somebody to answer hold up the rank until then, so the agent has been told before the rank can end.
+  static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
+                                 void* context) {
+    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(RankConnected{rank}); });
+    if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;  // as of 4.2
+    the_server->answer_later(done, context);
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* context) {
+    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(RankFinalized{rank}); });
+    the_server->answer_later(done, context);
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, std::size_t,
+                               pmix_op_cbfunc_t done, void* context) {
+    the_server->post_([rank = static_cast<int>(proc->rank), status] { the_server->send_(RankAborted{rank, status}); });
+    the_server->answer_later(done, context);
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t, char* data,
+                             std::size_t size, pmix_modex_cbfunc_t done, void* context) {
+    bool is_all = false;
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (procs[i].rank == (PMIX_RANK_WILDCARD)) {
+        is_all = true;
+      } else if (PMIX_RANK_IS_VALID(procs[i].rank)) {
+        ranks.push_back(static_cast<int>(procs[i].rank));
+      } else {
+        return PMIX_ERR_NOT_SUPPORTED;
+      }
+    }
+    if (is_all) ranks.clear();
+    std::ranges::sort(ranks);
+    // `data` stays allocated: which of the two frees it differs between versions of libpmix, and twice is worse.
+    std::string blob = data == nullptr ? std::string() : std::string(data, size);
+    the_server->post_([ranks = std::move(ranks), blob = std::move(blob), waiting = Waiting{done, context}] {
+      Server& self = *the_server;
+      std::set<int> hosts;
+      for (const auto& [rank, host] : self.host_of_) {
+        if (ranks.empty() || std::ranges::binary_search(ranks, rank)) hosts.insert(host);
+      }
+      const std::uint64_t id = ++self.last_id_;
+      self.waiting_[id] = waiting;
+      self.send_(FenceEntered{id, ranks.empty() ? "all" : digest(joined(ranks)), {hosts.begin(), hosts.end()}, blob});
+    });
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t rank_data(const pmix_proc_t* proc, const pmix_info_t*, std::size_t, pmix_modex_cbfunc_t done,
+                                 void* context) {
+    if (!PMIX_RANK_IS_VALID(proc->rank)) return PMIX_ERR_NOT_SUPPORTED;
+    the_server->post_([rank = static_cast<int>(proc->rank), waiting = Waiting{done, context}] {
+      const std::uint64_t id = ++the_server->last_id_;
+      the_server->waiting_[id] = waiting;
+      the_server->send_(RankDataWanted{id, rank});
+    });
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t*, std::size_t, const pmix_app_t*, std::size_t,
+                             pmix_spawn_cbfunc_t, void*) {
+    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(SpawnRefused{rank}); });
+    return PMIX_ERR_NOT_SUPPORTED;
+  }
+
+  static pmix_status_t connect(const pmix_proc_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t,
+                               void*) {
+    return PMIX_OPERATION_SUCCEEDED;
+  }
+
+  static pmix_status_t events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t, void*) {
+    return PMIX_OPERATION_SUCCEEDED;
+  }
+
+  static pmix_status_t no_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, void*) {
+    return PMIX_OPERATION_SUCCEEDED;
+  }
+
+  static pmix_status_t notify(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, std::size_t,
+                              pmix_op_cbfunc_t, void*) {
+    return PMIX_OPERATION_SUCCEEDED;
+  }
+
+  // Open MPI sends its help texts here, and waits for the answer.
+  static void log(const pmix_proc_t* client, const pmix_info_t* data, std::size_t count, const pmix_info_t*,
+                  std::size_t, pmix_op_cbfunc_t done, void* context) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+      const pmix_value_t& value = data[i].value;
+      const std::string_view key(data[i].key, ::strnlen(data[i].key, sizeof data[i].key));
+      if (key == PMIX_LOG_MSG && value.type == PMIX_BYTE_OBJECT && value.data.bo.bytes != nullptr) {
+        text += log_text({value.data.bo.bytes, value.data.bo.size});
+      } else if ((key == PMIX_LOG_STDERR || key == PMIX_LOG_STDOUT || key == PMIX_LOG_MSG) &&
+                 value.type == PMIX_STRING && value.data.string != nullptr) {
+        text += printable_text(value.data.string);
+      }
+    }
+    const int rank = PMIX_RANK_IS_VALID(client->rank) ? static_cast<int>(client->rank) : -1;
+    if (!text.empty() && rank >= 0) {
+      the_server->post_([rank, text = std::move(text)] { the_server->send_(RankText{rank, text}); });
+    }
+    if (done != nullptr) the_server->answer_later(done, context);
+  }
+
+  static void got_rank_data(pmix_status_t status, char* data, std::size_t size, void* context) {
+    const std::unique_ptr<int> rank(static_cast<int*>(context));
+    std::string blob = data == nullptr ? std::string() : std::string(data, size);
+    the_server->post_([found = RankData{*rank, status == PMIX_SUCCESS, std::move(blob)}] { the_server->send_(found); });
+  }
+};
+
+Server::Server(Library library, const BeginServer& begin, Post post, Send send)
+    : library_(std::move(library)), begin_(begin), post_(std::move(post)), send_(std::move(send)) {}
+
+Server::~Server() {
+  the_server = nullptr;
+}
+
+base::Result<std::unique_ptr<Server>> Server::start(const BeginServer& begin, Post post, Send send) {
+  MUSTER_ASSIGN_OR_RETURN(Library library, load_library());
+  std::unique_ptr<Server> server(new Server(std::move(library), begin, std::move(post), std::move(send)));
+  the_server = server.get();
+  MUSTER_RETURN_IF_ERROR(
+      server->begin().with_context(fmt::format("libpmix here ({}) cannot be used", server->version())));
+  return server;
+}
+
+std::string Server::text_of(pmix_status_t status) const {
+  const char* text = library_.error_string(status);
+  return text == nullptr ? fmt::format("error {}", status) : text;
+}
+
+base::Status Server::begin() {
+  static union {
+    pmix_server_module_t module;
+    char room[kModuleBytes];
+  } callbacks{};
+  callbacks.module.client_connected2 = Callbacks::connected;
+  callbacks.module.client_finalized = Callbacks::finalized;
+  callbacks.module.abort = Callbacks::aborted;
+  callbacks.module.fence_nb = Callbacks::fence;
+  callbacks.module.direct_modex = Callbacks::rank_data;
+  callbacks.module.spawn = Callbacks::spawn;
+  callbacks.module.connect = Callbacks::connect;
+  callbacks.module.disconnect = Callbacks::connect;
+  callbacks.module.register_events = Callbacks::events;
+  callbacks.module.deregister_events = Callbacks::no_events;
+  callbacks.module.notify_event = Callbacks::notify;
+  callbacks.module.log = Callbacks::log;
+  Infos infos(library_);
+  infos.text(PMIX_SERVER_NSPACE, begin_.nspace + "-server");
+  infos.rank(PMIX_SERVER_RANK, begin_.host);
+  infos.text(PMIX_SERVER_TMPDIR, begin_.directory);
+  infos.text(PMIX_SYSTEM_TMPDIR, begin_.directory);
+  infos.text(PMIX_HOSTNAME, begin_.host_name);
+  infos.flag(PMIX_SERVER_TOOL_SUPPORT, false);
+  infos.flag(PMIX_SERVER_SHARE_TOPOLOGY, true);
+  const pmix_status_t began = library_.server_init(&callbacks.module, infos.data(), infos.size());
+  if (began != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it does not start: {}", text_of(began));
+  MUSTER_ASSIGN_OR_RETURN(port_, find_port());
+  return check_doorbell(port_, kDoorbellPatience);
+}
+
+// It tells nobody but the processes that it believes we start.
+base::Result<std::uint16_t> Server::find_port() const {
+  pmix_proc_t nobody{};
+  begin_.nspace.copy(nobody.nspace, sizeof nobody.nspace - 1);
+  char** environment = nullptr;
+  const pmix_status_t told = library_.setup_fork(&nobody, &environment);
+  if (told != PMIX_SUCCESS) return base::error(base::Code::kInternal, "it has no port: {}", text_of(told));
+  for (char** entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto begin = text.find("tcp4://127.");
+    if (!text.starts_with("PMIX_SERVER_URI") || begin == std::string_view::npos) continue;
+    const auto port = base::parse_decimal(text.substr(text.rfind(':') + 1), 65535);
+    if (port) return static_cast<std::uint16_t>(*port);
+  }
+  return base::error(base::Code::kInternal, "it does not listen at 127.0.0.1: is the interface lo up?");
+}
+
+base::Status Server::wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start) {
+  struct Done {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_done = false;
+    pmix_status_t status = PMIX_SUCCESS;
+  } done;
+  const auto finish = [](pmix_status_t status, void* context) {
+    auto& self = *static_cast<Done*>(context);
+    const std::lock_guard lock(self.mutex);
+    self.status = status;
+    self.is_done = true;
+    self.changed.notify_all();
+  };
+  const pmix_status_t started = start(finish, &done);
+  if (started == PMIX_OPERATION_SUCCEEDED) return base::ok_status();
+  if (started == PMIX_SUCCESS) {
+    std::unique_lock lock(done.mutex);
+    done.changed.wait(lock, [&done] { return done.is_done; });
+    if (done.status == PMIX_SUCCESS || done.status == PMIX_OPERATION_SUCCEEDED) return base::ok_status();
+  }
+  const pmix_status_t failure = started == PMIX_SUCCESS ? done.status : started;
+  return base::error(base::Code::kInternal, "libpmix here ({}) did not take {}: {}", version(), what, text_of(failure));
+}
+
+base::Status Server::place(const Placement& placement) {
+  placement_ = placement;
+  if (begin_.host < 0 || static_cast<std::size_t>(begin_.host) >= placement.hosts.size()) {
+    return base::error(base::Code::kInvalidArgument, "the placement has no host {}", begin_.host);
+  }
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    for (const int rank : placement.hosts[i].ranks) host_of_[rank] = static_cast<int>(i);
+  }
+  MUSTER_RETURN_IF_ERROR(register_job());
+  MUSTER_RETURN_IF_ERROR(register_ranks());
+  is_placed_ = true;
+  for (base::UniqueFd& rank : std::exchange(early_, {})) MUSTER_RETURN_IF_ERROR(serve(std::move(rank)));
+  return base::ok_status();
+}
+
+base::Status Server::register_job() {
+  std::vector<std::string> names;
+  std::vector<std::string> ranks;
+  for (const HostRanks& host : placement_.hosts) {
+    names.push_back(host.name);
+    ranks.push_back(joined(host.ranks));
+  }
+  char* node_map = nullptr;
+  char* rank_map = nullptr;
+  if (library_.generate_regex(base::join(names, ",").c_str(), &node_map) != PMIX_SUCCESS ||
+      library_.generate_ppn(base::join(ranks, ";").c_str(), &rank_map) != PMIX_SUCCESS) {
+    return base::error(base::Code::kInternal, "libpmix here ({}) cannot write down where the ranks are", version());
+  }
+  const std::vector<int>& own = placement_.hosts[static_cast<std::size_t>(begin_.host)].ranks;
+  Infos infos(library_);
+  infos.regex(PMIX_NODE_MAP, node_map);
+  infos.regex(PMIX_PROC_MAP, rank_map);
+  for (char* map : {node_map, rank_map}) ::free(map);
+  infos.count(PMIX_JOB_SIZE, host_of_.size());
+  infos.count(PMIX_UNIV_SIZE, host_of_.size());
+  infos.count(PMIX_MAX_PROCS, host_of_.size());
+  infos.count(PMIX_JOB_NUM_APPS, std::max<std::size_t>(placement_.programs.size(), 1));
+  infos.count(PMIX_NUM_NODES, names.size());
+  infos.count(PMIX_LOCAL_SIZE, own.size());
+  infos.text(PMIX_LOCAL_PEERS, joined(own));
+  if (!own.empty()) infos.rank(PMIX_LOCALLDR, own.front());
+  infos.text(PMIX_JOBID, begin_.nspace);
+  // Files of ranks' sessions, which go with the directory.
+  infos.text(PMIX_TMPDIR, begin_.directory);
+  infos.text(PMIX_NSDIR, begin_.directory + "/ranks");
+  infos.flag(PMIX_TDIR_RMCLEAN, true);
+  add_programs(infos);
+  add_ranks(infos);
+  return wait_for("the job", [&](pmix_op_cbfunc_t done, void* context) {
+    return library_.register_nspace(begin_.nspace.c_str(), static_cast<int>(own.size()), infos.data(), infos.size(),
+                                    done, context);
+  });
+}
+
+void Server::add_programs(Infos& infos) const {
+  int first = 0;
+  for (std::size_t i = 0; i < placement_.programs.size(); ++i) {
+    Infos one(library_);
+    one.count(PMIX_APPNUM, i);
+    one.count(PMIX_APP_SIZE, static_cast<std::size_t>(placement_.programs[i]));
+    one.rank(PMIX_APPLDR, first);
+    infos.array(PMIX_APP_INFO_ARRAY, one);
+    first += placement_.programs[i];
+  }
+}
+
+void Server::add_ranks(Infos& infos) const {
+  for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
+    const std::vector<int>& there = placement_.hosts[i].ranks;
+    for (std::size_t k = 0; k < there.size(); ++k) {
+      const int program = model::program_of(placement_.programs, there[k]);
+      const auto before = placement_.programs.begin() + program;
+      Infos one(library_);
+      one.rank(PMIX_RANK, there[k]);
+      one.short_count(PMIX_LOCAL_RANK, k);
+      one.short_count(PMIX_NODE_RANK, k);
+      one.count(PMIX_APPNUM, static_cast<std::size_t>(program));
+      one.rank(PMIX_APP_RANK, there[k] - std::accumulate(placement_.programs.begin(), before, 0));
+      one.count(PMIX_NODEID, i);
+      one.text(PMIX_HOSTNAME, placement_.hosts[i].name);
+      if (static_cast<int>(i) == begin_.host) {
+        one.text(PMIX_PROCDIR, fmt::format("{}/ranks/{}", begin_.directory, there[k]));
+      }
+      infos.array(PMIX_PROC_DATA, one);
+    }
+  }
+}
+
+base::Status Server::register_ranks() {
+  for (const int rank : placement_.hosts[static_cast<std::size_t>(begin_.host)].ranks) {
+    pmix_proc_t proc{};
+    begin_.nspace.copy(proc.nspace, sizeof proc.nspace - 1);
+    proc.rank = static_cast<pmix_rank_t>(rank);
+    MUSTER_RETURN_IF_ERROR(wait_for("a rank", [&](pmix_op_cbfunc_t done, void* context) {
+      return library_.register_client(&proc, ::getuid(), ::getgid(), nullptr, done, context);
+    }));
+  }
+  return base::ok_status();
+}
+
+base::Status Server::serve(base::UniqueFd rank) {
+  if (is_placed_) return hand_over(std::move(rank), port_);
+  early_.push_back(std::move(rank));
+  return base::ok_status();
+}
+
+// Never from within a callback: libpmix's thread would wait for itself.
+void Server::answer_later(pmix_op_cbfunc_t done, void* context) {
+  post_([done, context] { done(PMIX_SUCCESS, context); });
+}
+
+void Server::answer(std::uint64_t id, bool is_ok, const std::string& blob) {
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end()) return;
+  const Waiting waiting = found->second;
+  waiting_.erase(found);
+  if (!is_ok || blob.empty()) {
+    waiting.done(is_ok ? PMIX_SUCCESS : PMIX_ERROR, nullptr, 0, waiting.context, nullptr, nullptr);
+    return;
+  }
+  auto kept = std::make_unique<std::string>(blob);  // libpmix reads it later
+  const std::string& bytes = *kept;
+  waiting.done(
+      PMIX_SUCCESS, bytes.data(), bytes.size(), waiting.context,
+      [](void* context) { delete static_cast<std::string*>(context); }, kept.release());
+}
+
+void Server::fence_done(const FenceDone& done) {
+  answer(done.id, done.is_ok, done.blob);
+}
+
+void Server::rank_data_found(const RankDataFound& found) {
+  answer(found.id, found.is_ok, found.blob);
+}
+
+void Server::want_rank_data(const WantRankData& wanted) {
+  pmix_proc_t proc{};
+  begin_.nspace.copy(proc.nspace, sizeof proc.nspace - 1);
+  proc.rank = static_cast<pmix_rank_t>(wanted.rank);
+  auto context = std::make_unique<int>(wanted.rank);
+  const pmix_status_t asked = library_.dmodex_request(&proc, Callbacks::got_rank_data, context.get());
+  if (asked == PMIX_SUCCESS) {
+    (void)context.release();  // got_rank_data() has it
+  } else {
+    send_(RankData{wanted.rank, false, ""});
+  }
+}
+
+}  // namespace muster::agent::pmix

@@ -1,0 +1,76 @@
+// libpmix as the PMIx server of one job's ranks on this host.
+//
+// libpmix calls back on a thread of its own, where nothing may be asked of it and nothing may wait: each call becomes a
+// task that the owner runs on his thread, and is answered from there. One for the process, as libpmix's server is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/pmix/helper/infos.h"
+#include "agent/pmix/helper/library.h"
+#include "agent/pmix/messages.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent::pmix {
+
+class Server {
+ public:
+  using Post = std::function<void(std::function<void()>)>;  // from any thread; runs the task on the owner's
+  using Send = std::function<void(Event)>;                  // on the owner's thread; out when it returns
+
+  // Tens of milliseconds: libpmix looks at the machine, so that each rank need not.
+  static base::Result<std::unique_ptr<Server>> start(const BeginServer& begin, Post post, Send send);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  const std::string& version() const { return library_.version; }
+  // The job is known to libpmix after it. Some ms.
+  base::Status place(const Placement& placement);
+  // `rank`: a connected socket, before or after place(). Later errors are the rank's to see.
+  base::Status serve(base::UniqueFd rank);
+  void fence_done(const FenceDone& done);
+  void want_rank_data(const WantRankData& wanted);
+  void rank_data_found(const RankDataFound& found);
+
+ private:
+  struct Callbacks;
+  struct Waiting {
+    pmix_modex_cbfunc_t done = nullptr;
+    void* context = nullptr;
+  };
+
+  Server(Library library, const BeginServer& begin, Post post, Send send);
+  base::Status begin();
+  base::Result<std::uint16_t> find_port() const;
+  base::Status register_job();
+  void add_programs(Infos& infos) const;
+  void add_ranks(Infos& infos) const;
+  base::Status register_ranks();
+  // Waits for libpmix to have done what `start` asks for.
+  base::Status wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start);
+  void answer(std::uint64_t id, bool is_ok, const std::string& blob);
+  void answer_later(pmix_op_cbfunc_t done, void* context);
+  std::string text_of(pmix_status_t status) const;
+
+  const Library library_;
+  const BeginServer begin_;
+  const Post post_;
+  const Send send_;
+  std::uint16_t port_ = 0;
+  Placement placement_;
+  std::map<int, int> host_of_;  // by rank
+  std::vector<base::UniqueFd> early_;
+  bool is_placed_ = false;
+  std::map<std::uint64_t, Waiting> waiting_;  // for the agent; the owner's thread
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace muster::agent::pmix

@@ -1,0 +1,119 @@
+// What the agent and muster-pmix (its helper: the PMIx server of one job on this host) say to each other, as messages
+// of MessageSocket. Both are of one build, so there are no versions; the helper speaks with ranks and loads a library
+// of the host, so what comes from it is checked as a stranger's. Plain functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::agent::pmix {
+
+// The longest message that either takes: the data of a fence over all hosts.
+inline constexpr std::size_t kMaxMessage = std::size_t{256} << 20;
+
+// First: libpmix is loaded and its server begins. Answered by Ready.
+struct BeginServer {
+  std::string nspace;     // the name of the job among all that this host has and had
+  std::string directory;  // ours, for what libpmix and the ranks keep in files
+  std::string host_name;  // as in Placement
+  int host = 0;           // the index of this one in Placement
+};
+
+struct HostRanks {
+  std::string name;
+  std::vector<int> ranks;  // ascending
+};
+
+// Then: where all ranks of the job are. Connections are served from here on.
+struct Placement {
+  std::vector<HostRanks> hosts;
+  std::vector<int> programs = {};  // how many ranks each has, in rank order
+};
+
+// With a descriptor: a rank has connected, and is of the job's user.
+struct Connection {};
+
+// To FenceEntered of this id: all hosts have come, these are their blobs, one after the other.
+struct FenceDone {
+  std::uint64_t id = 0;
+  bool is_ok = false;
+  std::string blob;
+};
+
+// Another host wants what this rank of ours has published, as soon as it has; answered by RankData.
+struct WantRankData {
+  int rank = 0;
+};
+
+// To RankDataWanted of this id.
+struct RankDataFound {
+  std::uint64_t id = 0;
+  bool is_ok = false;
+  std::string blob;
+};
+
+using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound>;
+
+struct Ready {
+  std::string error;    // one sentence without the host's name; empty: it serves
+  std::string version;  // of libpmix
+};
+
+struct RankConnected {
+  int rank = 0;
+};
+
+struct RankFinalized {
+  int rank = 0;
+};
+
+struct RankAborted {
+  int rank = 0;
+  int code = 0;  // as the program gave it
+};
+
+// All ranks of this host that take part have come.
+struct FenceEntered {
+  std::uint64_t id = 0;
+  std::string name;        // the same on all hosts for the same ranks
+  std::vector<int> hosts;  // that take part, ascending
+  std::string blob;
+};
+
+// Of a rank on `host`, another one than this.
+struct RankDataWanted {
+  std::uint64_t id = 0;
+  int rank = 0;
+};
+
+struct RankData {
+  int rank = 0;
+  bool is_ok = false;
+  std::string blob;
+};
+
+// For the rank's stderr.
+struct RankText {
+  int rank = 0;
+  std::string text;
+};
+
+// The rank asked for more processes (MPI_Comm_spawn) and was told that there are none.
+struct SpawnRefused {
+  int rank = 0;
+};
+
+using Event = std::variant<Ready, RankConnected, RankFinalized, RankAborted, FenceEntered, RankDataWanted, RankData,
+                           RankText, SpawnRefused>;
+
+// INVALID_ARGUMENT: no whole message, or something behind it.
+std::string encode(const Command& command);
+base::Result<Command> decode_command(const std::string& payload);
+std::string encode(const Event& event);
+base::Result<Event> decode_event(const std::string& payload);
+
+}  // namespace muster::agent::pmix

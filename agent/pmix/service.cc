@@ -1,0 +1,311 @@
+#include "agent/pmix/service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/pmix/rank_settings.h"
+#include "agent/process/session_dir.h"
+#include "base/file.h"
+#include "base/net.h"
+#include "rendezvous/local_owner.h"
+
+namespace muster::agent::pmix {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr std::string_view kScope = "pmi";  // of the keys, with PMI's
+
+std::string wish_key(int rank) {
+  return fmt::format("pmix/wish/{}", rank);
+}
+
+std::string data_key(int rank) {
+  return fmt::format("pmix/data/{}", rank);
+}
+
+// The value of data_key: this byte, and behind kHas the data.
+constexpr char kHas = '+';
+constexpr char kHasNone = '-';
+
+}  // namespace
+
+Service::Service(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job, ServiceEvents events)
+    : loop_(loop),
+      keys_(keys),
+      job_(std::move(job)),
+      events_(std::move(events)),
+      directory_(job_.session_dir + "/pmix"),
+      shared_memory_(::access("/dev/shm", W_OK | X_OK) == 0 ? shared_memory_dir(job_.session_dir) : ""),
+      fence_(loop, keys, job_.host) {}
+
+Service::~Service() {
+  for (const rendezvous::HorovodKeys::WaitId id : waits_) keys_.cancel_wait(id);
+}
+
+base::Result<std::unique_ptr<Service>> Service::open(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job,
+                                                     ServiceEvents events) {
+  if (job.host < 0 || static_cast<std::size_t>(job.host) >= job.placement.hosts.size()) {
+    return base::error(base::Code::kInvalidArgument, "the launcher's placement has no host {}", job.host);
+  }
+  std::unique_ptr<Service> service(new Service(loop, keys, std::move(job), std::move(events)));
+  MUSTER_RETURN_IF_ERROR(service->listen());
+  return service;
+}
+
+base::Status Service::listen() {
+  // At once: also an mpirun inside a rank looks for it. Its name can be guessed, and /dev/shm is everybody's.
+  if (!shared_memory_.empty()) shared_memory_made_ = base::make_private_directory(shared_memory_);
+  if (!shared_memory_made_.ok()) shared_memory_.clear();
+  MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_on(loopback, 0, kBacklog));
+  MUSTER_ASSIGN_OR_RETURN(port_, base::local_port(listening.get()));
+  listener_ = std::make_unique<rendezvous::CheckedListener>(loop_, std::move(listening),
+                                                            rendezvous::allow_local_owner(::geteuid()),
+                                                            [this](base::UniqueFd rank) { accepted(std::move(rank)); });
+  return base::ok_status();
+}
+
+void Service::set_variables(int rank, base::Environment& environment) {
+  const std::vector<std::pair<std::string, std::string>> entries = environment.entries();
+  for (const auto& [name, value] : entries) {
+    if (is_in_the_way(name)) environment.unset(name);
+  }
+  const RankSettingsInput input{.nspace = job_.nspace,
+                                .rank = rank,
+                                .host = job_.host,
+                                .host_name = job_.placement.hosts[static_cast<std::size_t>(job_.host)].name,
+                                .port = port_,
+                                .directory = directory_,
+                                .shared_memory = shared_memory_,
+                                .is_crowded = job_.is_crowded,
+                                .has_rdma = job_.has_rdma};
+  for (const auto& [name, value] : rank_settings(input, environment)) environment.set(name, value);
+  if (environment_.empty()) environment_ = environment.to_strings();
+}
+
+void Service::accepted(base::UniqueFd rank) {
+  if (has_failed_) return;
+  if (!socket_) {
+    if (const base::Status started = start_helper(); !started.ok()) return fail(started.message());
+  }
+  std::vector<base::UniqueFd> fds;
+  fds.push_back(std::move(rank));
+  send(Connection{}, std::move(fds));
+}
+
+base::Status Service::start_helper() {
+  if (!shared_memory_made_.ok()) {
+    events_.on_problem(fmt::format("Open MPI's ranks share memory where it chooses, which may outlive the job: {}",
+                                   shared_memory_made_.message()));
+  }
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory_));
+  MUSTER_RETURN_IF_ERROR(base::make_private_directory(directory_ + "/ranks"));
+  MUSTER_ASSIGN_OR_RETURN(helper_, HelperProcess::start(environment_, directory_, job_.verbose));
+  socket_.emplace(helper_.take_socket(), kMaxMessage);
+  watch_ = loop_.on_readable(socket_->fd(), [this] { readable(); });
+  const std::string& name = job_.placement.hosts[static_cast<std::size_t>(job_.host)].name;
+  send(BeginServer{job_.nspace, directory_, name, job_.host});
+  send(job_.placement);
+  follow_wishes();
+  return base::ok_status();
+}
+
+// What other hosts ask of our ranks' data, each once.
+void Service::follow_wishes() {
+  if (job_.placement.hosts.size() < 2) return;
+  for (const int rank : job_.placement.hosts[static_cast<std::size_t>(job_.host)].ranks) {
+    waits_.push_back(keys_.wait(kScope, wish_key(rank), [this, rank](const auto& wish) {
+      if (!wish.ok()) return;
+      loop_.post([this, rank, alive = std::weak_ptr<char>(alive_)] {
+        if (alive.lock()) send(WantRankData{rank});
+      });
+    }));
+  }
+}
+
+void Service::send(const Command& command, std::vector<base::UniqueFd> fds) {
+  if (!socket_) return;
+  socket_->send(encode(command), std::move(fds));
+  flush();
+}
+
+void Service::flush() {
+  if (!socket_) return;
+  if (const base::Status sent = socket_->flush(); !sent.ok()) return;  // its end is read
+  if (!socket_->wants_to_write()) {
+    writable_.cancel();
+  } else if (!writable_.armed()) {
+    writable_ = loop_.on_writable(socket_->fd(), [this] {
+      // Not from within: it may end the watch that calls this.
+      loop_.post([this, alive = std::weak_ptr<char>(alive_)] {
+        if (alive.lock()) flush();
+      });
+    });
+  }
+}
+
+void Service::catch_up() {
+  if (socket_) readable();
+}
+
+void Service::readable() {
+  if (!socket_) return;
+  auto messages = socket_->receive();
+  if (!messages.ok()) return lost(messages.status());
+  for (const SocketMessage& message : *messages) {
+    const auto event = decode_event(message.payload);
+    if (!event.ok()) return lost(event.status());
+    std::visit([this](const auto& what) { on(what); }, *event);
+    if (has_failed_) return;
+  }
+  if (socket_->peer_gone()) lost(base::ok_status());
+}
+
+void Service::lost(const base::Status& why) {
+  if (has_failed_) return;
+  std::string how = why.message();
+  if (why.ok()) {
+    how = helper_.reap();
+  } else {
+    helper_.end();
+  }
+  const std::vector<int> missing = open_ranks();
+  fail(fmt::format("muster-pmix, which serves Open MPI here, was lost: {}", how));
+  if (missing.empty()) return;
+  events_.on_lost(missing,
+                  "muster-pmix, by which its ranks of Open MPI find the others, was lost; the ranks were ended");
+}
+
+// Ranks that come find nobody, and MPI_Init tells them so.
+void Service::fail(const std::string& sentence) {
+  if (std::exchange(has_failed_, true)) return;
+  events_.on_problem(sentence);
+  // Not from here: a callback of these may be what calls this.
+  ending_ = loop_.after(base::Duration::zero(), [this] {
+    ending_.cancel();
+    watch_.cancel();
+    writable_.cancel();
+    socket_.reset();
+    listener_.reset();
+    helper_.end();
+  });
+}
+
+void Service::on(const Ready& ready) {
+  if (!ready.error.empty()) fail(ready.error);
+}
+
+bool Service::is_of_this_host(int rank) const {
+  return std::ranges::binary_search(job_.placement.hosts[static_cast<std::size_t>(job_.host)].ranks, rank);
+}
+
+bool Service::is_alone() const {
+  return job_.placement.hosts.size() == 1 && job_.placement.hosts.front().ranks.size() == 1;
+}
+
+std::vector<int> Service::open_ranks() const {
+  std::vector<int> ranks;
+  for (const auto& [rank, is_open] : is_open_) {
+    if (is_open) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Service::on(const RankConnected& connected) {
+  if (!is_of_this_host(connected.rank)) return;
+  is_open_[connected.rank] = true;
+  events_.on_connected(connected.rank);
+}
+
+void Service::on(const RankFinalized& finalized) {
+  if (!is_of_this_host(finalized.rank)) return;
+  is_open_[finalized.rank] = false;
+  events_.on_finalized(finalized.rank);
+}
+
+void Service::on(const RankAborted& aborted) {
+  if (is_of_this_host(aborted.rank)) events_.on_aborted(aborted.rank, aborted.code);
+}
+
+void Service::on(const FenceEntered& entered) {
+  std::deque<FenceEntered>& same = fences_[entered.name];
+  same.push_back(entered);
+  if (same.size() == 1) enter_next(entered.name);
+}
+
+void Service::enter_next(const std::string& name) {
+  FenceEntered& next = fences_[name].front();
+  fence_.enter("pmix/" + name, next.hosts, std::move(next.blob), [this, name](const auto& blobs) {
+    std::deque<FenceEntered>& same = fences_[name];
+    FenceDone done{.id = same.front().id, .is_ok = blobs.ok(), .blob = {}};
+    if (blobs.ok()) {
+      for (const std::string& blob : *blobs) done.blob += blob;
+    } else {
+      events_.on_problem(fmt::format("the hosts could not exchange what Open MPI's ranks need of each other: {}",
+                                     blobs.status().message()));
+    }
+    same.pop_front();
+    const bool has_more = !same.empty();
+    send(done);
+    // Open MPI does not heed it, and the other hosts wait for what will not come.
+    if (!done.is_ok) {
+      events_.on_lost(open_ranks(),
+                      "its ranks of Open MPI could not exchange what they need of each other; they were ended");
+    }
+    if (has_more) {
+      enter_next(name);
+    } else {
+      fences_.erase(name);
+    }
+  });
+}
+
+void Service::on(const RankDataWanted& wanted) {
+  keys_.put(kScope, wish_key(wanted.rank), rendezvous::make_horovod_value("1"),
+            [this, id = wanted.id, alive = std::weak_ptr<char>(alive_)](const base::Status& put) {
+              if (put.ok() || !alive.lock()) return;
+              events_.on_problem("Open MPI's ranks could not ask for each other: " + put.message());
+              found(id, put);
+            });
+  waits_.push_back(
+      keys_.wait(kScope, data_key(wanted.rank), [this, id = wanted.id](const auto& value) { found(id, value); }));
+}
+
+// The helper takes the first answer to an id.
+void Service::found(std::uint64_t id, const base::Result<rendezvous::HorovodValue>& value) {
+  RankDataFound answer{.id = id, .is_ok = value.ok() && (*value)->starts_with(kHas), .blob = {}};
+  if (answer.is_ok) answer.blob = (*value)->substr(1);
+  loop_.post([this, answer = std::move(answer), alive = std::weak_ptr<char>(alive_)] {
+    if (alive.lock()) send(answer);
+  });
+}
+
+// Also a refusal is: who has asked waits for one or the other.
+void Service::on(const RankData& data) {
+  if (is_of_this_host(data.rank)) publish(data.rank, data.is_ok ? kHas + data.blob : std::string(1, kHasNone));
+}
+
+void Service::publish(int rank, std::string value) {
+  const bool has_any = value.front() == kHas;
+  keys_.put(kScope, data_key(rank), rendezvous::make_horovod_value(std::move(value)),
+            [this, rank, has_any, alive = std::weak_ptr<char>(alive_)](const base::Status& put) {
+              if (put.ok() || !alive.lock()) return;
+              events_.on_problem("what an Open MPI rank has published reaches nobody: " + put.message());
+              if (has_any) publish(rank, std::string(1, kHasNone));
+            });
+}
+
+void Service::on(const RankText& text) {
+  if (is_of_this_host(text.rank)) events_.on_text(text.rank, text.text);
+}
+
+// Its peers wait for the new processes, and would for ever. One that has none is free to go on with the error.
+void Service::on(const SpawnRefused& refused) {
+  if (!is_of_this_host(refused.rank)) return;
+  events_.on_spawn_refused(refused.rank);
+  if (!is_alone()) events_.on_aborted(refused.rank, 1);
+}
+
+}  // namespace muster::agent::pmix

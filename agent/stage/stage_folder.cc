@@ -1,0 +1,311 @@
+#include "agent/stage/stage_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/sha256.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using base::Status;
+
+constexpr std::size_t kLongestPath = 4096;
+constexpr std::size_t kLongestName = 255;
+constexpr const char* kOurs = ".muster-stage.";      // how names of marks begin
+constexpr const char* kHalf = ".muster-stage.half";  // … and those of half-written files
+constexpr unsigned kPermissions = 0777;
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+std::string_view name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::int64_t mtime_of(const struct stat& info) {
+  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * kNanoseconds + info.st_mtim.tv_nsec;
+}
+
+Status set_time(int fd, std::int64_t mtime_ns) {
+  const std::int64_t seconds = mtime_ns / kNanoseconds - (mtime_ns % kNanoseconds < 0 ? 1 : 0);
+  const timespec time{.tv_sec = seconds, .tv_nsec = mtime_ns - seconds * kNanoseconds};
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, time};
+  return ::futimens(fd, times) == 0 ? base::ok_status() : base::errno_error(errno, "set the time");
+}
+
+// A folder could not be made because it is there; a file system that is read-only says so before it looks.
+bool may_be_there(int problem) {
+  return problem == EEXIST || problem == EROFS;
+}
+
+// One level at a time, as mkdir -p.
+Status make_parents(const std::string& directory) {
+  for (std::size_t end = directory.find('/', 1);; end = directory.find('/', end + 1)) {
+    const std::string part = directory.substr(0, end);
+    if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
+      const int problem = errno;
+      struct stat info {};
+      // A file system that is read-only says so before it says that the folder is there.
+      if (::stat(part.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return base::errno_error(problem, fmt::format("make the folder {}", base::printable(part)));
+      }
+    }
+    if (end == std::string::npos) return base::ok_status();
+  }
+}
+
+}  // namespace
+
+bool is_inner_path(std::string_view path) {
+  if (path.empty() || path.size() > kLongestPath || path.find('\0') != std::string_view::npos) return false;
+  return std::ranges::none_of(base::split(path, '/'), [](std::string_view name) {
+    return name.empty() || name == "." || name == ".." || name.size() > kLongestName;
+  });
+}
+
+StageFolder::StageFolder(std::string directory, base::UniqueFd fd, std::chrono::seconds abandoned)
+    : directory_(std::move(directory)),
+      fd_(std::move(fd)),
+      abandoned_(abandoned),
+      half_name_(fmt::format("{}.{}", kHalf, base::random_hex(8))) {}
+
+Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono::seconds abandoned) {
+  const bool is_path =
+      directory.starts_with('/') && directory.size() <= kLongestPath && directory.find('\0') == std::string::npos;
+  if (!is_path) return error(Code::kInvalidArgument, "'{}' is no absolute path", base::printable(directory));
+  MUSTER_RETURN_IF_ERROR(make_parents(directory));
+  base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("open the folder {}", base::printable(directory)));
+  return StageFolder(directory, std::move(fd), abandoned);
+}
+
+StageFolder::~StageFolder() {
+  drop_half();
+  if (!mark_.empty()) (void)::unlinkat(fd_.get(), mark_.c_str(), 0);
+}
+
+Status StageFolder::failed(int errno_value, std::string_view what, const StageItem& item) const {
+  return base::errno_error(errno_value,
+                           fmt::format("{} {}/{}", what, base::printable(directory_), base::printable(item.path)));
+}
+
+Status StageFolder::mark(const std::string& name) {
+  if (!is_inner_path(name) || name.find('/') != std::string::npos) {
+    return error(Code::kInvalidArgument, "'{}' is no file's name", base::printable(name));
+  }
+  remove_abandoned(fd_.get(), kOurs);
+  const base::UniqueFd made(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!made.valid() && errno == EROFS) return base::ok_status();
+  if (!made.valid()) return base::errno_error(errno, fmt::format("make a file in {}", base::printable(directory_)));
+  mark_ = name;
+  return base::ok_status();
+}
+
+Result<std::vector<std::string>> StageFolder::marks(const std::string& prefix) const {
+  // A listing of its own: that of fd_ would go on where the last one ended.
+  const int fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
+  if (listing == nullptr) return base::errno_error(errno, fmt::format("list {}", base::printable(directory_)));
+  std::vector<std::string> names;
+  while (const dirent* const entry = ::readdir(listing.get())) {
+    if (std::string_view(entry->d_name).starts_with(prefix)) names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) const {
+  if (!is_inner_path(item.path)) {
+    return error(Code::kInvalidArgument, "'{}' is no path within a folder", base::printable(item.path));
+  }
+  base::UniqueFd at(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!at.valid()) return failed(errno, "reach", item);
+  std::size_t begin = 0;
+  for (std::size_t end = item.path.find('/'); end != std::string::npos; end = item.path.find('/', begin)) {
+    const std::string name = item.path.substr(begin, end - begin);
+    begin = end + 1;
+    if (make && ::mkdirat(at.get(), name.c_str(), 0777) != 0 && !may_be_there(errno)) {
+      return failed(errno, "make", item);
+    }
+    base::UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next.valid()) {
+      if (errno == ENOTDIR || errno == ELOOP) {
+        return error(Code::kFailedPrecondition, "{}/{}: {} there is no folder: remove it, or stage elsewhere",
+                     base::printable(directory_), base::printable(item.path), base::printable(name));
+      }
+      return failed(errno, "reach", item);
+    }
+    at = std::move(next);
+  }
+  return at;
+}
+
+Status StageFolder::make_folder(const StageItem& item) const {
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
+  const std::string name(name_of(item.path));
+  // Its owner must be able to fill it.
+  const unsigned mode = (item.mode & kPermissions) | 0700;
+  if (::mkdirat(parent.get(), name.c_str(), mode) != 0 && !may_be_there(errno)) return failed(errno, "make", item);
+  const base::UniqueFd made(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made.valid() && errno == ENOENT) return failed(EROFS, "make", item);
+  if (!made.valid()) {
+    return error(Code::kFailedPrecondition, "{}/{} is no folder there: remove it, or stage elsewhere",
+                 base::printable(directory_), base::printable(item.path));
+  }
+  struct stat info {};
+  if (::fstat(made.get(), &info) == 0 && (info.st_mode & kPermissions) == mode) return base::ok_status();
+  return ::fchmod(made.get(), mode) == 0 ? base::ok_status() : failed(errno, "set the permissions of", item);
+}
+
+Status StageFolder::make_link(const StageItem& item) {
+  if (item.target.empty() || item.target.size() > kLongestPath || item.target.find('\0') != std::string::npos) {
+    return error(Code::kInvalidArgument, "{} is a link to nothing", base::printable(item.path));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
+  const std::string name(name_of(item.path));
+  std::string there(kLongestPath, '\0');
+  const ssize_t length = ::readlinkat(parent.get(), name.c_str(), there.data(), there.size());
+  if (length >= 0 && there.substr(0, static_cast<std::size_t>(length)) == item.target) return base::ok_status();
+  // Not the name of the file that may be half written in this same folder.
+  const std::string half = half_name_ + ".link";
+  sweep(parent.get(), item);
+  if (::symlinkat(item.target.c_str(), parent.get(), half.c_str()) != 0) return failed(errno, "make the link", item);
+  if (::renameat(parent.get(), half.c_str(), parent.get(), name.c_str()) == 0) return base::ok_status();
+  const int problem = errno;
+  (void)::unlinkat(parent.get(), half.c_str(), 0);
+  return failed(problem, "make the link", item);
+}
+
+Result<StageLook> StageFolder::look(const StageItem& item, const std::atomic<bool>* stop) {
+  StageLook look;
+  if (item.kind == StageItem::Kind::kFolder) {
+    MUSTER_RETURN_IF_ERROR(make_folder(item));
+    return look;
+  }
+  if (item.kind == StageItem::Kind::kLink) {
+    MUSTER_RETURN_IF_ERROR(make_link(item));
+    return look;
+  }
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
+  const std::string name(name_of(item.path));
+  struct stat info {};
+  if (::fstatat(parent.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno != ENOENT) return failed(errno, "look at", item);
+    look.verdict = StageVerdict::kContent;
+    return look;
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return error(Code::kFailedPrecondition, "{}/{} is a folder there, and a file here: remove it, or stage elsewhere",
+                 base::printable(directory_), base::printable(item.path));
+  }
+  look.verdict = StageVerdict::kContent;
+  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != item.size) return look;
+  const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) return look;
+  if (mtime_of(info) == item.mtime_ns) {
+    const bool is_same_mode = (info.st_mode & kPermissions) == (item.mode & kPermissions);
+    if (!is_same_mode && ::fchmod(file.get(), item.mode & kPermissions) != 0) return look;
+    look.verdict = StageVerdict::kRight;
+    return look;
+  }
+  const auto digest = base::sha256_of_file(file.get(), stop);
+  if (digest.status().code() == Code::kCancelled) return digest.status();
+  if (!digest.ok()) return look;
+  look.verdict = StageVerdict::kUncertain;
+  look.digest = *digest;
+  return look;
+}
+
+void StageFolder::drop_half() {
+  if (half_.valid()) (void)::unlinkat(half_parent_.get(), half_name_.c_str(), 0);
+  half_.reset();
+  half_parent_.reset();
+  half_path_.clear();
+}
+
+// By the time of the last change of the file itself (ctime): its mtime is set to that of the source before it gets its
+// place. A folder that cannot be listed is not swept.
+void StageFolder::sweep(int parent, const StageItem& item) {
+  const std::size_t slash = item.path.rfind('/');
+  if (!swept_.insert(slash == std::string::npos ? "" : item.path.substr(0, slash)).second) return;
+  remove_abandoned(parent, kHalf);
+}
+
+void StageFolder::remove_abandoned(int parent, std::string_view prefix) const {
+  const int fd = ::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  while (const dirent* const entry = listing == nullptr ? nullptr : ::readdir(listing.get())) {
+    const std::string_view name(entry->d_name);
+    if (!name.starts_with(prefix) || name.starts_with(half_name_)) continue;
+    struct stat info {};
+    if (::fstatat(parent, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(info.st_mode)) continue;
+    if (now - info.st_ctim.tv_sec >= abandoned_.count()) (void)::unlinkat(parent, entry->d_name, 0);
+  }
+}
+
+Status StageFolder::begin(const StageItem& item) {
+  drop_half();
+  MUSTER_ASSIGN_OR_RETURN(half_parent_, parent_of(item, true));
+  sweep(half_parent_.get(), item);
+  half_.reset(
+      ::openat(half_parent_.get(), half_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!half_.valid()) return failed(errno, "write", item);
+  half_path_ = item.path;
+  half_size_ = 0;
+  return base::ok_status();
+}
+
+Status StageFolder::write(const StageItem& item, std::uint64_t offset, std::string_view piece, bool last) {
+  if (offset == 0) MUSTER_RETURN_IF_ERROR(begin(item));
+  if (!half_.valid() || half_path_ != item.path || offset != half_size_) {
+    return error(Code::kInvalidArgument, "a piece of {} that does not follow the last one", base::printable(item.path));
+  }
+  const Status written = base::write_all_blocking(half_.get(), piece.data(), piece.size());
+  if (!written.ok()) {
+    drop_half();
+    return written.with_context(fmt::format("write {}/{}", base::printable(directory_), base::printable(item.path)));
+  }
+  half_size_ += piece.size();
+  if (!last) return base::ok_status();
+  Status placed = ::fchmod(half_.get(), item.mode & kPermissions) == 0 ? set_time(half_.get(), item.mtime_ns)
+                                                                       : base::errno_error(errno, "set permissions");
+  // What a full disk of another machine has not told yet, it tells at the end.
+  const std::string name(name_of(item.path));
+  if (placed.ok() && ::close(half_.release()) != 0) {
+    placed = base::errno_error(errno, "close");
+  } else if (placed.ok() && ::renameat(half_parent_.get(), half_name_.c_str(), half_parent_.get(), name.c_str()) != 0) {
+    placed = base::errno_error(errno, "rename");
+  }
+  if (placed.ok()) {
+    half_parent_.reset();
+    half_path_.clear();
+    return placed;
+  }
+  (void)::unlinkat(half_parent_.get(), half_name_.c_str(), 0);
+  drop_half();
+  return placed.with_context(fmt::format("write {}/{}", base::printable(directory_), base::printable(item.path)));
+}
+
+Status StageFolder::keep(const StageItem& item) {
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, false));
+  const std::string name(name_of(item.path));
+  const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) return failed(errno, "look at", item);
+  const bool is_done = set_time(file.get(), item.mtime_ns).ok() && ::fchmod(file.get(), item.mode & kPermissions) == 0;
+  // What is in it is right; a read-only file system keeps its time.
+  return is_done || errno == EROFS ? base::ok_status() : failed(errno, "set the time and permissions of", item);
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,54 @@
+// Carries bytes both ways between a TLS connection and a local stream socket, until both directions have ended or
+// either side is gone. One direction may end before the other. Never blocks; one thread at a time, with SIGPIPE
+// ignored.
+//
+//   TlsPump pump(std::move(stream), std::move(local_end));   // after the handshake
+//   for (pollfd fds[2];;) {
+//     if (!pump.step()) break;
+//     pump.prepare(fds[0], fds[1]);
+//     poll(fds, 2, pump.has_more() ? 0 : -1);
+//   }
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+
+#include "base/tls.h"
+#include "base/unique_fd.h"
+
+namespace muster::base {
+
+class TlsPump {
+ public:
+  TlsPump(TlsStream stream, UniqueFd local);
+
+  // What to wait for before the next step.
+  void prepare(pollfd& remote, pollfd& local) const;
+  // Moves what can be moved, at most a few hundred KiB a way. false: it is over, destroy it.
+  bool step();
+  // The last step ended with something left that goes at once: poll() may not tell.
+  bool has_more() const { return has_more_; }
+
+ private:
+  // As much as goes now, of one direction; whether anything moved.
+  bool to_remote();
+  bool to_local();
+  void read_remote();
+  void look_for_hang_up();
+
+  TlsStream stream_;
+  UniqueFd local_;
+  std::string outgoing_;  // read from the local socket
+  std::string incoming_;  // read from the connection
+  bool has_local_ended_ = false;
+  bool is_local_gone_ = false;  // nobody reads there any more
+  bool has_remote_ended_ = false;
+  bool is_remote_gone_ = false;
+  bool has_said_end_ = false;    // to the remote side
+  bool has_passed_end_ = false;  // to the local side
+  bool wants_to_write_ = false;  // the connection takes no more now
+  bool has_more_ = false;
+};
+
+}  // namespace muster::base

@@ -1,0 +1,214 @@
+// The C ABI on memory of GPUs: operations that a communicator's worker does, at a place in the caller's stream.
+#include <memory>
+#include <utility>
+
+#include "collectives/c_api.h"
+#include "collectives/device/device_team.h"
+#include "collectives/device/stream_gate.h"
+#include "collectives/include/muster/device.h"
+
+using muster::base::Code;
+using muster::base::Result;
+using muster::base::Status;
+using muster::collectives::Communicator;
+using muster::collectives::DType;
+using muster::collectives::RedOp;
+using muster::collectives::ReduceTask;
+using muster::collectives::c_api::AttachedGpu;
+using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::report;
+using muster::collectives::device::device_of;
+using muster::collectives::device::DeviceTeam;
+using muster::collectives::device::Event;
+using muster::collectives::device::Kernels;
+using muster::collectives::device::Route;
+using muster::collectives::device::StreamGate;
+
+struct muster::collectives::c_api::AttachedGpu {
+  std::unique_ptr<DeviceTeam> team;
+  std::shared_ptr<StreamGate> gate;
+};
+
+namespace {
+
+constexpr std::size_t kMaxCount = std::size_t{1} << 44;  // as in c_api_operations.cc
+
+Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device) {
+  auto made = std::make_shared<AttachedGpu>();
+  MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device));
+  MUSTER_ASSIGN_OR_RETURN(made->gate, StreamGate::make(made->team->shared_gpu()));
+  return made;
+}
+
+Status check_attached(const muster_comm& comm) {
+  if (!comm.communicator->world().is_of_this_process()) {
+    return {Code::kInvalidArgument, "a child that was forked cannot take part in collectives"};
+  }
+  if (comm.gpu != nullptr) return {};
+  return muster::base::error(Code::kInvalidArgument, "communicator {} is not attached to a GPU: muster_device_attach()",
+                             comm.communicator->name());
+}
+
+Status check_types(muster_dtype type, int op) {
+  if (static_cast<unsigned>(type) >= muster::collectives::kDTypes ||
+      static_cast<unsigned>(op) >= muster::collectives::kRedOps) {
+    return muster::base::error(Code::kInvalidArgument, "there is no data type {} or no reduction {}",
+                               static_cast<int>(type), op);
+  }
+  if (type == MUSTER_BOOL && op == MUSTER_AVG) {
+    return {Code::kInvalidArgument, "there is no average of bool: use max, min or sum"};
+  }
+  return {};
+}
+
+// That it is memory of the attached GPU: the device would fail in a way that ends all of CUDA in this process.
+Status check_data(const muster_comm& comm, const void* data, std::size_t count) {
+  if (count > kMaxCount) return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", count);
+  if (count == 0) return {};
+  const auto& gpu = comm.gpu->team->gpu();
+  const int device = data == nullptr ? -1 : device_of(gpu, data);
+  if (device == gpu.ordinal()) return {};
+  return muster::base::error(Code::kInvalidArgument,
+                             "a buffer of {} elements is not memory of GPU {} (communicator {})", count, gpu.ordinal(),
+                             comm.communicator->name());
+}
+
+Status check(const muster_comm& comm, const void* in, const void* out, std::size_t count, muster_dtype type,
+             int op = MUSTER_SUM) {
+  MUSTER_RETURN_IF_ERROR(check_attached(comm));
+  MUSTER_RETURN_IF_ERROR(check_types(type, op));
+  MUSTER_RETURN_IF_ERROR(check_data(comm, in, count));
+  return check_data(comm, out, count);
+}
+
+// `operation` of the route, between what `stream` has now and what it gets next.
+template <typename Operation>
+muster_code start(muster_comm* comm, const Status& checked, void* stream, muster_request** request,
+                  muster_error** error, const Operation& operation) {
+  if (!checked.ok()) return report(checked, nullptr, error);
+  const std::shared_ptr<AttachedGpu> gpu = comm->gpu;
+  auto mark = gpu->team->mark(stream);
+  if (!mark.ok()) return report(mark.status(), nullptr, error);
+  auto hold = gpu->gate->hold(stream);
+  if (!hold.ok()) return report(hold.status(), nullptr, error);
+  const auto ready = std::make_shared<Event>(std::move(*mark));
+  auto work = [gpu, ready, held = std::move(*hold), operation]() mutable {
+    void* const events[] = {ready->get()};
+    const Status done = gpu->team->run(events, [&](Route& route) {
+      const Status enqueued = operation(route);
+      return enqueued.ok() ? held->let_go_behind(gpu->team->stream()) : enqueued;
+    });
+    held.reset();
+    return done;
+  };
+  *request = new muster_request{comm->communicator, comm->communicator->start(std::move(work))};
+  return MUSTER_OK;
+}
+
+ReduceTask task_of(const void* in, void* out, std::size_t count, muster_dtype type, muster_op op, double before,
+                   double after) {
+  return {.type = static_cast<DType>(type),
+          .op = static_cast<RedOp>(op),
+          .scale = {.before = before, .after = after},
+          .input = in,
+          .output = out,
+          .count = count};
+}
+
+}  // namespace
+
+muster_code muster_device_attach(muster_comm* comm, int device, muster_error** error) {
+  return guarded(error, [&] {
+    Communicator& on = *comm->communicator;
+    if (comm->gpu != nullptr) {
+      return report(muster::base::error(Code::kInvalidArgument, "communicator {} is attached to GPU {} already",
+                                        on.name(), comm->gpu->team->gpu().ordinal()),
+                    nullptr, error);
+    }
+    auto made = attach(on, device);
+    if (!made.ok()) return report(made.status(), &on, error);
+    comm->gpu = std::move(*made);
+    return MUSTER_OK;
+  });
+}
+
+const char* muster_device_path(const muster_comm* comm) {
+  return comm->gpu == nullptr ? nullptr : name_of(comm->gpu->team->path()).data();
+}
+
+const char* muster_device_kernels(void) {
+  return Kernels::image().empty() ? "" : "sm_80 sm_90 ptx_80";
+}
+
+muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** data, muster_error** error) {
+  *data = nullptr;
+  return guarded(error, [&] {
+    const Status attached = check_attached(*comm);
+    if (!attached.ok()) return report(attached, nullptr, error);
+    // By the worker, as the operations that look at the buffers.
+    const auto made = std::make_shared<void*>(nullptr);
+    auto work = [gpu = comm->gpu, bytes, made] {
+      return gpu->team->run({}, [&](Route& route) {
+        MUSTER_ASSIGN_OR_RETURN(*made, route.allocate(bytes));
+        return Status();
+      });
+    };
+    const Status done = comm->communicator->start(std::move(work))->wait();
+    *data = *made;
+    return report(done, comm->communicator.get(), error);
+  });
+}
+
+muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_error** error) {
+  return guarded(error, [&] {
+    const Status attached = check_attached(*comm);
+    if (!attached.ok()) return report(attached, nullptr, error);
+    auto work = [gpu = comm->gpu, data] { return gpu->team->route().release(data); };
+    return report(comm->communicator->start(std::move(work))->wait(), nullptr, error);
+  });
+}
+
+muster_code muster_allreduce_on_stream(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
+                                       muster_op op, double prescale, double postscale, void* stream,
+                                       muster_request** request, muster_error** error) {
+  *request = nullptr;
+  return guarded(error, [&] {
+    return start(comm, check(*comm, in, out, count, type, op), stream, request, error,
+                 [task = task_of(in, out, count, type, op, prescale, postscale)](Route& route) {
+                   return route.allreduce(task);
+                 });
+  });
+}
+
+muster_code muster_broadcast_on_stream(muster_comm* comm, void* data, size_t count, muster_dtype type, int root,
+                                       void* stream, muster_request** request, muster_error** error) {
+  *request = nullptr;
+  return guarded(error, [&] {
+    Status checked = check(*comm, data, data, count, type);
+    if (checked.ok() && (root < 0 || root >= comm->communicator->size())) {
+      checked = muster::base::error(Code::kInvalidArgument, "root {}: communicator {} has ranks 0 to {}", root,
+                                    comm->communicator->name(), comm->communicator->size() - 1);
+    }
+    return start(comm, checked, stream, request, error,
+                 [=](Route& route) { return route.broadcast(data, count * muster_dtype_size(type), root); });
+  });
+}
+
+muster_code muster_allgather_on_stream(muster_comm* comm, const void* in, void* out, size_t count, muster_dtype type,
+                                       void* stream, muster_request** request, muster_error** error) {
+  *request = nullptr;
+  return guarded(error, [&] {
+    return start(comm, check(*comm, in, out, count, type), stream, request, error,
+                 [=](Route& route) { return route.allgather(in, out, count * muster_dtype_size(type)); });
+  });
+}
+
+muster_code muster_reduce_scatter_on_stream(muster_comm* comm, const void* in, void* out, size_t count,
+                                            muster_dtype type, muster_op op, void* stream, muster_request** request,
+                                            muster_error** error) {
+  *request = nullptr;
+  return guarded(error, [&] {
+    return start(comm, check(*comm, in, out, count, type, op), stream, request, error,
+                 [task = task_of(in, out, count, type, op, 1, 1)](Route& route) { return route.reduce_scatter(task); });
+  });
+}

@@ -1,0 +1,101 @@
+// The functions of the CUDA driver (libcuda.so.1) that libmuster uses, found at run time, so that one build serves
+// hosts with and without GPUs. Types, numbers and versioned names are those of cuda.h (CUDA 12 and 13); that they agree
+// with it is checked by tests/unit/collectives/device/cuda_abi_check.cc wherever cuda.h is found.
+//
+// Streams, events, contexts, modules and functions are opaque pointers, addresses on the device 64-bit numbers. Any
+// thread; most calls act on the thread's current context. Errors are the driver's numbers: Gpu turns them into words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+
+namespace muster::collectives::device {
+
+using CudaResult = int;
+using DeviceAddress = unsigned long long;
+
+struct IpcMemoryHandle {
+  char reserved[64];
+};
+struct IpcEventHandle {
+  char reserved[64];
+};
+struct DeviceUuid {
+  char bytes[16];
+};
+
+inline constexpr CudaResult kCudaSuccess = 0;
+inline constexpr CudaResult kCudaNotReady = 600;
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kEventInterprocess = 4;
+inline constexpr unsigned kWaitValueAtLeast = 0;  // (int32)(*address - value) >= 0
+inline constexpr unsigned kLazyPeerAccess = 1;
+inline constexpr unsigned kHostPortable = 1;  // of cuMemHostAlloc and cuMemHostRegister
+inline constexpr int kAttributeIpcEvents = 125;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDeviceOrdinal = 9;
+inline constexpr unsigned kMemoryTypeDevice = 2;
+
+// X(member, symbol, parameters)
+#define MUSTER_CUDA_FUNCTIONS(X)                                                                                      \
+  X(init, cuInit, (unsigned flags))                                                                                   \
+  X(get_error_string, cuGetErrorString, (CudaResult error, const char** text))                                        \
+  X(driver_get_version, cuDriverGetVersion, (int* version))                                                           \
+  X(device_get_count, cuDeviceGetCount, (int* count))                                                                 \
+  X(device_get, cuDeviceGet, (int* device, int ordinal))                                                              \
+  X(device_get_uuid, cuDeviceGetUuid_v2, (DeviceUuid * uuid, int device))                                             \
+  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, int device))                              \
+  X(device_can_access_peer, cuDeviceCanAccessPeer, (int* can, int device, int peer))                                  \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (void** context, int device))                                   \
+  X(primary_context_release, cuDevicePrimaryCtxRelease_v2, (int device))                                              \
+  X(context_push, cuCtxPushCurrent_v2, (void* context))                                                               \
+  X(context_pop, cuCtxPopCurrent_v2, (void** context))                                                                \
+  X(pointer_get_attribute, cuPointerGetAttribute, (void* value, int attribute, DeviceAddress pointer))                \
+  X(module_load_data, cuModuleLoadData, (void** module, const void* image))                                           \
+  X(module_unload, cuModuleUnload, (void* module))                                                                    \
+  X(module_get_function, cuModuleGetFunction, (void** function, void* module, const char* name))                      \
+  X(memory_allocate, cuMemAlloc_v2, (DeviceAddress * address, std::size_t bytes))                                     \
+  X(memory_free, cuMemFree_v2, (DeviceAddress address))                                                               \
+  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                                \
+  X(host_free, cuMemFreeHost, (void* memory))                                                                         \
+  X(host_register, cuMemHostRegister_v2, (void* memory, std::size_t bytes, unsigned flags))                           \
+  X(host_unregister, cuMemHostUnregister, (void* memory))                                                             \
+  X(copy_async, cuMemcpyAsync, (DeviceAddress to, DeviceAddress from, std::size_t bytes, void* stream))               \
+  X(set_async, cuMemsetD8Async, (DeviceAddress to, unsigned char value, std::size_t bytes, void* stream))             \
+  X(stream_create, cuStreamCreate, (void** stream, unsigned flags))                                                   \
+  X(stream_destroy, cuStreamDestroy_v2, (void* stream))                                                               \
+  X(stream_wait_event, cuStreamWaitEvent, (void* stream, void* event, unsigned flags))                                \
+  X(stream_wait_value, cuStreamWaitValue32_v2,                                                                        \
+    (void* stream, DeviceAddress address, std::uint32_t value, unsigned flags))                                       \
+  X(stream_write_value, cuStreamWriteValue32_v2,                                                                      \
+    (void* stream, DeviceAddress address, std::uint32_t value, unsigned flags))                                       \
+  X(event_create, cuEventCreate, (void** event, unsigned flags))                                                      \
+  X(event_destroy, cuEventDestroy_v2, (void* event))                                                                  \
+  X(event_record, cuEventRecord, (void* event, void* stream))                                                         \
+  X(event_query, cuEventQuery, (void* event))                                                                         \
+  X(ipc_get_memory_handle, cuIpcGetMemHandle, (IpcMemoryHandle * handle, DeviceAddress address))                      \
+  X(ipc_open_memory_handle, cuIpcOpenMemHandle_v2, (DeviceAddress * address, IpcMemoryHandle handle, unsigned flags)) \
+  X(ipc_close_memory_handle, cuIpcCloseMemHandle, (DeviceAddress address))                                            \
+  X(ipc_get_event_handle, cuIpcGetEventHandle, (IpcEventHandle * handle, void* event))                                \
+  X(ipc_open_event_handle, cuIpcOpenEventHandle, (void** event, IpcEventHandle handle))                               \
+  X(launch_kernel, cuLaunchKernel,                                                                                    \
+    (void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,           \
+     unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra))
+
+struct CudaApi {
+  // NOT_FOUND: no driver, or one that is too old; says which it needs. INTERNAL: it does not start (no device).
+  static base::Result<std::shared_ptr<const CudaApi>> load();
+
+#define MUSTER_CUDA_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
+  MUSTER_CUDA_FUNCTIONS(MUSTER_CUDA_MEMBER)
+#undef MUSTER_CUDA_MEMBER
+
+  // OK, or INTERNAL: "GPU 0: cuMemAlloc of 64 bytes: out of memory".
+  base::Status check(CudaResult result, const char* what) const;
+};
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,157 @@
+#include "collectives/device/device_team.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/env.h"
+#include "collectives/device/nccl_route.h"
+#include "collectives/device/shared_gpu.h"
+
+namespace muster::collectives::device {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{300};  // with the device, after a failure
+
+}  // namespace
+
+base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm, int ordinal) {
+  std::unique_ptr<DeviceTeam> team(new DeviceTeam(comm));
+  MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal)));
+  const base::Status made = team->make_route();
+  if (made.ok()) return team;
+  return team->fail(made.with_context(fmt::format("collectives on the GPU of rank {}", comm.world_rank(comm.rank()))));
+}
+
+DeviceTeam::~DeviceTeam() {
+  if (is_quiet_ || becomes_quiet(std::chrono::milliseconds(0))) return;
+  (void)route_.release();
+  (void)kernels_.release();
+  stream_.leave();
+  done_.leave();
+}
+
+int DeviceTeam::count_gpus() {
+  int count = 0;
+  const auto api = CudaApi::load();
+  return api.ok() && (*api)->device_get_count(&count) == kCudaSuccess ? count : 0;
+}
+
+base::Status DeviceTeam::start(int ordinal) {
+  MUSTER_ASSIGN_OR_RETURN(auto api, CudaApi::load());
+  MUSTER_ASSIGN_OR_RETURN(ground_.gpu, Gpu::open(std::move(api), ordinal));
+  MUSTER_ASSIGN_OR_RETURN(stream_, make_stream(ground_.gpu));
+  MUSTER_ASSIGN_OR_RETURN(done_, make_event(ground_.gpu));
+  ground_.stream = stream_.get();
+  // Neither is needed: without them the ranks take another path.
+  if (auto kernels = Kernels::load(ground_.gpu); kernels.ok()) kernels_ = std::move(*kernels);
+  ground_.kernels = kernels_.get();
+  if (auto nccl = NcclApi::load(); nccl.ok()) nccl_ = std::move(*nccl);
+  return base::ok_status();
+}
+
+base::Result<std::vector<Facts>> DeviceTeam::gather(const Facts& own) {
+  std::vector<Facts> all(static_cast<std::size_t>(ground_.comm.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  MUSTER_RETURN_IF_ERROR(ground_.comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  return all;
+}
+
+// Also where this rank cannot take part, so that the others hear it.
+base::Status DeviceTeam::choose(const base::Status& started) {
+  const auto forced = parse_path(base::env_var("MUSTER_DEVICE_PATH").value_or(""));
+  Facts own;
+  if (started.ok() && forced.ok()) {
+    own.is_ready = 1;
+    own.uuid = ground_.gpu->uuid();
+    own.nccl_version = nccl_ == nullptr ? 0 : nccl_->version;
+    own.forced = *forced ? static_cast<std::int32_t>(**forced) : -1;
+    own.has_kernels = kernels_ != nullptr ? 1 : 0;
+    own.has_ipc = ground_.gpu->has_ipc_events() ? 1 : 0;
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Facts> all, gather(own));
+  MUSTER_RETURN_IF_ERROR(started);
+  MUSTER_RETURN_IF_ERROR(forced.status());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].is_ready != 0) continue;
+    return base::error(base::Code::kFailedPrecondition, "rank {} has no GPU that it can use: it says why",
+                       ground_.comm.world_rank(static_cast<int>(rank)));
+  }
+  const bool reaches_all =
+      std::ranges::all_of(all, [this](const Facts& rank) { return ground_.gpu->reaches(rank.uuid); });
+  own.reaches_all = reaches_all ? 1 : 0;
+  MUSTER_ASSIGN_OR_RETURN(all, gather(own));
+  MUSTER_ASSIGN_OR_RETURN(path_, choose_path(all, ground_.comm.hosts()));
+  return base::ok_status();
+}
+
+base::Status DeviceTeam::make_route() {
+  switch (path_) {
+    case Path::kNccl: {
+      MUSTER_ASSIGN_OR_RETURN(route_, NcclRoute::make(ground_, nccl_));
+      return base::ok_status();
+    }
+    case Path::kIpc: {
+      MUSTER_ASSIGN_OR_RETURN(route_, SharedGpu::make(ground_));
+      return base::ok_status();
+    }
+    case Path::kStaged: {
+      MUSTER_ASSIGN_OR_RETURN(route_, Staged::make(ground_));
+      return base::ok_status();
+    }
+  }
+  return base::ok_status();
+}
+
+// Whoever waits for this rank hears why it does not come. What others have said before counts.
+base::Status DeviceTeam::fail(const base::Status& status) {
+  if (ground_.comm.failure().code == base::Code::kOk) {
+    World& world = ground_.comm.world();
+    ground_.comm.cancel({status.code(), world.rank(), world.member(world.rank()).host, status.message()});
+  }
+  if (route_ != nullptr) {
+    route_->abort();
+    // The caller may free its buffers when it has the error.
+    is_quiet_ = becomes_quiet(kPatience);
+  }
+  const Failure failure = ground_.comm.failure();
+  return {failure.code, failure.message};
+}
+
+// Whether the device has done all that it was given, within `time`.
+bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
+  const CudaApi& api = ground_.gpu->api();
+  const Gpu::Current current(*ground_.gpu);
+  const base::Status gathered = route_->gather();
+  if (!gathered.ok() || api.event_record(done_.get(), ground_.stream) != kCudaSuccess) return true;  // nothing runs
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (api.event_query(done_.get()) == kCudaNotReady) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+base::Result<Event> DeviceTeam::mark(void* stream) const {
+  MUSTER_ASSIGN_OR_RETURN(Event event, make_event(ground_.gpu));
+  MUSTER_RETURN_IF_ERROR(
+      ground_.gpu->call("the caller's stream (cuEventRecord)", ground_.gpu->api().event_record, event.get(), stream));
+  return event;
+}
+
+base::Status DeviceTeam::begin(std::span<void* const> ready) {
+  for (void* const event : ready) {
+    MUSTER_RETURN_IF_ERROR(
+        ground_.gpu->call("cuStreamWaitEvent", ground_.gpu->api().stream_wait_event, ground_.stream, event, 0U));
+  }
+  return base::ok_status();
+}
+
+base::Status DeviceTeam::finish() {
+  MUSTER_RETURN_IF_ERROR(
+      ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, done_.get(), ground_.stream));
+  return wait_until_done(ground_, done_.get());
+}
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,78 @@
+// Collectives of one communicator on buffers of GPUs: what is chosen once (the GPU, the path), the stream that
+// libmuster's work on this rank's GPU runs in, and how an operation begins and ends there.
+//
+// An operation: begin() behind what the caller's stream has, then a Route's call, perhaps with kernels before and after
+// it on stream(), then finish(). One thread at a time, the communicator's worker or the engine's. An error ends the
+// communicator for all its ranks.
+//
+//   team->begin(ready); team->route().allreduce(task); team->finish();      (team->run() does these three)
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "collectives/communicator.h"
+#include "collectives/device/nccl_api.h"
+#include "collectives/device/path.h"
+#include "collectives/device/route.h"
+
+namespace muster::collectives::device {
+
+class DeviceTeam {
+ public:
+  // Collective. `comm` outlives the team. FAILED_PRECONDITION, on all ranks: one of them has no driver, or no such GPU,
+  // or the path that the user has named cannot be taken; the communicator goes on then. Other errors end it.
+  static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal);
+  // What the device will never finish (it waits for an event of a rank that has ended) is left to the driver: freeing
+  // it would wait as well.
+  ~DeviceTeam();
+  DeviceTeam(const DeviceTeam&) = delete;
+  DeviceTeam& operator=(const DeviceTeam&) = delete;
+  // Of the calling thread's process: how many GPUs it sees; 0 without a driver.
+  static int count_gpus();
+
+  Path path() const { return path_; }
+  const Gpu& gpu() const { return *ground_.gpu; }
+  const std::shared_ptr<const Gpu>& shared_gpu() const { return ground_.gpu; }
+  const Kernels* kernels() const { return ground_.kernels; }  // null: none could be loaded
+  void* stream() const { return ground_.stream; }
+  Route& route() { return *route_; }
+
+  // A mark behind all that `stream` (the caller's, of this GPU) has at this moment. Any thread.
+  base::Result<Event> mark(void* stream) const;
+  // stream() goes on when the device has come to all these.
+  base::Status begin(std::span<void* const> ready);
+  // Waits until the device has done all that stream() has.
+  base::Status finish();
+  // begin(), `operation`, finish(); ends the communicator when one of them fails.
+  template <class Operation>
+  base::Status run(std::span<void* const> ready, const Operation& operation) {
+    base::Status done = begin(ready);
+    if (done.ok()) done = operation(*route_);
+    if (done.ok()) done = finish();
+    return done.ok() ? done : fail(done);
+  }
+
+ private:
+  explicit DeviceTeam(Communicator& comm) : ground_{comm, nullptr, nullptr, nullptr} {}
+  base::Status start(int ordinal);
+  base::Status load(int ordinal);
+  base::Status choose(const base::Status& started);
+  base::Result<std::vector<Facts>> gather(const Facts& own);
+  base::Status make_route();
+  base::Status fail(const base::Status& status);
+  bool becomes_quiet(std::chrono::milliseconds time);
+
+  Ground ground_;
+  Path path_ = Path::kStaged;
+  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<const NcclApi> nccl_;
+  bool is_quiet_ = true;  // false: after a failure, and the device was still at work
+  Stream stream_;
+  Event done_;
+  std::unique_ptr<Route> route_;  // uses all above: ends first
+};
+
+}  // namespace muster::collectives::device

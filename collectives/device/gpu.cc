@@ -1,0 +1,105 @@
+#include "collectives/device/gpu.h"
+
+#include <cstring>
+
+namespace muster::collectives::device {
+
+base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api, int ordinal) {
+  int count = 0;
+  MUSTER_RETURN_IF_ERROR(api->check(api->device_get_count(&count), "cuDeviceGetCount"));
+  if (ordinal < 0 || ordinal >= count) {
+    return base::error(base::Code::kInvalidArgument, "there is no GPU {}: this process sees {}", ordinal, count);
+  }
+  std::shared_ptr<Gpu> gpu(new Gpu(std::move(api), ordinal));
+  const base::Status started = gpu->start();
+  if (!started.ok()) return started.with_context(fmt::format("GPU {}", ordinal));
+  return gpu;
+}
+
+base::Status Gpu::start() {
+  int ipc_events = 0;
+  MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get(&device_, ordinal_), "cuDeviceGet"));
+  MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get_uuid(&uuid_, device_), "cuDeviceGetUuid"));
+  // Drivers that do not know the attribute have events for other processes on Linux.
+  const CudaResult known = api_->device_get_attribute(&ipc_events, kAttributeIpcEvents, device_);
+  has_ipc_events_ = known != kCudaSuccess || ipc_events != 0;
+  return api_->check(api_->primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+}
+
+Gpu::~Gpu() {
+  if (context_ != nullptr) (void)api_->primary_context_release(device_);
+}
+
+bool Gpu::reaches(const DeviceUuid& uuid) const {
+  if (std::memcmp(&uuid, &uuid_, sizeof uuid) == 0) return true;
+  int count = 0;
+  if (api_->device_get_count(&count) != kCudaSuccess) return false;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int device = 0;
+    int can = 0;
+    DeviceUuid found{};
+    if (api_->device_get(&device, ordinal) != kCudaSuccess) continue;
+    if (api_->device_get_uuid(&found, device) != kCudaSuccess || std::memcmp(&found, &uuid, sizeof uuid) != 0) continue;
+    return api_->device_can_access_peer(&can, device_, device) == kCudaSuccess && can != 0;
+  }
+  return false;
+}
+
+base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu) {
+  void* stream = nullptr;
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuStreamCreate", gpu->api().stream_create, &stream, kStreamNonBlocking));
+  return Stream(gpu, stream, gpu->api().stream_destroy);
+}
+
+base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu, bool is_shared) {
+  void* event = nullptr;
+  const unsigned flags = kEventDisableTiming | (is_shared ? kEventInterprocess : 0);
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuEventCreate", gpu->api().event_create, &event, flags));
+  return Event(gpu, event, gpu->api().event_destroy);
+}
+
+base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes) {
+  DeviceAddress address = 0;
+  const base::Status done = gpu->call("cuMemAlloc", gpu->api().memory_allocate, &address, bytes);
+  if (!done.ok()) return done.with_context(fmt::format("{} bytes on GPU {}", bytes, gpu->ordinal()));
+  return DeviceMemory(gpu, address, gpu->api().memory_free);
+}
+
+base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes) {
+  void* memory = nullptr;
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuMemHostAlloc", gpu->api().host_allocate, &memory, bytes, kHostPortable));
+  return HostMemory(gpu, memory, gpu->api().host_free);
+}
+
+base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes) {
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuMemHostRegister", gpu->api().host_register, memory, bytes, kHostPortable));
+  return HostMemory(gpu, memory, gpu->api().host_unregister);
+}
+
+base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle) {
+  DeviceAddress address = 0;
+  MUSTER_RETURN_IF_ERROR(
+      gpu->call("cuIpcOpenMemHandle", gpu->api().ipc_open_memory_handle, &address, handle, kLazyPeerAccess));
+  return DeviceMemory(gpu, address, gpu->api().ipc_close_memory_handle);
+}
+
+base::Result<Event> open_event(const std::shared_ptr<const Gpu>& gpu, const IpcEventHandle& handle) {
+  void* event = nullptr;
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuIpcOpenEventHandle", gpu->api().ipc_open_event_handle, &event, handle));
+  return Event(gpu, event, gpu->api().event_destroy);
+}
+
+int device_of(const Gpu& gpu, const void* pointer) {
+  const Gpu::Current current(gpu);
+  return device_of(gpu.api(), pointer);
+}
+
+int device_of(const CudaApi& api, const void* pointer) {
+  unsigned type = 0;
+  int ordinal = -1;
+  if (api.pointer_get_attribute(&type, kPointerMemoryType, address_of(pointer)) != kCudaSuccess) return -1;
+  if (type != kMemoryTypeDevice) return -1;
+  return api.pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address_of(pointer)) == kCudaSuccess ? ordinal : -1;
+}
+
+}  // namespace muster::collectives::device

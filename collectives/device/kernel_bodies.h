@@ -1,0 +1,284 @@
+// What one thread of a kernel does, without anything of CUDA: kernels.cu calls it on the device, and tests call it on
+// the host for every thread of every block, one after the other. Threads share nothing and wait for nobody, so that
+// this gives what the device gives, up to the rounding that IEEE 754 leaves open (none here).
+//
+// Vectors of 16 bytes where all addresses allow it; the elements before and after them, and tensors that lie askew, one
+// by one.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/device/element_types.h"
+#include "collectives/device/kernel_arguments.h"
+
+#if defined(__CUDACC__)
+#define MUSTER_PRAGMA(text) _Pragma(#text)
+#define MUSTER_UNROLL(times) MUSTER_PRAGMA(unroll times)
+#else
+#define MUSTER_UNROLL(times)
+#endif
+
+namespace muster::collectives::device {
+
+template <class T, int kElements>
+struct alignas(16) Vector {
+  T element[kElements];
+};
+
+template <class T>
+MUSTER_ON_BOTH T* at(std::uint64_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// Of the elements of one unit [0, count): [0, head) and [head + vectors * N, count) one by one, the rest as vectors.
+struct Cut {
+  std::uint32_t head;
+  std::uint32_t vectors;
+};
+
+// Elements until `address` is a multiple of 16.
+template <class T>
+MUSTER_ON_BOTH std::uint32_t until_aligned(std::uint64_t address) {
+  return static_cast<std::uint32_t>((16 - address % 16) % 16 / sizeof(T));
+}
+
+template <int kElements>
+MUSTER_ON_BOTH Cut cut_of(std::uint32_t count, std::uint32_t head, bool is_alike) {
+  if (!is_alike || count < head + kElements) return {count, 0};
+  return {head, (count - head) / kElements};
+}
+
+// ---- transfers ----
+
+template <class From, class To>
+MUSTER_ON_BOTH To transferred(From value, double scale) {
+  if constexpr (std::is_integral_v<From>) {  // bits of any type, not scaled
+    return value;
+  } else {
+    using Real = AccumulatedOf<From>;  // and of To
+    return narrow<To>(static_cast<Real>(widen(value) * static_cast<Real>(scale)));
+  }
+}
+
+template <class From, class To>
+MUSTER_ON_BOTH void transfer_one(const From* from, To* to, std::uint32_t i, double scale) {
+  if (from != nullptr) {
+    to[i] = transferred<From, To>(from[i], scale);
+  } else {
+    to[i] = To{};
+  }
+}
+
+// The segment that unit `unit` lies in.
+template <class Table>
+MUSTER_ON_BOTH std::uint32_t segment_of(const Table& table, std::uint64_t unit) {
+  std::uint32_t low = 0;
+  std::uint32_t high = table.count;
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (table.segments[middle].first_unit <= unit) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Of a unit whose addresses are multiples of 16 from `from` and `to` on.
+template <class From, class To, int kElements>
+MUSTER_ON_BOTH void transfer_vectors(const From* from, To* to, std::uint32_t vectors, std::uint32_t thread,
+                                     double scale) {
+  constexpr std::uint32_t kAhead = 4;  // loads that are under way at once
+  const auto* const source = reinterpret_cast<const Vector<From, kElements>*>(from);
+  auto* const target = reinterpret_cast<Vector<To, kElements>*>(to);
+  for (std::uint32_t first = thread; first < vectors; first += kAhead * kThreads) {
+    Vector<From, kElements> read[kAhead];
+    MUSTER_UNROLL()
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+      if (first + i * kThreads < vectors) read[i] = source[first + i * kThreads];
+    }
+    MUSTER_UNROLL()
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+      if (first + i * kThreads >= vectors) continue;
+      Vector<To, kElements> written;
+      MUSTER_UNROLL()
+      for (int e = 0; e < kElements; ++e) written.element[e] = transferred<From, To>(read[i].element[e], scale);
+      target[first + i * kThreads] = written;
+    }
+  }
+}
+
+template <class From, class To, class Table>
+MUSTER_ON_BOTH void transfer(const Table& table, std::uint32_t block, std::uint32_t thread) {
+  constexpr int kElements = 16 / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
+  const Segment& segment = table.segments[segment_of(table, block)];
+  const std::uint64_t first = (block - segment.first_unit) * kUnitElements;
+  const std::uint64_t left = segment.elements - first;
+  const auto count = static_cast<std::uint32_t>(left < kUnitElements ? left : kUnitElements);
+  const From* const from = segment.from == 0 ? nullptr : at<const From>(segment.from) + first;
+  To* const to = at<To>(segment.to) + first;
+  const std::uint32_t head = until_aligned<To>(segment.to);
+  const bool is_alike = from != nullptr && (segment.from + head * sizeof(From)) % 16 == 0;
+  const Cut cut = cut_of<kElements>(count, head, is_alike);
+  for (std::uint32_t i = thread; i < cut.head; i += kThreads) transfer_one(from, to, i, table.scale);
+  if (cut.vectors == 0) return;
+  transfer_vectors<From, To, kElements>(from + cut.head, to + cut.head, cut.vectors, thread, table.scale);
+  for (std::uint32_t i = cut.head + cut.vectors * kElements + thread; i < count; i += kThreads) {
+    transfer_one(from, to, i, table.scale);
+  }
+}
+
+// ---- reductions ----
+
+enum class Kind : std::uint32_t { kSum = 0, kMin = 2, kMax = 3, kProd = 4 };  // numbered as RedOp
+
+template <class T, Kind kKind>
+MUSTER_ON_BOTH AccumulatedOf<T> combined(AccumulatedOf<T> a, AccumulatedOf<T> b) {
+  using Value = AccumulatedOf<T>;
+  if constexpr (std::is_same_v<T, Bool>) {
+    return kKind == Kind::kSum || kKind == Kind::kMax ? a || b : a && b;
+  } else if constexpr (kKind == Kind::kSum) {
+    return static_cast<Value>(a + b);
+  } else if constexpr (kKind == Kind::kProd) {
+    return static_cast<Value>(a * b);
+  } else if constexpr (std::is_integral_v<T>) {
+    return (static_cast<T>(b) < static_cast<T>(a)) == (kKind == Kind::kMin) ? b : a;
+  } else {
+    // Equal operands (0 and -0, too): the first; a NaN wins.
+    return ((kKind == Kind::kMin ? b < a : b > a) || b != b) ? b : a;
+  }
+}
+
+// Towards zero, saturated; NaN is 0.
+template <class T>
+MUSTER_ON_BOTH T truncated(double value) {
+  constexpr int kBits = 8 * static_cast<int>(sizeof(T)) - (std::is_signed_v<T> ? 1 : 0);
+  constexpr double kEnd = static_cast<double>(std::uint64_t{1} << (kBits - 1)) * 2;
+  constexpr auto kMost = static_cast<T>((std::uint64_t{1} << (kBits - 1)) - 1 + (std::uint64_t{1} << (kBits - 1)));
+  constexpr auto kLeast = static_cast<T>(std::is_signed_v<T> ? -kMost - 1 : 0);
+  if (value >= kEnd) return kMost;
+  if (value <= static_cast<double>(kLeast)) return kLeast;
+  return value == value ? static_cast<T>(value) : T{0};
+}
+
+template <class T>
+MUSTER_SELDOM T integer_before(T value, const Reduction& call) {
+  return truncated<T>(static_cast<double>(value) * call.before);
+}
+// Where only a divisor is set, a whole division: 49 * (1.0 / 49) is less than 1.
+template <class T>
+MUSTER_SELDOM T integer_after(T value, const Reduction& call) {
+  if (call.after != 1) return truncated<T>(static_cast<double>(value) * call.after / call.divisor);
+  return static_cast<T>(static_cast<std::int64_t>(value) / call.divisor);
+}
+
+template <class T>
+MUSTER_ON_BOTH AccumulatedOf<T> scaled_before(AccumulatedOf<T> value, const Reduction& call) {
+  if constexpr (std::is_same_v<T, Bool>) {
+    return value;
+  } else if constexpr (std::is_integral_v<T>) {
+    if (call.before == 1) return value;
+    return static_cast<AccumulatedOf<T>>(integer_before<T>(static_cast<T>(value), call));
+  } else {
+    return value * static_cast<AccumulatedOf<T>>(call.before);
+  }
+}
+
+template <class T>
+MUSTER_ON_BOTH AccumulatedOf<T> scaled_after(AccumulatedOf<T> value, const Reduction& call) {
+  using Value = AccumulatedOf<T>;
+  if constexpr (std::is_same_v<T, Bool>) {
+    return value;
+  } else if constexpr (std::is_integral_v<T>) {
+    if (call.after == 1 && call.divisor == 1) return value;
+    return static_cast<Value>(integer_after<T>(static_cast<T>(value), call));
+  } else {
+    const Value multiplied = value * static_cast<Value>(call.after);
+    return call.divisor == 1 ? multiplied : multiplied / static_cast<Value>(call.divisor);
+  }
+}
+
+// kInputs: how many there are; 0: as the call says.
+template <class T, Kind kKind, int kInputs>
+MUSTER_ON_BOTH void reduce_one(const Reduction& call, std::uint64_t i) {
+  const std::uint32_t inputs = kInputs == 0 ? call.inputs : kInputs;
+  AccumulatedOf<T> sum = scaled_before<T>(widen(at<const T>(call.in[0])[i]), call);
+  for (std::uint32_t rank = 1; rank < inputs; ++rank) {
+    sum = combined<T, kKind>(sum, scaled_before<T>(widen(at<const T>(call.in[rank])[i]), call));
+  }
+  const T result = narrow<T>(scaled_after<T>(sum, call));
+  for (std::uint32_t rank = 0; rank < call.outputs; ++rank) at<T>(call.out[rank])[i] = result;
+}
+
+// The vector at element `i`.
+template <class T, Kind kKind, int kInputs>
+MUSTER_ON_BOTH void reduce_vector(const Reduction& call, std::uint64_t i) {
+  constexpr int kElements = 16 / sizeof(T);
+  using Loaded = Vector<T, kElements>;
+  const std::uint32_t inputs = kInputs == 0 ? call.inputs : kInputs;
+  AccumulatedOf<T> sum[kElements];
+  const Loaded first = *reinterpret_cast<const Loaded*>(at<const T>(call.in[0]) + i);
+  MUSTER_UNROLL()
+  for (int e = 0; e < kElements; ++e) sum[e] = scaled_before<T>(widen(first.element[e]), call);
+  MUSTER_UNROLL(2)
+  for (std::uint32_t rank = 1; rank < inputs; ++rank) {
+    const Loaded next = *reinterpret_cast<const Loaded*>(at<const T>(call.in[rank]) + i);
+    MUSTER_UNROLL()
+    for (int e = 0; e < kElements; ++e) {
+      sum[e] = combined<T, kKind>(sum[e], scaled_before<T>(widen(next.element[e]), call));
+    }
+  }
+  Loaded result;
+  MUSTER_UNROLL()
+  for (int e = 0; e < kElements; ++e) result.element[e] = narrow<T>(scaled_after<T>(sum[e], call));
+  for (std::uint32_t rank = 0; rank < call.outputs; ++rank) {
+    *reinterpret_cast<Loaded*>(at<T>(call.out[rank]) + i) = result;
+  }
+}
+
+// Whether in all inputs and outputs the same element is at a multiple of 16.
+template <class T>
+MUSTER_ON_BOTH bool are_alike(const Reduction& call) {
+  const std::uint64_t offset = call.in[0] % 16;
+  bool is_alike = true;
+  for (std::uint32_t i = 1; i < call.inputs; ++i) is_alike = is_alike && call.in[i] % 16 == offset;
+  for (std::uint32_t i = 0; i < call.outputs; ++i) is_alike = is_alike && call.out[i] % 16 == offset;
+  return is_alike;
+}
+
+template <class T, Kind kKind, int kInputs = 0>
+MUSTER_ON_BOTH void reduce_unit(const Reduction& call, std::uint32_t block, std::uint32_t thread) {
+  constexpr int kElements = 16 / sizeof(T);
+  const std::uint64_t first = std::uint64_t{block} * kUnitElements;
+  const std::uint64_t left = call.count - first;
+  const auto count = static_cast<std::uint32_t>(left < kUnitElements ? left : kUnitElements);
+  const Cut cut = cut_of<kElements>(count, until_aligned<T>(call.in[0]), are_alike<T>(call));
+  for (std::uint32_t i = thread; i < cut.head; i += kThreads) reduce_one<T, kKind, kInputs>(call, first + i);
+  MUSTER_UNROLL(sizeof(T) < 2 ? 1 : 2)
+  for (std::uint32_t v = thread; v < cut.vectors; v += kThreads) {
+    reduce_vector<T, kKind, kInputs>(call, first + cut.head + std::uint64_t{v} * kElements);
+  }
+  for (std::uint32_t i = cut.head + cut.vectors * kElements + thread; i < count; i += kThreads) {
+    reduce_one<T, kKind, kInputs>(call, first + i);
+  }
+}
+
+template <class T>
+MUSTER_ON_BOTH void reduce(const Reduction& call, std::uint32_t block, std::uint32_t thread) {
+  switch (static_cast<Kind>(call.op)) {
+    case Kind::kMin:
+      return reduce_unit<T, Kind::kMin>(call, block, thread);
+    case Kind::kMax:
+      return reduce_unit<T, Kind::kMax>(call, block, thread);
+    case Kind::kProd:
+      return reduce_unit<T, Kind::kProd>(call, block, thread);
+    default:
+      if constexpr (!std::is_integral_v<T>) {
+        if (call.inputs == 2) return reduce_unit<T, Kind::kSum, 2>(call, block, thread);
+      }
+      return reduce_unit<T, Kind::kSum>(call, block, thread);
+  }
+}
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,74 @@
+#include "collectives/device/nccl_api.h"
+
+#include "collectives/device/library.h"
+
+namespace muster::collectives::device {
+
+base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
+  MUSTER_ASSIGN_OR_RETURN(const Library nccl, Library::open("libnccl.so.2"));
+  auto api = std::make_shared<NcclApi>();
+  MUSTER_RETURN_IF_ERROR(nccl.find("ncclGetErrorString", api->get_error_string));
+#define MUSTER_NCCL_FIND(member, symbol, parameters) MUSTER_RETURN_IF_ERROR(nccl.find(#symbol, api->member));
+  MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_FIND)
+#undef MUSTER_NCCL_FIND
+  MUSTER_RETURN_IF_ERROR(api->check(api->get_version(&api->version), "ncclGetVersion"));
+  return std::shared_ptr<const NcclApi>(std::move(api));
+}
+
+base::Status NcclApi::check(NcclResult result, const char* what) const {
+  // Communicators do not block: what goes on is seen by get_async_error.
+  if (result == kNcclSuccess || result == kNcclInProgress) return base::ok_status();
+  return base::error(base::Code::kInternal, "{}: {} (NCCL error {}; NCCL_DEBUG=WARN says more)", what,
+                     get_error_string(result), result);
+}
+
+int nccl_type(DType type) {
+  switch (type) {
+    case DType::kF16:
+      return 6;
+    case DType::kBF16:
+      return 9;
+    case DType::kF32:
+      return 7;
+    case DType::kF64:
+      return 8;
+    case DType::kI8:
+      return 0;
+    case DType::kU8:
+    case DType::kBool:  // 0 and 1: see nccl_op()
+      return 1;
+    case DType::kI32:
+      return 2;
+    case DType::kI64:
+      return 4;
+    case DType::kI16:
+      return -1;
+  }
+  return -1;
+}
+
+int nccl_op(DType type, RedOp op) {
+  constexpr int kSum = 0;
+  constexpr int kProd = 1;
+  constexpr int kMax = 2;
+  constexpr int kMin = 3;
+  constexpr int kAvg = 4;
+  if (nccl_type(type) < 0) return -1;
+  if (type == DType::kBool) return op == RedOp::kSum || op == RedOp::kMax ? kMax : op == RedOp::kAvg ? -1 : kMin;
+  const bool is_float = type == DType::kF16 || type == DType::kBF16 || type == DType::kF32 || type == DType::kF64;
+  switch (op) {
+    case RedOp::kSum:
+      return kSum;
+    case RedOp::kAvg:
+      return is_float ? kAvg : -1;  // ours of integers is truncated towards zero
+    case RedOp::kMin:
+      return kMin;
+    case RedOp::kMax:
+      return kMax;
+    case RedOp::kProd:
+      return kProd;
+  }
+  return -1;
+}
+
+}  // namespace muster::collectives::device

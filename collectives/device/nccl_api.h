@@ -1,0 +1,65 @@
+// The functions of NCCL (libnccl.so.2, 2.14 or later) that libmuster uses, found at run time; in a process of torch's
+// that is the one that torch has loaded. Types and numbers are those of nccl.h: cuda_abi_check.cc compares.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "collectives/kernel/dtype.h"
+
+namespace muster::collectives::device {
+
+using NcclResult = int;
+using NcclComm = void*;
+
+struct NcclUniqueId {
+  char internal[128];
+};
+// ncclConfig_t as of 2.14; later versions take the size for what is there and leave the rest at its defaults.
+struct NcclConfig {
+  std::size_t size = sizeof(NcclConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;
+  int padding = -2147483647 - 1;  // NCCL_CONFIG_UNDEF_INT, should a version look at it
+};
+static_assert(sizeof(NcclConfig) == 24);
+
+inline constexpr NcclResult kNcclSuccess = 0;
+inline constexpr NcclResult kNcclInProgress = 7;
+
+#define MUSTER_NCCL_FUNCTIONS(X)                                                                                      \
+  X(get_version, ncclGetVersion, (int* version))                                                                      \
+  X(get_unique_id, ncclGetUniqueId, (NcclUniqueId * id))                                                              \
+  X(init_rank, ncclCommInitRankConfig, (NcclComm * comm, int ranks, NcclUniqueId id, int rank, NcclConfig* config))   \
+  X(get_async_error, ncclCommGetAsyncError, (NcclComm comm, NcclResult * error))                                      \
+  X(abort, ncclCommAbort, (NcclComm comm))                                                                            \
+  X(all_reduce, ncclAllReduce,                                                                                        \
+    (const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream))                    \
+  X(broadcast, ncclBroadcast,                                                                                         \
+    (const void* in, void* out, std::size_t count, int type, int root, NcclComm comm, void* stream))                  \
+  X(all_gather, ncclAllGather, (const void* in, void* out, std::size_t count, int type, NcclComm comm, void* stream)) \
+  X(reduce_scatter, ncclReduceScatter,                                                                                \
+    (const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream))
+
+struct NcclApi {
+  // NOT_FOUND: there is none, or an old one.
+  static base::Result<std::shared_ptr<const NcclApi>> load();
+
+  // ncclGetErrorString returns no result: it is not in the table.
+  const char* (*get_error_string)(NcclResult result) = nullptr;
+#define MUSTER_NCCL_MEMBER(member, symbol, parameters) NcclResult(*member) parameters = nullptr;
+  MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_MEMBER)
+#undef MUSTER_NCCL_MEMBER
+
+  int version = 0;
+  base::Status check(NcclResult result, const char* what) const;
+};
+
+// NCCL's number of a type and of a reduction; -1: it has none that is like ours.
+int nccl_type(DType type);
+int nccl_op(DType type, RedOp op);
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,62 @@
+#include "collectives/device/route.h"
+
+#include <sched.h>
+
+#include <bit>
+#include <chrono>
+#include <thread>
+
+#include "collectives/fingerprint.h"
+
+namespace muster::collectives::device {
+namespace {
+
+constexpr std::chrono::microseconds kAwake{200};  // looking, before the first pause
+constexpr std::chrono::microseconds kPause{50};   // between two looks from then on
+
+}  // namespace
+
+Call call_of(Op op, const ReduceTask& task) {
+  Call call{.count = task.count, .op = op, .type = task.type, .redop = task.op};
+  if (task.scale.before != 1 || task.scale.after != 1) {
+    call.scale = 1;
+    const std::array<std::uint64_t, 2> scales{std::bit_cast<std::uint64_t>(task.scale.before),
+                                              std::bit_cast<std::uint64_t>(task.scale.after)};
+    call.root = as_root(hash_of(scales));
+  }
+  return call;
+}
+
+base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
+  std::vector<Said> all(static_cast<std::size_t>(comm.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].call == own.call) continue;
+    return base::error(base::Code::kFailedPrecondition,
+                       "rank {} calls {} on its GPU, rank {} calls {} (communicator {})",
+                       comm.world_rank(static_cast<int>(rank)), describe(all[rank].call), comm.world_rank(comm.rank()),
+                       describe(own.call), comm.name());
+  }
+  return all;
+}
+
+base::Status wait_until_done(const Ground& ground, void* event) {
+  const CudaApi& api = ground.gpu->api();
+  const Gpu::Current current(*ground.gpu);
+  const auto end_awake = std::chrono::steady_clock::now() + kAwake;
+  while (true) {
+    const CudaResult result = api.event_query(event);
+    if (result == kCudaSuccess) return base::ok_status();
+    if (result != kCudaNotReady) return api.check(result, "what was running on the GPU (cuEventQuery)");
+    const Failure failure = ground.comm.failure();
+    if (failure.code != base::Code::kOk) return {failure.code, failure.message};
+    if (std::chrono::steady_clock::now() < end_awake) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,69 @@
+// A way that collectives on GPU buffers take: see path.h. Made on all ranks of a communicator at once; every operation
+// is called on all of them, in the same order, by one thread at a time.
+//
+// An operation enqueues its work on the stream of the rank, behind what is there; the host waits for other ranks, and
+// may wait for the device, but when it returns the device may still be at work. After an error the communicator is to
+// be ended (DeviceTeam does).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/algorithm/reduce_task.h"
+#include "collectives/communicator.h"
+#include "collectives/device/gpu.h"
+#include "collectives/device/kernels.h"
+
+namespace muster::collectives::device {
+
+// What all routes of a rank use; outlives them.
+struct Ground {
+  Communicator& comm;
+  std::shared_ptr<const Gpu> gpu;
+  const Kernels* kernels;  // null: there are none
+  void* stream;
+};
+
+class Route {
+ public:
+  virtual ~Route() = default;
+  // The communicator has ended: what runs on the device and waits for other ranks is to give up.
+  virtual void abort() {}
+  // The rank's stream goes on when the device has done what this route has given it in streams of its own.
+  virtual base::Status gather() { return base::ok_status(); }
+  // Of task.count elements; the divisor of kAvg is the route's business. In place allowed, as everywhere here.
+  virtual base::Status allreduce(const ReduceTask& task) = 0;
+  virtual base::Status broadcast(void* data, std::size_t bytes, int root) = 0;
+  // bytes of each rank, one block behind the other.
+  virtual base::Status allgather(const void* in, void* out, std::size_t bytes) = 0;
+  // task.count elements for each rank, of size * task.count.
+  virtual base::Status reduce_scatter(const ReduceTask& task) = 0;
+
+  // Collective: device memory with which this route is fastest. `bytes` may differ between ranks.
+  virtual base::Result<void*> allocate(std::size_t bytes) = 0;
+  // Of this rank alone. INVALID_ARGUMENT: it is none of allocate()'s.
+  virtual base::Status release(void* memory) = 0;
+};
+
+// What a rank says of an operation, so that ranks that call different things find out before data is taken, and where
+// its buffers lie for others (region 0: nowhere). Trivially copyable.
+struct Said {
+  Call call;
+  std::uint32_t in_region = 0;
+  std::uint32_t out_region = 0;
+  std::uint64_t in_offset = 0;
+  std::uint64_t out_offset = 0;
+};
+static_assert(sizeof(Said) == 40);
+
+Call call_of(Op op, const ReduceTask& task);
+// What all ranks say, in rank order. FAILED_PRECONDITION: they call different things.
+base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
+
+// Until the device has come to `event`; fails when the communicator has ended meanwhile, by whosever doing. The
+// driver's own wait could not be left: an event of a process that has ended may never come.
+base::Status wait_until_done(const Ground& ground, void* event);
+
+}  // namespace muster::collectives::device

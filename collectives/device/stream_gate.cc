@@ -1,0 +1,36 @@
+#include "collectives/device/stream_gate.h"
+
+#include <cstring>
+
+namespace muster::collectives::device {
+
+base::Result<std::shared_ptr<StreamGate>> StreamGate::make(const std::shared_ptr<const Gpu>& gpu) {
+  std::shared_ptr<StreamGate> gate(new StreamGate(gpu));
+  MUSTER_ASSIGN_OR_RETURN(gate->words_, allocate_pinned(gpu, kWords * sizeof(std::uint32_t)));
+  std::memset(gate->words_.get(), 0, kWords * sizeof(std::uint32_t));
+  return gate;
+}
+
+base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
+  const std::uint32_t number = last_.fetch_add(1) + 1;
+  if (is_used_[number % kWords].exchange(true)) {
+    return base::error(base::Code::kResourceExhausted, "{} operations on streams are under way: wait for some", kWords);
+  }
+  auto made = std::make_shared<Hold>(shared_from_this(), number);
+  MUSTER_RETURN_IF_ERROR(gpu_->call("the caller's stream (cuStreamWaitValue32)", gpu_->api().stream_wait_value, stream,
+                                    address_of(&static_cast<std::uint32_t*>(words_.get())[number % kWords]), number,
+                                    kWaitValueAtLeast));
+  return made;
+}
+
+StreamGate::Hold::~Hold() {
+  gate_->word(number_).store(number_);
+  gate_->is_used_[number_ % kWords].store(false);
+}
+
+base::Status StreamGate::Hold::let_go_behind(void* stream) const {
+  const auto address = address_of(&static_cast<std::uint32_t*>(gate_->words_.get())[number_ % kWords]);
+  return gate_->gpu_->call("cuStreamWriteValue32", gate_->gpu_->api().stream_write_value, stream, address, number_, 0U);
+}
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,54 @@
+// What the executor does with tensors on a GPU. Many allreduces go through one buffer of the device, which one kernel
+// packs and another unpacks; on the path that reduces where buffers lie, that one is such a buffer.
+//
+// One thread. The host waits for the device at the end of each batch, so that a ticket that is done says how it went.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/communicator.h"
+#include "collectives/device/device_team.h"
+#include "collectives/engine/fused.h"
+#include "collectives/engine/signature.h"
+#include "collectives/engine/ticket.h"
+
+namespace muster::collectives {
+
+class DeviceBatches {
+ public:
+  explicit DeviceBatches(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
+
+  // Collective the first time, and until it succeeds. -1: this rank has nothing there, any GPU will do.
+  // FAILED_PRECONDITION or INVALID_ARGUMENT, on all ranks: one of them cannot use its GPU.
+  base::Status attach(int gpu);
+
+  // The following after attach(); `ready` is what the device has to come to before it reads the tensors. An error has
+  // ended the communicator.
+  base::Status allreduce(const std::vector<FusedPart>& parts, std::size_t bytes, DType type, RedOp op, Scale scale,
+                         std::span<void* const> ready);
+  base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
+
+ private:
+  base::Status make_room(device::Route& route, std::size_t bytes);
+  base::Result<void*> make_zeros(std::size_t bytes);
+  base::Status allreduce_one(device::Route& route, const FusedPart& part, const ReduceTask& task);
+  base::Status allreduce_many(device::Route& route, const std::vector<FusedPart>& parts, std::size_t bytes,
+                              ReduceTask task);
+  base::Status pack(const std::vector<FusedPart>& parts, DType type, double scale);
+  base::Status unpack(const std::vector<FusedPart>& parts, DType type, double scale);
+  base::Status move(const std::vector<device::Move>& moves, DType type, double scale);
+  base::Status copy(void* to, const void* from, std::size_t bytes);
+
+  const std::shared_ptr<Communicator> comm_;
+  std::unique_ptr<device::DeviceTeam> team_;
+  void* buffer_ = nullptr;  // of the team's route
+  std::size_t room_ = 0;
+  device::DeviceMemory zeros_;
+  std::size_t zeros_room_ = 0;
+};
+
+}  // namespace muster::collectives

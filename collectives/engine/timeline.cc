@@ -1,0 +1,154 @@
+#include "collectives/engine/timeline.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "collectives/engine/tell.h"
+
+namespace muster::collectives {
+namespace {
+
+constexpr std::string_view kEnd = "\n]\n";
+
+// A JSON string. Names are bytes of the user's: what is no ASCII goes through as it is.
+std::string quoted(std::string_view text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      made += '\\';
+      made += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      made += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      made += c;
+    }
+  }
+  return made + '"';
+}
+
+std::int64_t microseconds_since(base::MonotonicTime time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - time).count();
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, bool marks_turns) {
+  base::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.get() < 0) {
+    return base::error(base::Code::kInvalidArgument, "the timeline {} cannot be written: {}", path,
+                       std::strerror(errno));
+  }
+  std::unique_ptr<Timeline> made(new Timeline(path, std::move(file), marks_turns));
+  try {
+    made->writer_ = std::thread([timeline = made.get()] { timeline->write(); });
+  } catch (const std::system_error& problem) {
+    return base::error(base::Code::kResourceExhausted, "no thread for the timeline {}: {}", path, problem.what());
+  }
+  return made;
+}
+
+Timeline::Timeline(std::string path, base::UniqueFd file, bool marks_turns)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      marks_turns_(marks_turns),
+      began_(std::chrono::steady_clock::now()) {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  waiting_ = fmt::format(
+      R"({{"name":"process_name","ph":"M","pid":0,"args":{{"name":"","start_time_since_epoch_in_micros":{}}}}})",
+      std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
+}
+
+Timeline::~Timeline() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  news_.notify_one();
+  if (writer_.joinable()) writer_.join();
+}
+
+int Timeline::number_of(std::string_view tensor) {
+  const auto found = numbers_.find(tensor);
+  if (found != numbers_.end()) return found->second;
+  const int number = static_cast<int>(numbers_.size()) + 1;
+  numbers_.emplace(tensor, number);
+  add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", number, quoted(tensor)));
+  add(fmt::format(R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", number, number));
+  return number;
+}
+
+void Timeline::begin(std::string_view tensor, std::string_view phase) {
+  const int number = number_of(tensor);
+  add(fmt::format(R"({{"ph":"B","name":{},"ts":{},"pid":{}}})", quoted(phase), microseconds_since(began_), number));
+}
+
+void Timeline::end(std::string_view tensor) {
+  const int number = number_of(tensor);
+  add(fmt::format(R"({{"ph":"E","ts":{},"pid":{}}})", microseconds_since(began_), number));
+}
+
+void Timeline::ready(std::string_view tensor, int rank) {
+  const int number = number_of(tensor);
+  add(fmt::format(R"({{"ph":"X","name":"{}","ts":{},"pid":{},"dur":0}})", rank, microseconds_since(began_), number));
+}
+
+void Timeline::turn() {
+  if (!marks_turns_) return;
+  add(fmt::format(R"({{"ph":"i","name":"CYCLE_START","ts":{},"pid":0,"s":"g"}})", microseconds_since(began_)));
+}
+
+void Timeline::add(std::string event) {
+  bool was_empty = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_broken_) return;
+    was_empty = waiting_.empty();
+    waiting_ += ",\n";
+    waiting_ += event;
+  }
+  if (was_empty) news_.notify_one();
+}
+
+void Timeline::write() {
+  bool is_first = true;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    news_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    std::string text;
+    text.swap(waiting_);
+    lock.unlock();
+    // The array's end is written behind the events, and the next ones go over it.
+    if (is_first) text.insert(0, "[\n");
+    const bool is_at_end = is_first || lseek(file_.get(), -static_cast<off_t>(kEnd.size()), SEEK_END) >= 0;
+    is_first = false;
+    text += kEnd;
+    if (!is_at_end || !write_all(text)) {
+      tell(fmt::format("the timeline {} ends here: {}", path_, std::strerror(errno)));
+      lock.lock();
+      is_broken_ = true;
+      waiting_.clear();
+      return;
+    }
+    lock.lock();
+  }
+}
+
+bool Timeline::write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file_.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,59 @@
+// What happens to tensors and when, in Chrome's trace format (chrome://tracing, ui.perfetto.dev), laid out as Horovod's
+// users know it: every tensor is a "process" with nested phases NEGOTIATE_<OP>, <OP> and what is done within; a tick
+// while it is negotiated for every rank that has submitted it.
+//
+// The file is a valid JSON array whenever something was written, also when the process is killed between two writes.
+// Events are given by one thread and written by another, which sleeps while there are none.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace muster::collectives {
+
+class Timeline {
+ public:
+  // An existing file is replaced. The error names it.
+  static base::Result<std::unique_ptr<Timeline>> start(const std::string& path, bool marks_turns);
+  // Writes what is left.
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  // One thread.
+  void begin(std::string_view tensor, std::string_view phase);
+  void end(std::string_view tensor);
+  void ready(std::string_view tensor, int rank);
+  void turn();
+
+ private:
+  Timeline(std::string path, base::UniqueFd file, bool marks_turns);
+  int number_of(std::string_view tensor);
+  void add(std::string event);
+  void write();
+  bool write_all(std::string_view text);
+
+  const std::string path_;
+  const base::UniqueFd file_;
+  const bool marks_turns_;
+  const base::MonotonicTime began_;
+  std::map<std::string, int, std::less<>> numbers_;
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::string waiting_;  // events, each with a comma before it
+  bool is_ending_ = false;
+  bool is_broken_ = false;  // nothing can be written any more
+  std::thread writer_;      // ends first
+};
+
+}  // namespace muster::collectives

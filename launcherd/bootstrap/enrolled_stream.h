@@ -1,0 +1,17 @@
+// What is said first on the stream of an agent that has enrolled. Blocking; for a bootstrap's helper threads.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "launcherd/bootstrap/waiter.h"
+
+namespace muster::launcherd {
+
+// Reads its marker line, and no byte more. `name` is the host's, for the message.
+base::Status await_marker_line(int stream, const std::string& agent_id, const std::string& name, const Waiter& waiter);
+
+base::Status send_all(int stream, std::string_view bytes, const Waiter& waiter);
+
+}  // namespace muster::launcherd

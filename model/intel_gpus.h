@@ -1,0 +1,26 @@
+// Intel's GPUs and their tiles, as Level Zero's ZE_AFFINITY_MASK names them. Pure.
+//
+// ZE_FLAT_DEVICE_HIERARCHY says what a device is. COMPOSITE: a GPU, "1", and its tiles "1.0", "1.1". FLAT, the driver's
+// default, and COMBINED: a tile; the numbers go on from GPU to GPU, so "2" and "3" are those of the second one of two
+// tiles each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/gpu_mask.h"
+#include "model/node_shape.h"
+#include "model/pinning.h"
+
+namespace muster::model {
+
+// What a rank can be given, in the order of the devices: tiles (kTile), or GPUs with all tiles that the mask leaves
+// (kOne). `name` is what ZE_AFFINITY_MASK says for it. Without a mask: all of the node; empty where it has none.
+// INVALID_ARGUMENT: the mask or the hierarchy cannot be read, or names what is not there. Borrows from `node`.
+base::Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks);
+
+// The node with the Intel GPUs that the user has described, if its kernel shows none. Their place is not known.
+NodeShape with_described_gpus(const NodeShape& node, const Pinning& pinning);
+
+}  // namespace muster::model

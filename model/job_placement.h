@@ -1,0 +1,29 @@
+// Which rank of a job runs where: model/placement.h for a job whose ranks are alike, and on top of it places that
+// somebody has chosen, and roles. Pure.
+//
+// Roles are dealt one after the other onto the slots that those before them have left, each on its own hosts where it
+// names some. The host of rank 0 comes first in the placement.
+#pragma once
+
+#include "base/status.h"
+#include "model/job_spec.h"
+#include "model/placement.h"
+
+namespace muster::model {
+
+// Errors of model::place(); of a role, with its name.
+base::Result<Placement> place(const JobSpec& job);
+
+// The same as places, for who takes nothing else.
+std::vector<RankPlace> places_of(const Placement& placement);
+
+// Wherever the job names the host `from`, it means `to`.
+void rename_host(const std::string& from, const std::string& to, JobSpec& job);
+
+// What the job runs, for people: its command, or those of its roles with ":" between them.
+std::vector<std::string> all_commands(const JobSpec& job);
+
+// Names of a job's roles and their ranks, for its placement.
+std::vector<RoleRanks> role_ranks(const std::vector<Role>& roles);
+
+}  // namespace muster::model

@@ -1,0 +1,69 @@
+// What a user says of CPUs and GPUs: which of them each rank of a host may use. The words are those of the options
+// (--bind-to, --depth, …) and of muster.v1.JobSpec. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "model/node_shape.h"
+
+namespace muster::model {
+
+enum class GpuBind {
+  kOrder,  // every rank sees the same list, in which the one at index local_rank is its own
+  kOne,    // every rank sees its own alone, as device 0
+  kTile,   // every rank sees one tile of an Intel GPU
+  kNone,   // nothing is set, and shares are dealt without a look at GPUs
+};
+
+enum class GpuOrder {
+  kNearest,     // to the rank's cores
+  kReverse,     // local rank 0 has the last one
+  kRoundRobin,  // local rank 0 has the first one; of tiles: those of all devices before the second one of any
+  kList,        // as Pinning::gpu_list says
+};
+
+inline constexpr int kMostThreads = 64;  // of a core
+inline constexpr int kMostGpus = 1024;   // of a host
+inline constexpr int kMostTiles = 16;    // of a GPU
+inline constexpr int kMostParts = 64;    // of a GPU
+
+struct Pinning {
+  BindTo bind_to = BindTo::kShare;
+  int depth = 1;                              // kDepth: hardware threads of a rank
+  std::vector<std::vector<int>> cpu_lists{};  // kList: by local rank, sorted OS numbers, none empty
+  int hyperthreads = 0;                       // so many threads of each core are used, the first ones; 0: not said
+  std::vector<int> reserved_cores{};          // OS numbers of a thread of theirs: these cores are no rank's
+  GpuBind gpu_bind = GpuBind::kOrder;
+  GpuOrder gpu_order = GpuOrder::kNearest;
+  std::vector<int> gpu_list{};  // kList: GpuShape::index by local rank, each once, others are not used
+  int gpus_per_rank = 0;        // devices (GPUs, parts or tiles of them) that a rank has as its own; 0: not said, one
+  bool share_gpu = false;       // several ranks may have the same one
+  // Intel GPUs of a host, and tiles of each, where its kernel shows none; 0: not said.
+  int gpus = 0;
+  int tiles = 0;
+
+  bool operator==(const Pinning&) const = default;
+};
+
+// Each reads one word and sets what it says; INVALID_ARGUMENT: one sentence that begins with the word. The other way
+// round the word is what parsing gives the same for.
+
+// "share", "none", "core", "numa", "socket", "depth", "list:0-7:8-15:0,2,4".
+base::Status parse_bind_to(std::string_view text, Pinning& pinning);
+std::string bind_to_word(const Pinning& pinning);
+
+// "0,52".
+base::Status parse_reserved_cores(std::string_view text, Pinning& pinning);
+
+// "nearest", "reverse", "round-robin", "3,2,1,0".
+base::Status parse_gpu_order(std::string_view text, Pinning& pinning);
+std::string gpu_order_word(const Pinning& pinning);
+
+// "6x2": GPUs and the tiles of each.
+base::Status parse_gpu_tiles(std::string_view text, Pinning& pinning);
+std::string gpu_tiles_word(const Pinning& pinning);  // empty: not said
+
+}  // namespace muster::model

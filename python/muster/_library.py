@@ -1,0 +1,144 @@
+"""libmuster.so by ctypes: the functions of muster/muster.h and muster/engine.h that Python uses.
+
+Thread safety and ownership are those of the headers. Functions that wait release the GIL.
+"""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+
+# muster_code
+OK = 0
+INVALID = 3
+TIMEOUT = 4
+
+# muster_dtype
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT8, UINT8, INT16, INT32, INT64, BOOL = range(10)
+# muster_op
+OP_SUM, OP_AVG, OP_MIN, OP_MAX, OP_PROD = range(5)
+# muster_kind
+ALLREDUCE, ALLGATHER, BROADCAST, REDUCESCATTER, ALLTOALL, BARRIER, JOIN, ADASUM = range(8)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("timeout_seconds", c_double), ("join_seconds", c_double)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("in_", c_void_p), ("out", c_void_p), ("shape", POINTER(c_int64)), ("dimensions", c_int),
+                ("type", c_int)]
+
+
+class Submission(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("kind", c_int), ("op", c_int), ("root", c_int),
+                ("count", c_int), ("tensors", POINTER(Tensor)), ("prescale", c_double), ("postscale", c_double),
+                ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p)]
+
+
+class Output(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("shape", POINTER(c_int64)), ("dimensions", c_int), ("type", c_int)]
+
+
+_HANDLE = POINTER(c_void_p)
+_FUNCTIONS = {
+    "muster_version": (c_char_p, []),
+    "muster_device_kernels": (c_char_p, []),
+    "muster_error_message": (c_char_p, [c_void_p]),
+    "muster_error_rank": (c_int, [c_void_p]),
+    "muster_error_host": (c_char_p, [c_void_p]),
+    "muster_error_free": (None, [c_void_p]),
+    "muster_init": (c_int, [POINTER(Options), _HANDLE, _HANDLE]),
+    "muster_finalize": (None, [c_void_p]),
+    "muster_world_comm": (c_void_p, [c_void_p]),
+    "muster_comm_rank": (c_int, [c_void_p]),
+    "muster_comm_size": (c_int, [c_void_p]),
+    "muster_comm_local_rank": (c_int, [c_void_p]),
+    "muster_comm_local_size": (c_int, [c_void_p]),
+    "muster_comm_group": (c_int, [c_void_p, POINTER(c_int), c_int, _HANDLE, _HANDLE]),
+    "muster_comm_free": (None, [c_void_p]),
+    "muster_engine_start": (c_int, [c_void_p, c_int, _HANDLE, _HANDLE]),
+    "muster_engine_shut_down": (None, [c_void_p, c_double]),
+    "muster_engine_free": (None, [c_void_p]),
+    "muster_engine_timeline": (c_int, [c_void_p, c_char_p, c_int, _HANDLE]),
+    "muster_ticket_wait": (c_int, [c_void_p, c_double, _HANDLE]),
+    "muster_ticket_output": (c_int, [c_void_p, c_int, POINTER(Output)]),
+    "muster_ticket_received_splits": (POINTER(c_int64), [c_void_p]),
+    "muster_ticket_last_joined": (c_int, [c_void_p]),
+    # Operations of a communicator that go on while the caller does.
+    "muster_ibarrier": (c_int, [c_void_p, _HANDLE, _HANDLE]),
+    "muster_iallreduce": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_ireduce": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_ireduce_scatterv": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(c_size_t), c_int, c_int, _HANDLE,
+                                        _HANDLE]),
+    "muster_ibroadcast": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_iallgatherv": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(c_size_t), c_int, _HANDLE, _HANDLE]),
+    "muster_igather": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_iscatter": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_ialltoallv": (c_int, [c_void_p, c_void_p, POINTER(c_size_t), c_void_p, POINTER(c_size_t), c_int, _HANDLE,
+                                  _HANDLE]),
+    "muster_isend": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_irecv": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
+    "muster_wait": (c_int, [c_void_p, c_double, _HANDLE]),
+}
+# Short and never waiting: these keep the GIL.
+_SHORT_FUNCTIONS = {
+    "muster_test": (c_int, [c_void_p, POINTER(c_int)]),
+    "muster_request_free": (None, [c_void_p]),
+    "muster_engine_submit": (c_int, [c_void_p, POINTER(Submission), _HANDLE, _HANDLE]),
+    "muster_ticket_is_done": (c_int, [c_void_p]),
+    "muster_ticket_free": (None, [c_void_p]),
+}
+
+
+def _candidates():
+    """Where the library may be: where the user says, in a wheel, in a build tree beside this package, anywhere."""
+    named = os.environ.get("MUSTER_LIBRARY")
+    if named:
+        return [named]
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.dirname(os.path.dirname(here))  # by name: in a build tree this package is a link
+    return [os.path.join(here, "libmuster.so"),
+            os.path.join(root, "lib", "libmuster.so"),
+            os.path.join(root, "build", "release", "lib", "libmuster.so"),
+            "libmuster.so.0"]
+
+
+def _load():
+    tried = []
+    for path in _candidates():
+        if os.path.isabs(path) and not os.path.exists(path):
+            tried.append(f"{os.path.normpath(path)}: is not there")
+            continue
+        try:
+            library, short = ctypes.CDLL(path), ctypes.PyDLL(path)
+            for loaded, functions in ((library, _FUNCTIONS), (short, _SHORT_FUNCTIONS)):
+                for name, (result, arguments) in functions.items():
+                    function = getattr(loaded, name)
+                    function.restype, function.argtypes = result, arguments
+            return library, short
+        except (OSError, AttributeError) as problem:
+            tried.append(f"{path}: {problem}")
+    raise ImportError("libmuster.so was not found; MUSTER_LIBRARY=PATH names it. " + "; ".join(tried))
+
+
+_library, _short = _load()
+for _name in _FUNCTIONS:
+    globals()[_name] = getattr(_library, _name)
+for _name in _SHORT_FUNCTIONS:
+    globals()[_name] = getattr(_short, _name)
+
+
+def version():
+    """libmuster's version, '0.1.0'."""
+    return _library.muster_version().decode()
+
+
+def take_error(error):
+    """(message, rank or None, host) of a muster_error, which is freed."""
+    if not error:
+        return "libmuster gave no reason", None, ""
+    rank = _library.muster_error_rank(error)
+    taken = (_library.muster_error_message(error).decode(errors="replace"), None if rank < 0 else rank,
+             _library.muster_error_host(error).decode(errors="replace"))
+    _library.muster_error_free(error)
+    return taken

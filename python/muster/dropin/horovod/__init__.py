@@ -1,0 +1,74 @@
+"""The package `horovod` on Muster: scripts that import it run unchanged.
+
+hvdrun puts the folder that holds it behind everything else on the ranks' PYTHONPATH, which is still before
+site-packages. So this file looks itself whether another Horovod is installed, and loads that one in its own place
+unless MUSTER_HOROVOD (hvdrun --horovod) says "muster". Rank 0 says on stderr which one it is.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_OWN = os.path.join("muster", "dropin", "horovod", "__init__.py")
+
+
+def _is_own(file):
+    return os.path.realpath(file).endswith(_OWN)  # of any build or installation of Muster
+
+
+def _find_installed():
+    """The spec of a `horovod` that is not Muster's, or None."""
+    path = [folder for folder in sys.path if not _is_own(os.path.join(folder, "horovod", "__init__.py"))]
+    for finder in sys.meta_path:
+        if finder is importlib.machinery.PathFinder:
+            spec = finder.find_spec("horovod", path)
+        else:  # a package that is installed in place may have a finder of its own
+            spec = finder.find_spec("horovod", None)
+        if spec is not None and spec.origin is not None and not _is_own(spec.origin):
+            return spec
+    return None
+
+
+def _tell(line):
+    """A line on stderr, of rank 0, but of none of its helpers."""
+    rank = os.environ.get("MUSTER_RANK", os.environ.get("HOROVOD_RANK", "0"))
+    processes = sys.modules.get("multiprocessing.process")
+    if rank == "0" and (processes is None or processes.parent_process() is None):
+        print(f"muster: {line}", file=sys.stderr, flush=True)
+
+
+def _version_of(folder):
+    """What the metadata beside an installed package says; importing it would be too early."""
+    from importlib import metadata
+    for found in metadata.distributions(name="horovod", path=[os.path.dirname(folder)]):
+        return found.version
+    return "the one"
+
+
+def _load_installed():
+    """Puts the installed Horovod in this module's place, if it is to be used. Whether it did."""
+    wish = os.environ.get("MUSTER_HOROVOD") or "auto"
+    if wish not in ("auto", "muster", "installed"):
+        raise ImportError(f"MUSTER_HOROVOD={wish} is none of auto, muster, installed")
+    spec = None if wish == "muster" else _find_installed()
+    if spec is None:
+        if wish == "installed":
+            raise ImportError("MUSTER_HOROVOD=installed, but this Python has no Horovod of its own: install it "
+                              "(pip install horovod), or take Muster's (hvdrun --horovod muster)")
+        return False
+    folder = os.path.dirname(spec.origin)
+    _tell(f"horovod is {_version_of(folder)} in {folder}; --horovod muster takes Muster's")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["horovod"] = module
+    spec.loader.exec_module(module)
+    return True
+
+
+if not _load_installed():
+    import muster as _muster
+    from muster.run_function import run
+
+    _tell(f"horovod is Muster's {_muster.__version__}; --horovod installed takes an installed one")
+    # The one whose API this is: scripts compare with it.
+    __version__ = "0.28.1"

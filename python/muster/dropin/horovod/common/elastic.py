@@ -1,0 +1,3 @@
+"""horovod.common.elastic: the states."""
+
+from muster.elastic import ObjectState, State

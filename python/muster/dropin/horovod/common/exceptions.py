@@ -1,0 +1,3 @@
+"""horovod.common.exceptions."""
+
+from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt

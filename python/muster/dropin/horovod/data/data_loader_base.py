@@ -1,0 +1,3 @@
+"""horovod.data.data_loader_base."""
+
+from muster.data import AsyncDataLoaderMixin, BaseDataLoader

@@ -1,0 +1,3 @@
+"""horovod.keras, which is muster.tensorflow.keras."""
+
+from muster.tensorflow.keras import *

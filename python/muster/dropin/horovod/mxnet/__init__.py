@@ -1,0 +1,3 @@
+"""horovod.mxnet, which is muster.mxnet."""
+
+from muster.mxnet import *

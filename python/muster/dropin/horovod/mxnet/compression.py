@@ -1,0 +1,3 @@
+"""horovod.mxnet.compression."""
+
+from muster.mxnet.compression import *

@@ -1,0 +1,3 @@
+"""horovod.mxnet.mpi_ops: the operations."""
+
+from muster.mxnet import *

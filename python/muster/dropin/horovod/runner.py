@@ -1,0 +1,3 @@
+"""horovod.runner: run(), which runs a function on ranks."""
+
+from muster.run_function import run

@@ -1,0 +1,3 @@
+"""horovod.tensorflow, which is muster.tensorflow."""
+
+from muster.tensorflow import *

@@ -1,0 +1,3 @@
+"""horovod.tensorflow.compression."""
+
+from muster.tensorflow.compression import *

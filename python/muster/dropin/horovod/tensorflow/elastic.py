@@ -1,0 +1,3 @@
+"""horovod.tensorflow.elastic."""
+
+from muster.tensorflow.elastic import TensorFlowKerasState, TensorFlowState, run

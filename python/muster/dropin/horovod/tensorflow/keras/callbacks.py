@@ -1,0 +1,5 @@
+"""horovod.tensorflow.keras.callbacks."""
+
+from muster.tensorflow.keras.callbacks import (BestModelCheckpoint, BroadcastGlobalVariablesCallback,
+                                               LearningRateScheduleCallback, LearningRateWarmupCallback,
+                                               MetricAverageCallback)

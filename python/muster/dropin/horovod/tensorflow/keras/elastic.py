@@ -1,0 +1,4 @@
+"""horovod.tensorflow.keras.elastic."""
+
+from muster.tensorflow.keras.elastic import (CommitStateCallback, KerasState, UpdateBatchStateCallback,
+                                             UpdateEpochStateCallback, run)

@@ -1,0 +1,3 @@
+"""horovod.tensorflow.mpi_ops: the operations."""
+
+from muster.tensorflow import *

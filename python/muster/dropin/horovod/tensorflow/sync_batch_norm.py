@@ -1,0 +1,3 @@
+"""horovod.tensorflow.sync_batch_norm."""
+
+from muster.tensorflow import SyncBatchNormalization

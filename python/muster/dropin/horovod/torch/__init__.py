@@ -1,0 +1,3 @@
+"""horovod.torch, which is muster.torch."""
+
+from muster.torch import *

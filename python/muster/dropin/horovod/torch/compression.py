@@ -1,0 +1,3 @@
+"""horovod.torch.compression."""
+
+from muster.torch.compression import *

@@ -1,0 +1,3 @@
+"""horovod.torch.elastic."""
+
+from muster.torch.elastic import *

@@ -1,0 +1,3 @@
+"""horovod.torch.elastic.sampler."""
+
+from muster.torch.elastic import ElasticSampler

@@ -1,0 +1,3 @@
+"""horovod.torch.elastic.state."""
+
+from muster.torch.elastic import *

@@ -1,0 +1,3 @@
+"""horovod.torch.optimizer."""
+
+from muster.torch import DistributedOptimizer

@@ -1,0 +1,3 @@
+"""horovod.torch.sync_batch_norm."""
+
+from muster.torch import SyncBatchNorm

@@ -1,0 +1,244 @@
+"""Named operations on memory: what muster.numpy and the frameworks' modules share. Knows no framework.
+
+Memory is described by `Buffer`; a submission becomes a `Ticket`. Thread-safe.
+"""
+
+import collections
+import ctypes
+import os
+import threading
+from ctypes import byref, c_int64, c_void_p
+from typing import Any, NamedTuple, Optional, Tuple
+
+from muster import _library as lib
+from muster.exceptions import HorovodInternalError
+
+# Horovod's reductions.
+Average, Sum, Adasum, Min, Max, Product = range(6)
+_OPS = {Average: lib.OP_AVG, Sum: lib.OP_SUM, Adasum: lib.OP_SUM, Min: lib.OP_MIN, Max: lib.OP_MAX,
+        Product: lib.OP_PROD}
+_DTYPE_SIZES = (2, 2, 4, 8, 1, 1, 2, 4, 8, 1)
+# A wait comes back so often to let Python handle signals.
+_SLICE_SECONDS = 0.1
+
+
+class Buffer(NamedTuple):
+    """One tensor: addresses of its elements (contiguous, in C order), its type (muster_dtype) and its shape. `out` is 0
+    where the operation makes its result itself. `keep` is what owns the memory; it is kept until the operation is
+    done. `stream`: memory of a GPU, which work of this cudaStream_t (0: the default one) computes; None: of the host."""
+    in_: int
+    out: int
+    dtype: int
+    shape: Tuple[int, ...]
+    keep: Any
+    stream: Optional[int] = None
+
+
+class Output(NamedTuple):
+    """A result that libmuster made: memory that lives as long as `data`, type and shape."""
+    data: Any
+    dtype: int
+    shape: Tuple[int, ...]
+
+
+class _Abandoned:
+    """Tickets that nobody waits for any more, with what they use, until they are done. Without a lock: a collection of
+    garbage may add one in the middle of anything, also while another is added."""
+
+    def __init__(self):
+        self._waiting = collections.deque()
+
+    def add(self, handle, keep, is_done, free):
+        self._waiting.append((handle, keep))
+        for _ in range(len(self._waiting)):
+            try:
+                first, its = self._waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if is_done(first):
+                free(first)
+            else:
+                self._waiting.append((first, its))
+
+
+_abandoned = _Abandoned()
+_forked = []  # not empty: this is a child of the process that has the tickets
+os.register_at_fork(after_in_child=lambda: _forked.append(True))
+
+
+class Ticket:
+    """A submission. Keeps its tensors until it is done."""
+
+    def __init__(self, handle, keep):
+        self._handle = handle
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._failure = None
+        self._is_done = False
+
+    def __del__(self, is_done=lib.muster_ticket_is_done, free=lib.muster_ticket_free, abandoned=_abandoned):
+        # An operation that runs goes on writing to its tensors: they are let go of only when it is done. (By defaults:
+        # at the interpreter's end this module's names are gone before the last tickets.)
+        if self._handle is None:
+            return
+        if not self._is_done and not is_done(self._handle):
+            abandoned.add(self._handle, self._keep, is_done, free)
+        else:
+            free(self._handle)
+
+    def done(self):
+        """Whether it is done, successfully or not."""
+        return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
+
+    def wait(self):
+        """Returns when it is done; raises HorovodInternalError if it failed. Signals are handled meanwhile."""
+        with self._lock:
+            if not self._is_done:
+                self._wait()
+        if self._failure is not None:
+            message, rank, host = self._failure
+            raise HorovodInternalError(message, rank=rank, host=host)
+
+    def _wait(self):
+        error = c_void_p()
+        while True:
+            code = lib.muster_ticket_wait(self._handle, _SLICE_SECONDS, byref(error))
+            if code == lib.OK:
+                break
+            if code != lib.TIMEOUT or error:
+                self._failure = lib.take_error(error)
+                break
+            if _forked:
+                raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
+        self._is_done = True
+        self._keep = None
+
+    def output(self, index=0):
+        """Of an allgather, alltoall or reducescatter that has succeeded: what it made of tensor `index`."""
+        found = lib.Output()
+        if lib.muster_ticket_output(self._handle, index, byref(found)) != lib.OK:
+            raise IndexError(f"the operation has no output {index}")
+        shape = tuple(found.shape[i] for i in range(found.dimensions))
+        size = _DTYPE_SIZES[found.type]
+        for dimension in shape:
+            size *= dimension
+        data = (ctypes.c_byte * size).from_address(found.data)
+        data._ticket = self  # the memory is the ticket's
+        return Output(data, found.type, shape)
+
+    def received_splits(self, ranks):
+        """Of an alltoall that has succeeded: how many rows came from each rank."""
+        splits = lib.muster_ticket_received_splits(self._handle)
+        return [splits[i] for i in range(ranks)]
+
+    def last_joined(self):
+        """Of a join that has succeeded: the last rank (of the process set) that joined."""
+        return lib.muster_ticket_last_joined(self._handle)
+
+
+def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None):
+    """The muster_submission, with all that it points to."""
+    count = len(buffers)
+    tensors = (lib.Tensor * count)()
+    for tensor, buffer in zip(tensors, buffers):
+        dimensions = len(buffer.shape)
+        tensor.in_ = buffer.in_
+        tensor.out = buffer.out
+        tensor.dimensions = dimensions
+        tensor.shape = (c_int64 * dimensions)(*buffer.shape)
+        tensor.type = buffer.dtype
+    if op == Adasum:
+        if kind != lib.ALLREDUCE:
+            raise ValueError(f"'{name}': Adasum is for allreduce only")
+        kind = lib.ADASUM
+    if op not in _OPS:
+        raise ValueError(f"'{name}': op={op!r} is none of Average, Sum, Adasum, Min, Max and Product")
+    streams = {buffer.stream for buffer in buffers}
+    if len(streams) > 1:
+        raise ValueError(f"'{name}': its tensors are not all on the CPU, or not all on one GPU")
+    stream = streams.pop() if streams else None
+    return lib.Submission(ctypes.sizeof(lib.Submission), name.encode(), kind, _OPS[op], root, count, tensors, prescale,
+                          postscale, None if splits is None else (c_int64 * len(splits))(*splits), stream is not None,
+                          stream)
+
+
+def _ticket(code, handle, error, keep):
+    if code == lib.OK:
+        return Ticket(handle.value, keep)
+    message, rank, host = lib.take_error(error)
+    error.value = None
+    if code == lib.INVALID:
+        raise ValueError(message)
+    raise HorovodInternalError(message, rank=rank, host=host)
+
+
+def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None):
+    """Submits to `engine` (a muster_engine). ValueError: it cannot be done, or the name is taken; HorovodInternalError:
+    the engine has ended."""
+    submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits)
+    handle, error = c_void_p(), c_void_p()
+    code = lib.muster_engine_submit(engine, byref(submission), byref(handle), byref(error))
+    return _ticket(code, handle, error, [buffer.keep for buffer in buffers])
+
+
+class RepeatedReduction:
+    """An allreduce in place of memory like `buffer`, described once and submitted again and again. Not thread-safe."""
+
+    def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0):
+        self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale)
+        self._tensor = self._submission.tensors[0]
+        self._handle, self._error = c_void_p(), c_void_p()
+        self._arguments = byref(self._submission), byref(self._handle), byref(self._error)
+
+    def submit(self, engine, address, keep, stream=None):
+        """submit() of what lies at `address`, which `keep` owns and `stream` computes (as in the buffer)."""
+        self._tensor.in_ = self._tensor.out = address
+        self._submission.stream = stream
+        return _ticket(lib.muster_engine_submit(engine, *self._arguments), self._handle, self._error, keep)
+
+
+class Handles:
+    """Horovod's integer handles: each stands for a ticket and for how its result is made."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._next = 0
+        self._waiting = {}
+
+    def add(self, ticket, finish):
+        """A new handle; `finish(ticket)` makes the result once the ticket is done."""
+        with self._lock:
+            handle = self._next
+            self._next += 1
+            self._waiting[handle] = (ticket, finish)
+        return handle
+
+    def poll(self, handle):
+        """Whether synchronize() would return at once. ValueError: the handle was never given out, or is used up."""
+        with self._lock:
+            waiting = self._waiting.get(handle)
+        if waiting is None:
+            raise ValueError(f"there is no operation with handle {handle}, or it was synchronized before")
+        return waiting[0].done()
+
+    def synchronize(self, handle):
+        """Waits, and returns the result. None: the handle was never given out, or is used up."""
+        with self._lock:
+            waiting = self._waiting.get(handle)
+        if waiting is None:
+            return None
+        ticket, finish = waiting
+        try:
+            ticket.wait()
+        except HorovodInternalError:
+            self._forget(handle)
+            raise
+        self._forget(handle)
+        return finish(ticket)
+
+    def _forget(self, handle):
+        with self._lock:
+            self._waiting.pop(handle, None)
+
+
+handles = Handles()

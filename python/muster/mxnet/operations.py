@@ -1,0 +1,117 @@
+"""Horovod's operations on MXNet's arrays, over muster.numpy: MXNet has computed them when they are sent."""
+
+import mxnet as mx
+
+from muster import numpy as arrays
+from muster.engine import Average
+from muster.numpy import reduction
+from muster.world import global_process_set
+
+
+def _made(array, tensor):
+    return mx.nd.array(array, ctx=tensor.context, dtype=array.dtype)
+
+
+def _assign(tensors, made):
+    for tensor, array in zip(tensors, made):
+        if tensor.size:
+            tensor[:] = array
+    return tensors
+
+
+def _values(tensors):
+    return [tensor.asnumpy() for tensor in tensors]
+
+
+def _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
+    return arrays.grouped_allreduce(_values(tensors), average, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce(tensor, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
+              process_set=global_process_set, op=None):
+    """The reduction of all ranks' arrays of this name, by default their average. `priority` is not used, here and
+    below."""
+    return grouped_allreduce([tensor], average, name, priority, prescale_factor, postscale_factor, process_set, op)[0]
+
+
+def allreduce_(tensor, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
+               process_set=global_process_set, op=None):
+    """allreduce() in place."""
+    return grouped_allreduce_([tensor], average, name, priority, prescale_factor, postscale_factor, process_set, op)[0]
+
+
+def grouped_allreduce(tensors, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
+                      process_set=global_process_set, op=None):
+    """allreduce() of several arrays that are one unit: none is reduced before all ranks have submitted all of them."""
+    del priority
+    made = _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
+    return [_made(array, tensor) for array, tensor in zip(made, tensors)]
+
+
+def grouped_allreduce_(tensors, average=None, name=None, priority=0, prescale_factor=1.0, postscale_factor=1.0,
+                       process_set=global_process_set, op=None):
+    """grouped_allreduce() in place."""
+    del priority
+    return _assign(tensors, _reduced(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def reduce_all_(tensors, names, op, prescale_factor, postscale_factor, process_set, groups, compression):
+    """Reduces arrays in place, all on their way at once. groups: lists of their indices; each list is one unit."""
+    sent, contexts = zip(*[compression.compress(tensor) for tensor in tensors])
+    values = _values(sent)
+    begun = [arrays.grouped_allreduce_async([values[i] for i in group], None, names[group[0]], reduction(None, op),
+                                            prescale_factor, postscale_factor, process_set) for group in groups]
+    for group, handle in zip(groups, begun):
+        for i, array in zip(group, arrays.synchronize(handle)):
+            tensors[i][:] = compression.decompress(_made(array, tensors[i]), contexts[i])
+
+
+def allgather(tensor, name=None, priority=0, process_set=global_process_set):
+    """The arrays of all ranks, one behind the other along the first dimension, in which they may differ."""
+    del priority
+    return _made(arrays.allgather(tensor.asnumpy(), name, process_set), tensor)
+
+
+def grouped_allgather(tensors, name=None, priority=0, process_set=global_process_set):
+    """allgather() of several arrays that are one unit."""
+    del priority
+    made = arrays.grouped_allgather(_values(tensors), name, process_set)
+    return [_made(array, tensor) for array, tensor in zip(made, tensors)]
+
+
+def broadcast(tensor, root_rank, name=None, priority=0, process_set=global_process_set):
+    """The array of `root_rank` (a rank of the world) on all ranks."""
+    del priority
+    return _made(arrays.broadcast(tensor.asnumpy(), root_rank, name, process_set), tensor)
+
+
+def broadcast_(tensor, root_rank, name=None, priority=0, process_set=global_process_set):
+    """broadcast() in place."""
+    del priority
+    return _assign([tensor], [arrays.broadcast(tensor.asnumpy(), root_rank, name, process_set)])[0]
+
+
+def alltoall(tensor, splits=None, name=None, priority=0, process_set=global_process_set):
+    """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
+    how many came from each."""
+    del priority
+    if splits is None:
+        return _made(arrays.alltoall(tensor.asnumpy(), None, name, process_set), tensor)
+    rows = splits.asnumpy() if hasattr(splits, "asnumpy") else splits
+    made, received = arrays.alltoall(tensor.asnumpy(), rows, name, process_set)
+    return _made(made, tensor), mx.nd.array(received, dtype=received.dtype)
+
+
+def reducescatter(tensor, op=Average, name=None, priority=0, process_set=global_process_set, prescale_factor=1.0,
+                  postscale_factor=1.0):
+    """This rank's rows of the reduction of all ranks' arrays; the first ranks get one more where they do not come out
+    even."""
+    return grouped_reducescatter([tensor], op, name, priority, process_set, prescale_factor, postscale_factor)[0]
+
+
+def grouped_reducescatter(tensors, op=Average, name=None, priority=0, process_set=global_process_set,
+                          prescale_factor=1.0, postscale_factor=1.0):
+    """reducescatter() of several arrays that are one unit."""
+    del priority
+    made = arrays.grouped_reducescatter(_values(tensors), name, op, process_set, prescale_factor, postscale_factor)
+    return [_made(array, tensor) for array, tensor in zip(made, tensors)]

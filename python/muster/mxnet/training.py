@@ -1,0 +1,131 @@
+"""DistributedTrainer for Gluon, DistributedOptimizer for modules, and the parameters of one rank for all."""
+
+import types
+
+import mxnet as mx
+from mxnet.gluon.parameter import DeferredInitializationError
+
+from muster import numpy as arrays
+from muster import world
+from muster.engine import Average
+from muster.mxnet.compression import Compression
+from muster.mxnet.operations import reduce_all_
+from muster.util import split_list
+from muster.world import global_process_set
+
+
+def _reduce(gradients, names, options):
+    """Averages of all ranks, in place; (factor, groups, process set, compression) = options."""
+    factor, groups, process_set, compression = options
+    if not gradients or process_set.size() == 1:
+        return
+    indices = list(range(len(gradients)))
+    units = [unit for unit in split_list(indices, groups) if unit] if groups else [[i] for i in indices]
+    reduce_all_(gradients, names, Average, 1.0 / factor, factor, process_set, units, compression)
+
+
+class DistributedTrainer(mx.gluon.Trainer):
+    """Gluon's Trainer, whose step() follows the average of all ranks' gradients; it is given one rank's batch size.
+
+    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
+    num_groups: gradients are reduced in so many units. prefix: of the names of gradients; two trainers that step at the
+    same time need two. ValueError: `optimizer` is a DistributedOptimizer, or init() was not called."""
+
+    def __init__(self, params, optimizer, optimizer_params=None, compression=Compression.none,
+                 gradient_predivide_factor=1.0, prefix=None, num_groups=0, process_set=global_process_set):
+        world.size()
+        if isinstance(optimizer, DistributedOptimizer):
+            raise ValueError("DistributedTrainer takes an optimizer of MXNet: it reduces the gradients itself")
+        super().__init__(params, optimizer, optimizer_params, kvstore=None)
+        self._name = f"{prefix or ''}gradient"
+        self._options = gradient_predivide_factor, num_groups, process_set, compression
+
+    def _allreduce_grads(self):
+        gradients = [parameter.list_grad()[0] for parameter in self._params if parameter.grad_req != "null"]
+        _reduce(gradients, [f"{self._name}.{i}" for i in range(len(gradients))], self._options)
+
+
+class DistributedOptimizer(mx.optimizer.Optimizer):
+    """An optimizer of MXNet that first averages the gradients of all ranks. Everything else is that of `optimizer`."""
+
+    def __init__(self, optimizer, gradient_predivide_factor=1.0, num_groups=0, process_set=global_process_set):
+        world.size()
+        self._optimizer = optimizer
+        self._options = gradient_predivide_factor, num_groups, process_set, Compression.none
+
+    def __getattr__(self, name):
+        if name == "_optimizer":
+            raise AttributeError(name)
+        return getattr(self._optimizer, name)
+
+    def create_state(self, index, weight):
+        """That of the optimizer."""
+        return self._optimizer.create_state(index, weight)
+
+    def create_state_multi_precision(self, index, weight):
+        """That of the optimizer."""
+        return self._optimizer.create_state_multi_precision(index, weight)
+
+    def _reduced(self, index, grad):
+        gradients = grad if isinstance(grad, (list, tuple)) else [grad]
+        numbers = index if isinstance(index, (list, tuple)) else [index]
+        _reduce(list(gradients), [f"optimizer.{number}" for number in numbers], self._options)
+
+    def update(self, index, weight, grad, state):
+        """That of the optimizer, with the gradients of all ranks."""
+        self._reduced(index, grad)
+        self._optimizer.update(index, weight, grad, state)
+
+    def update_multi_precision(self, index, weight, grad, state):
+        """That of the optimizer, with the gradients of all ranks."""
+        self._reduced(index, grad)
+        self._optimizer.update_multi_precision(index, weight, grad, state)
+
+    def set_learning_rate(self, lr):
+        """That of the optimizer."""
+        self._optimizer.set_learning_rate(lr)
+
+    def set_lr_mult(self, args_lr_mult):
+        """That of the optimizer."""
+        self._optimizer.set_lr_mult(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult):
+        """That of the optimizer."""
+        self._optimizer.set_wd_mult(args_wd_mult)
+
+
+def broadcast_parameters(params, root_rank=0, prefix=None):
+    """Gives all ranks the values of `root_rank`, in place: of a dict of arrays (module.get_params()) or of Gluon's
+    parameters (net.collect_params()). Parameters whose shapes are not known yet follow when they are initialized.
+    ValueError: `params` is neither."""
+    if not hasattr(params, "items"):
+        raise ValueError(f"broadcast_parameters takes a dict of arrays or of parameters, not {type(params).__name__}")
+    begun = []
+    for name, value in sorted(params.items()):
+        name = f"{prefix or ''}parameter.{name}"
+        tensors = [value]
+        if isinstance(value, mx.gluon.Parameter):
+            try:
+                tensors = value.list_data()
+            except DeferredInitializationError:
+                _broadcast_once_initialized(value, root_rank, name)
+                continue
+        begun.append((tensors, arrays.broadcast_async(tensors[0].asnumpy(), root_rank, name)))
+    for tensors, handle in begun:
+        _set(tensors, arrays.synchronize(handle))
+
+
+def _set(tensors, array):
+    for tensor in tensors:
+        tensor[:] = array
+
+
+def _broadcast_once_initialized(parameter, root_rank, name):
+    initialize = parameter._init_impl
+
+    def and_broadcast(self, *args, **kwargs):
+        initialize(*args, **kwargs)
+        del self._init_impl
+        _set(self.list_data(), arrays.broadcast(self.list_data()[0].asnumpy(), root_rank, name))
+
+    parameter._init_impl = types.MethodType(and_broadcast, parameter)

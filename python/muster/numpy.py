@@ -1,0 +1,327 @@
+"""Horovod's API on NumPy arrays; what the other frameworks' modules are built on, except for muster.torch.
+
+    import muster.numpy as hvd
+
+    hvd.init()
+    total = hvd.allreduce(np.arange(4.0), op=hvd.Sum)
+
+Arrays of float16, float32, float64, int8, uint8, int16, int32, int64 and bool; uint16, uint32 and uint64 where nothing
+is computed with them (allgather, broadcast, alltoall) and for sums. Results are new arrays, but for the functions whose
+names end in "_", which work in place on arrays that are contiguous and writable.
+
+Functions with "_async" return a handle for poll() and synchronize(). Arrays that were given stay as they are until
+then. `name` is the same on all ranks; without one, operations are matched by the order of the calls of their kind.
+Errors: ValueError for what cannot be done, HorovodInternalError for what failed on the way: ranks that differ (that
+operation alone), a rank that has ended (this and all later ones).
+"""
+
+import pickle
+
+import numpy as np
+
+from muster import _library as lib
+from muster import engine, world
+from muster.engine import Adasum, Average, Buffer, Max, Min, Product, Sum
+from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
+from muster.world import (ProcessSet, add_process_set, ccl_built, cross_rank, cross_size, cuda_built, ddl_built,
+                          get_process_set_by_id, global_process_set, gloo_built, gloo_enabled, init, is_homogeneous,
+                          is_initialized, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported,
+                          nccl_built, process_set_ids, rank, remove_process_set, rocm_built, shutdown, size,
+                          start_timeline, stop_timeline)
+
+_TYPES = {np.dtype(np.float16): lib.FLOAT16, np.dtype(np.float32): lib.FLOAT32, np.dtype(np.float64): lib.FLOAT64,
+          np.dtype(np.int8): lib.INT8, np.dtype(np.uint8): lib.UINT8, np.dtype(np.int16): lib.INT16,
+          np.dtype(np.int32): lib.INT32, np.dtype(np.int64): lib.INT64, np.dtype(np.bool_): lib.BOOL}
+# Bits are moved, and sums wrap the same way.
+_UNSIGNED = {np.dtype(np.uint16): lib.INT16, np.dtype(np.uint32): lib.INT32, np.dtype(np.uint64): lib.INT64}
+
+
+def _type_of(array, is_computed=False):
+    found = _TYPES.get(array.dtype)
+    if found is None and array.dtype.name == "bfloat16":  # of ml_dtypes, which TensorFlow brings along
+        found = lib.BFLOAT16
+    if found is None and not is_computed:
+        found = _UNSIGNED.get(array.dtype)
+    if found is None:
+        raise ValueError(f"arrays of {array.dtype} are not supported here")
+    return found
+
+
+def _contiguous(array):
+    """`array` in C order. (np.ascontiguousarray makes one dimension of none.)"""
+    array = np.asarray(array)
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _buffer(array, out=None, is_computed=False):
+    kept = (array, out)
+    return Buffer(array.ctypes.data, 0 if out is None else out.ctypes.data, _type_of(array, is_computed), array.shape,
+                  kept)
+
+
+def reduction(average, op):
+    """The reduction that a call asks for: `op`, or the older `average`. ValueError: both are given."""
+    if average is not None and op is not None:
+        raise ValueError("give op, or average (the older way), and not both")
+    if op is not None:
+        return op
+    return Sum if average is False else Average
+
+
+def _in_place(array):
+    if not (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable):
+        raise ValueError("an operation in place needs a contiguous, writable array")
+    return array
+
+
+def _reduce(arrays, outs, name, op, prescale_factor, postscale_factor, process_set):
+    is_computed = op not in (Sum,) or prescale_factor != 1.0 or postscale_factor != 1.0
+    buffers = [_buffer(array, out, is_computed) for array, out in zip(arrays, outs)]
+    return world.submit(lib.ALLREDUCE, name, buffers, process_set, op=op, prescale=prescale_factor,
+                        postscale=postscale_factor)
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                    process_set=global_process_set):
+    """allreduce() without waiting; synchronize() gives its result."""
+    array = _contiguous(tensor)
+    return _allreduce_into([array], [np.empty_like(array)], "allreduce", average, name, op, prescale_factor,
+                           postscale_factor, process_set, lambda outs: outs[0])
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                     process_set=global_process_set):
+    """allreduce_() without waiting."""
+    array = _in_place(tensor)
+    return _allreduce_into([array], [array], "allreduce", average, name, op, prescale_factor, postscale_factor,
+                           process_set, lambda outs: outs[0])
+
+
+def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                            process_set=global_process_set):
+    """grouped_allreduce() without waiting."""
+    arrays = [_contiguous(tensor) for tensor in tensors]
+    return _allreduce_into(arrays, [np.empty_like(array) for array in arrays], "grouped_allreduce", average, name, op,
+                           prescale_factor, postscale_factor, process_set, list)
+
+
+def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                             process_set=global_process_set):
+    """grouped_allreduce_() without waiting."""
+    arrays = [_in_place(tensor) for tensor in tensors]
+    return _allreduce_into(arrays, arrays, "grouped_allreduce", average, name, op, prescale_factor, postscale_factor,
+                           process_set, list)
+
+
+def _allreduce_into(arrays, outs, kind, average, name, op, prescale_factor, postscale_factor, process_set, result):
+    ticket = _reduce(arrays, outs, world.operation_name(kind, name, process_set), reduction(average, op),
+                     prescale_factor, postscale_factor, process_set)
+    return engine.handles.add(ticket, lambda _: result(outs))
+
+
+def allreduce(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+              process_set=global_process_set):
+    """The reduction of all ranks' arrays of this name, by default their average. Every input is multiplied by
+    `prescale_factor` and the result by `postscale_factor`."""
+    return synchronize(allreduce_async(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+               process_set=global_process_set):
+    """allreduce() in place."""
+    return synchronize(allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def grouped_allreduce(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                      process_set=global_process_set):
+    """allreduce() of several arrays that are one unit: none is reduced before all ranks have submitted all of them."""
+    return synchronize(
+        grouped_allreduce_async(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                       process_set=global_process_set):
+    """grouped_allreduce() in place."""
+    return synchronize(
+        grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def _array_of(output, dtype):
+    return np.frombuffer(output.data, dtype=dtype).reshape(output.shape)
+
+
+def _made_async(kind, code, arrays, name, process_set, result, is_computed=False, **options):
+    """An operation that makes its results itself."""
+    buffers = [_buffer(array, None, is_computed) for array in arrays]
+    ticket = world.submit(code, world.operation_name(kind, name, process_set), buffers, process_set, **options)
+    dtypes = [array.dtype for array in arrays]
+
+    def finish(done):
+        return result(done, [_array_of(done.output(i), dtype) for i, dtype in enumerate(dtypes)])
+
+    return engine.handles.add(ticket, finish)
+
+
+def allgather_async(tensor, name=None, process_set=global_process_set):
+    """allgather() without waiting."""
+    return _made_async("allgather", lib.ALLGATHER, [_contiguous(tensor)], name, process_set, lambda _, made: made[0])
+
+
+def allgather(tensor, name=None, process_set=global_process_set):
+    """The arrays of all ranks, one behind the other along the first dimension, in which they may differ."""
+    return synchronize(allgather_async(tensor, name, process_set))
+
+
+def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+    """grouped_allgather() without waiting."""
+    return _made_async("grouped_allgather", lib.ALLGATHER, [_contiguous(tensor) for tensor in tensors], name,
+                       process_set, lambda _, made: made)
+
+
+def grouped_allgather(tensors, name=None, process_set=global_process_set):
+    """allgather() of several arrays that are one unit."""
+    return synchronize(grouped_allgather_async(tensors, name, process_set))
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast() without waiting."""
+    array = _contiguous(tensor)
+    return _broadcast_into(array, np.empty_like(array), root_rank, name, process_set)
+
+
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast_() without waiting."""
+    array = _in_place(tensor)
+    return _broadcast_into(array, array, root_rank, name, process_set)
+
+
+def _broadcast_into(array, out, root_rank, name, process_set):
+    ticket = world.submit(lib.BROADCAST, world.operation_name("broadcast", name, process_set), [_buffer(array, out)],
+                          process_set, root_rank)
+    return engine.handles.add(ticket, lambda _: out)
+
+
+def broadcast(tensor, root_rank, name=None, process_set=global_process_set):
+    """The array of `root_rank` (a rank of the world) on all ranks."""
+    return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+
+
+def broadcast_(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast() in place."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def even_splits(rows, ranks):
+    """The splits of an alltoall without any. ValueError: the rows cannot be shared out evenly."""
+    if rows % ranks != 0:
+        raise ValueError(f"{rows} rows cannot be shared out evenly to {ranks} ranks: give splits")
+    return [rows // ranks] * ranks
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """alltoall() without waiting."""
+    array = _contiguous(tensor)
+    ranks = process_set.size()
+    if array.ndim == 0:
+        raise ValueError("alltoall needs an array with a first dimension")
+    rows = even_splits(array.shape[0], ranks) if splits is None else [int(split) for split in splits]
+    if len(rows) != ranks:
+        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, and got {len(rows)}")
+
+    def result(done, made):
+        if splits is None:
+            return made[0]
+        return made[0], np.array(done.received_splits(ranks), dtype=np.int32)
+
+    return _made_async("alltoall", lib.ALLTOALL, [array], name, process_set, result, splits=rows)
+
+
+def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+    """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
+    how many came from each."""
+    return synchronize(alltoall_async(tensor, splits, name, process_set))
+
+
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                        postscale_factor=1.0):
+    """reducescatter() without waiting."""
+    return _made_async("reducescatter", lib.REDUCESCATTER, [_contiguous(tensor)], name, process_set,
+                       lambda _, made: made[0], is_computed=True, op=op, prescale=prescale_factor,
+                       postscale=postscale_factor)
+
+
+def reducescatter(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                  postscale_factor=1.0):
+    """This rank's rows of the reduction of all ranks' arrays; the first ranks get one more where they do not come out
+    even."""
+    return synchronize(reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor))
+
+
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                                postscale_factor=1.0):
+    """grouped_reducescatter() without waiting."""
+    return _made_async("grouped_reducescatter", lib.REDUCESCATTER, [_contiguous(tensor) for tensor in tensors], name,
+                       process_set, lambda _, made: made, is_computed=True, op=op, prescale=prescale_factor,
+                       postscale=postscale_factor)
+
+
+def grouped_reducescatter(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                          postscale_factor=1.0):
+    """reducescatter() of several arrays that are one unit."""
+    return synchronize(
+        grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor, postscale_factor))
+
+
+def join(device=-1):
+    """For ranks that have no more data: contributes nothing to the other ranks' allreduces until all ranks have joined.
+    The last rank that joined, the same on all ranks. `device` is not used."""
+    ticket = world.submit(lib.JOIN, "join", [])
+    ticket.wait()
+    return ticket.last_joined()
+
+
+def barrier(process_set=global_process_set):
+    """Returns when all ranks have called it."""
+    world.submit(lib.BARRIER, world.operation_name("barrier", None, process_set), [], process_set).wait()
+
+
+def poll(handle):
+    """Whether the operation is done, so that synchronize() returns at once."""
+    return engine.handles.poll(handle)
+
+
+def synchronize(handle):
+    """Waits for the operation and returns its result. None: the handle was never given out, or is used up."""
+    return engine.handles.synchronize(handle)
+
+
+def _dumps(obj):
+    """Pickled; by cloudpickle where that is installed, which takes lambdas and classes of scripts, too."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(obj)
+    return cloudpickle.dumps(obj)
+
+
+def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
+    """Any object that can be pickled, of `root_rank`."""
+    name = world.operation_name("broadcast_object", name, process_set)
+    is_root = rank() == root_rank
+    data = np.frombuffer(_dumps(obj), dtype=np.uint8).copy() if is_root else None
+    size_of = np.array([len(data) if is_root else 0], dtype=np.int64)
+    broadcast_(size_of, root_rank, f"{name}.size", process_set)
+    if not is_root:
+        data = np.empty(size_of[0], dtype=np.uint8)
+    broadcast_(data, root_rank, f"{name}.data", process_set)
+    return obj if is_root else pickle.loads(data.tobytes())
+
+
+def allgather_object(obj, name=None, process_set=global_process_set):
+    """The objects of all ranks, in rank order."""
+    name = world.operation_name("allgather_object", name, process_set)
+    data = np.frombuffer(_dumps(obj), dtype=np.uint8)
+    sizes = allgather(np.array([len(data)], dtype=np.int64), f"{name}.sizes", process_set)
+    everything = allgather(data, f"{name}.data", process_set)
+    ends = np.cumsum(sizes)
+    return [pickle.loads(everything[end - length:end].tobytes()) for end, length in zip(ends, sizes)]

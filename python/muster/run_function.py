@@ -1,0 +1,147 @@
+"""horovod.run(): a function on many ranks, from a script or a notebook.
+
+    def train(rate):
+        hvd.init()
+        ...
+        return loss
+
+    losses = horovod.run(train, args=(0.1,), np=4)                   # on this host
+    losses = horovod.run(train, args=(0.1,), np=4, hosts="n1:2,n2:2")
+
+hvdrun starts the ranks. The function, its arguments and sys.path go to all of them by their standard input, and what it
+returns comes back by their standard output, so it is the same on this host and on others, and no file is written. Both
+are pickled: by cloudpickle where that is installed, which takes functions of scripts and notebooks as well.
+"""
+
+import base64
+import os
+import pickle
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+
+_WORKER = "muster.run_worker"
+_NO_ELASTIC = "elastic jobs are not supported by run() yet: leave it out"
+_NO_MPI = "hvdrun starts the ranks itself, without mpirun: leave it out"
+
+
+def find_hvdrun():
+    """The hvdrun to use: MUSTER_HVDRUN, the one that this package came with, the one on the PATH.
+    FileNotFoundError: there is none."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.dirname(os.path.dirname(here))
+    beside = [os.path.join(root, "bin", "hvdrun"), os.path.join(root, "build", "release", "bin", "hvdrun")]
+    named = os.environ.get("MUSTER_HVDRUN")
+    for path in [named] if named else beside + [shutil.which("hvdrun")]:
+        if path is not None and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(f"hvdrun was not found{f' as {named}' if named else ''}: put its folder on the PATH, or "
+                            "name it by MUSTER_HVDRUN")
+
+
+def run(func, args=(), kwargs=None, num_proc=None, min_num_proc=None, max_num_proc=None, slots=None, reset_limit=None,
+        cooldown_range=None, hosts=None, hostfile=None, host_discovery_script=None, start_timeout=None, ssh_port=None,
+        ssh_identity_file=None, disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None,
+        mpi_args=None, network_interface=None, network_interfaces=None, executable=None,
+        prefix_output_with_timestamp=False, np=None, min_np=None, max_np=None):
+    """Calls func(*args, **kwargs) on `np` (or `num_proc`) ranks; the list of what they return, by rank. What they print
+    appears as hvdrun shows it.
+
+    hosts, hostfile, ssh_*, start_timeout, network_interface(s), output_filename, verbose: as hvdrun's options.
+    executable: the Python of the ranks; this one. disable_cache, use_gloo: as ever.
+    ValueError: an option that means nothing here, or a function that cannot be sent; RuntimeError: a rank failed (with
+    the traceback, if there is one), or could not be started."""
+    del disable_cache, use_gloo  # hvdrun always looks anew, and this is what it has
+    for value, option, why in ((min_num_proc or min_np, "min_np", _NO_ELASTIC), (slots, "slots", _NO_ELASTIC),
+                               (max_num_proc or max_np, "max_np", _NO_ELASTIC), (use_mpi, "use_mpi", _NO_MPI),
+                               (reset_limit, "reset_limit", _NO_ELASTIC), (mpi_args, "mpi_args", _NO_MPI),
+                               (cooldown_range, "cooldown_range", _NO_ELASTIC),
+                               (host_discovery_script, "host_discovery_script", _NO_ELASTIC)):
+        if value:
+            raise ValueError(f"run({option}=...): {why}")
+    ranks = num_proc or np or 1
+    command = [find_hvdrun(), "-np", str(ranks), "--stdin", "all", "--verbose" if verbose else "--quiet"]
+    for value, option in ((hosts, "--hosts"), (hostfile, "--hostfile"), (start_timeout, "--start-timeout"),
+                          (ssh_port, "--ssh-port"), (ssh_identity_file, "--ssh-identity-file"),
+                          (output_filename, "--output-filename"),
+                          (network_interface or network_interfaces, "--network-interfaces")):
+        if value:
+            command += [option, ",".join(value) if isinstance(value, (list, tuple)) else str(value)]
+    if prefix_output_with_timestamp:
+        command.append("--prefix-output-with-timestamp")
+    mark = secrets.token_hex(16)
+    command += ["--", executable or sys.executable, "-u", "-m", _WORKER, mark]
+    return _Call(command, mark, ranks).results(_pickled(func, args, kwargs or {}))
+
+
+def _pickled(func, args, kwargs):
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        if getattr(func, "__module__", None) == "__main__":
+            raise ValueError("run() can send a function of a script or a notebook only with cloudpickle: install that, "
+                             "or move the function to a module") from None
+        from pickle import dumps
+    try:
+        return pickle.dumps({"path": sys.path, "call": dumps((func, args, kwargs))})
+    except (TypeError, AttributeError, pickle.PicklingError) as problem:
+        raise ValueError(f"run() cannot send the function or its arguments: {problem}") from problem
+
+
+class _Call:
+    """One hvdrun, and what comes back from it."""
+
+    def __init__(self, command, mark, ranks):
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._pattern = re.compile(rb"%s (\d+) ([a-z]+) ([A-Za-z0-9+/=]*)$" % mark.encode())
+        self._pieces = [[] for _ in range(ranks)]
+        self._done = {}  # rank -> (whether it returned, what or why)
+
+    def results(self, message):
+        sender = threading.Thread(target=self._send, args=(message,), daemon=True)
+        sender.start()
+        try:
+            for line in self._process.stdout:
+                self._take(line)
+            code = self._process.wait()
+        finally:
+            if self._process.poll() is None:
+                self._process.terminate()
+                self._process.wait()
+            sender.join()
+            self._process.stdout.close()
+        for rank, (is_result, text) in self._done.items():  # the first that came: others may have failed because of it
+            if not is_result:
+                raise RuntimeError(f"run(): rank {rank} of {len(self._pieces)} raised\n{text}")
+        missing = [rank for rank in range(len(self._pieces)) if rank not in self._done]
+        if code != 0 or missing:
+            raise RuntimeError(f"run(): hvdrun ended with exit code {code}" +
+                               (f", ranks {missing} gave no result" if missing else "") + "; its lines above say why")
+        return [self._done[rank][1] for rank in range(len(self._pieces))]
+
+    def _send(self, message):
+        try:
+            with self._process.stdin as pipe:
+                pipe.write(message)
+        except BrokenPipeError:
+            pass  # hvdrun has ended; its exit code is what counts
+
+    def _take(self, line):
+        """A line of the ranks: a piece of a result, or to be shown."""
+        found = self._pattern.search(line.rstrip(b"\n"))
+        shown = line if found is None else line[:found.start()] + b"\n"
+        # Behind hvdrun's prefix stands what was printed without a newline.
+        if found is None or not shown.endswith(b"<stdout>:\n"):
+            sys.stdout.write(shown.decode(errors="replace"))
+            sys.stdout.flush()
+        if found is None:
+            return
+        rank, kind = int(found[1]), found[2]
+        self._pieces[rank].append(base64.b64decode(found[3]))
+        if kind == b"returned":
+            self._done[rank] = (True, pickle.loads(b"".join(self._pieces[rank])))
+        elif kind == b"raised":
+            self._done[rank] = (False, b"".join(self._pieces[rank]).decode(errors="replace"))

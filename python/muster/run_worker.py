@@ -1,0 +1,58 @@
+"""A rank of horovod.run(): reads a function from standard input, calls it, and says what came of it.
+
+    python -m muster.run_worker MARK
+
+The answer goes to standard output in lines of `MARK RANK KIND BASE64`: any number of "more", then "returned" with the
+end of the pickled result, or "raised" with the end of a traceback. muster/run_function.py reads them.
+"""
+
+import base64
+import os
+import pickle
+import sys
+import traceback
+
+_PIECE_BYTES = 48 * 1024
+
+
+def _dumps(result):
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        from pickle import dumps
+    return dumps(result)
+
+
+def _call(message):
+    """What the function returns."""
+    received = pickle.loads(message)
+    sys.path += [folder for folder in received["path"] if folder not in sys.path]
+    func, args, kwargs = pickle.loads(received["call"])
+    return func(*args, **kwargs)
+
+
+def _answer(mark, kind, data):
+    rank = os.environ["MUSTER_RANK"]
+    ends = list(range(_PIECE_BYTES, len(data), _PIECE_BYTES)) + [len(data)]
+    lines = [f"{mark} {rank} {kind if end == len(data) else 'more'} "
+             f"{base64.b64encode(data[begin:end]).decode()}\n" for begin, end in zip([0] + ends, ends)]
+    sys.stdout.writelines(lines)
+    sys.stdout.flush()
+
+
+def main():
+    mark = sys.argv[1]
+    message = sys.stdin.buffer.read()
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    try:
+        result = _dumps(_call(message))
+    except Exception:
+        _answer(mark, "raised", traceback.format_exc().encode())
+        return 1
+    _answer(mark, "returned", result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

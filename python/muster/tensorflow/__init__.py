@@ -1,0 +1,35 @@
+"""Horovod's API for TensorFlow 2, on libmuster.
+
+    import muster.tensorflow as hvd
+
+    hvd.init()
+    with tf.GradientTape() as tape:
+        loss = ...
+    tape = hvd.DistributedGradientTape(tape)
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+    hvd.broadcast_variables(variables, root_rank=0)     # after the first step
+
+Tensors of the CPU, eagerly and in tf.function, but not in what XLA compiles (jit_compile=True). `name` is the same on
+all ranks; without one, operations are matched by the order of the calls of their kind. Errors: ValueError for what
+cannot be done, HorovodInternalError for what failed on the way: ranks that differ (that operation alone), a rank that
+has ended (this and all later ones). In a graph TensorFlow makes tf.errors.UnknownError of the latter, with the message.
+"""
+
+from muster.engine import Adasum, Average, Max, Min, Product, Sum
+from muster.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
+from muster.tensorflow import elastic
+from muster.tensorflow.compression import Compression
+from muster.tensorflow.functions import (BroadcastGlobalVariablesHook, allgather_object, broadcast_,
+                                         broadcast_global_variables, broadcast_object, broadcast_object_fn,
+                                         broadcast_variables)
+from muster.tensorflow.gradients import DistributedGradientTape, PartialDistributedGradientTape
+from muster.tensorflow.operations import (allgather, allreduce, alltoall, broadcast, grouped_allgather,
+                                          grouped_allreduce, grouped_reducescatter, join, local_rank_op, local_size_op,
+                                          process_set_included_op, rank_op, reducescatter, size_op)
+from muster.tensorflow.optimizer import DistributedOptimizer
+from muster.tensorflow.sync_batch_norm import SyncBatchNormalization
+from muster.world import (ProcessSet, add_process_set, ccl_built, cross_rank, cross_size, cuda_built, ddl_built,
+                          get_process_set_by_id, global_process_set, gloo_built, gloo_enabled, init, is_homogeneous,
+                          is_initialized, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported,
+                          nccl_built, process_set_ids, rank, remove_process_set, rocm_built, shutdown, size,
+                          start_timeline, stop_timeline)

@@ -1,0 +1,55 @@
+"""Horovod's elastic names for TensorFlow: see muster.elastic for what they do in a job of a fixed number of ranks."""
+
+from muster.elastic import ObjectState, run
+from muster.tensorflow.functions import broadcast_variables
+
+
+class TensorFlowState(ObjectState):
+    """Variables, and objects that can be pickled as attributes: TensorFlowState(variables=..., epoch=0). `session` is
+    not used."""
+
+    def __init__(self, variables=None, session=None, **kwargs):
+        del session
+        self._given = variables
+        self._values = []
+        super().__init__(**kwargs)
+        self.save()
+
+    def _variables(self):
+        return list(self._given or [])
+
+    def save(self):
+        self._values = [variable.numpy().copy() for variable in self._variables()]
+        super().save()
+
+    def restore(self):
+        for variable, value in zip(self._variables(), self._values):
+            variable.assign(value)
+        super().restore()
+
+    def sync(self):
+        broadcast_variables(self._variables(), root_rank=0)
+        super().sync()
+        self.save()
+
+
+class TensorFlowKerasState(TensorFlowState):
+    """A model with its optimizer, and objects that can be pickled as attributes: TensorFlowKerasState(model, batch=0).
+    `backend` is not used. Ranks have the same variables: a step was made, or none, on all."""
+
+    def __init__(self, model, optimizer=None, backend=None, **kwargs):
+        del backend
+        self.model = model
+        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
+        super().__init__(**kwargs)
+
+    def _variables(self):
+        return list(self.model.variables) + variables_of(self.optimizer)
+
+
+def variables_of(optimizer):
+    """The optimizer's own variables: a list in Keras 3, the result of a function in older optimizers."""
+    if optimizer is None:
+        return []
+    found = optimizer.variables
+    return list(found() if callable(found) else found)

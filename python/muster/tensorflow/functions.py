@@ -1,0 +1,80 @@
+"""The state of a training on all ranks: variables, any object."""
+
+import tensorflow as tf
+
+from muster import numpy as arrays
+from muster.tensorflow.operations import call, unconverted
+from muster.world import global_process_set
+
+
+@unconverted
+def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
+    """Gives all ranks the values of `root_rank` (a rank of the world). All variables are on their way at once. In a
+    graph of TensorFlow 1: the operation that does so. `inplace` is not used: variables are assigned to."""
+    del inplace
+    variables = list(variables)
+    if not variables:
+        return None
+
+    def function(values):
+        begun = [arrays.broadcast_async(value, root_rank, f"broadcast_variables.{i}", process_set)
+                 for i, value in enumerate(values)]
+        return [arrays.synchronize(handle) for handle in begun]
+
+    tensors = [tf.convert_to_tensor(variable) for variable in variables]
+    received = call(function, tensors, [tensor.shape for tensor in tensors])
+    assigned = [variable.assign(value) for variable, value in zip(variables, received)]
+    # A tf.function runs it by itself.
+    return None if tf.compat.v1.executing_eagerly_outside_functions() else tf.group(*assigned)
+
+
+def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
+    """broadcast_variables(), and the variables."""
+    del name
+    broadcast_variables(variables, root_rank, process_set)
+    return list(variables)
+
+
+def broadcast_global_variables(root_rank):
+    """In a graph of TensorFlow 1: the operation that gives all ranks the global variables of `root_rank`.
+    RuntimeError: there are none when executing eagerly; broadcast_variables() takes a model's."""
+    if tf.executing_eagerly():
+        raise RuntimeError("broadcast_global_variables() does not support eager execution: "
+                           "broadcast_variables(model.variables, root_rank) instead")
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """For tf.compat.v1's monitored sessions: gives all ranks the global variables of `root_rank` when a session is
+    made. `device` is not used."""
+
+    def __init__(self, root_rank, device=""):
+        del device
+        self._root_rank = root_rank
+        self._operation = None
+
+    def begin(self):
+        """Called by the session."""
+        self._operation = broadcast_global_variables(self._root_rank)
+
+    def after_create_session(self, session, coord):
+        """Called by the session."""
+        del coord
+        session.run(self._operation)
+
+
+def broadcast_object(obj, root_rank=0, session=None, name=None, process_set=global_process_set):
+    """Any object that can be pickled, of `root_rank`. `session` is not used."""
+    del session
+    return arrays.broadcast_object(obj, root_rank, name, process_set)
+
+
+def broadcast_object_fn(root_rank=0, session=None, name=None, process_set=global_process_set):
+    """broadcast_object() with these arguments, as a function of the object."""
+    return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
+
+
+def allgather_object(obj, session=None, name=None, process_set=global_process_set):
+    """The objects of all ranks, in rank order. `session` is not used."""
+    del session
+    return arrays.allgather_object(obj, name, process_set)

@@ -1,0 +1,141 @@
+"""The gradients of all ranks: what DistributedGradientTape and DistributedOptimizer share."""
+
+import itertools
+
+import tensorflow as tf
+
+from muster import world
+from muster.engine import Average
+from muster.tensorflow.compression import Compression
+from muster.tensorflow.operations import allreduce, reduce_all, unconverted
+from muster.util import split_list
+from muster.world import global_process_set
+
+_numbers = itertools.count(1)  # made in the same order on all ranks, as tapes and optimizers are
+
+
+class Reducer:
+    """How the gradients of one tape or optimizer become those of all ranks. Not thread-safe."""
+
+    def __init__(self, kind, compression=Compression.none, sparse_as_dense=False, op=Average,
+                 gradient_predivide_factor=1.0, groups=None, num_groups=0, process_set=global_process_set,
+                 scale_local_gradients=True, local_layers=None):
+        if gradient_predivide_factor != 1.0 and op != Average:
+            raise ValueError("gradient_predivide_factor not supported with op != Average")
+        self._name = f"{kind}.{next(_numbers)}"
+        self._compression = compression
+        self._sparse_as_dense = sparse_as_dense
+        self._op = op
+        self._factor = gradient_predivide_factor
+        self._groups = groups or num_groups or None
+        self._process_set = process_set
+        self._scales_local = scale_local_gradients
+        self._local_layers = [] if local_layers is None else \
+            list(local_layers) if isinstance(local_layers, (list, tuple)) else [local_layers]
+        self._local = []
+
+    def register_local(self, variable):
+        """The gradients of this variable stay this rank's own."""
+        self._local.append(variable)
+
+    def reduce(self, gradients, variables):
+        """The gradients of all ranks, in the order of those given, of which some may be None."""
+        local = {id(variable) for variable in self._local}
+        local.update(id(variable) for layer in self._local_layers for variable in layer.trainable_weights)
+        size = self._process_set.size()
+        made = list(gradients)
+        dense = []
+        for i, (gradient, variable) in enumerate(zip(gradients, variables)):
+            if gradient is None:
+                continue
+            if id(variable) in local:
+                made[i] = _scaled(gradient, 1.0 / size) if self._scales_local else gradient
+            elif isinstance(gradient, tf.IndexedSlices) and not self._sparse_as_dense:
+                made[i] = allreduce(gradient, op=self._op, name=f"{self._name}.{i}", process_set=self._process_set)
+            else:
+                dense.append(i)
+        if size > 1 and dense:
+            self._reduce_dense(made, dense, variables)
+        return made
+
+    def _reduce_dense(self, made, dense, variables):
+        sent, contexts = zip(*[self._compression.compress(tf.convert_to_tensor(made[i])) for i in dense])
+        names = [f"{self._name}.{i}" for i in dense]
+        reduced = reduce_all(list(sent), names, self._op, 1.0 / self._factor, self._factor, self._process_set,
+                             self._groups_of([variables[i] for i in dense]))
+        for i, tensor, ctx in zip(dense, reduced, contexts):
+            made[i] = self._compression.decompress(tensor, ctx)
+
+    def _groups_of(self, variables):
+        """Lists of indices; all in one list are one unit."""
+        indices = list(range(len(variables)))
+        if self._groups is None:
+            return [[i] for i in indices]
+        if isinstance(self._groups, int):
+            return [group for group in split_list(indices, self._groups) if group]
+        number_of = {id(variable): number for number, group in enumerate(self._groups) for variable in group}
+        groups = {}
+        for i in indices:
+            groups.setdefault(number_of.get(id(variables[i]), ("alone", i)), []).append(i)
+        return list(groups.values())
+
+
+def _scaled(gradient, factor):
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)
+
+
+class _DistributedTape:
+    """What the classes made by DistributedGradientTape() add to the user's tape."""
+
+    _reducer = None
+
+    def register_local_source(self, source):
+        """The gradients of this variable stay this rank's own, divided by the number of ranks."""
+        self._reducer.register_local(source)
+
+    @unconverted
+    def gradient(self, target, sources, *args, **kwargs):
+        """Those of the user's tape, reduced over all ranks."""
+        found = super().gradient(target, sources, *args, **kwargs)
+        reduced = self._reducer.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
+        return tf.nest.pack_sequence_as(found, reduced)
+
+
+def _distributed(tape, **options):
+    world.size()  # ValueError before init()
+    base = tape.__class__
+    made = type(base.__name__, (_DistributedTape, base), {"_reducer": Reducer("tape", **options)})
+    tape.__class__ = made
+    return tape
+
+
+def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
+                            sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None,
+                            process_set=global_process_set, scale_local_gradients=True):
+    """The tape, whose gradient() from now on gives the gradients of all ranks.
+
+    op: Average, Sum, Adasum, Min, Max, Product.
+    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
+    groups: gradients that are reduced as one unit: a number of groups, or lists of variables (num_groups: the older
+        name). sparse_as_dense: tf.IndexedSlices are made dense, otherwise gathered.
+    scale_local_gradients: those of register_local_source() are divided by the number of ranks.
+    The devices are not used. ValueError: a setting, or init() was not called."""
+    del device_dense, device_sparse
+    return _distributed(gradtape, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
+                        gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,
+                        process_set=process_set, scale_local_gradients=scale_local_gradients)
+
+
+def PartialDistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
+                                   sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0,
+                                   groups=None, process_set=global_process_set, local_layers=None,
+                                   scale_local_gradients=True):
+    """DistributedGradientTape() that leaves the gradients of the weights of `local_layers` (a layer or several) to this
+    rank."""
+    del device_dense, device_sparse
+    return _distributed(gradtape, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
+                        gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,
+                        process_set=process_set, scale_local_gradients=scale_local_gradients,
+                        local_layers=local_layers)

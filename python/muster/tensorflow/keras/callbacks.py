@@ -1,0 +1,157 @@
+"""Keras' callbacks of Horovod."""
+
+import tensorflow as tf
+
+from muster import world
+from muster.engine import Average
+from muster.tensorflow.elastic import variables_of
+from muster.tensorflow.functions import broadcast_variables
+from muster.tensorflow.operations import reduce_all
+from muster.world import global_process_set
+
+
+class _Callback(tf.keras.callbacks.Callback):
+    """Of a model with collectives in its steps, which XLA cannot compile; Keras 3 would try to."""
+
+    def set_model(self, model):
+        """Called by Keras."""
+        if getattr(model, "jit_compile", None) is True:
+            model.jit_compile = False
+        super().set_model(model)
+
+
+class BroadcastGlobalVariablesCallback(_Callback):
+    """Gives all ranks the variables of `root_rank`, of the model before the first batch, where it has any, and of the
+    model and its optimizer after it, when all exist. The other arguments are not used."""
+
+    def __init__(self, root_rank, device="", local_variables=None):
+        super().__init__()
+        del device, local_variables
+        self._root_rank = root_rank
+        self._is_done = False
+
+    def on_train_begin(self, logs=None):
+        """Called by Keras."""
+        if not self._is_done:
+            broadcast_variables(self.model.variables, self._root_rank)
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Called by Keras."""
+        if not self._is_done:
+            broadcast_variables(list(self.model.variables) + variables_of(self.model.optimizer), self._root_rank)
+            self._is_done = True
+
+
+class MetricAverageCallback(_Callback):
+    """Makes the metrics of an epoch the averages of all ranks'; callbacks behind it in the list see those. `device` is
+    not used."""
+
+    def __init__(self, device="", process_set=global_process_set):
+        super().__init__()
+        del device
+        self._process_set = process_set
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        names = sorted(logs or {})
+        values = [tf.constant(float(logs[name]), tf.float64) for name in names]
+        averages = reduce_all(values, [f"metric.{name}" for name in names], Average, process_set=self._process_set)
+        logs.update({name: float(average) for name, average in zip(names, averages)})
+
+
+class LearningRateScheduleCallback(_Callback):
+    """Sets the learning rate to initial_lr * multiplier(epoch), from start_epoch to before end_epoch.
+
+    multiplier: a number or a function. staircase: once an epoch; otherwise in every batch, with parts of epochs, which
+    needs steps_per_epoch unless Keras knows it. momentum_correction: where the momentum is a variable it is scaled like
+    the learning rate in the batch of a change."""
+
+    def __init__(self, initial_lr, multiplier, start_epoch=0, end_epoch=None, staircase=True, momentum_correction=True,
+                 steps_per_epoch=None):
+        super().__init__()
+        if initial_lr is None:
+            raise ValueError("initial_lr must be given")
+        self._initial_lr = initial_lr
+        self._multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier
+        self._start, self._end = start_epoch, end_epoch
+        self._is_staircase = staircase
+        self._corrects = momentum_correction
+        self.steps_per_epoch = steps_per_epoch
+        self._epoch = 0
+        self._momentum = None
+
+    def on_train_begin(self, logs=None):
+        """Called by Keras."""
+        if self._is_staircase or self.steps_per_epoch:
+            return
+        self.steps_per_epoch = (self.params or {}).get("steps")
+        if not self.steps_per_epoch:
+            raise ValueError("steps_per_epoch must be given: Keras does not know how many batches an epoch has")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Called by Keras."""
+        self._epoch = epoch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Called by Keras."""
+        if self._epoch < self._start or (self._end is not None and self._epoch >= self._end):
+            return
+        if not self._is_staircase:
+            self._set(self._epoch + batch / self.steps_per_epoch)
+        elif batch == 0:
+            self._set(self._epoch)
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Called by Keras."""
+        if self._momentum is not None:
+            self.model.optimizer.momentum.assign(self._momentum)
+            self._momentum = None
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        if logs is not None:
+            logs["lr"] = self._rate()
+
+    def _rate(self):
+        return float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
+
+    def _set(self, epoch):
+        optimizer = self.model.optimizer
+        old, new = self._rate(), self._initial_lr * self._multiplier(epoch)
+        optimizer.learning_rate = new
+        momentum = getattr(optimizer, "momentum", None)
+        if self._corrects and old > 0 and hasattr(momentum, "assign"):
+            self._momentum = float(tf.keras.backend.get_value(momentum))
+            momentum.assign(self._momentum * new / old)
+
+
+class LearningRateWarmupCallback(LearningRateScheduleCallback):
+    """Raises the learning rate from initial_lr / size() to initial_lr, batch by batch, over warmup_epochs."""
+
+    def __init__(self, initial_lr, warmup_epochs=5, momentum_correction=True, steps_per_epoch=None, verbose=0):
+        def multiplier(epoch):
+            done = min((epoch + 1.0 / self.steps_per_epoch) / warmup_epochs, 1.0)
+            return 1.0 / world.size() + done * (1.0 - 1.0 / world.size())
+
+        super().__init__(initial_lr, multiplier, end_epoch=warmup_epochs, staircase=False,
+                         momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch)
+        self._last = warmup_epochs - 1
+        self._is_verbose = verbose > 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        super().on_epoch_end(epoch, logs)
+        if epoch == self._last and self._is_verbose and world.rank() == 0:
+            print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {self._rate():g}.")
+
+
+class BestModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
+    """Keras' ModelCheckpoint of the best model so far, on rank 0 alone."""
+
+    def __init__(self, filepath, monitor="val_loss", verbose=0, mode="auto", save_freq="epoch"):
+        super().__init__(filepath, monitor=monitor, verbose=verbose, save_best_only=True, mode=mode,
+                         save_freq=save_freq)
+
+    def _save_model(self, *args, **kwargs):
+        if world.rank() == 0:
+            super()._save_model(*args, **kwargs)

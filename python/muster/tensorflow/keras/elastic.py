@@ -1,0 +1,58 @@
+"""Horovod's elastic names for Keras: see muster.elastic for what they do in a job of a fixed number of ranks."""
+
+import tensorflow as tf
+
+from muster.elastic import run
+from muster.tensorflow.elastic import TensorFlowKerasState
+
+KerasState = TensorFlowKerasState
+
+
+class CommitStateCallback(tf.keras.callbacks.Callback):
+    """Commits the state after every `batches_per_commit` batches, and after every epoch."""
+
+    def __init__(self, state, batches_per_commit=1):
+        super().__init__()
+        self._state = state
+        self._batches = batches_per_commit
+        self._left = batches_per_commit
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Called by Keras."""
+        self._left -= 1
+        if self._left == 0:
+            self._left = self._batches
+            self._state.commit()
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        self._left = self._batches
+        self._state.commit()
+
+
+class UpdateBatchStateCallback(tf.keras.callbacks.Callback):
+    """Keeps state.batch, the number of batches that are done of this epoch."""
+
+    def __init__(self, state):
+        super().__init__()
+        self._state = state
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Called by Keras."""
+        self._state.batch = batch + 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        self._state.batch = 0
+
+
+class UpdateEpochStateCallback(tf.keras.callbacks.Callback):
+    """Keeps state.epoch, the number of epochs that are done."""
+
+    def __init__(self, state):
+        super().__init__()
+        self._state = state
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Called by Keras."""
+        self._state.epoch = epoch + 1

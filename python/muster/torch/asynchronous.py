@@ -1,0 +1,197 @@
+"""The operations that return a handle for poll() and synchronize(). They are not differentiable.
+
+Tensors that were given stay as they are until then. Thread-safe.
+"""
+
+import torch
+
+from muster import _library as lib
+from muster import engine, world
+from muster.engine import Adasum, Average, Sum
+from muster.numpy import even_splits, reduction
+from muster.torch import tensors as memory
+from muster.world import global_process_set
+
+
+def _reduce(buffers, kind, average, name, op, prescale_factor, postscale_factor, process_set, finish):
+    ticket = world.submit(lib.ALLREDUCE, world.operation_name(kind, name, process_set), buffers, process_set,
+                          op=reduction(average, op), prescale=prescale_factor, postscale=postscale_factor)
+    return engine.handles.add(ticket, finish)
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                    process_set=global_process_set):
+    """allreduce() without waiting."""
+    buffer, out = memory.into_new(tensor, on_host=op == Adasum)
+    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set,
+                   lambda _: out.to(tensor.device))
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                     process_set=global_process_set):
+    """allreduce_() without waiting."""
+    buffer, copy = memory.in_place(tensor, on_host=op == Adasum)
+    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set,
+                   lambda _: memory.copy_back(tensor, copy))
+
+
+def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                            process_set=global_process_set):
+    """grouped_allreduce() without waiting."""
+    tensors = _some(tensors)
+    pairs = [memory.into_new(tensor, on_host=op == Adasum) for tensor in tensors]
+
+    def finish(_):
+        return [out.to(tensor.device) for tensor, (_, out) in zip(tensors, pairs)]
+
+    return _reduce([buffer for buffer, _ in pairs], "grouped_allreduce", average, name, op, prescale_factor,
+                   postscale_factor, process_set, finish)
+
+
+def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                             process_set=global_process_set):
+    """grouped_allreduce_() without waiting."""
+    tensors = _some(tensors)
+    pairs = [memory.in_place(tensor, on_host=op == Adasum) for tensor in tensors]
+
+    def finish(_):
+        return [memory.copy_back(tensor, copy) for tensor, (_, copy) in zip(tensors, pairs)]
+
+    return _reduce([buffer for buffer, _ in pairs], "grouped_allreduce", average, name, op, prescale_factor,
+                   postscale_factor, process_set, finish)
+
+
+def _some(tensors):
+    if isinstance(tensors, torch.Tensor):
+        raise ValueError("a grouped operation takes a list of tensors, not one tensor")
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("a grouped operation needs at least one tensor")
+    return tensors
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
+    """The sum or average of sparse COO tensors: values and indices of all ranks are gathered.
+
+    Returns a function (not a handle) that waits and returns the result, a sparse tensor that is not coalesced."""
+    if op not in (Average, Sum):
+        raise ValueError(f"'{name}': a sparse allreduce is an Average or a Sum")
+    given = tensor.detach().coalesce()
+    # Rows are what an allgather puts one behind the other: one for each entry.
+    indices = allgather_async(given.indices().t(), name=f"{name}.indices", process_set=process_set)
+    values = allgather_async(given.values(), name=f"{name}.values", process_set=process_set)
+
+    def wait():
+        all_indices, all_values = synchronize(indices), synchronize(values)
+        if op == Average:
+            all_values = all_values / process_set.size()
+        return torch.sparse_coo_tensor(all_indices.t(), all_values, given.shape)
+
+    return wait
+
+
+def _made(kind, code, tensors, name, process_set, finish, **options):
+    """An operation that makes its results itself; `finish(ticket, results)` makes of them what the user gets."""
+    ticket = world.submit(code, world.operation_name(kind, name, process_set),
+                          [memory.reading(tensor) for tensor in tensors], process_set, **options)
+    devices = [tensor.device for tensor in tensors]
+
+    def made(done):
+        return finish(done, [memory.made(done.output(i)).to(device) for i, device in enumerate(devices)])
+
+    return engine.handles.add(ticket, made)
+
+
+def _only(_, results):
+    return results[0]
+
+
+def _all(_, results):
+    return results
+
+
+def allgather_async(tensor, name=None, process_set=global_process_set):
+    """allgather() without waiting."""
+    return _made("allgather", lib.ALLGATHER, [tensor], name, process_set, _only)
+
+
+def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
+    """grouped_allgather() without waiting."""
+    return _made("grouped_allgather", lib.ALLGATHER, _some(tensors), name, process_set, _all)
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast() without waiting."""
+    buffer, out = memory.into_new(tensor)
+    return _broadcast(buffer, root_rank, name, process_set, lambda _: out)
+
+
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
+    """broadcast_() without waiting."""
+    buffer, copy = memory.in_place(tensor)
+    return _broadcast(buffer, root_rank, name, process_set, lambda _: memory.copy_back(tensor, copy))
+
+
+def _broadcast(buffer, root_rank, name, process_set, finish):
+    ticket = world.submit(lib.BROADCAST, world.operation_name("broadcast", name, process_set), [buffer], process_set,
+                          root_rank)
+    return engine.handles.add(ticket, finish)
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """alltoall() without waiting."""
+    rows = splits_of(tensor, splits, process_set)
+    return exchange(tensor, rows, name, process_set, _only if splits is None else tuple_with_splits(len(rows)))
+
+
+def splits_of(tensor, splits, process_set):
+    """How many rows go to each rank. ValueError: they do not come out even, or not a number for each rank."""
+    ranks = process_set.size()
+    if tensor.dim() == 0:
+        raise ValueError("alltoall needs a tensor with a first dimension")
+    rows = even_splits(tensor.shape[0], ranks) if splits is None else [int(split) for split in splits]
+    if len(rows) != ranks:
+        raise ValueError(f"alltoall needs a split for each of {ranks} ranks, and got {len(rows)}")
+    return rows
+
+
+def exchange(tensor, rows, name, process_set, finish):
+    """An alltoall of `rows` to each rank."""
+    return _made("alltoall", lib.ALLTOALL, [tensor], name, process_set, finish, splits=rows)
+
+
+def tuple_with_splits(ranks):
+    """What makes (result, received splits) of a done alltoall."""
+    return lambda done, results: (results[0], torch.tensor(done.received_splits(ranks), dtype=torch.int32))
+
+
+def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                        postscale_factor=1.0):
+    """reducescatter() without waiting."""
+    return _scatter("reducescatter", [tensor], name, op, process_set, prescale_factor, postscale_factor, _only)
+
+
+def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0,
+                                postscale_factor=1.0):
+    """grouped_reducescatter() without waiting."""
+    return _scatter("grouped_reducescatter", _some(tensors), name, op, process_set, prescale_factor, postscale_factor,
+                    _all)
+
+
+def _scatter(kind, tensors, name, op, process_set, prescale_factor, postscale_factor, finish):
+    if op == Adasum:
+        raise ValueError("a reducescatter cannot be an Adasum: use allreduce")
+    return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, op=op, prescale=prescale_factor,
+                 postscale=postscale_factor)
+
+
+def poll(handle):
+    """Whether the operation is done, so that synchronize() returns at once. ValueError: the handle was never given out,
+    or is used up."""
+    return engine.handles.poll(handle)
+
+
+def synchronize(handle):
+    """Waits for the operation and returns its result: a tensor, or a list of them for a grouped operation. None: the
+    handle was never given out, or is used up. HorovodInternalError: the operation failed."""
+    return engine.handles.synchronize(handle)

@@ -1,0 +1,35 @@
+"""Compression of tensors on their way: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor."""
+
+import torch
+
+from muster.compression import CastCompressor, Compressor, NoneCompressor
+
+
+class _CastCompressor(CastCompressor):
+    @staticmethod
+    def is_floating(tensor):
+        return tensor.dtype.is_floating_point
+
+    @staticmethod
+    def cast(tensor, dtype):
+        return tensor.to(dtype)
+
+
+class FP16Compressor(_CastCompressor):
+    """Sends floating-point tensors as float16: 11 bits of precision, up to 65,504."""
+
+    sent = torch.float16
+
+
+class BF16Compressor(_CastCompressor):
+    """Sends floating-point tensors as bfloat16: 8 bits of precision, the range of float32."""
+
+    sent = torch.bfloat16
+
+
+class Compression:
+    """What `compression=` takes."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

@@ -1,0 +1,263 @@
+"""Backend "muster" of torch.distributed, for tensors of the CPU.
+
+    import muster.torch.distributed
+
+    torch.distributed.init_process_group("muster")
+    model = torch.nn.parallel.DistributedDataParallel(model)
+
+Operations of a group run in the order of the calls, which is the same on all its ranks. Ranks that differ, and ranks
+that have ended, are a HorovodInternalError of wait() on all (of DistributedDataParallel: a RuntimeError with its
+message), and the group has ended. The group's `timeout` holds for operations without progress if this backend is what
+joins the job: where muster.torch.init() was called before, or MUSTER_OPERATION_TIMEOUT is set, that time-out stays.
+Messages between two ranks arrive in the order in which they were sent: their tags have to agree, and do not choose
+among them. Not supported: recv from any rank, bitwise reductions, sparse tensors.
+"""
+
+import inspect
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import ReduceOp
+
+from muster import _library as lib
+from muster import requests, world
+from muster.torch import tensors as memory
+from muster.torch.work import MusterWork
+
+_OPS = ((ReduceOp.SUM, lib.OP_SUM), (ReduceOp.AVG, lib.OP_AVG), (ReduceOp.MIN, lib.OP_MIN), (ReduceOp.MAX, lib.OP_MAX),
+        (ReduceOp.PRODUCT, lib.OP_PROD))
+
+
+def _op_of(options):
+    if options is None:
+        return lib.OP_SUM
+    for op, ours in _OPS:
+        if options.reduceOp == op:
+            return ours
+    raise ValueError(f"backend muster has no reduction {options.reduceOp}: SUM, AVG, MIN, MAX and PRODUCT")
+
+
+def _root_of(options):
+    return 0 if options is None else options.rootRank
+
+
+def _only(tensors):
+    if len(tensors) != 1:
+        raise ValueError(f"backend muster takes one tensor of a rank at a time, not {len(tensors)}")
+    return tensors[0]
+
+
+def _flat(tensors):
+    """One tensor with the elements of all."""
+    return torch.cat([tensor.detach().cpu().reshape(-1) for tensor in tensors])
+
+
+def _room_for(tensors):
+    """A new tensor for the elements of all."""
+    return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+
+
+def _share_out(flat, tensors):
+    """Copies the elements of `flat` to all."""
+    with torch.no_grad():
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
+            tensor.copy_(part.view(tensor.shape))
+
+
+class MusterProcessGroup(dist.ProcessGroup):
+    """Ranks with a communicator of libmuster. Made by torch.distributed; methods take what those of other groups do."""
+
+    def __init__(self, rank, size, ranks):
+        super().__init__(rank, size)
+        self._rank, self._size = rank, size
+        self._world = world.current()
+        self._comm = world.communicator_of(ranks)
+
+    def getBackendName(self):
+        """muster."""
+        return "muster"
+
+    def _start(self, function, *arguments, keep):
+        if not world.is_current(self._world):
+            raise ValueError("this process group has ended with muster's shutdown()")
+        return requests.start(function, self._comm, *arguments, keep=keep)
+
+    def _in_place(self, function, tensors, *arguments, is_separate=True):
+        """A work that writes to `tensors`: function(communicator, in, out, ...), or (communicator, data, ...)."""
+        copies, started = [], []
+        for tensor in tensors:
+            buffer, copy = memory.in_place(tensor, on_host=True)
+            addresses = (buffer.in_, buffer.out) if is_separate else (buffer.in_,)
+            count = tensor.numel()
+            started.append(self._start(function, *addresses, count, buffer.dtype, *arguments, keep=buffer))
+            copies.append(copy)
+
+        def finish():
+            for tensor, copy in zip(tensors, copies):
+                memory.copy_back(tensor, copy)
+
+        return MusterWork(started, list(tensors), finish)
+
+    def allreduce(self, tensors, opts=None):
+        """In place."""
+        return self._in_place(lib.muster_iallreduce, [_only(tensors)], _op_of(opts))
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        """Of several tensors, in place."""
+        return self._in_place(lib.muster_iallreduce, tensors, _op_of(opts))
+
+    def reduce(self, tensors, opts=None):
+        """In place on the root; others' tensors stay as they are."""
+        tensor, root = _only(tensors), _root_of(opts)
+        if self._rank == root:
+            return self._in_place(lib.muster_ireduce, [tensor], _op_of(opts), root)
+        source = memory.reading(tensor)
+        request = self._start(lib.muster_ireduce, source.in_, None, tensor.numel(), source.dtype, _op_of(opts), root,
+                              keep=source)
+        return MusterWork([request], [tensor])
+
+    def broadcast(self, tensors, opts=None):
+        """In place."""
+        return self._in_place(lib.muster_ibroadcast, [_only(tensors)], _root_of(opts), is_separate=False)
+
+    def allgather(self, output_lists, input_tensors, opts=None):
+        """One list of tensors, which may differ in size."""
+        outputs, source = _only(output_lists), memory.reading(_only(input_tensors))
+        return self._gather_into(_room_for(outputs), [output.numel() for output in outputs], source, outputs)
+
+    def allgather_coalesced(self, output_lists, input_tensors, opts=None):
+        """Several: a list of tensors for each rank, with an output for each input."""
+        works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor])
+                 for i, tensor in enumerate(input_tensors)]
+        return _all_of(works, output_lists)
+
+    def _allgather_base(self, output, input, opts=None):
+        source = memory.reading(input)
+        return self._gather_into(_room_for([output]), [input.numel()] * self._size, source, [output])
+
+    def _gather_into(self, room, numbers, source, outputs):
+        if numbers[self._rank] != source.keep.numel() or sum(numbers) != room.numel():
+            raise ValueError(f"allgather: there is room for {numbers} elements of the ranks, and this rank has "
+                             f"{source.keep.numel()}")
+        request = self._start(lib.muster_iallgatherv, source.in_, room.data_ptr(), requests.counts(numbers),
+                              source.dtype, keep=(source, room))
+        return MusterWork([request], outputs, lambda: _share_out(room, outputs))
+
+    def gather(self, output_lists, input_tensors, opts=None):
+        """To the root, which has one list of tensors."""
+        source, root = memory.reading(_only(input_tensors)), _root_of(opts)
+        outputs = _only(output_lists) if self._rank == root else []
+        room = _room_for(outputs) if outputs else None
+        request = self._start(lib.muster_igather, source.in_, room.data_ptr() if outputs else None, source.keep.numel(),
+                              source.dtype, root, keep=(source, room))
+        return MusterWork([request], outputs, lambda: _share_out(room, outputs) if outputs else None)
+
+    def scatter(self, output_tensors, input_lists, opts=None):
+        """From the root, which has one list of tensors."""
+        output, root = _only(output_tensors), _root_of(opts)
+        flat = _flat(_only(input_lists)) if self._rank == root else None
+        target, copy = memory.in_place(output, on_host=True)
+        request = self._start(lib.muster_iscatter, None if flat is None else flat.data_ptr(), target.out,
+                              output.numel(), target.dtype, root, keep=(flat, target))
+        return MusterWork([request], [output], lambda: memory.copy_back(output, copy))
+
+    def reduce_scatter(self, output_tensors, input_lists, opts=None):
+        """One list of tensors, one for each rank, which may differ in size."""
+        inputs = _only(input_lists)
+        return self._scatter_from(_flat(inputs), [tensor.numel() for tensor in inputs], _only(output_tensors), opts)
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        return self._scatter_from(input.detach().cpu().contiguous(), [output.numel()] * self._size, output, opts)
+
+    def _scatter_from(self, flat, numbers, output, opts):
+        if numbers[self._rank] != output.numel() or sum(numbers) != flat.numel():
+            raise ValueError(f"reduce_scatter: {numbers} elements for the ranks, and room for {output.numel()} here")
+        target, copy = memory.in_place(output, on_host=True)
+        request = self._start(lib.muster_ireduce_scatterv, flat.data_ptr(), target.out, requests.counts(numbers),
+                              target.dtype, _op_of(opts), keep=(flat, target))
+        return MusterWork([request], [output], lambda: memory.copy_back(output, copy))
+
+    def alltoall_base(self, output, input, output_splits, input_splits, opts=None):
+        """Splits are of rows; without them all are equal."""
+        sent, received = self._elements(input, input_splits), self._elements(output, output_splits)
+        source = memory.reading(input)
+        target, copy = memory.in_place(output, on_host=True)
+        return self._exchange(source, sent, target, received, [output], lambda: memory.copy_back(output, copy))
+
+    def alltoall(self, output_tensors, input_tensors, opts=None):
+        """Lists of a tensor for each rank."""
+        flat, room = memory.reading(_flat(input_tensors)), _room_for(output_tensors)
+        target, _ = memory.in_place(room, on_host=True)
+        return self._exchange(flat, [tensor.numel() for tensor in input_tensors], target,
+                              [tensor.numel() for tensor in output_tensors], output_tensors,
+                              lambda: _share_out(room, output_tensors))
+
+    def _exchange(self, source, sent, target, received, outputs, finish):
+        request = self._start(lib.muster_ialltoallv, source.in_, requests.counts(sent), target.out,
+                              requests.counts(received), source.dtype, keep=(source, target))
+        return MusterWork([request], outputs, finish)
+
+    def _elements(self, tensor, splits):
+        rows = tensor.shape[0] if tensor.dim() else 0
+        if not splits and rows % self._size == 0:
+            splits = [rows // self._size] * self._size
+        if len(splits) != self._size or sum(splits) != rows:
+            raise ValueError(f"alltoall: splits {splits} do not share out {rows} rows to {self._size} ranks")
+        width = tensor.numel() // rows if rows else 0
+        return [split * width for split in splits]
+
+    def barrier(self, opts=None):
+        """Done when all ranks have called it."""
+        return MusterWork([self._start(lib.muster_ibarrier, keep=None)], [])
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """barrier() that waits; an error names a rank that has ended, but not one that is late."""
+        self.barrier().wait(*([] if timeout is None else [timeout]))
+
+    def send(self, tensors, dst, tag):
+        """To rank `dst` of the group."""
+        tensor = _only(tensors)
+        source = memory.reading(tensor)
+        request = self._start(lib.muster_isend, source.in_, tensor.numel(), source.dtype, dst, tag, keep=source)
+        return MusterWork([request], [tensor])
+
+    def recv(self, tensors, src, tag):
+        """From rank `src` of the group."""
+        tensor = _only(tensors)
+        target, copy = memory.in_place(tensor, on_host=True)
+        request = self._start(lib.muster_irecv, target.out, tensor.numel(), target.dtype, src, tag, keep=target)
+        return MusterWork([request], [tensor], lambda: memory.copy_back(tensor, copy), source=src)
+
+    def recv_anysource(self, tensors, tag):
+        """ValueError."""
+        raise ValueError("backend muster cannot receive from any rank: name one, recv(tensor, src)")
+
+
+def _all_of(works, result):
+    def finish():
+        for work in works:
+            work.wait()
+
+    return MusterWork([request for work in works for request in work.requests], result, finish)
+
+
+def _made(options, _):
+    """A process group, as torch.distributed asks for it; the first joins the job."""
+    world.init(timeout_seconds=options.timeout.total_seconds())
+    ranks = list(options.global_ranks_in_group)
+    if not ranks:
+        if (options.group_rank, options.group_size) != (world.rank(), world.size()):
+            raise ValueError(f"init_process_group: rank {options.group_rank} of {options.group_size} is rank "
+                             f"{world.rank()} of {world.size()} of the job: with backend muster they are the same")
+        ranks = range(world.size())
+    return MusterProcessGroup(options.group_rank, options.group_size, ranks)
+
+
+def _register():
+    options = {"extended_api": True}
+    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since torch 2.0
+        options["devices"] = "cpu"
+    dist.Backend.register_backend("muster", _made, **options)
+
+
+_register()

@@ -1,0 +1,127 @@
+"""State of a training with PyTorch: models, optimizers and samplers, each by a handler, and other objects."""
+
+import copy
+
+import torch
+
+from muster.elastic import ObjectState
+from muster.numpy import allgather_object
+from muster.torch.elastic.sampler import ElasticSampler
+from muster.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+
+
+class StateHandler:
+    """Saves, restores and synchronizes one object, `value`."""
+
+    def __init__(self, value):
+        self.value = value
+        self.save()
+
+    def save(self):
+        """Keeps its state in memory."""
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self):
+        """Goes back to what was saved last."""
+        self.value.load_state_dict(copy.deepcopy(self._saved))
+
+    def sync(self):
+        """Makes it the same on all ranks, and saves it."""
+        raise NotImplementedError(f"{type(self).__name__} needs sync()")
+
+    def set_value(self, value):
+        """Handles another object from now on."""
+        self.value = value
+        self.save()
+
+
+class ModelStateHandler(StateHandler):
+    """Of a torch.nn.Module: that of rank 0."""
+
+    def sync(self):
+        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        self.save()
+
+
+class OptimizerStateHandler(StateHandler):
+    """Of a torch.optim.Optimizer: that of rank 0."""
+
+    def sync(self):
+        broadcast_optimizer_state(self.value, root_rank=0)
+        self.save()
+
+
+class SamplerStateHandler(StateHandler):
+    """Of an ElasticSampler: what any rank has processed is processed."""
+
+    def sync(self):
+        processed = set().union(*allgather_object(self.value.processed_indices, name="elastic.sampler"))
+        epoch = broadcast_object(self.value.epoch, 0, name="elastic.epoch")
+        self.value.load_state_dict({"epoch": epoch, "processed_indices": processed})
+        self.save()
+
+
+_registry = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler),
+             (ElasticSampler, SamplerStateHandler)]
+
+
+def get_handler_registry():
+    """The list of (class, handler class) by which TorchState finds handlers; the first that fits is taken."""
+    return _registry
+
+
+def set_handler_registry(registry):
+    """Another list from now on."""
+    global _registry
+    _registry = registry
+
+
+def _handler_of(value):
+    for kind, handler in _registry:
+        if isinstance(value, kind):
+            return handler(value)
+    return None
+
+
+class TorchState(ObjectState):
+    """TorchState(model=model, optimizer=optimizer, epoch=0, batch=0): each is an attribute. What has a handler is
+    saved and synchronized by it, the others are objects that can be pickled."""
+
+    def __init__(self, model=None, optimizer=None, **kwargs):
+        self._handlers = {}
+        given = {"model": model, "optimizer": optimizer}
+        objects = {}
+        for name, value in {**{name: v for name, v in given.items() if v is not None}, **kwargs}.items():
+            handler = _handler_of(value)
+            if handler is None:
+                objects[name] = value
+            else:
+                self._handlers[name] = handler
+        super().__init__(**objects)
+
+    def __getattr__(self, name):
+        handlers = self.__dict__.get("_handlers", {})
+        if name not in handlers:
+            raise AttributeError(f"this TorchState has no '{name}'")
+        return handlers[name].value
+
+    def __setattr__(self, name, value):
+        if name in self.__dict__.get("_handlers", {}):
+            self._handlers[name].set_value(value)
+        else:
+            super().__setattr__(name, value)
+
+    def save(self):
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self):
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self):
+        for handler in self._handlers.values():
+            handler.sync()
+        super().sync()

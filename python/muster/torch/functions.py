@@ -1,0 +1,98 @@
+"""The state of a training on all ranks: parameters, the optimizer's state, any object."""
+
+import torch
+
+from muster.numpy import allgather_object, broadcast_object
+from muster.torch.asynchronous import broadcast_async_, synchronize
+from muster.world import global_process_set, rank
+
+
+def broadcast_parameters(params, root_rank, process_set=global_process_set):
+    """Gives all ranks the values of `root_rank` (a rank of the world), in place.
+
+    params: model.state_dict(), model.named_parameters(), or a list of tensors. All are on their way at once.
+    ValueError: there is something else than tensors in it."""
+    if hasattr(params, "items"):
+        pairs = sorted(params.items())
+    else:
+        pairs = [param if isinstance(param, tuple) else (None, param) for param in params]
+    for name, tensor in pairs:
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"broadcast_parameters: '{name}' is a {type(tensor).__name__}, not a tensor: "
+                             "broadcast_object() takes anything")
+    _broadcast_all(pairs, root_rank, process_set)
+
+
+def _broadcast_all(pairs, root_rank, process_set):
+    handles = [broadcast_async_(tensor.detach(), root_rank, name, process_set) for name, tensor in pairs]
+    failure = None
+    # All are waited for even where one fails: until then libmuster writes to them.
+    for handle in handles:
+        try:
+            synchronize(handle)
+        except RuntimeError as problem:
+            failure = failure or problem
+    if failure is not None:
+        raise failure
+
+
+class _Shape:
+    """Stands for a tensor, which is sent by itself."""
+
+    def __init__(self, tensor):
+        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
+
+
+def broadcast_optimizer_state(optimizer, root_rank, model=None):
+    """Gives all ranks the state and the options of the optimizer of `root_rank`: everything that its state_dict() has.
+
+    Other ranks' state may be empty, or another one. `model` is not used: nothing has to be stepped to make room for the
+    state. ValueError: the optimizer is an LBFGS, as in Horovod."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("broadcast_optimizer_state: the state of an LBFGS cannot be broadcast")
+    is_root = rank() == root_rank
+    tensors = []
+    skeleton = _taken_apart(optimizer.state_dict(), tensors) if is_root else None
+    skeleton = broadcast_object(skeleton, root_rank, name="optimizer_state")
+    state = None
+    if not is_root:
+        state = _put_together(skeleton, tensors)
+    _broadcast_all([(f"optimizer_state.{i}", tensor) for i, tensor in enumerate(tensors)], root_rank,
+                   global_process_set)
+    if not is_root:
+        _load(optimizer, state)
+
+
+def _taken_apart(value, tensors):
+    """`value` with a _Shape for every tensor, which goes to the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return _Shape(value)
+    if isinstance(value, dict):
+        return {key: _taken_apart(item, tensors) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_taken_apart(item, tensors) for item in value)
+    return value
+
+
+def _put_together(value, tensors):
+    """The opposite, with new tensors."""
+    if isinstance(value, _Shape):
+        tensors.append(torch.empty(value.shape, dtype=value.dtype))
+        return tensors[-1]
+    if isinstance(value, dict):
+        return {key: _put_together(item, tensors) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_put_together(item, tensors) for item in value)
+    return value
+
+
+def _load(optimizer, state):
+    """load_state_dict() that leaves the parameter groups where they are: others (the optimizer that was wrapped, a
+    scheduler) have them, too."""
+    groups = optimizer.param_groups
+    optimizer.load_state_dict(state)
+    for group, loaded in zip(groups, optimizer.param_groups):
+        group.clear()
+        group.update(loaded)
+    optimizer.param_groups = groups

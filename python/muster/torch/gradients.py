@@ -1,0 +1,232 @@
+"""The gradients of an optimizer on their way: each is reduced as soon as the backward pass has accumulated it."""
+
+import contextlib
+import os
+import weakref
+
+import torch
+
+from muster import world
+from muster.engine import Average
+from muster.exceptions import HorovodInternalError
+from muster.torch import asynchronous
+from muster.torch.repeated import Repeated
+
+_TOO_MANY = ("there was another backward() for '{}' after its gradient was given away to be reduced: call step() "
+             "before, or set backward_passes_per_step to the number of backward passes of a step")
+_HAS_GRAPH = "the gradient of '{}' has a graph: with DistributedOptimizer, backward() goes without create_graph=True"
+
+
+# Gradients are submitted when so many bytes of them have come, and by synchronize(): every submission wakes a thread of
+# libmuster, which takes a core from the backward pass where ranks have one each.
+_HELD_BYTES = 1 << 20
+
+
+class Gradients:
+    """Reduces the gradients of the parameters in `names`. With `is_sent` False it only counts backward passes.
+
+    A parameter is waiting for passes, then held until there is enough to submit, then submitted (alone, or with its
+    group when the whole group is due), then done by synchronize(), and waits again. Called by one thread at a time
+    (backward passes, then the optimizer)."""
+
+    def __init__(self, names, groups, compression, passes, op, predivide_factor, sparse_as_dense, process_set,
+                 is_sent):
+        self.compression = compression
+        self.process_set = process_set
+        self._names = names
+        self._groups = {parameter: group for group in groups for parameter in group}
+        self._passes = passes
+        self._scales = {"op": op}
+        if op == Average and predivide_factor != 1.0:
+            self._scales.update(prescale_factor=1.0 / predivide_factor, postscale_factor=predivide_factor)
+        self._sparse_as_dense = sparse_as_dense
+        self._is_sent = is_sent
+        self._sparse_dimensions = {}  # of those whose gradients have been sparse
+        self._left = {}  # parameter -> passes until it is submitted
+        self._counted = set()  # those with a pass since the last step
+        self._held = []  # complete, and not submitted yet
+        self._held_bytes = 0
+        self._begun = {}  # parameter -> (function that waits and returns the result, contexts of compression)
+        self._repeated = {}  # parameter -> its reduction
+        self._accumulators = []
+        if world.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1":
+            if process_set.included():
+                self._hook()
+
+    @property
+    def are_begun(self):
+        """Whether there was a backward pass since the last synchronize()."""
+        return bool(self._counted)
+
+    def parameters(self):
+        """Those that take part, in the optimizer's order."""
+        return list(self._left)
+
+    def name_of(self, parameter):
+        """Its name, the same on all ranks."""
+        return self._names[parameter]
+
+    def set_passes(self, passes):
+        """Gradients are submitted in the `passes`-th backward pass."""
+        self._passes = passes
+        self._left = dict.fromkeys(self._left, passes)
+
+    def _hook(self):
+        # Hooks end with this object: an accumulator, which is what adds to .grad, lives as long as somebody holds it.
+        this = weakref.ref(self)
+        for parameter in self._names:
+            if parameter.requires_grad:
+                self._left[parameter] = self._passes
+                with torch.enable_grad():
+                    accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                accumulator.register_hook(_hook_of(this, parameter))
+                self._accumulators.append(accumulator)
+
+    def _accumulated(self, parameter):
+        left = self._left[parameter] - 1
+        if left < 0:
+            raise AssertionError(_TOO_MANY.format(self._names[parameter]))
+        if parameter.grad.requires_grad:
+            raise AssertionError(_HAS_GRAPH.format(self._names[parameter]))
+        self._left[parameter] = left
+        self._counted.add(parameter)
+        if left == 0 and self._is_sent:
+            group = self._groups.get(parameter)
+            if group is None:
+                self._hold(parameter)
+            elif not any(self._left[member] for member in group):
+                self._submit_group(group)
+
+    def _hold(self, parameter):
+        self._held.append(parameter)
+        self._held_bytes += parameter.numel() * parameter.element_size()
+        if self._held_bytes >= _HELD_BYTES:
+            self._submit_held()
+
+    def _submit_held(self):
+        held, self._held, self._held_bytes = self._held, [], 0
+        for parameter in held:
+            self._submit(parameter)
+
+    def _gradient(self, parameter):
+        """Its gradient as it is reduced; where there is none, zeros."""
+        gradient = parameter.grad
+        if gradient is None:
+            parameter.grad = gradient = _zeros(parameter, self._sparse_dimensions.get(parameter))
+        elif gradient.is_sparse:
+            self._sparse_dimensions[parameter] = gradient.sparse_dim()
+        if gradient.is_sparse and self._sparse_as_dense:
+            parameter.grad = gradient = gradient.to_dense()
+        return gradient
+
+    def _submit(self, parameter):
+        gradient = self._gradient(parameter)
+        if gradient.is_sparse:
+            name = self._names[parameter]
+            wait = asynchronous.sparse_allreduce_async(gradient, name, self._scales["op"], self.process_set)
+            self._begun[parameter] = wait, None
+            return
+        repeated = self._repeated.get(parameter)
+        if repeated is None:
+            repeated = Repeated(self._names[parameter], self.process_set, **self._scales)
+            self._repeated[parameter] = repeated
+        sent, ctx = self.compression.compress(gradient)
+        self._begun[parameter] = repeated.begin(sent), ctx
+
+    def _submit_group(self, group):
+        """Sparse members go by themselves."""
+        dense = []
+        for parameter in group:
+            if self._gradient(parameter).is_sparse:
+                self._submit(parameter)
+            else:
+                dense.append(parameter)
+        if not dense:
+            return
+        pairs = [self.compression.compress(parameter.grad) for parameter in dense]
+        handle = asynchronous.grouped_allreduce_async_([sent for sent, _ in pairs], name=self._names[dense[0]],
+                                                       process_set=self.process_set, **self._scales)
+        results = _Results(handle)
+        for i, (parameter, (_, ctx)) in enumerate(zip(dense, pairs)):
+            self._begun[parameter] = (lambda i=i: results.wait()[i]), ctx
+
+    def synchronize(self):
+        """Submits what was not yet, and waits. HorovodInternalError: of the first that failed, when all are done."""
+        if not self._is_sent:
+            return
+        self._submit_held()
+        for parameter in self._left:
+            if parameter not in self._begun:
+                group = self._groups.get(parameter)
+                if group is None:
+                    self._submit(parameter)
+                else:
+                    self._submit_group(group)
+        with torch.no_grad():
+            self._wait(self._set_result)
+
+    def drop(self):
+        """Waits for what was submitted, whose results are of no use, nor whether there are any."""
+        with contextlib.suppress(HorovodInternalError):
+            self._wait(lambda parameter, result, ctx: None)
+
+    def _wait(self, use):
+        begun, self._begun = self._begun, {}
+        self._held, self._held_bytes = [], 0
+        self._counted.clear()
+        self._left = dict.fromkeys(self._left, self._passes)
+        failure = None
+        for parameter, (wait, ctx) in begun.items():
+            try:
+                use(parameter, wait(), ctx)
+            except RuntimeError as problem:
+                failure = failure or problem
+        if failure is not None:
+            raise failure
+
+    def _set_result(self, parameter, result, ctx):
+        if result.is_sparse:
+            parameter.grad = result
+            return
+        result = self.compression.decompress(result, ctx)
+        if result is not parameter.grad:
+            parameter.grad.copy_(result)
+
+
+def _zeros(parameter, sparse_dimensions):
+    """A gradient of zeros; with `sparse_dimensions` a sparse one without entries."""
+    options = {"dtype": parameter.dtype, "device": parameter.device}
+    shape = parameter.shape
+    if sparse_dimensions is None:
+        return torch.zeros(shape, **options)
+    indices = torch.empty(sparse_dimensions, 0, dtype=torch.int64, device=parameter.device)
+    return torch.sparse_coo_tensor(indices, torch.empty(0, *shape[sparse_dimensions:], **options), shape)
+
+
+def _hook_of(gradients, parameter):
+    def accumulated(*_):
+        found = gradients()
+        if found is not None:
+            found._accumulated(parameter)
+
+    return accumulated
+
+
+class _Results:
+    """The results of a grouped operation, which several wait for."""
+
+    def __init__(self, handle):
+        self._handle = handle
+        self._results = None
+        self._failure = None
+
+    def wait(self):
+        """The list of results; every call raises if it failed."""
+        if self._failure is None and self._results is None:
+            try:
+                self._results = asynchronous.synchronize(self._handle)
+            except RuntimeError as problem:
+                self._failure = problem
+        if self._failure is not None:
+            raise self._failure
+        return self._results

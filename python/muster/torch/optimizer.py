@@ -1,0 +1,163 @@
+"""DistributedOptimizer: an optimizer of the user's class whose step() follows the gradients of all ranks."""
+
+import contextlib
+import warnings
+
+import torch
+
+from muster import world
+from muster.engine import Adasum, Average
+from muster.torch import asynchronous
+from muster.torch.compression import Compression
+from muster.torch.gradients import Gradients
+from muster.torch.grouping import groups_of, names_of
+from muster.world import global_process_set
+
+_ZERO_GRAD = ("zero_grad() between backward() and step() (or synchronize()) would change gradients that are being "
+              "reduced: call it after step()")
+_STEP_TWICE = ("step() after synchronize() reduces all gradients a second time: call it within "
+               "`with optimizer.skip_synchronize():`")
+
+
+class _Distributed:
+    """What the classes made by DistributedOptimizer() add to the user's optimizer. Not thread-safe."""
+
+    def synchronize(self):
+        """Returns when the gradients are those of all ranks. Those that were not computed count as zeros."""
+        self._gradients.synchronize()
+        self._is_synchronized = True
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """Within it step() does not call synchronize(), which was called before."""
+        self._skips = True
+        try:
+            yield
+        finally:
+            self._skips = False
+
+    def set_backward_passes_per_step(self, passes):
+        """How many backward passes add to the gradients before they are reduced."""
+        self._gradients.set_passes(passes)
+
+    def step(self, closure=None):
+        """The step of the user's optimizer, with the gradients of all ranks; also those that `closure` computes."""
+        if closure is None:
+            self._synchronize_for_step()
+            result = super().step()
+        else:
+            result = super().step(self._synchronized_closure(closure))
+        self._is_synchronized = False
+        return result
+
+    def _synchronize_for_step(self):
+        if self._skips:
+            return
+        if self._is_synchronized:
+            warnings.warn(_STEP_TWICE)
+        self.synchronize()
+
+    def _synchronized_closure(self, closure):
+        # An optimizer may call it several times in a step.
+        def call():
+            self._is_synchronized = False
+            loss = closure()
+            self._synchronize_for_step()
+            return loss
+
+        if self._gradients.are_begun:
+            self._synchronize_for_step()
+        return call
+
+    def zero_grad(self, *args, **kwargs):
+        """That of the user's optimizer. AssertionError: gradients are being reduced."""
+        if self._gradients.are_begun:
+            raise AssertionError(_ZERO_GRAD)
+        return super().zero_grad(*args, **kwargs)
+
+    def load_state_dict(self, *args, **kwargs):
+        """That of the user's optimizer. Gradients that are being reduced are waited for, and of no more use."""
+        self._gradients.drop()
+        self._is_synchronized = False
+        return super().load_state_dict(*args, **kwargs)
+
+
+class _DistributedAdasum(_Distributed):
+    """Every rank steps by itself; the steps are combined by Adasum."""
+
+    def synchronize(self):
+        """Does nothing: gradients are not reduced."""
+
+    @contextlib.contextmanager
+    def skip_synchronize(self):
+        """AssertionError: there is nothing to skip."""
+        raise AssertionError("with op=Adasum there is nothing to skip: gradients are not reduced")
+        yield  # pylint: disable=unreachable
+
+    def step(self, closure=None):
+        """A step of the user's optimizer with this rank's gradients, replaced by the Adasum of all ranks' steps."""
+        self._gradients.drop()
+        parameters = self._gradients.parameters()
+        with torch.no_grad():
+            before = [parameter.detach().clone() for parameter in parameters]
+        own = super(_Distributed, self).step  # pylint: disable=bad-super-call
+        result = own() if closure is None else own(self._counted_closure(closure))
+        with torch.no_grad():
+            self._combine(parameters, before)
+        return result
+
+    def _counted_closure(self, closure):
+        def call():
+            loss = closure()
+            self._gradients.drop()
+            return loss
+
+        return call
+
+    def _combine(self, parameters, before):
+        begun = []
+        for parameter, start in zip(parameters, before):
+            delta, ctx = self._gradients.compression.compress(parameter.detach() - start)
+            handle = asynchronous.allreduce_async_(delta, name=self._gradients.name_of(parameter), op=Adasum,
+                                                   process_set=self._gradients.process_set)
+            begun.append((handle, ctx))
+        for parameter, start, (handle, ctx) in zip(parameters, before, begun):
+            delta = self._gradients.compression.decompress(asynchronous.synchronize(handle), ctx)
+            parameter.copy_(start + delta)
+
+
+def DistributedOptimizer(optimizer, named_parameters=None, compression=Compression.none, backward_passes_per_step=1,
+                         op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False,
+                         process_set=global_process_set):
+    """An optimizer of a subclass of the class of `optimizer`, with which it shares parameter groups and state.
+    Gradients are reduced as soon as loss.backward() has computed them; step() waits for them.
+
+    named_parameters: model.named_parameters(); names are the same on all ranks. Without it, parameters are numbered.
+    backward_passes_per_step: gradients are reduced after so many backward passes, which add up.
+    op: Average, Sum, Min, Max, Product; Adasum reduces the change by each rank's own step instead.
+    gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
+    groups: gradients that are reduced as one unit: a number of groups, or lists of parameters. (num_groups: the older
+        name, deprecated.)
+    sparse_as_dense: sparse gradients are made dense. Otherwise they are gathered.
+    process_set: ranks outside it step by themselves.
+    Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). After synchronize() gradients
+    can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. A failed rank is a
+    HorovodInternalError of step() or synchronize().
+    ValueError: a setting, or names that are missing or used twice."""
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor is for averages: leave it out, or op")
+    if num_groups != 0:
+        warnings.warn("num_groups is the older name of groups: use that one", DeprecationWarning)
+        groups = num_groups if groups is None else groups
+    names = names_of(optimizer, named_parameters)
+    is_adasum = op == Adasum and world.size() > 1
+    base = optimizer.__class__
+    added = _DistributedAdasum if is_adasum else _Distributed
+    made_class = type(base.__name__, (added, base), {"__doc__": base.__doc__})
+    made = made_class.__new__(made_class)
+    # A scheduler made before has put its own step() into the optimizer, not into this one.
+    made.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
+    made._is_synchronized = made._skips = False
+    made._gradients = Gradients(names, groups_of(names, groups), compression, backward_passes_per_step, op,
+                                gradient_predivide_factor, sparse_as_dense, process_set, is_sent=not is_adasum)
+    return made

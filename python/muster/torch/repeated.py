@@ -1,0 +1,41 @@
+"""A reduction that is done in every step of a training: what can be done once for all is done once."""
+
+from muster import engine, world
+from muster.torch import asynchronous
+from muster.torch import tensors as memory
+
+
+class Repeated:
+    """allreduce_async_() under one name, again and again; not thread-safe."""
+
+    def __init__(self, name, process_set, op, prescale_factor=1.0, postscale_factor=1.0):
+        self._name = name
+        self._process_set = process_set
+        self._scales = {"op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
+        self._like = None  # type, shape and device of the tensors that _described is for
+        self._described = None
+
+    def begin(self, tensor):
+        """Submits `tensor`. A function that waits and returns it; HorovodInternalError: it failed."""
+        if not (tensor.is_contiguous() and (tensor.is_cpu or tensor.is_cuda)):
+            handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set,
+                                                   **self._scales)
+            return lambda: asynchronous.synchronize(handle)
+        if (tensor.dtype, tensor.shape, tensor.device) != self._like:
+            self._describe(tensor)
+        stream = memory.stream_of(tensor)
+        ticket = world.submit_to(
+            self._process_set, lambda target: self._described.submit(target, tensor.data_ptr(), tensor, stream))
+
+        def wait():
+            ticket.wait()
+            return tensor
+
+        return wait
+
+    def _describe(self, tensor):
+        buffer, _ = memory.in_place(tensor)
+        name = world.operation_name("allreduce", self._name, self._process_set)
+        self._described = engine.RepeatedReduction(name, buffer, self._scales["op"], self._scales["prescale_factor"],
+                                                   self._scales["postscale_factor"])
+        self._like = tensor.dtype, tensor.shape, tensor.device

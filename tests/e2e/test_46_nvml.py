@@ -1,0 +1,167 @@
+"""What NVIDIA's management library tells: the real agent and its helper, with an emulation of the library that replays a
+recording (tests/unit/agent/gpus/recorded_nvml.cc), found by the login's LD_LIBRARY_PATH.  No GPU and no driver is used: what
+is shown here is that the pieces fit together, not that a GPU does what the recording says."""
+
+import contextlib
+import json
+import re
+import signal
+
+import pytest
+from conftest import BIN_DIR
+from launcherd_user import MUSTER, Launcherd
+from test_09_hosts import bashrc
+
+LIBRARY = BIN_DIR.parent / "tests/recorded_nvml_new/libnvidia-ml.so.1"
+FOLDER = "/tmp/emulated-nvml"
+GIB = 1 << 30
+SHOW = ["sh", "-c", 'echo "$MUSTER_LOCAL_RANK ${CUDA_VISIBLE_DEVICES-unset}"']
+
+
+def gpu(number, host, extra=""):
+    return f"gpu 0000:{number + 1:02x}:00.0 GPU-{host}-{number} {80 * GIB} {2 * GIB} 40 NVIDIA H100 80GB HBM3\n{extra}"
+
+
+def say(cluster, host, text):
+    """The recording of a host; whole at every moment."""
+    cluster.run(host, "root", ["sh", "-c", f'umask 0; printf "%s" "$0" > {FOLDER}/new && mv {FOLDER}/new {FOLDER}/recording',
+                               "driver 550.54.15\n" + text], check=True)
+
+
+@pytest.fixture
+def nvml(cluster):
+    """n1 and n2 have the driver's folder, the emulation, and two GPUs each."""
+    if not LIBRARY.exists():
+        pytest.fail(f"{LIBRARY} is not built", pytrace=False)
+    with contextlib.ExitStack() as logins:
+        for host in ("n1", "n2"):
+            cluster.run(host, "root", ["mount", "-t", "tmpfs", "none", "/proc/driver"], check=True)
+            cluster.run(host, "root", ["sh", "-c", f"mkdir -m 777 {FOLDER} /proc/driver/nvidia; cp {LIBRARY} {FOLDER}/"], check=True)
+            say(cluster, host, gpu(0, host) + gpu(1, host))
+            logins.enter_context(bashrc(cluster, host, f"export LD_LIBRARY_PATH={FOLDER}\n"))
+        yield
+    for host in ("n1", "n2"):
+        cluster.run(host, "root", ["umount", "/proc/driver"], check=True)
+        cluster.run(host, "root", ["rm", "-rf", FOLDER], check=True)
+
+
+def seen(result):
+    """{rank: what it has printed}"""
+    assert result.rc == 0, result
+    return {int(line[1]): line.split(":", 1)[1] for line in result.stdout.splitlines()}
+
+
+def test_slots_are_gpus(hvdrun, nvml, no_leftovers):
+    assert seen(hvdrun(["-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {
+        0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0", 3: "1 GPU-n2-1"}
+    assert len(seen(hvdrun(["-np", "3", "-H", "n1,n2", *SHOW]))) == 3
+    # One on each is what horovodrun does with hosts without slots, and asks nobody.
+    assert seen(hvdrun(["-np", "2", "-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-0", 1: "0 GPU-n2-0"}
+    assert len(seen(hvdrun(["-H", "n1:1,n2", *SHOW]))) == 3  # explicit slots win
+    assert len(seen(hvdrun(["-H", "n1,n3", *SHOW]))) == 3  # n3 has none: one
+    assert seen(hvdrun(["-H", "n1,n2", "--gpus-per-rank", "2", "--gpu-bind", "one", *SHOW])) == {
+        0: "0 GPU-n1-0,GPU-n1-1", 1: "0 GPU-n2-0,GPU-n2-1"}
+
+
+def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
+    # Nobody has asked for GPUs: the ranks may need none.
+    result = hvdrun(["-H", "n1:3", *SHOW])
+    assert len(seen(result)) == 3
+    assert "n1: 3 ranks but 2 GPUs" in result.stderr and "--share-gpu" in result.stderr, result
+    assert "but 2 GPUs" not in hvdrun(["-H", "n1:3", "--share-gpu", *SHOW]).stderr
+    result = hvdrun(["-H", "n1:3", "--gpu-bind", "none", *SHOW])
+    assert set(seen(result).values()) == {"0 unset", "1 unset", "2 unset"} and "GPU" not in result.stderr, result
+    # They have been asked for, one for each.
+    result = hvdrun(["-H", "n1:3", "--gpu-bind", "one", *SHOW])
+    assert result.rc == 125 and "n1: 3 ranks with 1 GPU of their own" in result.stderr, result
+    assert "--share-gpu" in result.stderr, result
+    assert seen(hvdrun(["-H", "n1:3", "--gpu-bind", "one", "--share-gpu", *SHOW])) == {
+        0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "2 GPU-n1-0"}
+    result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "3", *SHOW])
+    assert result.rc == 125 and "n1: --gpus-per-rank 3: ranks may use 2 GPUs there" in result.stderr, result
+
+
+def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
+    parts = f"divided\npart MIG-a {10 * GIB} 0 NVIDIA H100 MIG 1g.10gb\ngap\npart MIG-b {20 * GIB} 0 NVIDIA H100 MIG 2g.20gb\n"
+    say(cluster, "n1", gpu(0, "n1", parts))
+    assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 MIG-a", 1: "1 MIG-b"}
+    result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "2", *SHOW])
+    assert result.rc == 125 and "divided (MIG)" in result.stderr, result
+
+
+def test_another_users_gpu_is_not_dealt(hvdrun, cluster, nvml, no_leftovers):
+    say(cluster, "n1", gpu(0, "n1", "closed\n") + gpu(1, "n1"))
+    assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 GPU-n1-1"}
+
+
+def test_a_library_that_fails_is_said_and_does_not_matter(hvdrun, cluster, nvml, no_leftovers):
+    say(cluster, "n1", "fail nvmlInit_v2 18\n")
+    assert seen(hvdrun(["-H", "n1:1", *SHOW])) == {0: "0 unset"}
+    result = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1,n2", "--json"], timeout=60)
+    checks = {report["host"]: {check["name"]: check for check in report["checks"]} if "checks" in report else report
+              for report in map(json.loads, result.stdout.splitlines())}
+    assert "Driver/library version mismatch" in json.dumps(checks["n1"]), checks
+    assert "Driver/library version mismatch" not in json.dumps(checks["n2"]), checks
+
+
+def test_a_driver_that_hangs_does_not_hang_the_job(hvdrun, cluster, nvml, no_leftovers):
+    say(cluster, "n1", "hang nvmlInit_v2\n")
+    result = hvdrun(["-H", "n1:1", *SHOW])
+    assert seen(result) == {0: "0 unset"} and result.elapsed < 20, result
+
+
+def test_the_doctor_names_who_holds_memory(cluster, nvml, no_leftovers):
+    say(cluster, "n1", gpu(0, "n1", "process 1 536870912\nprocess 999999999 1048576\n") + gpu(1, "n1"))
+    said = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1,n2"], timeout=60).stdout
+    assert re.search(r"gpu memory.*GPU 0: 512 MiB of pid 1 \(.*, uid 0\); GPU 0: 1 MiB of pid 999999999 \(which is "
+                     r"not seen there\)", said), said
+
+
+HOLDER = f"""
+import os, signal
+with open("{FOLDER}/recording") as file: text = file.read()
+with open("{FOLDER}/new", "w") as file: file.write(text + f"process {{os.getpid()}} 1200000000\\n")
+os.rename("{FOLDER}/new", "{FOLDER}/recording")
+print(os.getpid(), flush=True)
+if os.environ.get("DIES"): os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_memory_that_is_not_released_is_said(hvdrun, nvml, no_leftovers):
+    """The recording goes on to list the rank, as a driver does that has not cleaned up after it."""
+    result = hvdrun(["-H", "n1:1", "-x", "DIES=1", "/usr/bin/python3", "-c", HOLDER])
+    assert result.rc == 137, result
+    pid = result.stdout.split(":")[1].strip()
+    assert f"n1: GPU 1 still holds 1.2 GB of rank 0 (pid {pid}), which has ended" in result.stderr, result
+    assert 8 < result.elapsed < 20, result
+
+
+def test_released_memory_is_waited_for(hvdrun, cluster, nvml, no_leftovers):
+    command = hvdrun.start(["-H", "n1:1", "/usr/bin/python3", "-c", HOLDER])
+    assert re.fullmatch(rb"\[0\]<stdout>:\d+\n", command.stdout.readline())
+    say(cluster, "n1", gpu(0, "n1") + gpu(1, "n1"))
+    result = hvdrun.finish(command)
+    assert result.rc == 0 and "still holds" not in result.stderr, result
+
+
+def test_hosts_and_top(hvdrun, cluster, nvml, no_leftovers):
+    say(cluster, "n1", gpu(0, "n1", "process 77 1000\n") + gpu(1, "n1", f"divided\npart MIG-a {10 * GIB} 0 MIG 1g.10gb\n"))
+    daemon = Launcherd(hvdrun, cluster, hosts="n1:2,n2:2")
+    try:
+        job = daemon.submit("-np", "4", "sleep", "1000")
+        watch = daemon.watch("top", "--json")
+        watch.out.wait_for('"processes": ?1')
+        watch.signal(signal.SIGTERM)
+        watch.end()
+        host = daemon.host("n1")
+        assert [each["memory_mib"] for each in host["gpus"]] == ["81920", "81920"], host
+        assert host["gpus"][1]["parts"][0]["uuid"] == "MIG-a" and host["gpu_driver"] == "550.54.15", host
+        load = host["load"]["gpus"]
+        assert (load[0]["busy_percent"], load[0]["memory_used_mib"], load[0]["processes"]) == (40, "2048", 1), host
+        assert load[1]["busy_unknown"], host
+        table = daemon.asked("hosts")
+        assert "2 x NVIDIA H100 80GB HBM3 of 80 GiB; 1 divided (MIG), 1 parts; 4096 MiB used, 1 processes" in table, table
+        assert "2 40%" in daemon.asked("top", "--once")
+        daemon.asked("kill", job)
+    finally:
+        daemon.close()

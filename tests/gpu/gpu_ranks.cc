@@ -1,0 +1,233 @@
+// A rank of libmuster's collectives on GPU buffers, through the C ABI, as tests/gpu/run starts several of them on one
+// GPU (and tests without a GPU on one that is none: then only what the host does is tested, and times mean nothing).
+//
+//   gpu_ranks [--device N|local] [--expect PATH] [--perf BYTES] [--die-after N]
+//
+// Prints "path P", "right N checks" and with --perf one line of JSON a size. With --die-after rank 1 kills itself after
+// so many operations, and the others print "failed CODE RANK MESSAGE" once a collective has failed. Exit 1: wrong
+// results; 77: no GPU.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/device/gpu.h"
+#include "collectives/include/muster/device.h"
+
+namespace {
+
+namespace device = muster::collectives::device;
+using device::address_of;
+
+struct Options {
+  int device = 0;  // -1: the local rank's
+  std::string expected{};
+  std::size_t perf_bytes = 0;
+  int die_after = -1;
+};
+
+int fail(const char* what, muster_error* error) {
+  std::fprintf(stderr, "gpu_ranks: %s: %s\n", what, error == nullptr ? "failed" : muster_error_message(error));
+  muster_error_free(error);
+  return 1;
+}
+
+void must(const muster::base::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "gpu_ranks: %s\n", status.message().c_str());
+  std::exit(1);
+}
+
+// One stream of the user's, and copies in it.
+struct Machine {
+  std::shared_ptr<const device::Gpu> gpu;
+  device::Stream stream;
+  void copy(const void* to, const void* from, std::size_t bytes) const {
+    must(gpu->call("cuMemcpyAsync", gpu->api().copy_async, address_of(to), address_of(from), bytes, stream.get()));
+  }
+  void wait() const {
+    auto event = device::make_event(gpu);
+    must(event.status());
+    must(gpu->call("cuEventRecord", gpu->api().event_record, event->get(), stream.get()));
+    const device::Gpu::Current current(*gpu);
+    while (gpu->api().event_query(event->get()) == device::kCudaNotReady) continue;
+  }
+};
+
+struct Rank {
+  muster_comm* comm;
+  Machine machine;
+  int rank, size;
+  std::size_t checks = 0;
+};
+
+float value_of(int rank, std::size_t i, unsigned seed) {
+  const std::uint64_t mixed = (i * 2654435761U + static_cast<unsigned>(rank) * 40503U + seed * 97U) % 20001;
+  return (static_cast<float>(mixed) - 10000) / 4096;
+}
+
+// Enqueues an allreduce and reads its result in the same stream, without a wait between; then looks at the values.
+bool check_allreduce(Rank& own, void* in, void* out, std::size_t count, unsigned seed, muster_error** error) {
+  std::vector<float> values(count);
+  std::vector<float> result(count, std::nanf(""));
+  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(own.rank, i, seed);
+  own.machine.copy(in, values.data(), 4 * count);
+  muster_request* request = nullptr;
+  if (muster_allreduce_on_stream(own.comm, in, out, count, MUSTER_FLOAT32, MUSTER_SUM, 0.5, 1, own.machine.stream.get(),
+                                 &request, error) != MUSTER_OK) {
+    return false;
+  }
+  own.machine.copy(result.data(), out, 4 * count);
+  own.machine.wait();
+  const muster_code code = muster_wait(request, -1, error);
+  muster_request_free(request);
+  if (code != MUSTER_OK) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    double exact = 0;
+    for (int rank = 0; rank < own.size; ++rank) exact += 0.5 * static_cast<double>(value_of(rank, i, seed));
+    if (std::abs(static_cast<double>(result[i]) - exact) <= 1e-6 * own.size) continue;
+    std::printf("WRONG allreduce of %zu: element %zu is %.9g, not %.9g\n", count, i, static_cast<double>(result[i]),
+                exact);
+    std::exit(1);
+  }
+  ++own.checks;
+  return true;
+}
+
+bool check_all(Rank& own, muster_error** error) {
+  constexpr std::size_t kMost = 3'000'001;
+  auto private_memory = device::allocate(own.machine.gpu, 2 * (4 * kMost + 64));
+  must(private_memory.status());
+  auto* const mine = reinterpret_cast<char*>(private_memory->get());
+  void* shared = nullptr;
+  if (muster_device_buffer_alloc(own.comm, 4 * kMost + 64, &shared, error) != MUSTER_OK) return false;
+  unsigned seed = 0;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{1023}, std::size_t{65'537}, kMost}) {
+    for (const std::size_t askew : {std::size_t{0}, std::size_t{4}, std::size_t{12}}) {
+      char* const other = mine + 4 * kMost + 64;
+      if (!check_allreduce(own, mine + askew, mine + askew, count, ++seed, error)) return false;
+      if (!check_allreduce(own, mine + askew, other, count, ++seed, error)) return false;
+      char* const in_shared = static_cast<char*>(shared) + askew;
+      if (!check_allreduce(own, in_shared, in_shared, count, ++seed, error)) return false;
+    }
+  }
+  return muster_device_buffer_free(own.comm, shared, error) == MUSTER_OK;
+}
+
+double seconds_of(Rank& own, void* data, std::size_t count, muster_error** error) {
+  const auto begin = std::chrono::steady_clock::now();
+  muster_request* request = nullptr;
+  if (muster_allreduce_on_stream(own.comm, data, data, count, MUSTER_FLOAT32, MUSTER_AVG, 1, 1,
+                                 own.machine.stream.get(), &request, error) != MUSTER_OK) {
+    return -1;
+  }
+  own.machine.wait();
+  const muster_code code = muster_wait(request, -1, error);
+  muster_request_free(request);
+  return code == MUSTER_OK ? std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() : -1;
+}
+
+bool time_allreduce(Rank& own, std::size_t most, muster_error** error) {
+  void* data = nullptr;
+  if (muster_device_buffer_alloc(own.comm, most, &data, error) != MUSTER_OK) return false;
+  must(own.machine.gpu->call("cuMemsetD8Async", own.machine.gpu->api().set_async, address_of(data),
+                             static_cast<unsigned char>(0), most, own.machine.stream.get()));
+  for (std::size_t bytes = std::min<std::size_t>(most, 4096); bytes <= most; bytes *= 64) {
+    std::vector<double> times;
+    for (int i = 0; i < 15; ++i) {
+      if (muster_barrier(own.comm, error) != MUSTER_OK) return false;
+      const double seconds = seconds_of(own, data, bytes / 4, error);
+      if (seconds < 0) return false;
+      times.push_back(seconds);
+    }
+    std::ranges::sort(times);
+    const double median = times[times.size() / 2];
+    if (own.rank != 0) continue;
+    std::printf(
+        "{\"op\":\"allreduce_on_stream\",\"path\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"p50_us\":%.1f,"
+        "\"algbw_gbs\":%.2f,\"moved_gbs\":%.1f}\n",
+        muster_device_path(own.comm), own.size, bytes, median * 1e6, static_cast<double>(bytes) / median / 1e9,
+        2.0 * own.size * static_cast<double>(bytes) / median / 1e9);
+  }
+  return muster_device_buffer_free(own.comm, data, error) == MUSTER_OK;
+}
+
+// Operations until one fails, which one does as rank 1 ends.
+[[noreturn]] void run_until_failure(Rank& own, int die_after) {
+  constexpr std::size_t kCount = 100'000;
+  auto memory = device::allocate(own.machine.gpu, 4 * kCount);
+  must(memory.status());
+  void* const data = reinterpret_cast<void*>(memory->get());
+  for (int i = 0;; ++i) {
+    if (own.rank == 1 && i == die_after) (void)kill(getpid(), SIGKILL);
+    muster_error* error = nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    if (seconds_of(own, data, kCount, &error) >= 0) continue;
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("failed %d %d after %.3f s: %s\n", static_cast<int>(muster_error_code(error)), muster_error_rank(error),
+                waited, muster_error_message(error));
+    muster_error_free(error);
+    std::fflush(stdout);
+    _exit(0);  // libmuster's stream may wait for the dead rank's events for ever
+  }
+}
+
+int run(const Options& options) {
+  muster_error* error = nullptr;
+  muster_world* world = nullptr;
+  if (muster_init(nullptr, &world, &error) != MUSTER_OK) return fail("muster_init", error);
+  muster_comm* const comm = muster_world_comm(world);
+  const int ordinal = options.device >= 0 ? options.device : muster_comm_local_rank(comm);
+  const auto api = device::CudaApi::load();
+  if (!api.ok()) {
+    std::printf("skipped: %s\n", api.status().message().c_str());
+    return 77;
+  }
+  auto gpu = device::Gpu::open(*api, ordinal);
+  must(gpu.status());
+  auto stream = device::make_stream(*gpu);
+  must(stream.status());
+  if (muster_device_attach(comm, ordinal, &error) != MUSTER_OK) return fail("muster_device_attach", error);
+  Rank own{comm, {*gpu, std::move(*stream)}, muster_comm_rank(comm), muster_comm_size(comm)};
+  std::printf("path %s\n", muster_device_path(comm));
+  if (!options.expected.empty() && options.expected != muster_device_path(comm)) return 1;
+  if (options.die_after >= 0) run_until_failure(own, options.die_after);
+  if (!check_all(own, &error)) return fail("a collective", error);
+  std::printf("right %zu checks\n", own.checks);
+  if (options.perf_bytes > 0 && !time_allreduce(own, options.perf_bytes, &error)) return fail("a collective", error);
+  if (muster_barrier(comm, &error) != MUSTER_OK) return fail("the last barrier", error);
+  muster_finalize(world);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view option = argv[i];
+    const std::string value = argv[i + 1];
+    if (option == "--device") {
+      options.device = value == "local" ? -1 : std::atoi(value.c_str());
+    } else if (option == "--expect") {
+      options.expected = value;
+    } else if (option == "--perf") {
+      options.perf_bytes = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (option == "--die-after") {
+      options.die_after = std::atoi(value.c_str());
+    } else {
+      std::fprintf(stderr, "gpu_ranks: unknown option %s\n", argv[i]);
+      return 2;
+    }
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  return run(options);
+}

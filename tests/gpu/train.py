@@ -1,0 +1,110 @@
+"""A rank of a training with muster.torch on a GPU that the ranks share: train.py, started by tests/gpu/run.
+
+Two models with the same start: one trained by all ranks with DistributedOptimizer, each on its part of every batch, and one
+by this rank alone on whole batches. They have to stay the same, up to rounding. Then operations one by one against what they
+have to give, on streams of their own, without a synchronization between; then how much of the gradients' way is hidden behind
+the backward pass. Prints "right" or raises.
+"""
+
+import time
+
+import torch
+
+import muster.torch as hvd
+
+
+def model():
+    torch.manual_seed(7)
+    layers = []
+    for _ in range(12):
+        layers += [torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 10)).cuda()
+
+
+def check_training():
+    ours, alone = model(), model()
+    start = 0.01
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(ours.parameters(), lr=start, momentum=0.9),
+                                         named_parameters=ours.named_parameters())
+    hvd.broadcast_parameters(ours.state_dict(), root_rank=0)
+    reference = torch.optim.SGD(alone.parameters(), lr=start, momentum=0.9)
+    for step in range(20):
+        torch.manual_seed(step)
+        inputs, targets = torch.randn(8 * hvd.size(), 1024).cuda(), torch.randint(10, (8 * hvd.size(),)).cuda()
+        part = slice(8 * hvd.rank(), 8 * hvd.rank() + 8)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(ours(inputs[part]), targets[part]).backward()
+        optimizer.step()
+        reference.zero_grad()
+        torch.nn.functional.cross_entropy(alone(inputs), targets).backward()
+        reference.step()
+    for one, other in zip(ours.parameters(), alone.parameters()):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    state = torch.cat([parameter.detach().flatten() for parameter in ours.parameters()])
+    everyones = hvd.allgather(state.unsqueeze(0))
+    assert everyones.is_cuda and all(torch.equal(row, everyones[0]) for row in everyones), "ranks differ"
+
+
+def check_operations():
+    size, rank = hvd.size(), hvd.rank()
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            tensor = torch.ones(100_003, dtype=dtype, device="cuda")
+            for _ in range(10):  # the device is still at this when the operation is called
+                tensor = tensor + 1
+            result = hvd.allreduce(tensor * (rank + 1), name=f"sum.{dtype}", op=hvd.Sum)
+            expected = 11 * size * (size + 1) // 2
+            assert torch.equal(result, torch.full_like(result, expected)), (dtype, result[:4], expected)
+    for i, result in enumerate(hvd.grouped_allreduce([torch.full((i,), rank + 1.0, device="cuda") for i in range(300)],
+                                                     op=hvd.Sum)):
+        assert torch.equal(result, torch.full((i,), size * (size + 1) / 2, device="cuda")), i
+    assert hvd.broadcast(torch.full((7,), float(rank), device="cuda"), root_rank=size - 1).eq(size - 1).all()
+    assert hvd.alltoall(torch.full((size, 3), float(rank), device="cuda")).is_cuda
+    half = hvd.allreduce(torch.full((5,), rank + 1.0, device="cuda"), compression=hvd.Compression.fp16)
+    assert half.dtype == torch.float32 and half.is_cuda
+    try:
+        hvd.allreduce(torch.ones(3, device="cuda" if rank == 0 else "cpu"), name="mixed")
+        assert size == 1, "tensors of a GPU and of the CPU were reduced together"
+    except hvd.HorovodInternalError as problem:
+        assert "on a GPU" in str(problem), problem
+
+
+def seconds_of(work, times=20):
+    work()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(times):
+        work()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / times
+
+
+def measure_overlap():
+    ours = model()
+    plain = torch.optim.SGD(ours.parameters(), lr=1e-4)
+    inputs = torch.randn(512, 1024).cuda()
+
+    def step(optimizer):
+        optimizer.zero_grad()
+        ours(inputs).square().mean().backward()
+        optimizer.step()
+
+    alone = seconds_of(lambda: step(plain))
+    gradients = [torch.rand_like(parameter) for parameter in ours.parameters()]
+    ways = seconds_of(lambda: hvd.grouped_allreduce_(gradients, name="gradients"))
+    optimizer = hvd.DistributedOptimizer(plain, named_parameters=ours.named_parameters())
+    together = seconds_of(lambda: step(optimizer))
+    if hvd.rank() == 0:
+        print(f'{{"op":"training_step","ranks":{hvd.size()},"compute_us":{alone * 1e6:.0f},"allreduce_us":{ways * 1e6:.0f},'
+              f'"step_us":{together * 1e6:.0f},"hidden":{1 - (together - alone) / ways:.2f}}}')
+
+
+if __name__ == "__main__":
+    hvd.init()
+    torch.cuda.set_device(0)
+    check_operations()
+    check_training()
+    measure_overlap()
+    hvd.shutdown()
+    print("right", flush=True)

@@ -1,0 +1,404 @@
+// libcuda.so.1 for tests: README.md. Waiting for a dead process's event takes for ever, as it may on a GPU.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/device/cuda_api.h"
+#include "tests/unit/collectives/device/host_kernels.h"
+
+namespace {
+
+using muster::collectives::device::CudaResult;
+using muster::collectives::device::DeviceAddress;
+using muster::collectives::device::DeviceUuid;
+using muster::collectives::device::IpcEventHandle;
+using muster::collectives::device::IpcMemoryHandle;
+using muster::collectives::device::kCudaNotReady;
+using muster::collectives::device::kCudaSuccess;
+
+constexpr CudaResult kInvalidValue = 1;
+constexpr CudaResult kOutOfMemory = 2;
+
+long setting(const char* name, long otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
+}
+bool fails(const char* function) {
+  const char* const named = std::getenv("FAKE_CUDA_FAIL");
+  return named != nullptr && std::strcmp(named, function) == 0;
+}
+
+void pause_for(std::chrono::microseconds time) {
+  std::this_thread::sleep_for(time);  // a device is busy that long
+}
+
+// Memory that other processes can map.
+struct Shared {
+  int fd = -1;
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+  int ordinal = -1;  // of the device; -1: not device memory
+};
+bool map(Shared& shared) {
+  shared.memory = mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+  return shared.memory != MAP_FAILED;
+}
+struct Handle {  // what an IPC handle holds
+  pid_t pid;
+  int fd;
+  std::size_t bytes;
+  int ordinal;
+};
+static_assert(sizeof(Handle) <= sizeof(IpcMemoryHandle));
+
+struct EventState {
+  std::atomic<std::uint64_t> recorded;
+  std::atomic<std::uint64_t> completed;
+};
+struct FakeEvent {
+  std::shared_ptr<EventState> state;
+  Shared shared;
+};
+
+void wait_for(const EventState& state, std::uint64_t value) {
+  while (state.completed.load() < value) pause_for(std::chrono::microseconds(5));
+}
+
+// Work goes on after its stream is destroyed, as the driver's does.
+class FakeStream {
+ public:
+  FakeStream() : state_(std::make_shared<State>()) {
+    std::thread([state = state_] { run(*state); }).detach();
+  }
+  ~FakeStream() {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_over = true;
+    state_->news.notify_all();
+  }
+  void push(std::function<void()> work) {
+    const std::lock_guard lock(state_->mutex);
+    state_->queue.push_back(std::move(work));
+    state_->news.notify_all();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable news;
+    std::deque<std::function<void()>> queue;
+    bool is_over = false;
+  };
+  static void run(State& state) {
+    std::mt19937 random(static_cast<unsigned>(getpid()));
+    const long delay = setting("FAKE_CUDA_DELAY_US", 0);
+    std::unique_lock lock(state.mutex);
+    while (true) {
+      state.news.wait(lock, [&] { return state.is_over || !state.queue.empty(); });
+      if (state.queue.empty()) return;
+      const auto work = std::move(state.queue.front());
+      state.queue.pop_front();
+      lock.unlock();
+      if (delay > 0) pause_for(std::chrono::microseconds(random() % static_cast<unsigned>(delay)));
+      work();
+      lock.lock();
+    }
+  }
+  std::shared_ptr<State> state_;
+};
+
+struct Driver {
+  std::mutex mutex;
+  std::map<DeviceAddress, Shared> memory;
+  std::map<void*, std::size_t> registered;
+  FakeStream null_stream;
+};
+Driver& driver() {
+  static auto* const kOne = new Driver;  // streams run until the process ends
+  return *kOne;
+}
+FakeStream& stream_of(void* stream) {
+  return stream == nullptr ? driver().null_stream : *static_cast<FakeStream*>(stream);
+}
+thread_local std::vector<void*> contexts;
+int current_ordinal() {
+  return contexts.empty() ? 0 : static_cast<int>(reinterpret_cast<std::intptr_t>(contexts.back())) - 1;
+}
+bool has_context() {
+  return !contexts.empty();
+}
+constexpr CudaResult kInvalidContext = 201;
+
+CudaResult add_memory(Shared shared, DeviceAddress* address) {
+  if (!map(shared)) {
+    close(shared.fd);
+    return kOutOfMemory;
+  }
+  *address = reinterpret_cast<DeviceAddress>(shared.memory);
+  const std::lock_guard lock(driver().mutex);
+  driver().memory[*address] = shared;
+  return kCudaSuccess;
+}
+
+}  // namespace
+
+#pragma GCC diagnostic ignored "-Wmissing-declarations"
+extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the driver's names
+
+CudaResult cuInit(unsigned) {
+  return fails("cuInit") ? 100 : kCudaSuccess;
+}
+CudaResult cuGetErrorString(CudaResult error, const char** text) {
+  *text = error == kOutOfMemory ? "out of memory" : "made to fail by a test";
+  return kCudaSuccess;
+}
+CudaResult cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGetCount(int* count) {
+  *count = static_cast<int>(setting("FAKE_CUDA_DEVICES", 1));
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGetUuid_v2(DeviceUuid* uuid, int device) {
+  std::snprintf(uuid->bytes, sizeof uuid->bytes, "fake-gpu-%d", device);
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGetAttribute(int* value, int, int) {
+  *value = 1;
+  return kCudaSuccess;
+}
+CudaResult cuDeviceCanAccessPeer(int* can, int, int) {
+  *can = setting("FAKE_CUDA_PEERS", 1) != 0;
+  return kCudaSuccess;
+}
+CudaResult cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = reinterpret_cast<void*>(static_cast<std::intptr_t>(device) + 1);
+  return kCudaSuccess;
+}
+CudaResult cuDevicePrimaryCtxRelease_v2(int) {
+  return kCudaSuccess;
+}
+CudaResult cuCtxPushCurrent_v2(void* context) {
+  contexts.push_back(context);
+  return kCudaSuccess;
+}
+CudaResult cuCtxPopCurrent_v2(void** context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return kCudaSuccess;
+}
+CudaResult cuPointerGetAttribute(void* value, int attribute, DeviceAddress pointer) {
+  const std::lock_guard lock(driver().mutex);
+  auto found = driver().memory.upper_bound(pointer);
+  if (found == driver().memory.begin()) return kInvalidValue;
+  --found;
+  if (pointer >= found->first + found->second.bytes) return kInvalidValue;
+  const int answer = attribute == 2 ? 2 : found->second.ordinal;
+  std::memcpy(value, &answer, sizeof answer);
+  return kCudaSuccess;
+}
+CudaResult cuModuleLoadData(void** module, const void* image) {
+  if (!has_context() || fails("cuModuleLoadData")) return kInvalidContext;
+  *module = const_cast<void*>(image);
+  return kCudaSuccess;
+}
+CudaResult cuModuleUnload(void*) {
+  return kCudaSuccess;
+}
+CudaResult cuModuleGetFunction(void** function, void*, const char* name) {
+  if (!muster::collectives::device::run_on_host(name, 0, nullptr)) return 500;
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<std::string>> names;
+  const std::lock_guard lock(mutex);
+  auto& kept = names[name];
+  if (kept == nullptr) kept = std::make_unique<std::string>(name);
+  *function = kept.get();
+  return kCudaSuccess;
+}
+CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
+  if (!has_context()) return kInvalidContext;
+  if (fails("cuMemAlloc_v2")) return kOutOfMemory;
+  const int fd = memfd_create("fake gpu", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
+  const CudaResult made =
+      add_memory({.fd = fd, .memory = nullptr, .bytes = bytes, .ordinal = current_ordinal()}, address);
+  // Not zeroed: what nobody has written is to be seen.
+  if (made == kCudaSuccess) std::memset(reinterpret_cast<void*>(*address), 0xa5, bytes);
+  return made;
+}
+CudaResult cuMemFree_v2(DeviceAddress address) {
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().memory.find(address);
+  if (found == driver().memory.end()) return kInvalidValue;
+  munmap(found->second.memory, found->second.bytes);
+  close(found->second.fd);
+  driver().memory.erase(found);
+  return kCudaSuccess;
+}
+CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  *memory = std::calloc(1, bytes);
+  return *memory == nullptr ? kOutOfMemory : kCudaSuccess;
+}
+CudaResult cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return kCudaSuccess;
+}
+CudaResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
+  if (fails("cuMemHostRegister_v2")) return kInvalidValue;
+  const std::lock_guard lock(driver().mutex);
+  return driver().registered.emplace(memory, bytes).second ? kCudaSuccess : 712;
+}
+CudaResult cuMemHostUnregister(void* memory) {
+  const std::lock_guard lock(driver().mutex);
+  return driver().registered.erase(memory) == 1 ? kCudaSuccess : 713;
+}
+CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes, void* stream) {
+  if (!has_context()) return kInvalidContext;
+  if (fails("cuMemcpyAsync")) return 700;
+  stream_of(stream).push([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  return kCudaSuccess;
+}
+CudaResult cuMemsetD8Async(DeviceAddress to, unsigned char value, std::size_t bytes, void* stream) {
+  if (!has_context()) return kInvalidContext;
+  stream_of(stream).push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  return kCudaSuccess;
+}
+CudaResult cuStreamCreate(void** stream, unsigned flags) {
+  if (!has_context()) return kInvalidContext;
+  if (flags != muster::collectives::device::kStreamNonBlocking) return kInvalidValue;  // libmuster's never block
+  *stream = new FakeStream;
+  return kCudaSuccess;
+}
+CudaResult cuStreamDestroy_v2(void* stream) {
+  delete static_cast<FakeStream*>(stream);
+  return kCudaSuccess;
+}
+CudaResult cuEventCreate(void** event, unsigned flags) {
+  auto made = std::make_unique<FakeEvent>();
+  if ((flags & muster::collectives::device::kEventInterprocess) == 0) {
+    made->state = std::make_shared<EventState>();
+  } else {
+    made->shared.fd = memfd_create("fake event", MFD_CLOEXEC);
+    made->shared.bytes = 4096;
+    if (made->shared.fd < 0 || ftruncate(made->shared.fd, 4096) != 0 || !map(made->shared)) return kOutOfMemory;
+    made->state = {std::shared_ptr<void>(), static_cast<EventState*>(made->shared.memory)};
+  }
+  *event = made.release();
+  return kCudaSuccess;
+}
+CudaResult cuEventDestroy_v2(void* event) {
+  // The memory stays mapped: a stream may still look at it.
+  delete static_cast<FakeEvent*>(event);
+  return kCudaSuccess;
+}
+CudaResult cuEventRecord(void* event, void* stream) {
+  if (!has_context()) return kInvalidContext;
+  const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
+  const std::uint64_t number = ++state->recorded;
+  stream_of(stream).push([state, number] { state->completed.store(number); });
+  return kCudaSuccess;
+}
+CudaResult cuEventQuery(void* event) {
+  const EventState& state = *static_cast<FakeEvent*>(event)->state;
+  return state.completed.load() >= state.recorded.load() ? kCudaSuccess : kCudaNotReady;
+}
+CudaResult cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
+  const std::uint64_t number = state->recorded.load();
+  stream_of(stream).push([state, number] { wait_for(*state, number); });
+  return kCudaSuccess;
+}
+CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned flags) {
+  if (flags != 0) return kInvalidValue;
+  auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
+  stream_of(stream).push([word, value] {
+    while (static_cast<std::int32_t>(word->load() - value) < 0) pause_for(std::chrono::microseconds(5));
+  });
+  return kCudaSuccess;
+}
+CudaResult cuStreamWriteValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned) {
+  auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
+  stream_of(stream).push([word, value] { word->store(value); });
+  return kCudaSuccess;
+}
+CudaResult cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().memory.find(address);
+  if (found == driver().memory.end()) return kInvalidValue;
+  const Handle made{getpid(), found->second.fd, found->second.bytes, found->second.ordinal};
+  std::memcpy(handle, &made, sizeof made);
+  return kCudaSuccess;
+}
+CudaResult cuIpcOpenMemHandle_v2(DeviceAddress* address, IpcMemoryHandle handle, unsigned flags) {
+  if (!has_context() || flags != 1 || fails("cuIpcOpenMemHandle_v2")) return kInvalidContext;
+  Handle given{};
+  std::memcpy(&given, &handle, sizeof given);
+  const std::string path = "/proc/" + std::to_string(given.pid) + "/fd/" + std::to_string(given.fd);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return kInvalidValue;
+  return add_memory({.fd = fd, .memory = nullptr, .bytes = given.bytes, .ordinal = given.ordinal}, address);
+}
+CudaResult cuIpcCloseMemHandle(DeviceAddress address) {
+  return cuMemFree_v2(address);
+}
+CudaResult cuIpcGetEventHandle(IpcEventHandle* handle, void* event) {
+  const Shared& shared = static_cast<FakeEvent*>(event)->shared;
+  if (shared.fd < 0) return kInvalidValue;
+  const Handle made{getpid(), shared.fd, shared.bytes, -1};
+  std::memcpy(handle, &made, sizeof made);
+  return kCudaSuccess;
+}
+CudaResult cuIpcOpenEventHandle(void** event, IpcEventHandle handle) {
+  Handle given{};
+  std::memcpy(&given, &handle, sizeof given);
+  const std::string path = "/proc/" + std::to_string(given.pid) + "/fd/" + std::to_string(given.fd);
+  auto made = std::make_unique<FakeEvent>();
+  made->shared = {open(path.c_str(), O_RDWR | O_CLOEXEC), nullptr, given.bytes, -1};
+  if (made->shared.fd < 0 || !map(made->shared)) return kInvalidValue;
+  made->state = {std::shared_ptr<void>(), static_cast<EventState*>(made->shared.memory)};
+  *event = made.release();
+  return kCudaSuccess;
+}
+CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
+                          unsigned, void* stream, void** parameters, void**) {
+  using namespace muster::collectives::device;
+  if (!has_context() || block != kThreads || grid == 0) return kInvalidValue;
+  const std::string name = *static_cast<std::string*>(function);
+  const std::size_t bytes = name.ends_with("_few")    ? sizeof(Transfer<kFewSegments>)
+                            : name.ends_with("_many") ? sizeof(Transfer<kManySegments>)
+                                                      : sizeof(Reduction);
+  auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes / 8);
+  std::memcpy(copy->data(), parameters[0], bytes);
+  stream_of(stream).push([name, grid, copy] { (void)run_on_host(name, grid, copy->data()); });
+  return kCudaSuccess;
+}
+
+// For libnccl.so.2 beside it: work of its own in a stream.
+void fake_cuda_push(void* stream, void (*work)(void*), void* argument) {
+  stream_of(stream).push([=] { work(argument); });
+}
+
+// NOLINTEND(readability-identifier-naming)
+}  // extern "C"

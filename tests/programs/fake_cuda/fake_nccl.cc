@@ -1,0 +1,208 @@
+// libnccl.so.2 for tests: README.md. Ranks are threads of one process. An operation waits in its stream until all ranks
+// have come to it, or the communicator is aborted, as NCCL's kernels do.
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/device/nccl_api.h"
+#include "tests/unit/collectives/device/host_kernels.h"
+
+extern "C" void fake_cuda_push(void* stream, void (*work)(void*), void* argument);
+
+namespace {
+
+using muster::collectives::device::NcclComm;
+using muster::collectives::device::NcclConfig;
+using muster::collectives::device::NcclResult;
+using muster::collectives::device::NcclUniqueId;
+
+constexpr NcclResult kInvalidArgument = 4;
+
+// What all ranks put into one operation; the last that comes does it.
+struct Meeting {
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  int came = 0;
+  bool is_done = false;
+};
+struct Group {
+  explicit Group(int count) : ranks(count) {}
+  const int ranks;
+  std::mutex mutex;
+  std::condition_variable news;
+  std::map<std::uint64_t, Meeting> meetings;
+};
+struct Rank {
+  std::shared_ptr<Group> group;
+  int rank = 0;
+  std::uint64_t operations = 0;
+  std::atomic<int> turns{3};  // get_async_error says "in progress" so often
+  std::atomic<bool> is_aborted{false};
+};
+
+std::size_t size_of(int type) {
+  constexpr std::size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+  return kSizes[type];
+}
+std::string name_of(int type) {
+  constexpr const char* kNames[] = {"int8", "uint8",   "int32",   "",        "int64",
+                                    "",     "float16", "float32", "float64", "bfloat16"};
+  return std::string("muster_reduce_") + kNames[type];
+}
+
+void reduce(const Meeting& meeting, std::size_t from, std::size_t count, int type, int op,
+            const std::vector<void*>& outputs) {
+  using namespace muster::collectives::device;
+  constexpr std::uint32_t kOps[] = {0, 4, 3, 2, 0};  // sum, prod, max, min, avg: as in RedOp
+  const auto ranks = static_cast<std::uint32_t>(meeting.in.size());
+  Reduction call{};
+  call.count = count;
+  call.before = call.after = 1;
+  call.divisor = op == 4 ? ranks : 1;
+  call.op = kOps[op];
+  call.inputs = ranks;
+  for (std::size_t i = 0; i < meeting.in.size(); ++i) {
+    call.in[i] = reinterpret_cast<std::uint64_t>(meeting.in[i]) + from * size_of(type);
+  }
+  call.outputs = static_cast<std::uint32_t>(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) call.out[i] = reinterpret_cast<std::uint64_t>(outputs[i]);
+  const auto blocks = static_cast<std::uint32_t>((count + kUnitElements - 1) / kUnitElements);
+  (void)run_on_host(name_of(type), blocks, &call);
+}
+
+struct Work {
+  std::shared_ptr<Rank> rank;
+  std::uint64_t number;
+  const void* in;
+  void* out;
+  std::function<void(const Meeting&)> act;
+};
+void run(void* argument) {
+  const std::unique_ptr<Work> work(static_cast<Work*>(argument));
+  Group& group = *work->rank->group;
+  std::unique_lock lock(group.mutex);
+  Meeting& meeting = group.meetings[work->number];
+  meeting.in.resize(static_cast<std::size_t>(group.ranks));
+  meeting.out.resize(meeting.in.size());
+  meeting.in[static_cast<std::size_t>(work->rank->rank)] = work->in;
+  meeting.out[static_cast<std::size_t>(work->rank->rank)] = work->out;
+  if (++meeting.came == group.ranks) {
+    work->act(meeting);
+    meeting.is_done = true;
+    group.news.notify_all();
+  }
+  group.news.wait(lock, [&] { return meeting.is_done || work->rank->is_aborted.load(); });
+}
+
+// Ranks that are aborted leave what they wait for in.
+std::map<NcclComm, std::shared_ptr<Rank>>& ranks() {
+  static auto* const kAll = new std::map<NcclComm, std::shared_ptr<Rank>>;
+  return *kAll;
+}
+std::mutex& ranks_mutex() {
+  static auto* const kMutex = new std::mutex;
+  return *kMutex;
+}
+std::shared_ptr<Rank> find(NcclComm comm) {
+  const std::lock_guard lock(ranks_mutex());
+  const auto found = ranks().find(comm);
+  return found == ranks().end() ? nullptr : found->second;
+}
+
+NcclResult push(NcclComm comm, void* stream, const void* in, void* out, std::function<void(const Meeting&)> act) {
+  const std::shared_ptr<Rank> rank = find(comm);
+  if (rank == nullptr) return kInvalidArgument;
+  rank->turns = 2;
+  fake_cuda_push(stream, run, new Work{rank, ++rank->operations, in, out, std::move(act)});
+  return muster::collectives::device::kNcclInProgress;
+}
+
+}  // namespace
+
+extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
+
+NcclResult ncclGetVersion(int* version) {
+  const char* const set = std::getenv("FAKE_NCCL_VERSION");
+  *version = set == nullptr ? 22809 : std::atoi(set);
+  return 0;
+}
+const char* ncclGetErrorString(NcclResult) {
+  return "made to fail by a test";
+}
+NcclResult ncclGetUniqueId(NcclUniqueId* id) {
+  static std::atomic<int> last{0};
+  std::memset(id, 0, sizeof *id);
+  const int number = ++last;
+  std::memcpy(id->internal, &number, sizeof number);
+  return 0;
+}
+NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0) return kInvalidArgument;
+  static std::map<int, std::weak_ptr<Group>> groups;
+  int number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  const std::lock_guard lock(ranks_mutex());
+  std::shared_ptr<Group> group = groups[number].lock();
+  if (group == nullptr) groups[number] = group = std::make_shared<Group>(size);
+  auto made = std::make_shared<Rank>();
+  made->group = group;
+  made->rank = rank;
+  *comm = made.get();
+  ranks()[*comm] = std::move(made);
+  return muster::collectives::device::kNcclInProgress;
+}
+NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
+  const std::shared_ptr<Rank> rank = find(comm);
+  if (rank == nullptr) return kInvalidArgument;
+  *error = rank->turns-- > 0 ? muster::collectives::device::kNcclInProgress : 0;
+  return 0;
+}
+NcclResult ncclCommAbort(NcclComm comm) {
+  const std::shared_ptr<Rank> rank = find(comm);
+  if (rank == nullptr) return kInvalidArgument;
+  {
+    const std::lock_guard lock(rank->group->mutex);
+    rank->is_aborted = true;
+  }
+  rank->group->news.notify_all();
+  const std::lock_guard lock(ranks_mutex());
+  ranks().erase(comm);
+  return 0;
+}
+NcclResult ncclAllReduce(const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream) {
+  return push(comm, stream, in, out, [=](const Meeting& all) { reduce(all, 0, count, type, op, all.out); });
+}
+NcclResult ncclReduceScatter(const void* in, void* out, std::size_t count, int type, int op, NcclComm comm,
+                             void* stream) {
+  return push(comm, stream, in, out, [=](const Meeting& all) {
+    for (std::size_t rank = 0; rank < all.out.size(); ++rank) {
+      reduce(all, rank * count, count, type, op, {all.out[rank]});
+    }
+  });
+}
+NcclResult ncclBroadcast(const void* in, void* out, std::size_t count, int type, int root, NcclComm comm,
+                         void* stream) {
+  return push(comm, stream, in, out, [=](const Meeting& all) {
+    for (void* const to : all.out) std::memmove(to, all.in[static_cast<std::size_t>(root)], count * size_of(type));
+  });
+}
+NcclResult ncclAllGather(const void* in, void* out, std::size_t count, int type, NcclComm comm, void* stream) {
+  return push(comm, stream, in, out, [=](const Meeting& all) {
+    for (void* const to : all.out) {
+      for (std::size_t rank = 0; rank < all.in.size(); ++rank) {
+        std::memcpy(static_cast<char*>(to) + rank * count * size_of(type), all.in[rank], count * size_of(type));
+      }
+    }
+  });
+}
+
+// NOLINTEND(readability-identifier-naming)
+}  // extern "C"

@@ -1,0 +1,22 @@
+"""Operations without a name are matched by their order, in every process set by itself."""
+
+import numpy as np
+import pytest
+
+import muster.numpy as hvd
+
+
+def test_what_a_process_set_does_does_not_count_for_others():
+    if hvd.size() < 2:
+        pytest.skip("needs two ranks")
+    some = hvd.add_process_set(list(range(1, hvd.size())))
+    if some.included():
+        assert hvd.allreduce(np.ones(2), op=hvd.Sum, process_set=some).tolist() == [hvd.size() - 1] * 2
+        assert hvd.broadcast(np.array([hvd.rank()]), 1, process_set=some).tolist() == [1]
+        assert hvd.allgather_object(hvd.rank(), process_set=some) == some.ranks
+        hvd.barrier(some)
+    assert hvd.allreduce(np.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
+    assert hvd.broadcast(np.array([hvd.rank()]), 1).tolist() == [1]
+    assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
+    hvd.barrier()
+    assert hvd.remove_process_set(some)

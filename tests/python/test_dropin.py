@@ -1,0 +1,262 @@
+"""The `horovod` that hvdrun gives to ranks: which one they get, what it has, and horovod.run()."""
+
+import pytest
+from conftest import BIN_DIR, REPOSITORY
+
+PYTHON_DIR = BIN_DIR.parent / "python"
+DROPIN = PYTHON_DIR / "muster/dropin"
+OURS = [PYTHON_DIR, DROPIN]
+SHOW = "import horovod; print(horovod.__version__, getattr(horovod, 'MARK', 'muster'))"
+REAL = REPOSITORY / "build/release/peers/horovod/bin/python"
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A folder in which another package horovod lies, with a submodule torch and the metadata of an installation."""
+    site = tmp_path / "site"
+    (site / "horovod/torch").mkdir(parents=True)
+    (site / "horovod/__init__.py").write_text("__version__ = '0.9.9'\nMARK = 'installed'\n")
+    (site / "horovod/torch/__init__.py").write_text("from horovod import MARK\n")
+    (site / "horovod-0.9.9.dist-info").mkdir()
+    (site / "horovod-0.9.9.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.9.9\n")
+    return site
+
+
+def test_without_another_it_is_musters(python):
+    done = python(SHOW, path=OURS)
+    assert (done.returncode, done.stdout) == (0, "0.28.1 muster\n"), done
+    assert done.stderr == "muster: horovod is Muster's 0.1.0; --horovod installed takes an installed one\n"
+
+
+@pytest.mark.parametrize("wish", ["auto", "installed", None])
+def test_an_installed_one_is_not_shadowed(python, installed, wish):
+    chosen = {} if wish is None else {"MUSTER_HOROVOD": wish}
+    done = python(SHOW + "; import horovod.torch; print(horovod.torch.MARK, horovod.torch.__file__)",
+                  path=[*OURS, installed], **chosen)
+    assert done.stdout == f"0.9.9 installed\ninstalled {installed}/horovod/torch/__init__.py\n", done
+    assert done.stderr == f"muster: horovod is 0.9.9 in {installed}/horovod; --horovod muster takes Muster's\n"
+
+
+def test_musters_is_taken_where_it_is_asked_for(python, installed):
+    done = python(SHOW, path=[*OURS, installed], MUSTER_HOROVOD="muster")
+    assert done.stdout == "0.28.1 muster\n", done
+
+
+def test_one_that_is_installed_in_place_counts(python, installed):
+    finder = """
+import importlib.util, sys
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "horovod":
+            return importlib.util.spec_from_file_location(name, sys.argv[1] + "/horovod/__init__.py",
+                                                          submodule_search_locations=[sys.argv[1] + "/horovod"])
+sys.meta_path.append(Finder)
+"""
+    done = python(finder + SHOW, str(installed), path=OURS)
+    assert done.stdout == "0.9.9 installed\n", done
+
+
+def test_another_copy_of_musters_is_not_taken_for_an_installed_one(python):
+    done = python(SHOW, path=[*OURS, REPOSITORY / "python/muster/dropin"])
+    assert done.stdout == "0.28.1 muster\n", done
+
+
+def test_what_cannot_be_is_said(python):
+    done = python(SHOW, path=OURS, MUSTER_HOROVOD="installed")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
+        "ImportError: MUSTER_HOROVOD=installed, but this Python has no Horovod of its own: install it (pip install "
+        "horovod), or take Muster's (hvdrun --horovod muster)"), done
+    done = python(SHOW, path=OURS, MUSTER_HOROVOD="mine")
+    assert done.stderr.splitlines()[-1] == "ImportError: MUSTER_HOROVOD=mine is none of auto, muster, installed"
+
+
+def test_one_process_says_it(python):
+    assert python(SHOW, path=OURS, MUSTER_RANK="1").stderr == ""
+    assert python(SHOW, path=OURS, HOROVOD_RANK="1").stderr == ""
+    spawns = ("import multiprocessing, horovod\n"
+              "multiprocessing.get_context('spawn').Pool(1).apply(exec, ('import horovod',))\n")
+    done = python(spawns, path=OURS, MUSTER_RANK="0")
+    assert done.returncode == 0 and done.stderr.count("muster: horovod is") == 1, done
+
+
+def test_hvdrun_gives_it_to_ranks(hvdrun, installed):
+    show = ["/usr/bin/python3", "-c", SHOW]
+    plain = hvdrun(["-np", "2", *show])
+    assert sorted(plain.stdout.splitlines()) == [f"[{rank}]<stdout>:0.28.1 muster" for rank in range(2)], plain
+    assert plain.stderr.count("muster: horovod is Muster's") == 1
+    shadow = hvdrun(["-np", "1", *show], PYTHONPATH=str(installed))  # the user's own come first
+    assert shadow.stdout == "[0]<stdout>:0.9.9 installed\n", shadow
+    ours_first = f"{DROPIN}:{installed}"
+    assert hvdrun(["-np", "1", *show], PYTHONPATH=ours_first).stdout == "[0]<stdout>:0.9.9 installed\n"
+    assert hvdrun(["-np", "1", "--horovod", "muster", *show],
+                  PYTHONPATH=ours_first).stdout == "[0]<stdout>:0.28.1 muster\n"
+    refused = hvdrun(["-np", "1", "--horovod", "installed", *show])
+    assert refused.returncode == 1 and "no Horovod of its own" in refused.stderr, refused
+
+
+def test_pythonpath_is_the_users_with_ours_behind(hvdrun):
+    show = ["sh", "-c", "echo $PYTHONPATH"]
+    assert hvdrun(["-np", "1", *show], PYTHONPATH="/a:/b").stdout == f"[0]<stdout>:/a:/b:{PYTHON_DIR}:{DROPIN}\n"
+    assert hvdrun(["-np", "1", "--env-none", *show], PYTHONPATH="/a").stdout == f"[0]<stdout>:{PYTHON_DIR}:{DROPIN}\n"
+    assert hvdrun(["-np", "1", "-x", "PYTHONPATH=/c", *show]).stdout == f"[0]<stdout>:/c:{PYTHON_DIR}:{DROPIN}\n"
+
+
+def test_modules_that_need_no_framework(python):
+    names = """
+import horovod.common.elastic, horovod.common.process_sets, horovod.common.util as util, horovod.data, horovod.runner
+from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
+assert horovod.run is horovod.runner.run
+assert HostsUpdatedInterrupt(True).skip_sync and issubclass(HorovodInternalError, RuntimeError)
+assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
+assert [n for n in range(9) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
+assert util.extension_available("numpy") and not util.extension_available("caffe")
+assert not util.gpu_available("torch")
+assert horovod.common.process_sets.global_process_set.process_set_id is None
+"""
+    done = python(names, path=OURS)
+    assert done.returncode == 0, done
+
+
+LOADERS = """
+import threading
+from horovod.data import AsyncDataLoaderMixin, BaseDataLoader
+
+class Numbers(BaseDataLoader):
+    def __len__(self):
+        return 5
+    def _iterate(self):
+        for number in range(5):
+            if number == getattr(self, "bad", None):
+                raise KeyError(number)
+            yield number
+    def _process_batch(self, batch):
+        return -batch
+
+class Ahead(AsyncDataLoaderMixin, Numbers):
+    pass
+
+assert list(Numbers()) == [0, -1, -2, -3, -4]
+for size in (0, 1, 64):
+    loader = Ahead(async_loader_queue_size=size)
+    assert [list(loader), list(loader)] == [[0, -1, -2, -3, -4]] * 2
+    for number in loader:
+        break  # and iterated again from the start
+    assert list(loader) == [0, -1, -2, -3, -4]
+    loader.close_async_loader()
+loader.bad = 3
+seen = []
+try:
+    seen.extend(number for number in loader)
+except KeyError as problem:
+    assert problem.args == (3,)
+else:
+    raise AssertionError("the loader's error is lost")
+assert threading.active_count() == 1
+"""
+
+
+def test_data_loaders(python):
+    done = python(LOADERS, path=OURS)
+    assert done.returncode == 0, done
+
+
+FUNCTIONS = """
+import os
+
+def scaled(base, by=1):
+    import muster.numpy as hvd
+    hvd.init()
+    print(f"rank {hvd.rank()} says hello", end="")
+    return hvd.rank(), float(hvd.allreduce(base, op=hvd.Sum)) * by
+
+def long_result():
+    return os.environ["MUSTER_RANK"], bytes(range(256)) * 8192
+
+def one_raises():
+    import muster.numpy as hvd
+    if os.environ["MUSTER_RANK"] == "1":
+        raise KeyError("mine")
+    hvd.init()
+
+def one_leaves():
+    if os.environ["MUSTER_RANK"] == "1":
+        os._exit(3)
+"""
+
+
+@pytest.fixture
+def run(python, tmp_path):
+    """run(script) with `functions` (FUNCTIONS) and horovod imported, in a folder on the caller's path alone."""
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+
+    def call(script, **environment):
+        prepare = f"import sys; sys.path.append({str(tmp_path)!r}); import functions, horovod\n"
+        return python(prepare + script, path=OURS, **environment)
+    return call
+
+
+def test_run_returns_what_ranks_return(run):
+    done = run("print(); print(horovod.run(functions.scaled, (2,), {'by': 3}, np=2))")
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines()[-1] == "[(0, 12.0), (1, 12.0)]"
+    assert "[1]<stdout>:rank 1 says hello\n" in done.stdout
+    done = run("for rank, data in horovod.run(functions.long_result, num_proc=3): print(rank, len(data))\n"
+               "assert data == bytes(range(256)) * 8192")
+    assert (done.returncode, done.stdout) == (0, "0 2097152\n1 2097152\n2 2097152\n"), done
+
+
+def test_run_says_which_rank_failed(run):
+    raised = run("horovod.run(functions.one_raises, np=2)")
+    assert raised.returncode == 1 and "RuntimeError: run(): rank 1 of 2 raised\n" in raised.stderr, raised
+    assert raised.stderr.rstrip().endswith("KeyError: 'mine'")
+    left = run("horovod.run(functions.one_leaves, np=2)")
+    assert "RuntimeError: run(): hvdrun ended with exit code 3, " in left.stderr, left
+    assert "hvdrun: rank 1 on localhost" in left.stderr
+
+
+@pytest.mark.parametrize("option", ["use_mpi=True", "mpi_args='-x A'", "min_np=1", "max_num_proc=4", "slots=2",
+                                    "host_discovery_script='x'", "reset_limit=1", "cooldown_range=(1, 2)"])
+def test_run_refuses_what_means_nothing_here(run, option):
+    done = run(f"horovod.run(functions.long_result, {option})")
+    assert done.returncode == 1 and "\nValueError: run(" in done.stderr, done
+    assert "leave it out" in done.stderr.splitlines()[-1]
+
+
+def test_run_needs_cloudpickle_for_functions_of_scripts(run):
+    without = "sys.modules['cloudpickle'] = None\n"
+    done = run(without + "def mine(): return 1\nhorovod.run(mine)")
+    assert "ValueError: run() can send a function of a script or a notebook only with cloudpickle" in done.stderr, done
+
+
+def test_run_finds_hvdrun(run):
+    lost = run("horovod.run(functions.long_result)", MUSTER_HVDRUN="/nowhere/hvdrun")
+    assert "FileNotFoundError: hvdrun was not found as /nowhere/hvdrun" in lost.stderr, lost
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="tools/peers horovod was not run")
+def test_the_real_horovod_is_taken_and_left(hvdrun):
+    script = "import horovod, horovod.torch as hvd; hvd.init(); print(horovod.__file__)"
+    real = hvdrun(["-np", "2", str(REAL), "-c", script])
+    assert real.returncode == 0 and real.stdout.count("/peers/horovod/") == 2, real
+    assert "muster: horovod is 0.28.1 in " in real.stderr
+    ours = hvdrun(["-np", "2", "--horovod", "muster", str(REAL), "-c", script])
+    assert ours.returncode == 0 and ours.stdout.count("/muster/dropin/") == 2, ours
+
+
+def test_names_of_torch(python):
+    pytest.importorskip("torch")
+    names = """
+import horovod.torch as hvd
+import horovod.torch.compression, horovod.torch.functions, horovod.torch.mpi_ops, horovod.torch.optimizer
+import horovod.torch.sync_batch_norm
+from horovod.torch.elastic.sampler import ElasticSampler
+from horovod.torch.elastic.state import TorchState
+import muster.torch
+assert hvd.DistributedOptimizer is hvd.optimizer.DistributedOptimizer is muster.torch.DistributedOptimizer
+assert hvd.elastic.TorchState is TorchState and hvd.elastic.ElasticSampler is ElasticSampler
+assert callable(hvd.mpi_ops.is_homogeneous) and hvd.compression.Compression is hvd.Compression
+assert hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm and callable(hvd.functions.broadcast_object)
+"""
+    done = python(names, path=OURS)
+    assert done.returncode == 0, done

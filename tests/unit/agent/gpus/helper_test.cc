@@ -1,0 +1,211 @@
+// The real muster-gpus, with an emulation of NVIDIA's library (recorded_nvml.cc) that it finds as it would find the
+// real one. No GPU is asked.
+#include "agent/gpus/helper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "agent/gpus/reader.h"
+#include "base/directory.h"
+#include "tests/unit/support/temp_dir.h"
+
+namespace muster::agent::gpus {
+namespace {
+
+constexpr const char* kTwoGpus =
+    "driver 550.54.15\n"
+    "gpu 0000:1b:00.0 GPU-aaaa 85899345920 1073741824 37 NVIDIA H100 80GB HBM3\n"
+    "process 4242 536870912\n"
+    "process 17 -\n"
+    "gpu 0001:43:00.0 GPU-bbbb 85899345920 0 - NVIDIA H100 80GB HBM3\n"
+    "divided\n"
+    "part MIG-1111 10737418240 12345678 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
+    "process 99 1048576\n"
+    "gap\n"
+    "part MIG-2222 21474836480 0 NVIDIA H100 80GB HBM3 MIG 2g.20gb\n";
+
+// A folder with the library and what it answers.
+class Recorded {
+ public:
+  explicit Recorded(const std::string& recording, const char* library = MUSTER_RECORDED_NVML_NEW) {
+    std::filesystem::copy(library, dir_.path() + "/libnvidia-ml.so.1");
+    say(recording);
+  }
+  void say(const std::string& recording) { dir_.write("recording", recording); }
+  base::Environment login() const {
+    base::Environment environment;
+    environment.set("LD_LIBRARY_PATH", dir_.path());
+    return environment;
+  }
+
+ private:
+  const testing_support::TempDir dir_;
+};
+
+TEST(GpuHelper, TellsWhatTheLibraryTells) {
+  for (const char* const library : {MUSTER_RECORDED_NVML_NEW, MUSTER_RECORDED_NVML_OLD}) {
+    const Recorded recorded(kTwoGpus, library);
+    const auto report = survey_blocking(recorded.login());
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->problem, "");
+    EXPECT_EQ(report->driver, "550.54.15");
+    ASSERT_EQ(report->gpus.size(), 2u);
+    const NvidiaGpu whole{.uuid = "GPU-aaaa",
+                          .model = "NVIDIA H100 80GB HBM3",
+                          .pci = "0000:1b:00.0",
+                          .memory_total = 85'899'345'920,
+                          .memory_used = 1'073'741'824,
+                          .busy_percent = 37,
+                          .knows_processes = true,
+                          .processes = {{.pid = 17}, {.pid = 4242, .memory = 536'870'912}}};
+    EXPECT_EQ(report->gpus[0], whole);
+    const NvidiaGpu& divided = report->gpus[1];
+    EXPECT_EQ(divided.pci, "0001:43:00.0");
+    EXPECT_TRUE(divided.is_divided);
+    EXPECT_FALSE(divided.busy_percent);
+    ASSERT_EQ(divided.parts.size(), 2u);
+    EXPECT_EQ(divided.parts[1].uuid, "MIG-2222");
+    EXPECT_EQ(divided.parts[1].model, "NVIDIA H100 80GB HBM3 MIG 2g.20gb");
+    EXPECT_EQ(divided.parts[1].memory_total, 21'474'836'480u);
+    EXPECT_EQ(divided.processes, (std::vector<GpuProcess>{{.pid = 99, .memory = 1'048'576}}));
+  }
+}
+
+TEST(GpuHelper, SaysWhatIsWrongWithTheLibrary) {
+  base::Environment nowhere;
+  nowhere.set("LD_LIBRARY_PATH", "/nonexistent");
+  const auto missing = survey_blocking(nowhere);
+  ASSERT_TRUE(missing.ok()) << missing.status();
+  // Where a machine has the real one, that is what answers.
+  if (missing->driver.empty()) {
+    EXPECT_EQ(missing->problem.find("NVIDIA's management library cannot be loaded (libnvidia-ml.so.1: "), 0u)
+        << missing->problem;
+  }
+  const Recorded other_version("driver 550\nfail nvmlInit_v2 18\n");
+  const auto report = survey_blocking(other_version.login());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->problem,
+            "NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18)");
+  EXPECT_EQ(report->driver, "");
+}
+
+TEST(GpuHelper, OneGpuThatFailsLeavesTheOthers) {
+  const Recorded recorded(
+      "driver 550\ngpu 0000:01:00.0 GPU-a 1 0 5 A\nclosed\ngpu 0000:02:00.0 GPU-b 1 0 5 B\n"
+      "fail nvmlDeviceGetMemoryInfo 15\n");
+  const auto report = survey_blocking(recorded.login());
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->gpus.size(), 1u);
+  EXPECT_EQ(report->gpus[0].uuid, "GPU-b");
+  EXPECT_EQ(report->gpus[0].memory_total, 0u);
+}
+
+TEST(GpuHelper, ADriverThatHangsHangsNobodyElse) {
+  const Recorded recorded(std::string(kTwoGpus) + "hang nvmlDeviceGetMemoryInfo\n");
+  const auto report = survey_blocking(recorded.login(), std::chrono::milliseconds(300));
+  EXPECT_EQ(report.status().code(), base::Code::kDeadlineExceeded);
+  EXPECT_EQ(report.status().message(),
+            "NVIDIA's management library has not answered within 0.3 s: try nvidia-smi there; the driver may hang");
+}
+
+TEST(GpuHelper, LeavesNothingOpen) {
+  const Recorded recorded(kTwoGpus);
+  const auto before = base::entries_of("/proc/self/fd");
+  ASSERT_TRUE(survey_blocking(recorded.login()).ok());
+  EXPECT_EQ(base::entries_of("/proc/self/fd"), before);
+}
+
+// As in an agent that has just begun: the next descriptors are those that the helper uses for itself.
+TEST(GpuHelper, TheFirstDescriptorsMayBeFree) {
+  constexpr int kFirst = 3;
+  const Recorded recorded(kTwoGpus);
+  const base::UniqueFd kept(::fcntl(kFirst, F_DUPFD_CLOEXEC, 64));  // invalid: it is free already
+  ::close(kFirst);
+  const auto report = survey_blocking(recorded.login());
+  std::vector<base::UniqueFd> taken;
+  taken.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const auto again = survey_blocking(recorded.login());
+  taken.clear();
+  if (kept.valid()) ::dup2(kept.get(), kFirst);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->gpus.size(), 2u);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST(GpuHelper, IsWorthAProcessOnlyWhereADriverIs) {
+  testing_support::TempDir root;
+  EXPECT_FALSE(has_nvidia_driver(root.path()));
+  std::filesystem::create_directories(root.path() + "/proc/driver/nvidia");
+  EXPECT_TRUE(has_nvidia_driver(root.path()));
+}
+
+// Asks and runs the loop until the answer.
+base::Result<GpuReport> answer_of(base::Loop& loop, Reader& reader) {
+  base::Result<GpuReport> answer = base::error(base::Code::kUnknown, "none");
+  reader.ask([&](const base::Result<GpuReport>& report) {
+    answer = report;
+    loop.stop();
+  });
+  loop.run();
+  return answer;
+}
+
+TEST(GpuReader, AsksTheSameHelperAgain) {
+  Recorded recorded(kTwoGpus);
+  base::Loop loop;
+  const base::Environment login = recorded.login();
+  Reader reader(loop, login);
+  EXPECT_EQ(reader.pid(), 0);
+  ASSERT_EQ(answer_of(loop, reader)->gpus.size(), 2u);
+  const pid_t pid = reader.pid();
+  EXPECT_GT(pid, 0);
+  recorded.say("driver 550\ngpu 0000:1b:00.0 GPU-aaaa 100 0 99 H100\n");
+  const auto again = answer_of(loop, reader);
+  ASSERT_EQ(again->gpus.size(), 1u);
+  EXPECT_EQ(again->gpus[0].busy_percent, 99);
+  EXPECT_EQ(reader.pid(), pid);
+}
+
+TEST(GpuReader, StartsAnotherWhenOneHasDied) {
+  const Recorded recorded(kTwoGpus);
+  base::Loop loop;
+  const base::Environment login = recorded.login();
+  Reader reader(loop, login);
+  ASSERT_TRUE(answer_of(loop, reader).ok());
+  const pid_t pid = reader.pid();
+  ::kill(pid, SIGKILL);
+  const auto failed = answer_of(loop, reader);
+  EXPECT_EQ(failed.status().code(), base::Code::kUnavailable) << failed.status();
+  ASSERT_TRUE(answer_of(loop, reader).ok());
+  EXPECT_NE(reader.pid(), pid);
+}
+
+TEST(GpuReader, AsksADriverThatHangsNoMore) {
+  const Recorded recorded(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
+  base::Loop loop;
+  const base::Environment login = recorded.login();
+  Reader reader(loop, login, std::chrono::milliseconds(50));
+  for (int i = 0; i < kMostTimeouts; ++i) {
+    EXPECT_EQ(answer_of(loop, reader).status().code(), base::Code::kDeadlineExceeded);
+    EXPECT_EQ(reader.pid(), 0);
+  }
+  int answers = 0;
+  const base::Timer late = loop.after(std::chrono::seconds(20), [&] { loop.stop(); });
+  for (int i = 0; i < 2; ++i) {
+    reader.ask([&](const base::Result<GpuReport>& report) {
+      EXPECT_FALSE(report.ok());
+      if (++answers == 2) loop.stop();
+    });
+  }
+  EXPECT_EQ(reader.pid(), 0);  // none was started
+  loop.run();
+  EXPECT_EQ(answers, 2);
+}
+
+}  // namespace
+}  // namespace muster::agent::gpus

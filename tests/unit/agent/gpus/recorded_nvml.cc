@@ -1,0 +1,272 @@
+// An emulation of libnvidia-ml.so.1, for tests only: it answers what a file beside it says, "recording". No GPU and no
+// driver of NVIDIA's is asked. The file is read anew at every nvmlDeviceGetCount_v2, so that tests can change it.
+//
+//   driver 550.54.15
+//   gpu BUS UUID TOTAL USED PERCENT NAME…      bytes; PERCENT -: not supported; BUS as 0000:1b:00.0
+//   divided                                    the GPU above is in MIG mode
+//   part UUID TOTAL USED NAME…                 a MIG device of the GPU above, at the next number
+//   gap                                        the next number has no MIG device
+//   process PID BYTES                          on the GPU (or part) above; BYTES -: not available
+//   closed                                     the GPU above is not this user's
+//   fail FUNCTION CODE                         that function returns this code
+//   hang FUNCTION                              that function never returns
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Process {
+  unsigned pid;
+  unsigned long long bytes;
+};
+
+struct Node {
+  std::string bus, uuid, name;
+  unsigned long long total = 0, used = 0;
+  int percent = -1;
+  bool divided = false, closed = false;
+  std::vector<Node*> parts;  // nullptr: none at this number
+  std::vector<Process> processes;
+};
+
+struct Recording {
+  std::string driver;
+  std::deque<Node> nodes;
+  std::vector<Node*> gpus;
+  std::map<std::string, int> failures;
+  std::string hangs;
+};
+
+constexpr unsigned long long kNotAvailable = ~0ULL;
+Recording recording;  // NVML's interface has no handle of the library
+
+unsigned long long bytes_of(const std::string& word) {
+  return word == "-" ? kNotAvailable : std::stoull(word);
+}
+
+void read_line(const std::string& line, Recording& into, Node*& last) {
+  std::istringstream in(line);
+  std::string kind;
+  in >> kind;
+  if (kind == "driver") in >> into.driver;
+  if (kind == "gpu" || kind == "part") {
+    Node& node = into.nodes.emplace_back();
+    std::string percent = "-";
+    if (kind == "gpu") in >> node.bus;
+    in >> node.uuid >> node.total >> node.used;
+    if (kind == "gpu") in >> percent;
+    if (percent != "-") node.percent = std::stoi(percent);
+    std::getline(in >> std::ws, node.name);
+    if (kind == "gpu") into.gpus.push_back(&node);
+    if (kind == "part") into.gpus.back()->parts.push_back(&node);
+    last = &node;
+  }
+  if (kind == "gap") into.gpus.back()->parts.push_back(nullptr);
+  if (kind == "divided") into.gpus.back()->divided = true;
+  if (kind == "closed") into.gpus.back()->closed = true;
+  if (kind == "process") {
+    unsigned pid = 0;
+    std::string bytes;
+    in >> pid >> bytes;
+    last->processes.push_back({pid, bytes_of(bytes)});
+  }
+  if (kind == "fail") {
+    std::string function;
+    int code = 0;
+    in >> function >> code;
+    into.failures[function] = code;
+  }
+  if (kind == "hang") in >> into.hangs;
+}
+
+bool read_recording() {
+  Dl_info self{};
+  if (::dladdr(reinterpret_cast<void*>(&read_recording), &self) == 0) return false;
+  std::string path = self.dli_fname;
+  std::ifstream file(path.substr(0, path.rfind('/') + 1) + "recording");
+  recording = {};
+  Node* last = nullptr;
+  for (std::string line; std::getline(file, line);) read_line(line, recording, last);
+  return !recording.driver.empty();
+}
+
+// 0: go on.
+int refused(const char* function) {
+  if (recording.hangs == function) {
+    while (true) ::pause();
+  }
+  const auto found = recording.failures.find(function);
+  return found == recording.failures.end() ? 0 : found->second;
+}
+
+int fill(const std::string& text, char* into, unsigned size) {
+  if (text.size() >= size) return 7;
+  std::memcpy(into, text.c_str(), text.size() + 1);
+  return 0;
+}
+
+constexpr int kInvalid = 2;
+constexpr int kNotSupported = 3;
+constexpr int kNoPermission = 4;
+constexpr int kNotFound = 6;
+constexpr int kTooSmall = 7;
+constexpr int kNotLoaded = 9;
+
+}  // namespace
+
+#define MUSTER_REFUSE \
+  if (const int code = refused(__func__); code != 0) return code
+
+extern "C" {
+
+int nvmlInit_v2() {
+  if (!read_recording()) return kNotLoaded;
+  MUSTER_REFUSE;
+  return 0;
+}
+
+int nvmlShutdown() {
+  return 0;
+}
+
+const char* nvmlErrorString(int code) {
+  switch (code) {
+    case kNotSupported:
+      return "Not Supported";
+    case kNoPermission:
+      return "Insufficient Permissions";
+    case kNotLoaded:
+      return "Driver Not Loaded";
+    case 15:
+      return "GPU is lost";
+    case 18:
+      return "Driver/library version mismatch";
+    default:
+      return "Unknown Error";
+  }
+}
+
+int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  return fill(recording.driver, text, size);
+}
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  if (!read_recording()) return kNotLoaded;
+  MUSTER_REFUSE;
+  *count = static_cast<unsigned>(recording.gpus.size());
+  return 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  MUSTER_REFUSE;
+  if (index >= recording.gpus.size()) return kInvalid;
+  if (recording.gpus[index]->closed) return kNoPermission;
+  *device = recording.gpus[index];
+  return 0;
+}
+
+int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
+  MUSTER_REFUSE;
+  return fill(static_cast<Node*>(device)->uuid, text, size);
+}
+
+int nvmlDeviceGetName(void* device, char* text, unsigned size) {
+  MUSTER_REFUSE;
+  return fill(static_cast<Node*>(device)->name, text, size);
+}
+
+int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* memory) {
+  MUSTER_REFUSE;
+  const Node& node = *static_cast<Node*>(device);
+  memory[0] = node.total;
+  memory[1] = node.total - node.used;
+  memory[2] = node.used;
+  return 0;
+}
+
+struct PciInfo {
+  char legacy[16];
+  unsigned domain, bus, device, id, subsystem;
+  char bus_id[32];
+};
+
+int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
+  MUSTER_REFUSE;
+  *info = {};
+  const Node& node = *static_cast<Node*>(device);
+  unsigned function = 0;
+  if (std::sscanf(node.bus.c_str(), "%x:%x:%x.%x", &info->domain, &info->bus, &info->device, &function) != 4)
+    return 999;
+  std::snprintf(info->bus_id, sizeof info->bus_id, "%08X:%02X:%02X.%X", info->domain, info->bus, info->device,
+                function);
+  return 0;
+}
+
+int nvmlDeviceGetMigMode(void* device, unsigned* now, unsigned* pending) {
+  MUSTER_REFUSE;
+  *now = *pending = static_cast<Node*>(device)->divided ? 1 : 0;
+  return 0;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void* device, unsigned* count) {
+  MUSTER_REFUSE;
+  *count = static_cast<Node*>(device)->divided ? 7 : 0;
+  return 0;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** part) {
+  MUSTER_REFUSE;
+  const auto& parts = static_cast<Node*>(device)->parts;
+  if (index >= parts.size() || parts[index] == nullptr) return kNotFound;
+  *part = parts[index];
+  return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
+  MUSTER_REFUSE;
+  const Node& node = *static_cast<Node*>(device);
+  if (node.divided || node.percent < 0) return kNotSupported;
+  rates[0] = static_cast<unsigned>(node.percent);
+  rates[1] = 0;
+  return 0;
+}
+
+#ifdef MUSTER_OLD_NVML
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long bytes;
+};
+int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, ProcessInfo* into) {
+#else
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long bytes;
+  unsigned gpu_instance, compute_instance;
+};
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfo* into) {
+#endif
+  MUSTER_REFUSE;
+  const auto& processes = static_cast<Node*>(device)->processes;
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(processes.size());
+  if (processes.empty()) return 0;
+  if (into == nullptr || room < processes.size()) return kTooSmall;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    into[i] = {};
+    into[i].pid = processes[i].pid;
+    into[i].bytes = processes[i].bytes;
+  }
+  return 0;
+}
+
+}  // extern "C"

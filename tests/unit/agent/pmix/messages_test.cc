@@ -1,0 +1,82 @@
+#include "agent/pmix/messages.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent::pmix {
+namespace {
+
+using namespace std::string_literals;
+
+template <typename T>
+T command_again(const Command& command) {
+  const auto decoded = decode_command(encode(command));
+  EXPECT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(std::holds_alternative<T>(*decoded));
+  return std::get<T>(*decoded);
+}
+
+template <typename T>
+T event_again(const Event& event) {
+  const auto decoded = decode_event(encode(event));
+  EXPECT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(std::holds_alternative<T>(*decoded));
+  return std::get<T>(*decoded);
+}
+
+TEST(PmixMessages, CommandsArriveAsTheyWere) {
+  const auto begin = command_again<BeginServer>(BeginServer{"job-0", "/tmp/x", "n2", 1});
+  EXPECT_EQ(begin.nspace, "job-0");
+  EXPECT_EQ(begin.directory, "/tmp/x");
+  EXPECT_EQ(begin.host_name, "n2");
+  EXPECT_EQ(begin.host, 1);
+  const auto placement = command_again<Placement>(Placement{{{"n1", {0, 2}}, {"n2", {1}}, {"n3", {}}}, {1, 2}});
+  ASSERT_EQ(placement.hosts.size(), 3u);
+  EXPECT_EQ(placement.programs, (std::vector<int>{1, 2}));
+  EXPECT_EQ(placement.hosts[0].ranks, (std::vector<int>{0, 2}));
+  EXPECT_EQ(placement.hosts[1].name, "n2");
+  EXPECT_TRUE(placement.hosts[2].ranks.empty());
+  command_again<Connection>(Connection{});
+  const auto done = command_again<FenceDone>(FenceDone{~0ull, true, "\0\xff"s});
+  EXPECT_EQ(done.id, ~0ull);
+  EXPECT_TRUE(done.is_ok);
+  EXPECT_EQ(done.blob, "\0\xff"s);
+  EXPECT_EQ(command_again<WantRankData>(WantRankData{7}).rank, 7);
+  EXPECT_FALSE(command_again<RankDataFound>(RankDataFound{3, false, ""}).is_ok);
+}
+
+TEST(PmixMessages, EventsArriveAsTheyWere) {
+  EXPECT_EQ(event_again<Ready>(Ready{"", "OpenPMIx 4.2.2"}).version, "OpenPMIx 4.2.2");
+  EXPECT_EQ(event_again<RankConnected>(RankConnected{1}).rank, 1);
+  EXPECT_EQ(event_again<RankFinalized>(RankFinalized{2}).rank, 2);
+  const auto aborted = event_again<RankAborted>(RankAborted{3, -1});
+  EXPECT_EQ(aborted.rank, 3);
+  EXPECT_EQ(aborted.code, -1);
+  const auto entered = event_again<FenceEntered>(FenceEntered{9, "all", {0, 1, 3}, "blob"});
+  EXPECT_EQ(entered.id, 9u);
+  EXPECT_EQ(entered.name, "all");
+  EXPECT_EQ(entered.hosts, (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(entered.blob, "blob");
+  EXPECT_EQ(event_again<RankDataWanted>(RankDataWanted{4, 5}).rank, 5);
+  EXPECT_EQ(event_again<RankData>(RankData{6, true, "data"}).blob, "data");
+  EXPECT_EQ(event_again<RankText>(RankText{1, "text\n"}).text, "text\n");
+  EXPECT_EQ(event_again<SpawnRefused>(SpawnRefused{8}).rank, 8);
+}
+
+TEST(PmixMessages, WhatIsNotWholeIsRefused) {
+  const std::string whole = encode(Event(FenceEntered{9, "all", {0, 1}, "blob"}));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(decode_event(whole.substr(0, size)).ok()) << size;
+  }
+  EXPECT_EQ(decode_event(whole + "x").status().code(), base::Code::kInvalidArgument);
+  EXPECT_FALSE(decode_event("\xff").ok());
+  EXPECT_FALSE(decode_command("").ok());
+}
+
+TEST(PmixMessages, ACountOfMoreThanThereIsMakesNoRoom) {
+  // Placement (index 1) of 2^32-1 hosts, and a fence of 2^32-1 hosts.
+  EXPECT_FALSE(decode_command("\1\xff\xff\xff\xff"s).ok());
+  EXPECT_FALSE(decode_event("\4\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff"s).ok());
+}
+
+}  // namespace
+}  // namespace muster::agent::pmix

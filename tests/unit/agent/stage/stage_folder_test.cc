@@ -1,0 +1,203 @@
+#include "agent/stage/stage_folder.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class StageFolderTest : public ::testing::Test {
+ protected:
+  StageFolderTest() { fs::create_directories(root_); }
+  ~StageFolderTest() override { fs::remove_all(root_); }
+
+  static StageItem file(const std::string& path, std::uint64_t size,
+                        std::int64_t mtime_ns = 1'500'000'000'000'000'001) {
+    return {.path = path, .mode = 0640, .size = size, .mtime_ns = mtime_ns};
+  }
+  static StageItem folder(const std::string& path) {
+    return {.path = path, .kind = StageItem::Kind::kFolder, .mode = 0750};
+  }
+  static StageItem link(const std::string& path, const std::string& target) {
+    return {.path = path, .kind = StageItem::Kind::kLink, .target = target};
+  }
+  std::string content(const std::string& path) const {
+    std::stringstream text;
+    text << std::ifstream(root_ / path).rdbuf();
+    return text.str();
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+      found.push_back(entry.path().lexically_relative(root_).string());  // a link by its own name
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  const fs::path root_ = fs::path(::testing::TempDir()) / ("muster-stage-" + std::to_string(::getpid()));
+  StageFolder folder_ = *StageFolder::open((root_ / "x/y").string());
+};
+
+TEST_F(StageFolderTest, MakesItsFolderWithParents) {
+  EXPECT_TRUE(fs::is_directory(root_ / "x/y"));
+  EXPECT_FALSE(StageFolder::open("relative").ok());
+  std::ofstream(root_ / "plain") << "x";
+  EXPECT_THAT(StageFolder::open((root_ / "plain/y").string()).status().message(), HasSubstr("plain"));
+}
+
+TEST_F(StageFolderTest, AFileComesWholeWithTimeAndMode) {
+  ASSERT_EQ(folder_.look(file("a/b", 6))->verdict, StageVerdict::kContent);
+  ASSERT_TRUE(folder_.write(file("a/b", 6), 0, "one", false).ok());
+  EXPECT_FALSE(fs::exists(root_ / "x/y/a/b"));
+  ASSERT_TRUE(folder_.write(file("a/b", 6), 3, "two", true).ok());
+  EXPECT_EQ(content("x/y/a/b"), "onetwo");
+  struct stat info {};
+  ASSERT_EQ(::stat((root_ / "x/y/a/b").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_EQ(info.st_mtim.tv_sec, 1'500'000'000);
+  EXPECT_EQ(info.st_mtim.tv_nsec, 1);
+  EXPECT_EQ(folder_.look(file("a/b", 6))->verdict, StageVerdict::kRight);
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/a", "x/y/a/b"));
+}
+
+TEST_F(StageFolderTest, AnotherTimeAsksForTheContentByItsDigest) {
+  ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
+  const StageItem later = file("b", 3, 7);
+  const auto look = folder_.look(later);
+  ASSERT_EQ(look->verdict, StageVerdict::kUncertain);
+  EXPECT_EQ(look->digest.substr(0, 4), "\xba\x78\x16\xbf");  // FIPS 180-2's first example
+  ASSERT_TRUE(folder_.keep(later).ok());
+  EXPECT_EQ(folder_.look(later)->verdict, StageVerdict::kRight);
+  EXPECT_EQ(folder_.look(file("b", 4))->verdict, StageVerdict::kContent);
+}
+
+TEST_F(StageFolderTest, AnOldFileStaysUntilTheNewOneIsWhole) {
+  ASSERT_TRUE(folder_.write(file("b", 3), 0, "old", true).ok());
+  ASSERT_TRUE(folder_.write(file("b", 6), 0, "new", false).ok());
+  EXPECT_EQ(content("x/y/b"), "old");
+  ASSERT_TRUE(folder_.write(file("c", 0), 0, "", true).ok());  // the half of b is given up
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/b", "x/y/c"));
+  EXPECT_FALSE(folder_.write(file("b", 6), 3, "er!", true).ok());
+}
+
+TEST_F(StageFolderTest, TwoStagingsInOneFolderKeepTheirFilesApart) {
+  StageFolder other = *StageFolder::open((root_ / "x/y").string());
+  ASSERT_TRUE(folder_.write(file("m", 6), 0, "one", false).ok());
+  ASSERT_TRUE(other.write(file("m", 6), 0, "ONE", false).ok());
+  ASSERT_TRUE(folder_.look(link("l", "m")).ok());  // beside the half, while it is written
+  ASSERT_TRUE(folder_.write(file("m", 6), 3, "two", true).ok());
+  EXPECT_EQ(content("x/y/m"), "onetwo");
+  ASSERT_TRUE(other.write(file("m", 6), 3, "TWO", true).ok());
+  EXPECT_EQ(content("x/y/m"), "ONETWO");
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/l", "x/y/m"));
+}
+
+TEST_F(StageFolderTest, AbandonedHalvesAreSweptByAge) {
+  std::ofstream(root_ / "x/y/.muster-stage.half.0123") << "ha";
+  ASSERT_TRUE(folder_.write(file("m", 1), 0, "x", true).ok());
+  EXPECT_TRUE(fs::exists(root_ / "x/y/.muster-stage.half.0123"));
+  StageFolder later = *StageFolder::open((root_ / "x/y").string(), std::chrono::seconds(0));
+  ASSERT_TRUE(later.write(file("m", 1), 0, "x", true).ok());
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/m"));
+}
+
+TEST_F(StageFolderTest, AStopEndsTheReadingOfAFile) {
+  ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
+  const std::atomic<bool> stop = true;
+  EXPECT_EQ(folder_.look(file("b", 3, 7), &stop).status().code(), base::Code::kCancelled);
+}
+
+TEST_F(StageFolderTest, PathsStayWithin) {
+  for (const char* path : {"", "/etc/x", "../x", "a/../../x", "a//b", "./a", "a/.", "a/"}) {
+    EXPECT_FALSE(is_inner_path(path)) << path;
+    EXPECT_FALSE(folder_.look(file(path, 1)).ok()) << path;
+    EXPECT_FALSE(folder_.write(file(path, 1), 0, "x", true).ok()) << path;
+    EXPECT_FALSE(folder_.look(folder(path)).ok()) << path;
+  }
+  EXPECT_FALSE(is_inner_path(std::string_view("a\0b", 3)));
+  EXPECT_FALSE(is_inner_path(std::string(256, 'x')));
+  EXPECT_TRUE(is_inner_path(".../..a/b c"));
+}
+
+TEST_F(StageFolderTest, LinksAreMadeAndNotFollowed) {
+  fs::create_directories(root_ / "outside");
+  ASSERT_TRUE(folder_.look(link("out", (root_ / "outside").string())).ok());
+  EXPECT_EQ(fs::read_symlink(root_ / "x/y/out"), root_ / "outside");
+  const auto refused = folder_.look(file("out/x", 1));
+  EXPECT_THAT(refused.status().message(), HasSubstr("out there is no folder"));
+  EXPECT_THAT(folder_.look(folder("out")).status().message(), HasSubstr("is no folder there"));
+  EXPECT_TRUE(fs::is_empty(root_ / "outside"));
+  // A file takes the link's place, not that of what it leads to.
+  std::ofstream(root_ / "outside/f") << "mine";
+  ASSERT_TRUE(folder_.look(link("f", (root_ / "outside/f").string())).ok());
+  ASSERT_EQ(folder_.look(file("f", 4))->verdict, StageVerdict::kContent);
+  ASSERT_TRUE(folder_.write(file("f", 4), 0, "this", true).ok());
+  EXPECT_EQ(content("outside/f"), "mine");
+  EXPECT_EQ(content("x/y/f"), "this");
+  ASSERT_TRUE(folder_.look(link("f", "elsewhere")).ok());
+  EXPECT_EQ(fs::read_symlink(root_ / "x/y/f"), "elsewhere");
+}
+
+TEST_F(StageFolderTest, AFolderIsNotReplacedByAFile) {
+  ASSERT_TRUE(folder_.look(folder("d")).ok());
+  EXPECT_THAT(folder_.look(file("d", 1)).status().message(), HasSubstr("is a folder there, and a file here"));
+}
+
+TEST_F(StageFolderTest, MarksAreSeenAndGo) {
+  {
+    StageFolder other = *StageFolder::open((root_ / "x/y").string());
+    ASSERT_TRUE(other.mark("m.1").ok());
+    ASSERT_TRUE(folder_.mark("m.0").ok());
+    auto seen = *folder_.marks("m.");
+    std::ranges::sort(seen);
+    EXPECT_THAT(seen, ElementsAre("m.0", "m.1"));
+    EXPECT_FALSE(other.mark("../m").ok());
+  }
+  EXPECT_THAT(*folder_.marks("m."), ElementsAre("m.0"));
+  { const StageFolder gone = std::move(folder_); }
+  EXPECT_THAT(names(), ElementsAre("x", "x/y"));
+}
+
+TEST_F(StageFolderTest, MarksOfKilledAgentsGoLater) {
+  std::ofstream(root_ / "x/y/.muster-stage.0123.4") << "";
+  std::ofstream(root_ / "x/y/.mine") << "";
+  ASSERT_TRUE(folder_.mark("m").ok());
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/.mine", "x/y/.muster-stage.0123.4", "x/y/m"));
+  StageFolder later = *StageFolder::open((root_ / "x/y").string(), std::chrono::seconds(0));
+  ASSERT_TRUE(later.mark("m2").ok());
+  EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/.mine", "x/y/m", "x/y/m2"));
+}
+
+// A limit of file sizes stands in for a full disk (the real one: tests/e2e/test_42_stage.py): what write(2) says is
+// said with the path.
+TEST_F(StageFolderTest, AFullDiskIsNamedAndLeavesNothingBehind) {
+  const rlimit none{.rlim_cur = 2, .rlim_max = RLIM_INFINITY};
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto written = folder_.write(file("big", 5), 0, "12345", true);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_DFL);
+  ASSERT_FALSE(written.ok());
+  EXPECT_THAT(written.message(), HasSubstr("x/y/big"));
+  EXPECT_THAT(names(), ElementsAre("x", "x/y"));
+}
+
+}  // namespace
+}  // namespace muster::agent
