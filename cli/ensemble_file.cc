@@ -10,13 +10,11 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "base/yaml.h"
+#include "cli/yaml_values.h"
 
 namespace muster::cli {
 namespace {
 
-using base::Code;
-using base::error;
 using base::Result;
 using base::Status;
 using base::YamlNode;
@@ -38,89 +36,33 @@ struct JobDraft {
 
 class EnsembleReader {
  public:
-  explicit EnsembleReader(const std::string& file_name) : file_name_(file_name) {}
+  explicit EnsembleReader(const std::string& file_name) : values_(file_name) {}
 
   Result<Ensemble> read(const YamlNode& root) {
     const YamlNode* jobs = nullptr;
     JobDraft defaults;
     Ensemble ensemble;
-    MUSTER_RETURN_IF_ERROR(for_keys(root, "the file", {"output", "defaults", "jobs"},
-                                    [&](const std::string& key, const YamlNode& value) -> Status {
-                                      if (key == "output") return read_text(value, key, ensemble.output);
-                                      if (key == "defaults") return read_draft(value, true, defaults);
-                                      jobs = &value;
-                                      return base::ok_status();
-                                    }));
+    MUSTER_RETURN_IF_ERROR(values_.keys(root, "the file", {"output", "defaults", "jobs"},
+                                        [&](const std::string& key, const YamlNode& value) -> Status {
+                                          if (key == "output") return values_.text(value, key, ensemble.output);
+                                          if (key == "defaults") return read_draft(value, true, defaults);
+                                          jobs = &value;
+                                          return base::ok_status();
+                                        }));
     if (jobs == nullptr || jobs->kind != YamlNode::Kind::kList || jobs->items.empty()) {
-      return fail(jobs == nullptr ? root : *jobs, "jobs must be a list of at least one job");
+      return values_.fail(jobs == nullptr ? root : *jobs, "jobs must be a list of at least one job");
     }
     for (const YamlNode& item : jobs->items) {
       JobDraft draft = defaults;
       MUSTER_RETURN_IF_ERROR(read_draft(item, false, draft));
-      if (draft.name.empty()) return fail(item, "the job has no name");
-      if (draft.command.empty()) return fail(item, fmt::format("job {} has no command", draft.name));
+      if (draft.name.empty()) return values_.fail(item, "the job has no name");
+      if (draft.command.empty()) return values_.fail(item, fmt::format("job {} has no command", draft.name));
       MUSTER_RETURN_IF_ERROR(add_combinations(item, draft, ensemble.jobs));
     }
     return ensemble;
   }
 
  private:
-  Status fail(const YamlNode& at, std::string_view problem) const { return fail(at.line, at.column, problem); }
-  Status fail(int line, int column, std::string_view problem) const {
-    return error(Code::kInvalidArgument, "{}:{}:{}: {}", file_name_, line, column, problem);
-  }
-
-  template <typename Read>
-  Status for_keys(const YamlNode& map, std::string_view what, const Words& known, const Read& read) const {
-    if (map.kind != YamlNode::Kind::kMap) return fail(map, fmt::format("{} must hold keys", what));
-    for (std::size_t i = 0; i < map.items.size(); ++i) {
-      const YamlNode::Key& key = map.keys[i];
-      if (std::ranges::find(known, key.text) == known.end()) {
-        const auto nearest = base::nearest_word(key.text, known);
-        return fail(key.line, key.column,
-                    fmt::format("unknown key '{}'{}", base::printable(key.text),
-                                nearest ? fmt::format("; did you mean {}?", *nearest)
-                                        : fmt::format("; there are {}", base::join(known, ", "))));
-      }
-      MUSTER_RETURN_IF_ERROR(read(key.text, map.items[i]));
-    }
-    return base::ok_status();
-  }
-
-  Status read_text(const YamlNode& node, std::string_view key, std::string& into) const {
-    if (node.kind != YamlNode::Kind::kScalar || node.text.empty() || node.text.find('\0') != std::string::npos) {
-      return fail(node, fmt::format("{} takes one value", key));
-    }
-    into = node.text;
-    return base::ok_status();
-  }
-
-  Status read_words(const YamlNode& node, std::string_view key, Words& into) const {
-    if (node.kind != YamlNode::Kind::kList) {
-      return fail(node, fmt::format("{} takes a list of words, as [python3, train.py]: no shell reads it", key));
-    }
-    into.clear();
-    for (const YamlNode& item : node.items) {
-      if (item.kind != YamlNode::Kind::kScalar || item.text.find('\0') != std::string::npos) {
-        return fail(item, fmt::format("{} takes a list of words", key));
-      }
-      into.push_back(item.text);
-    }
-    return base::ok_status();
-  }
-
-  Status read_environment(const YamlNode& node, JobDraft& draft) const {
-    if (node.kind != YamlNode::Kind::kMap) return fail(node, "env must hold NAME: VALUE");
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const YamlNode& value = node.items[i];
-      if (value.kind != YamlNode::Kind::kScalar && value.kind != YamlNode::Kind::kNull) {
-        return fail(value, fmt::format("env: {} takes one value", base::printable(node.keys[i].text)));
-      }
-      draft.environment.push_back(node.keys[i].text + "=" + value.text);
-    }
-    return base::ok_status();
-  }
-
   // "0-3" is 0, 1, 2, 3.
   static std::optional<Words> range_of(std::string_view text) {
     const auto dash = text.find('-');
@@ -136,17 +78,17 @@ class EnsembleReader {
   }
 
   Status read_sweep(const YamlNode& node, JobDraft& draft) const {
-    if (node.kind != YamlNode::Kind::kMap) return fail(node, "sweep must hold KEY: [values]");
+    if (node.kind != YamlNode::Kind::kMap) return values_.fail(node, "sweep must hold KEY: [values]");
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const YamlNode& value = node.items[i];
       Words values;
       if (value.kind == YamlNode::Kind::kScalar) {
         const auto range = range_of(value.text);
-        if (!range) return fail(value, "a sweep takes a list of values, or a range of numbers such as 0-9");
+        if (!range) return values_.fail(value, "a sweep takes a list of values, or a range of numbers such as 0-9");
         values = *range;
       } else {
-        MUSTER_RETURN_IF_ERROR(read_words(value, "sweep." + node.keys[i].text, values));
-        if (values.empty()) return fail(value, "a sweep takes at least one value");
+        MUSTER_RETURN_IF_ERROR(values_.words(value, "sweep." + node.keys[i].text, values));
+        if (values.empty()) return values_.fail(value, "a sweep takes at least one value");
       }
       draft.sweep.emplace_back(node.keys[i].text, std::move(values));
     }
@@ -161,22 +103,22 @@ class EnsembleReader {
     for (const auto& [key, option] : kOptions) known.push_back(key);
     if (!is_default) known.insert(known.end(), {"name", "sweep"});
     const auto read = [&](const std::string& key, const YamlNode& value) -> Status {
-      if (key == "name") return read_text(value, key, draft.name);
-      if (key == "command") return read_words(value, key, draft.command);
-      if (key == "env") return read_environment(value, draft);
+      if (key == "name") return values_.text(value, key, draft.name);
+      if (key == "command") return values_.words(value, key, draft.command);
+      if (key == "env") return values_.environment(value, draft.environment);
       if (key == "sweep") return read_sweep(value, draft);
       if (key == "options") {
         Words words;
-        MUSTER_RETURN_IF_ERROR(read_words(value, key, words));
+        MUSTER_RETURN_IF_ERROR(values_.words(value, key, words));
         draft.options.insert(draft.options.end(), words.begin(), words.end());
         return base::ok_status();
       }
       std::string text;
-      MUSTER_RETURN_IF_ERROR(read_text(value, key, text));
+      MUSTER_RETURN_IF_ERROR(values_.text(value, key, text));
       draft.options.insert(draft.options.end(), {kOptions.find(key)->second, text});  // over those of defaults
       return base::ok_status();
     };
-    return for_keys(node, is_default ? "defaults" : "a job", known, read);
+    return values_.keys(node, is_default ? "defaults" : "a job", known, read);
   }
 
   static std::string filled(std::string_view text, const Values& values) {
@@ -196,20 +138,19 @@ class EnsembleReader {
   }
 
   Status add_job(const YamlNode& at, const JobDraft& draft, const Values& values, std::vector<EnsembleJob>& jobs) {
-    EnsembleJob job{.name = filled(draft.name, values),
-                    .arguments = {},
-                    .where = fmt::format("{}:{}:{}", file_name_, at.line, at.column)};
+    EnsembleJob job{.name = filled(draft.name, values), .arguments = {}, .where = values_.place(at)};
     const bool is_clean = !job.name.empty() && job.name.find_first_not_of(kNameCharacters) == std::string::npos &&
                           job.name.size() <= kLongestName && job.name.front() != '.' && job.name.front() != '-';
     if (!is_clean) {
-      return fail(at, fmt::format("'{}' cannot name a job: letters, digits and ._=,+- make a name, at most {} of them",
-                                  base::printable(job.name.substr(0, kLongestName)), kLongestName));
+      return values_.fail(
+          at, fmt::format("'{}' cannot name a job: letters, digits and ._=,+- make a name, at most {} of them",
+                          base::printable(job.name.substr(0, kLongestName)), kLongestName));
     }
     if (!names_.insert(job.name).second) {
-      return fail(at, fmt::format("there are two jobs {}: put a key of the sweep into the name, as {}-{{seed}}",
-                                  job.name, job.name));
+      return values_.fail(at, fmt::format("there are two jobs {}: put a key of the sweep into the name, as {}-{{seed}}",
+                                          job.name, job.name));
     }
-    if (jobs.size() >= kMostEnsembleJobs) return fail(at, fmt::format("more than {} jobs", kMostEnsembleJobs));
+    if (jobs.size() >= kMostEnsembleJobs) return values_.fail(at, fmt::format("more than {} jobs", kMostEnsembleJobs));
     job.arguments = {"--name", job.name, "--on-launcher-loss", "kill"};
     for (const std::string& word : draft.options) job.arguments.push_back(filled(word, values));
     for (const std::string& variable : draft.environment) {
@@ -236,7 +177,7 @@ class EnsembleReader {
     }
   }
 
-  const std::string& file_name_;
+  const YamlValues values_;
   std::set<std::string> names_;
 };
 

@@ -52,8 +52,8 @@ TEST(EnsembleFile, MistakesNameTheirPlace) {
       {"", "e.yaml:1:1: the file must hold keys"},
       {"jobs: []\n", "e.yaml:1:7: jobs must be a list"},
       {"output: a\n", "jobs must be a list"},
-      {"jbos: [a]\n", "e.yaml:1:1: unknown key 'jbos'; did you mean jobs?"},
-      {"jobs:\n  - {nmae: a}\n", "e.yaml:2:6: unknown key 'nmae'; did you mean name?"},
+      {"jbos: [a]\n", "e.yaml:1:1: unknown key 'jbos' in the file; did you mean jobs?"},
+      {"jobs:\n  - {nmae: a}\n", "e.yaml:2:6: unknown key 'nmae' in a job; did you mean name?"},
       {"jobs:\n  - {command: [p]}\n", "e.yaml:2:5: the job has no name"},
       {"jobs:\n  - {name: a}\n", "e.yaml:2:5: job a has no command"},
       {"jobs:\n  - {name: a, command: p -x}\n", "e.yaml:2:24: command takes a list of words"},
@@ -64,7 +64,7 @@ TEST(EnsembleFile, MistakesNameTheirPlace) {
       {"jobs:\n  - {name: a, command: [p], sweep: {s: 0-1}}\n", "there are two jobs a: put a key of the sweep"},
       {"jobs:\n  - {name: 'a{s}', command: [p], sweep: {s: 0-100000}}\n", "a sweep takes a list of values"},
       {"jobs:\n  - {name: 'a{s}-{t}', command: [p], sweep: {s: 1-400, t: 1-400}}\n", "more than 100000 jobs"},
-      {"defaults: {name: a}\n", "unknown key 'name'"},
+      {"defaults: {name: a}\n", "unknown key 'name' in defaults"},
   };
   for (const auto& [content, expected] : table) {
     const std::string message = lines_of(content).front();
