@@ -110,8 +110,11 @@ int root_cause(const std::vector<RankEnd>& ends) {
 }
 
 std::string describe_mpi(const RankEnd& end) {
-  if (end.abort_code && end.spawn_refused) return "called MPI_Comm_spawn, which Muster does not support";
-  if (end.abort_code) return fmt::format("called MPI_Abort({})", *end.abort_code);
+  if (end.abort_code) {
+    // Most libraries abort because of the spawn; a program that handles errors itself may have had another reason.
+    const char* after = end.spawn_refused ? " after MPI_Comm_spawn, which Muster does not support" : "";
+    return fmt::format("called MPI_Abort({}){}", *end.abort_code, after);
+  }
   return end.without_finalize ? "ended without MPI_Finalize" : "";
 }
 

@@ -31,7 +31,7 @@ struct RankEnd {
   // Of a program that speaks PMI or PMIx.
   std::optional<int> abort_code = {};  // kExited: it called MPI_Abort with this
   bool without_finalize = false;       // kExited with 0, after MPI_Init and without MPI_Finalize: a failure
-  bool spawn_refused = false;          // with abort_code: because its MPI_Comm_spawn was
+  bool spawn_refused = false;          // with abort_code: after its MPI_Comm_spawn was
   bool at_is_known = true;             // false: told before the agent's clock was compared; `at` is when it came
   base::MonotonicTime at{};  // launcher's monotonic clock: the agent's, corrected by the stream's measured offset
 

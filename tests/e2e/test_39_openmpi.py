@@ -146,7 +146,7 @@ def test_a_spawn_is_told_as_the_end(hvdrun, program):
     done = hvdrun([*TWO, program, "spawn"])
     assert done.rc == 1, done
     assert "hvdrun: n1: rank 0 called MPI_Comm_spawn, which Muster does not support: start" in done.stderr, done
-    assert re.search(r"rank 0 on n1 \(pid .*\): called MPI_Comm_spawn, which Muster does not support\n", done.stderr), done
+    assert re.search(r"rank 0 on n1 \(pid .*\): called MPI_Abort\(\d+\) after MPI_Comm_spawn, which Muster does not support\n", done.stderr), done
 
 
 def test_one_rank_may_go_on_without_its_spawn(hvdrun, program):

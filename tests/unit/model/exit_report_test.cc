@@ -141,13 +141,13 @@ TEST(RankEnd, AnAbortIsItsOwnFailureAndNeverStatusZero) {
   }
 }
 
-TEST(RankEnd, ARefusedSpawnIsWhyItAborted) {
+TEST(RankEnd, ARefusedSpawnIsToldWithTheAbort) {
   RankEnd aborted = end(0, kExited, 1, 0);
   aborted.abort_code = 1;
   aborted.spawn_refused = true;
   EXPECT_EQ(aborted.status(), 1);
-  EXPECT_EQ(describe(aborted), "called MPI_Comm_spawn, which Muster does not support");
-  EXPECT_EQ(describe_to_peers(aborted), "called MPI_Comm_spawn, which Muster does not support");
+  EXPECT_EQ(describe(aborted), "called MPI_Abort(1) after MPI_Comm_spawn, which Muster does not support");
+  EXPECT_EQ(describe_to_peers(aborted), describe(aborted));
 }
 
 TEST(RankEnd, ZeroWithoutFinalizeIsAFailure) {
