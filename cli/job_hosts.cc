@@ -195,7 +195,8 @@ base::Result<std::string> list_hosts(HvdrunOptions& options, const base::Environ
   MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment, ask_scheduler));
   if (!allocation && options.dry_run.host_pattern) {
     hosts = made_up_hosts(options);
-    options.notes.emplace_back("the names of the hosts are made up in the site's manner; -H names real ones");
+    options.notes.push_back(fmt::format("the names of the hosts are made up{}; -H names real ones",
+                                        options.dry_run.host_pattern->empty() ? "" : " in the site's manner"));
     return std::string();
   }
   if (!allocation) return std::string();

@@ -30,7 +30,7 @@ struct DryRunOptions {
   bool json = false;
   bool probe = false;                            // ask the hosts what they look like
   std::optional<model::NodeShape> assumed_node;  // what every host looks like; nullopt: known of this host only
-  std::optional<std::string> host_pattern;       // names for hosts that nobody has named (job_templates/shape.h)
+  std::optional<std::string> host_pattern;       // NodeLook.names of hosts that nobody has named
   std::optional<int> host_count;                 // and how many; nullopt: as many as the ranks need
 };
 

@@ -18,6 +18,7 @@
 #include "cli/standard_streams.h"
 #include "cli/submission.h"
 #include "cli/surroundings.h"
+#include "cli/template_job.h"
 #include "cli/templates_verbs.h"
 #include "cli/verb.h"
 
@@ -161,8 +162,8 @@ ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base:
 
 namespace {
 
-// Gives the job to launcherd.
-int submit_words(const std::vector<std::string>& arguments) {
+// Gives the job to launcherd. `of_template`: what its template was told; nullptr: it has none.
+int submit_words(const std::vector<std::string>& arguments, const job_templates::Values* of_template) {
   const base::Environment environment = base::Environment::current();
   ParsedSubmit parsed =
       parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
@@ -171,6 +172,7 @@ int submit_words(const std::vector<std::string>& arguments) {
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   }
+  if (of_template != nullptr) take_demand(*of_template, parsed.options);
   for (const std::string& note : parsed.options.notes) base::print_remark("muster submit: {}\n", note);
   parsed.options.job.environment.python_folders = python_folders();
   auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
@@ -214,29 +216,22 @@ base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& l
     if (!setting.flag->is_switch()) words.push_back(setting.value);
   }
   const FlagTable& table = *submit_doc().table;
-  MUSTER_ASSIGN_OR_RETURN(const auto job, hvdrun_words(line, [&](std::string_view option) {
-                            return table.find(fmt::format("--{}", option)).has_value();
-                          }));
+  // How its hosts are, launcherd knows by itself.
+  const auto takes = [&](std::string_view option) {
+    return option != "spare" && option != "health-check" && table.find(fmt::format("--{}", option)).has_value();
+  };
+  MUSTER_ASSIGN_OR_RETURN(const auto job, hvdrun_words(line, takes));
   words.insert(words.end(), job.begin(), job.end());
   return words;
 }
 
 // Who would run where on the template's hosts, whatever there is here.
 int show_template(const TemplateLine& line, const base::Environment& environment) {
-  const job_templates::NodeLook& node = line.job_template->node;
-  std::vector<std::string> words = {"--dry-run"};
-  if (line.own.find("json") != nullptr) words.emplace_back("--json");
-  if (node.is_known()) words.insert(words.end(), {"--assume-node", line.own.find("template")->value});
-  const auto job = hvdrun_words(line);
-  if (!job.ok()) return fail(job.status());
-  words.insert(words.end(), job->begin(), job->end());
-  ParsedHvdrun parsed = parse_hvdrun(words, environment, {.build_id = base::build_id()});
+  ParsedHvdrun parsed = parse_template_dry_run(line, environment, {.build_id = base::build_id()});
   if (parsed.exit_code) {
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   }
-  const auto count = base::parse_decimal(line.values.get("nodes").value_or(""), model::kMaxHosts);
-  if (count && parsed.options.dry_run.host_pattern) parsed.options.dry_run.host_count = static_cast<int>(*count);
   return run_dry(std::move(parsed.options), environment, [](const auto&, const auto&) {
     return std::vector<base::Result<model::NodeShape>>{error(Code::kInvalidArgument, "no host is asked")};
   });
@@ -258,14 +253,14 @@ int submit_template(const std::vector<std::string>& arguments, const std::string
   if (!left_out.empty()) base::print_remark("muster submit: {}\n", left_out);
   for (const std::string& note : line->job_template->notes) base::print_remark("muster submit: {}\n", note);
   const auto words = words_for_launcherd(*line);
-  return words.ok() ? submit_words(*words) : fail(words.status());
+  return words.ok() ? submit_words(*words, &line->values) : fail(words.status());
 }
 
 }  // namespace
 
 int run_submit(const std::string&, const std::vector<std::string>& arguments) {
   const auto name = named_template(arguments, *submit_doc().table);
-  return name ? submit_template(arguments, *name) : submit_words(arguments);
+  return name ? submit_template(arguments, *name) : submit_words(arguments, nullptr);
 }
 
 }  // namespace muster::cli

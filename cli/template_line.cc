@@ -96,6 +96,8 @@ void take_extra(const GivenOption& option, job_templates::ScriptWish& wish) {
   std::vector<std::string> words = {option.spelling};
   const auto spelling = hvdrun_flags().find(option.spelling);
   if (spelling && spelling->spelling->value.empty()) words.push_back(option.value);
+  const FlagGroup group = option.flag->group;
+  if (group == FlagGroup::kHosts || group == FlagGroup::kSsh) wish.reach.push_back(words);
   wish.extra.push_back(std::move(words));
   const auto overruled = job_templates::overruled_by(option.flag->name);
   wish.left_out.insert(wish.left_out.end(), overruled.begin(), overruled.end());

@@ -13,8 +13,9 @@ using base::Result;
 using base::Status;
 
 constexpr std::string_view kSwitches[] = {"oversubscribe"};
-constexpr std::string_view kReach[] = {"hosts",      "hostfile",      "bootstrap",          "bootstrap-cmd",
-                                       "agent-link", "start-timeout", "network-interfaces", "network"};
+constexpr std::string_view kReach[] = {"hosts",         "hostfile",          "spare",   "health-check",
+                                       "bootstrap",     "bootstrap-cmd",     "network", "agent-link",
+                                       "start-timeout", "network-interfaces"};
 constexpr long kMostRanks = 1'000'000;
 
 // Values that only a rank knows.

@@ -27,7 +27,7 @@ struct LaunchPlan {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> prefix;  // words before the command: they tell each rank its role; empty: no roles
 
-  // Of the options those that say where the hosts are and how they are reached.
+  // Of the options those that say which hosts there are and how they are reached.
   std::vector<LaunchOption> reach() const;
   void leave_out(std::string_view option);
 };

@@ -208,6 +208,7 @@ class ScriptWriter {
     std::string text = "# shellcheck disable=SC2016  # what is in quotes is meant as it stands\n";
     text += "\"$hvdrun\" -N 1 --bind-to none --gpu-bind none \\\n";
     for (const LaunchOption& option : plan_.reach()) text += fmt::format("  {} \\\n", joined(option.words()));
+    for (const Words& option : wish_.reach) text += fmt::format("  {} \\\n", joined(option));
     return text + fmt::format("  -- sh -c {}", base::shell_quote(code));
   }
 

@@ -14,6 +14,7 @@ namespace muster::job_templates {
 struct ScriptWish {
   std::string hvdrun = "hvdrun";                // the program
   std::vector<std::vector<std::string>> extra;  // more of hvdrun's options, each with its value; they win
+  std::vector<std::vector<std::string>> reach;  // of `extra`: which hosts, and how they are reached
   std::vector<std::string_view> left_out;       // options of the template that those overrule
   std::vector<std::string> command;             // never empty
 };

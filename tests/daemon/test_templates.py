@@ -137,6 +137,14 @@ def test_without_a_scheduler_launcherd_takes_the_job(launcherd, home, name, why)
     assert waited.returncode == 3, waited.stderr
 
 
+def test_the_time_of_a_template_is_a_limit_at_launcherd_too(launcherd, home):
+    started = launcherd(slots=2)
+    address = {"MUSTER_LAUNCHER": f"unix:{started.socket}"}
+    result = muster(home, "submit", "-t", "slurm-cpu", "--time", "1s", "--", "/bin/sleep", "100", **address)
+    assert result.returncode == 0, result.stderr
+    assert muster(home, "wait", result.stdout.strip(), **address).returncode == 124
+
+
 def test_a_dry_run_shows_the_site(home):
     result = muster(home, "submit", "-t", "polaris", "--nodes", "2", "--dry-run", "true")
     assert result.returncode == 0, result.stderr

@@ -6,12 +6,14 @@
 #include "base/file.h"
 #include "cli/dry_run.h"
 #include "cli/job_hosts.h"
+#include "cli/template_job.h"
 #include "job_templates/load.h"
 #include "tests/unit/cli/parsed.h"
 
 namespace muster::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -20,8 +22,7 @@ struct Table {
   std::vector<std::string> notes;
 };
 
-Table table_of(const Words& words) {
-  ParsedHvdrun parsed = parse(words);
+Table table_of(ParsedHvdrun parsed) {
   EXPECT_FALSE(parsed.exit_code) << parsed.text;
   if (parsed.exit_code) return {};
   const auto placed = place_job(parsed.options, {}, "/", {});
@@ -33,14 +34,34 @@ Table table_of(const Words& words) {
   return {hosts.ok() ? format_dry_run(*hosts) : "", parsed.options.notes};
 }
 
+Table table_of(const Words& words) {
+  return table_of(parse(words));
+}
+
+// As `muster submit --dry-run -t` has it.
+base::Result<TemplateLine> line_of(const Words& words) {
+  std::vector<Flag> rows;
+  add_group(FlagGroup::kGeneral, with_template_rows({}), rows);
+  return read_template_line(words, words[1], rows, {});
+}
+
+Table submitted(const Words& words) {
+  const auto line = line_of(words);
+  EXPECT_TRUE(line.ok()) << line.status();
+  return line.ok() ? table_of(parse_template_dry_run(*line, {}, {})) : Table();
+}
+
 // MUSTER_WRITE_GOLDEN=1 cli_hosts_test writes them anew.
 TEST(TemplateDryRun, GoldenTables) {
   for (const std::string& name : job_templates::template_names({})) {
     const auto loaded = job_templates::load_template(name, {});
     ASSERT_TRUE(loaded.ok());
-    if (!loaded->node.is_known()) continue;
     const std::string path = fmt::format("{}/{}.table", MUSTER_GOLDEN, name);
-    const std::string text = table_of({"--dry-run", "--assume-node", name, "true"}).text;
+    const bool is_known = loaded->node.is_known();
+    const std::string text = is_known ? table_of({"--dry-run", "--assume-node", name, "true"}).text
+                             : loaded->parameter("nodes") != nullptr
+                                 ? submitted({"-t", name, "--nodes", "2", "--", "true"}).text
+                                 : submitted({"-t", name, "-H", "n1,n2", "--", "true"}).text;
     if (base::env_var("MUSTER_WRITE_GOLDEN")) {
       const base::Status written = base::write_file_atomically(path, text, 0644);
       ASSERT_TRUE(written.ok()) << written;
@@ -59,6 +80,37 @@ TEST(TemplateDryRun, HostsThatNobodyHasNamedAreMadeUp) {
   const Table named = table_of({"--dry-run", "-t", "polaris", "-H", "a,b"});
   EXPECT_THAT(named.text, HasSubstr("     7  b "));
   EXPECT_THAT(named.notes, ElementsAre());
+}
+
+TEST(TemplateDryRun, HostsThatATemplateDoesNotDescribeAreUnknown) {
+  const Table table = submitted({"-t", "slurm-gpu", "--nodes", "2", "--", "true"});
+  EXPECT_THAT(table.text, HasSubstr("     7  host2        3/4        1/2    -  -\n"));
+  EXPECT_THAT(table.notes, Contains(HasSubstr("the names of the hosts are made up; -H names real ones")));
+  EXPECT_THAT(submitted({"-t", "slurm-gpu", "-H", "a,b", "--", "true"}).text, HasSubstr("     7  b "));
+}
+
+HvdrunOptions taken(const Words& words) {
+  const auto line = line_of(words);
+  EXPECT_TRUE(line.ok()) << line.status();
+  if (!line.ok()) return {};
+  const auto job = hvdrun_words(*line);
+  EXPECT_TRUE(job.ok()) << job.status();
+  if (!job.ok()) return {};
+  HvdrunOptions options = parse(*job).options;
+  take_demand(line->values, options);
+  return options;
+}
+
+TEST(TemplateJob, NodesAndTimeBecomeRanksAndALimit) {
+  const HvdrunOptions polaris = taken({"-t", "polaris", "--nodes", "4", "--", "true"});
+  EXPECT_EQ(polaris.job.placement.np, 16);
+  EXPECT_EQ(polaris.job.timeout, std::chrono::minutes(30));
+  EXPECT_EQ(taken({"-t", "slurm-cpu", "--time", "90s", "true"}).job.timeout, std::chrono::seconds(90));
+  EXPECT_EQ(taken({"-t", "slurm-cpu", "--timeout", "5s", "true"}).job.timeout, std::chrono::seconds(5));
+  EXPECT_EQ(taken({"-t", "slurm-gpu", "--nodes", "2", "-np", "3", "true"}).job.placement.np, 3);
+  EXPECT_EQ(taken({"-t", "slurm-gpu", "-H", "a,b", "true"}).job.placement.np, 0);
+  EXPECT_EQ(taken({"-t", "ssh-lab", "true"}).job.placement.np, 0);
+  EXPECT_FALSE(taken({"-t", "ssh-lab", "true"}).job.timeout);
 }
 
 TEST(TemplateDryRun, AShapeMayGoBeforeTheTemplates) {

@@ -98,5 +98,11 @@ TEST(TemplateLine, OnlyOptionsNameATemplate) {
   EXPECT_EQ(named_template({"-t"}, table), std::nullopt);
 }
 
+TEST(TemplateLine, TellsWhichOptionsReachHosts) {
+  const auto line = read({"-t", "slurm-cpu", "-np", "3", "-p", "2222", "--spare=1", "--timeout", "5s", "true"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->wish.reach, ElementsAre(ElementsAre("-p", "2222"), ElementsAre("--spare", "1")));
+}
+
 }  // namespace
 }  // namespace muster::cli

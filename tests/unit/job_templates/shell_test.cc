@@ -77,8 +77,13 @@ class ScriptInShell : public ::testing::Test {
   Ended run_script(const Template& job_template, const Given& given, const std::vector<std::string>& command,
                    const std::string& before = "") const {
     ScriptWish wish;
-    wish.hvdrun = stub();
     wish.command = command;
+    return run_wish(job_template, given, std::move(wish), before);
+  }
+
+  Ended run_wish(const Template& job_template, const Given& given, ScriptWish wish,
+                 const std::string& before = "") const {
+    wish.hvdrun = stub();
     const auto script = render_script(with(job_template, given), wish);
     EXPECT_TRUE(script.ok()) << script.status();
     if (!script.ok()) return {};
@@ -155,6 +160,18 @@ TEST_F(ScriptInShell, EveryHostRunsItsCommandsOnce) {
   const std::string code = "\n[ \"$MUSTER_LOCAL_RANK\" = 0 ] || exit 0\nset -e\necho it\n";
   EXPECT_THAT(calls(), ElementsAre("-N", "1", "--bind-to", "none", "--gpu-bind", "none", "--hosts", "n1,n2", "--", "sh",
                                    "-c", code, "--hosts", "n1,n2", "--depth", "3", "--", "true"));
+}
+
+TEST_F(ScriptInShell, EveryHostIsReachedAsTheJobsHostsAre) {
+  const Template job_template = parsed("launch: {spare: 1}\npre: {node: [echo it]}\n");
+  ScriptWish wish;
+  wish.command = {"true"};
+  wish.extra = {{"-np", "2"}, {"-p", "2222"}};
+  wish.reach = {{"-p", "2222"}};
+  EXPECT_EQ(run_wish(job_template, {}, wish).code, 0);
+  const std::string code = "\n[ \"$MUSTER_LOCAL_RANK\" = 0 ] || exit 0\nset -e\necho it\n";
+  EXPECT_THAT(calls(), ElementsAre("-N", "1", "--bind-to", "none", "--gpu-bind", "none", "--spare", "1", "-p", "2222",
+                                   "--", "sh", "-c", code, "--spare", "1", "-np", "2", "-p", "2222", "--", "true"));
 }
 
 TEST_F(ScriptInShell, TheWordThatTimeIsUpReachesTheJob) {
