@@ -101,6 +101,33 @@ def test_two_jobs_side_by_side(slurm):
         assert ranks_in(said) == ([(f"n{node}", local) for node in nodes for local in range(2)], {4}), job.output
 
 
+def test_an_ensemble_fills_the_allocation(slurm):
+    """Its hosts and slots are those of the allocation: four jobs of two ranks, each on a node of its own, all at once."""
+    sweep = """jobs:
+  - name: j-{i}
+    np: 2
+    sweep: {i: 0-3}
+    command: [sh, -c, "touch here.{i}; while [ $(ls here.* | wc -l) -lt 4 ]; do sleep 0.05; done; echo {i} $MUSTER_HOSTNAME"]
+"""
+    job = Batch(slurm, f"#SBATCH -N 4 --ntasks-per-node=2\nrm -rf here.* out\ncat > e.yaml <<'END'\n{sweep}END\n"
+                f"{MUSTER} ensemble --output out e.yaml && cat out/*/rank.*/stdout\n")
+    assert job.end() == ("COMPLETED", 0, 0), job.output
+    said = re.findall(r"^(\d) (n\d)$", job.output, re.M)
+    assert len(said) == 8 and sorted(host for _, host in set(said)) == ["n1", "n2", "n3", "n4"], job.output
+
+
+def test_scancel_ends_an_ensemble(slurm):
+    job = Batch(slurm, "#SBATCH -N 2 --ntasks-per-node=1\ncat > e.yaml <<'END'\n"
+                "jobs: [{name: 'j-{i}', sweep: {i: 0-9}, command: [sh, -c, touch up.$MUSTER_HOSTNAME; exec sleep 1000]}]\nEND\n"
+                f"rm -rf out up.*; exec {MUSTER} ensemble --output out e.yaml\n")
+    slurm.run("alice", ["sh", "-c", "until [ -e up.n1 ] && [ -e up.n2 ]; do sleep 0.05; done"], check=True)
+    for host in ("n1", "n2"):
+        assert under(slurm, host, "slurmstepd"), host
+    slurm.run("alice", ["scancel", "--full", job.id], check=True)
+    job.end()
+    nothing_left(slurm)
+
+
 def test_submit(slurm):
     """One command: the template's script through sbatch to all ranks, and the exit code back."""
     program = f"{SAY[2]}; [ $MUSTER_RANK = 5 ] && exit 9; true"
