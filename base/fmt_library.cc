@@ -1,0 +1,20 @@
+// What fmt's headers declare, compiled once: with FMT_HEADER_ONLY every file compiles it again, which takes longer than
+// the file itself. Debian's library is a shared one; the agent, which is static, and libmuster, which is loaded into
+// users' programs, bring theirs along.
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+// Templates that fmt's headers declare for these types and leave to its library.
+template dragonbox::decimal_fp<float> dragonbox::to_decimal(float) noexcept;
+template dragonbox::decimal_fp<double> dragonbox::to_decimal(double) noexcept;
+template locale_ref::locale_ref(const std::locale&);
+template std::locale locale_ref::get<std::locale>() const;
+template thousands_sep_result<char> thousands_sep_impl(locale_ref);
+template char decimal_point_impl(locale_ref);
+template void buffer<char>::append(const char*, const char*);
+template void vformat_to(buffer<char>&, string_view, format_args, locale_ref);
+
+}  // namespace detail
+FMT_END_NAMESPACE
