@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <optional>

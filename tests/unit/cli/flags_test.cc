@@ -1,5 +1,6 @@
 #include "cli/flags.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>

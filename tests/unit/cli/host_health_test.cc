@@ -49,7 +49,7 @@ TEST(HostHealth, AHostThatDoesNotAnswerIsNotWell) {
   HostFindings down;
   down.host.name = "n2";
   down.failure = launcherd::FailureKind::kRefused;
-  down.status = to_status({.kind = launcherd::FailureKind::kRefused, .host = "n2"});
+  down.status = launcherd::to_status({.kind = launcherd::FailureKind::kRefused, .host = "n2"});
   EXPECT_THAT(problems({well("n1"), down}), ElementsAre(IsEmpty(), HasSubstr("connection refused")));
 }
 

@@ -1,6 +1,7 @@
 // How communicators come about, and how those that are left make a new one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <latch>
 #include <mutex>
 #include <set>

@@ -3,6 +3,7 @@
 // reference; nothing but the output is written. MUSTER_SEED repeats a run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>

@@ -1,6 +1,7 @@
 // Single values with something to say, modes of the processor, and copies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

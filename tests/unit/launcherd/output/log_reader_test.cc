@@ -1,5 +1,7 @@
 #include "launcherd/output/log_reader.h"
 
+#include <algorithm>
+
 #include "base/thread.h"
 #include "tests/unit/launcherd/output/journal_rig.h"
 

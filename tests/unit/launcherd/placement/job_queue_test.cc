@@ -1,6 +1,7 @@
 // The queue by example, and by random lives of many jobs.
 #include "launcherd/placement/job_queue.h"
 
+#include <algorithm>
 #include <random>
 
 #include <gmock/gmock.h>
