@@ -1,6 +1,6 @@
 """The gradients of all ranks: what DistributedGradientTape and DistributedOptimizer share."""
 
-import itertools
+import weakref
 
 import tensorflow as tf
 
@@ -11,7 +11,23 @@ from muster.tensorflow.operations import allreduce, reduce_all, unconverted
 from muster.util import split_list
 from muster.world import global_process_set
 
-_numbers = itertools.count(1)  # made in the same order on all ranks, as tapes and optimizers are
+_counts = weakref.WeakKeyDictionary()  # a graph -> how many reductions have been put into it
+
+
+def _place():
+    """What the names of a reduction's operations say of where it is called: the same on all ranks, in every step, and
+    however often a rank has traced its functions.
+
+    Eager reductions need nothing: one is done before the next begins. Neither do those of two functions, whose names
+    only keep their shapes apart in the engine's cache. In one graph they are numbered: in a graph of TensorFlow 1
+    several may run at once."""
+    if tf.executing_eagerly():
+        return ""
+    graph = tf.compat.v1.get_default_graph()
+    while any(base.__name__ == "ControlFlowFuncGraph" for base in type(graph).__mro__):
+        graph = graph.outer_graph  # a branch or a loop's body has a name that counts what this process has traced
+    _counts[graph] = _counts.get(graph, 0) + 1
+    return f".{getattr(graph, 'name', 'graph')}.{_counts[graph]}"
 
 
 class Reducer:
@@ -22,7 +38,7 @@ class Reducer:
                  scale_local_gradients=True, local_layers=None):
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
-        self._name = f"{kind}.{next(_numbers)}"
+        self._kind = kind
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
         self._op = op
@@ -43,6 +59,7 @@ class Reducer:
         local = {id(variable) for variable in self._local}
         local.update(id(variable) for layer in self._local_layers for variable in layer.trainable_weights)
         size = self._process_set.size()
+        name = self._kind + _place()
         made = list(gradients)
         dense = []
         for i, (gradient, variable) in enumerate(zip(gradients, variables)):
@@ -51,16 +68,16 @@ class Reducer:
             if id(variable) in local:
                 made[i] = _scaled(gradient, 1.0 / size) if self._scales_local else gradient
             elif isinstance(gradient, tf.IndexedSlices) and not self._sparse_as_dense:
-                made[i] = allreduce(gradient, op=self._op, name=f"{self._name}.{i}", process_set=self._process_set)
+                made[i] = allreduce(gradient, op=self._op, name=f"{name}.{i}", process_set=self._process_set)
             else:
                 dense.append(i)
         if size > 1 and dense:
-            self._reduce_dense(made, dense, variables)
+            self._reduce_dense(name, made, dense, variables)
         return made
 
-    def _reduce_dense(self, made, dense, variables):
+    def _reduce_dense(self, name, made, dense, variables):
         sent, contexts = zip(*[self._compression.compress(tf.convert_to_tensor(made[i])) for i in dense])
-        names = [f"{self._name}.{i}" for i in dense]
+        names = [f"{name}.{i}" for i in dense]
         reduced = reduce_all(list(sent), names, self._op, 1.0 / self._factor, self._factor, self._process_set,
                              self._groups_of([variables[i] for i in dense]))
         for i, tensor, ctx in zip(dense, reduced, contexts):

@@ -253,6 +253,53 @@ def test_tape(graph, options):
         np.testing.assert_allclose(made, tf.convert_to_tensor(whole) * share, rtol=rounding)
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_ranks_that_trace_unequally(passes):
+    """The last rank meets a batch of another shape, and makes its graph again, when the others do not."""
+    weight = tf.Variable([[1.0], [2.0]])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.0), backward_passes_per_step=passes)
+    traced = []
+
+    @tf.function
+    def step(x):
+        traced.append(x.shape[0])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(x @ weight)
+        optimizer.apply_gradients([(tf.ones_like(weight), weight)])
+        return hvd.DistributedGradientTape(tape, op=hvd.Sum).gradient(loss, weight)
+
+    is_last = hvd.rank() == hvd.size() - 1
+    for rows in (4, 3, 4, 2):
+        total = 4 * (hvd.size() - 1) + rows
+        assert_same(step(tf.ones((rows if is_last else 4, 2))), tf.fill((2, 1), float(total)))
+    assert len(set(traced)) == (3 if is_last else 1)
+
+
+@EVERYWHERE
+def test_names_are_the_same_in_every_step(graph, monkeypatch):
+    """Which is what the engine's cache is for. Two tapes of one graph have two."""
+    names = []
+    begin = hvd.operations.arrays.grouped_allreduce_async
+
+    def noted(*args, name, **options):
+        names.append(name)
+        return begin(*args, name=name, **options)
+
+    monkeypatch.setattr(hvd.operations.arrays, "grouped_allreduce_async", noted)
+    weight = tf.Variable([1.0, 2.0])
+
+    def step(x):
+        with tf.GradientTape() as one, tf.GradientTape() as other:
+            loss = tf.reduce_sum(x * weight)
+        return [hvd.DistributedGradientTape(tape).gradient(loss, weight) for tape in (one, other)]
+
+    call = tf.function(step) if graph else step
+    for _ in range(3):
+        call(tf.ones(2))
+    several = hvd.size() > 1
+    assert len(names) == 6 * several and len(set(names)) == (2 if graph else 1) * several, names
+
+
 def test_gradients_that_stay_local():
     size, rank = hvd.size(), hvd.rank()
     local, shared = tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0])
