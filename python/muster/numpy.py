@@ -221,7 +221,7 @@ def even_splits(rows, ranks):
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
     """alltoall() without waiting."""
     array = _contiguous(tensor)
-    ranks = process_set.size()
+    ranks = world.size_of(process_set)
     if array.ndim == 0:
         raise ValueError("alltoall needs an array with a first dimension")
     rows = even_splits(array.shape[0], ranks) if splits is None else [int(split) for split in splits]

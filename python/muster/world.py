@@ -57,6 +57,29 @@ class ProcessSet:
         return self.ranks.index(_world().rank)
 
 
+def takes_part(process_set):
+    """Whether this rank is in it. ValueError: it was not added, or init() was not called."""
+    _world()
+    included = process_set.included()
+    if included is None:
+        raise ValueError(_not_added(process_set))
+    return included
+
+
+def size_of(process_set):
+    """How many ranks it has. ValueError: it was not added, or init() was not called."""
+    _world()
+    size = process_set.size()
+    if size is None:
+        raise ValueError(_not_added(process_set))
+    return size
+
+
+def _not_added(process_set):
+    return (f"{process_set!r} was not added, or was removed: give it to init(process_sets=[...]), or to "
+            "add_process_set() on all ranks, before it is used")
+
+
 def _ranks_of(given):
     """The ranks of a list (or the like) of integers, in order. ValueError: it is none, or names a rank twice."""
     try:
@@ -177,7 +200,7 @@ class _World:
     def engine_of(self, process_set):
         found = self.sets.get(process_set.process_set_id)
         if found is None:
-            raise ValueError(f"{process_set!r} was not added, or was removed")
+            raise ValueError(_not_added(process_set))
         if found[2] is None:
             raise ValueError(f"rank {self.rank} is not in {process_set!r}")
         return found[2]

@@ -15,9 +15,9 @@ from muster.world import global_process_set
 
 
 def _reduce(gradients, names, options):
-    """Averages of all ranks, in place; (factor, groups, process set, compression) = options."""
+    """Averages of all ranks of the process set, in place; (factor, groups, process set, compression) = options."""
     factor, groups, process_set, compression = options
-    if not gradients or process_set.size() == 1:
+    if not world.takes_part(process_set) or not gradients or process_set.size() == 1:
         return
     indices = list(range(len(gradients)))
     units = [unit for unit in split_list(indices, groups) if unit] if groups else [[i] for i in indices]
@@ -29,11 +29,12 @@ class DistributedTrainer(mx.gluon.Trainer):
 
     gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
     num_groups: gradients are reduced in so many units. prefix: of the names of gradients; two trainers that step at the
-    same time need two. ValueError: `optimizer` is a DistributedOptimizer, or init() was not called."""
+    same time need two. process_set: ranks outside it step by themselves.
+    ValueError: `optimizer` is a DistributedOptimizer, the process set was not added, or init() was not called."""
 
     def __init__(self, params, optimizer, optimizer_params=None, compression=Compression.none,
                  gradient_predivide_factor=1.0, prefix=None, num_groups=0, process_set=global_process_set):
-        world.size()
+        world.takes_part(process_set)
         if isinstance(optimizer, DistributedOptimizer):
             raise ValueError("DistributedTrainer takes an optimizer of MXNet: it reduces the gradients itself")
         super().__init__(params, optimizer, optimizer_params, kvstore=None)
@@ -46,10 +47,11 @@ class DistributedTrainer(mx.gluon.Trainer):
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
-    """An optimizer of MXNet that first averages the gradients of all ranks. Everything else is that of `optimizer`."""
+    """An optimizer of MXNet that first averages the gradients of all ranks of `process_set`; on others it does not.
+    Everything else is that of `optimizer`. ValueError: the process set was not added, or init() was not called."""
 
     def __init__(self, optimizer, gradient_predivide_factor=1.0, num_groups=0, process_set=global_process_set):
-        world.size()
+        world.takes_part(process_set)
         self._optimizer = optimizer
         self._options = gradient_predivide_factor, num_groups, process_set, Compression.none
 

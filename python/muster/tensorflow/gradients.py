@@ -38,6 +38,7 @@ class Reducer:
                  scale_local_gradients=True, local_layers=None):
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
+        world.takes_part(process_set)  # ValueError: it was not added, or init() was not called
         self._kind = kind
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
@@ -55,7 +56,10 @@ class Reducer:
         self._local.append(variable)
 
     def reduce(self, gradients, variables):
-        """The gradients of all ranks, in the order of those given, of which some may be None."""
+        """The gradients of all ranks of the process set, in the order of those given, of which some may be None. On
+        other ranks: those given."""
+        if not world.takes_part(self._process_set):
+            return list(gradients)
         local = {id(variable) for variable in self._local}
         local.update(id(variable) for layer in self._local_layers for variable in layer.trainable_weights)
         size = self._process_set.size()
@@ -121,7 +125,6 @@ class _DistributedTape:
 
 
 def _distributed(tape, **options):
-    world.size()  # ValueError before init()
     base = tape.__class__
     made = type(base.__name__, (_DistributedTape, base), {"_reducer": Reducer("tape", **options)})
     tape.__class__ = made
@@ -137,8 +140,9 @@ def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compres
     gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
     groups: gradients that are reduced as one unit: a number of groups, or lists of variables (num_groups: the older
         name). sparse_as_dense: tf.IndexedSlices are made dense, otherwise gathered.
+    process_set: on ranks outside it gradients stay what they are.
     scale_local_gradients: those of register_local_source() are divided by the number of ranks.
-    The devices are not used. ValueError: a setting, or init() was not called."""
+    The devices are not used. ValueError: a setting, a process set that was not added, or init() was not called."""
     del device_dense, device_sparse
     return _distributed(gradtape, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,

@@ -187,7 +187,7 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set, ign
     """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
     how many came from each. Its gradient sends the gradients back."""
     del ignore_name_scope
-    ranks = process_set.size()
+    ranks = world.size_of(process_set)
 
     @tf.custom_gradient
     def differentiable(given, rows):

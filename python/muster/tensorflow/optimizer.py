@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from muster import world
 from muster.engine import Average
 from muster.tensorflow.compression import Compression
 from muster.tensorflow.gradients import Reducer
@@ -115,7 +114,6 @@ def _mixin_of(optimizer):
 
 def distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, **options):
     """DistributedOptimizer() of all modules; `options` are those of Reducer()."""
-    world.size()  # ValueError before init()
     mixin = _mixin_of(optimizer)
     if isinstance(optimizer, _Distributed):
         raise ValueError("the optimizer is a DistributedOptimizer already")
@@ -138,9 +136,10 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
 
     backward_passes_per_step: gradients are reduced and applied in every n-th step only, and add up until then, or are
         averaged with average_aggregated_gradients.
-    op, gradient_predivide_factor, groups, num_groups, sparse_as_dense, scale_local_gradients: as for
+    op, gradient_predivide_factor, groups, num_groups, sparse_as_dense, process_set, scale_local_gradients: as for
         DistributedGradientTape(); register_local_var() instead of register_local_source().
-    The name, locking and devices are not used. ValueError: a setting, no such optimizer, or init() was not called."""
+    The name, locking and devices are not used. ValueError: a setting, no such optimizer, a process set that was not
+    added, or init() was not called."""
     del name, use_locking, device_dense, device_sparse
     return distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,

@@ -146,7 +146,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 
 def splits_of(tensor, splits, process_set):
     """How many rows go to each rank. ValueError: they do not come out even, or not a number for each rank."""
-    ranks = process_set.size()
+    ranks = world.size_of(process_set)
     if tensor.dim() == 0:
         raise ValueError("alltoall needs a tensor with a first dimension")
     rows = even_splits(tensor.shape[0], ranks) if splits is None else [int(split) for split in splits]

@@ -49,9 +49,9 @@ class Gradients:
         self._begun = {}  # parameter -> (function that waits and returns the result, contexts of compression)
         self._repeated = {}  # parameter -> its reduction
         self._accumulators = []
-        if world.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1":
-            if process_set.included():
-                self._hook()
+        takes_part = world.takes_part(process_set)
+        if takes_part and (world.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1"):
+            self._hook()
 
     @property
     def are_begun(self):

@@ -143,7 +143,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). After synchronize() gradients
     can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. A failed rank is a
     HorovodInternalError of step() or synchronize().
-    ValueError: a setting, or names that are missing or used twice."""
+    ValueError: a setting, names that are missing or used twice, or a process set that was not added."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor is for averages: leave it out, or op")
     if num_groups != 0:

@@ -141,6 +141,31 @@ def test_an_optimizer_of_a_module():
         hvd.DistributedTrainer(net_of(0).collect_params(), optimizer)
 
 
+def test_a_process_set():
+    """Ranks outside it step by themselves."""
+    with pytest.raises(ValueError, match="was not added, .*: give it to init"):
+        hvd.DistributedOptimizer(mx.optimizer.SGD(), process_set=hvd.ProcessSet([0]))
+    with pytest.raises(ValueError, match="was not added"):
+        hvd.DistributedTrainer(net_of(0).collect_params(), "sgd", process_set=hvd.ProcessSet([0]))
+    if hvd.size() < 3:
+        return
+    some = hvd.add_process_set([0, 1])
+    expected = 0.5 if some.included() else hvd.rank()
+    optimizer = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0), process_set=some)
+    weight = mx.nd.zeros(3)
+    optimizer.update(0, weight, mx.nd.ones(3) * hvd.rank(), optimizer.create_state(0, weight))
+    np.testing.assert_allclose(weight.asnumpy(), [-expected] * 3, rtol=1e-6)
+    parameter = gluon.Parameter("weight", shape=(2,), init="zeros")
+    parameter.initialize()
+    trainer = hvd.DistributedTrainer({"weight": parameter}, "sgd", {"learning_rate": 1.0}, process_set=some)
+    with autograd.record():
+        loss = parameter.data().sum() * hvd.rank()
+    loss.backward()
+    trainer.step(1)
+    np.testing.assert_allclose(parameter.data().asnumpy(), [-expected] * 2, rtol=1e-6)
+    assert hvd.remove_process_set(some)
+
+
 def test_names_of_horovod():
     import horovod.mxnet
     assert horovod.mxnet.DistributedTrainer is hvd.DistributedTrainer

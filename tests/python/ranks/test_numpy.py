@@ -264,6 +264,8 @@ def test_process_sets():
             hvd.allreduce(np.ones(3 if hvd.rank() == 2 else 4), name="odd", process_set=others)
     assert hvd.remove_process_set(others) and not hvd.remove_process_set(others)
     assert others.size() is None and others.included() is None
+    with pytest.raises(ValueError, match="was not added, or was removed: give it to init"):
+        hvd.alltoall(np.ones(2), process_set=others)
 
 
 def test_process_sets_that_are_none():

@@ -192,6 +192,38 @@ def test_process_sets():
     assert hvd.remove_process_set(some)
 
 
+@EVERYWHERE
+def test_gradients_of_a_process_set(graph):
+    """Ranks outside it keep their own."""
+    if hvd.size() < 3:
+        pytest.skip("needs three ranks")
+    some = hvd.add_process_set([0, 1])
+    weight, local = tf.Variable([0.0, 0.0]), tf.Variable([1.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), process_set=some)
+
+    def step(scale):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weight) * tf.reduce_sum(local) * scale
+        optimizer.apply_gradients([(tf.fill((2,), scale), weight)])
+        tape = hvd.DistributedGradientTape(tape, process_set=some)
+        tape.register_local_source(local)
+        return tape.gradient(loss, [weight, local])
+
+    made, _ = run(graph, step, tf.constant(float(hvd.rank())))
+    expected = 0.5 if some.included() else float(hvd.rank())
+    assert_same(made, tf.fill((2,), expected))
+    assert_same(weight, tf.fill((2,), -expected))
+    assert hvd.remove_process_set(some)
+
+
+def test_a_process_set_that_was_not_added():
+    for make in (lambda some: hvd.DistributedGradientTape(tf.GradientTape(), process_set=some),
+                 lambda some: hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), process_set=some),
+                 lambda some: hvd.alltoall(tf.ones(2), process_set=some)):
+        with pytest.raises(ValueError, match=r"ranks=\[0\]\) was not added, .*: give it to init"):
+            make(hvd.ProcessSet([0]))
+
+
 def test_variables_and_objects():
     root = hvd.size() - 1
     variables = [tf.Variable(values(hvd.rank(), shape)) for shape in ((3,), (2, 2), ())]

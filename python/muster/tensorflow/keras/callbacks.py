@@ -43,8 +43,8 @@ class BroadcastGlobalVariablesCallback(_Callback):
 
 
 class MetricAverageCallback(_Callback):
-    """Makes the metrics of an epoch the averages of all ranks'; callbacks behind it in the list see those. `device` is
-    not used."""
+    """Makes the metrics of an epoch the averages of all ranks' (of the process set; on others they stay); callbacks
+    behind it in the list see those. `device` is not used."""
 
     def __init__(self, device="", process_set=global_process_set):
         super().__init__()
@@ -53,6 +53,8 @@ class MetricAverageCallback(_Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         """Called by Keras."""
+        if not world.takes_part(self._process_set):
+            return
         names = sorted(logs or {})
         values = [tf.constant(float(logs[name]), tf.float64) for name in names]
         averages = reduce_all(values, [f"metric.{name}" for name in names], Average, process_set=self._process_set)
