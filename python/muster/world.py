@@ -20,6 +20,7 @@ from muster.exceptions import HorovodInternalError
 
 # Ranks that go say so to the others, which may be at something else for long.
 _FAREWELL_SECONDS = 1.0
+_IS_THERE = "the set of all ranks is there already"
 
 
 class ProcessSet:
@@ -275,18 +276,35 @@ def init(comm=None, process_sets=None, *, timeout_seconds=0):
         of one.
     process_sets: a list of ProcessSets, the same on all ranks, or "dynamic" (sets can be added at any time here).
     timeout_seconds: of one operation without progress, where the environment does not say (0: libmuster's default).
-    ValueError: a setting of the environment; HorovodInternalError: a rank did not come, or ended."""
+    ValueError: an argument, a setting of the environment; HorovodInternalError: a rank did not come, or ended. After
+    an error this process has not joined, and can call it again."""
     global _current
     if _current is not None:
         return
     ranks = None if comm is None else _ranks_of(comm)
+    sets = _sets_of(process_sets)
     _current = _World(ranks or None, timeout_seconds)
-    if process_sets is None or isinstance(process_sets, str):
-        if process_sets not in (None, "dynamic"):
-            raise ValueError(f"process_sets={process_sets!r} is neither a list nor 'dynamic'")
-        return
-    for process_set in process_sets:
-        add_process_set(process_set)
+    try:
+        for process_set in sets:
+            add_process_set(process_set)
+    except BaseException:
+        shutdown()  # else a second call, with what is right, would do nothing
+        raise
+
+
+def _sets_of(given):
+    """The ProcessSets that init() is to add. ValueError: it is no list of such."""
+    if given is None or isinstance(given, str):
+        if given not in (None, "dynamic"):
+            raise ValueError(f"process_sets={given!r} is neither a list nor 'dynamic'")
+        return []
+    try:
+        sets = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in given]
+    except TypeError:
+        raise ValueError(f"process_sets={given!r} is neither a list nor 'dynamic'") from None
+    if any(each.ranks is None for each in sets):
+        raise ValueError(_IS_THERE)
+    return sets
 
 
 def shutdown():
@@ -350,7 +368,7 @@ def add_process_set(process_set):
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     if process_set.ranks is None:
-        raise ValueError("the set of all ranks is there already")
+        raise ValueError(_IS_THERE)
     _world().add_set(process_set)
     return process_set
 

@@ -332,5 +332,22 @@ def test_a_world_of_some_ranks():
     assert hvd.size() == size and hvd.process_set_ids() == [0, 1]
 
 
+@pytest.mark.parametrize("wrong, message", [("all", "neither a list nor 'dynamic'"), (7, "neither a list"),
+                                            ([[0, 0]], "twice"), ([None], "is there already"),
+                                            ([[0], [1 << 20]], "no ranks of a world|already"),
+                                            ([[0], [0]], "already")])
+def test_process_sets_that_init_cannot_add(wrong, message):
+    """It can be called again, and adds those that it is given then."""
+    right = [hvd.ProcessSet([0])] if hvd.size() > 1 else []  # a world of one has that set as its own
+    hvd.shutdown()
+    with pytest.raises(ValueError, match=message):
+        hvd.init(process_sets=wrong)
+    assert not hvd.is_initialized()
+    hvd.init(process_sets=right)
+    assert hvd.process_set_ids() == [0, 1][:1 + len(right)]
+    assert hvd.allreduce(np.ones(1), op=hvd.Sum)[0] == hvd.size()
+    assert all(hvd.remove_process_set(each) for each in right)
+
+
 def test_frameworks_are_not_imported():
     assert "tensorflow" not in sys.modules and "mxnet" not in sys.modules
