@@ -57,6 +57,20 @@ sys.meta_path.append(Finder)
     assert done.stdout == "0.9.9 installed\n", done
 
 
+def test_a_finder_of_the_older_kind_is_passed_over(python, installed):
+    """One with find_module() alone, which Python 3.12 does not ask any more."""
+    older = """
+import sys
+class Finder:
+    @staticmethod
+    def find_module(name, path=None):
+        return None
+sys.meta_path[:] = [Finder, *sys.meta_path, Finder]
+"""
+    assert python(older + SHOW, path=OURS).stdout == "0.28.1 muster\n"
+    assert python(older + SHOW, path=[*OURS, installed]).stdout == "0.9.9 installed\n"
+
+
 def test_another_copy_of_musters_is_not_taken_for_an_installed_one(python):
     done = python(SHOW, path=[*OURS, REPOSITORY / "python/muster/dropin"])
     assert done.stdout == "0.28.1 muster\n", done

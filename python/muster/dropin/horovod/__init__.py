@@ -21,10 +21,11 @@ def _find_installed():
     """The spec of a `horovod` that is not Muster's, or None."""
     path = [folder for folder in sys.path if not _is_own(os.path.join(folder, "horovod", "__init__.py"))]
     for finder in sys.meta_path:
-        if finder is importlib.machinery.PathFinder:
-            spec = finder.find_spec("horovod", path)
-        else:  # a package that is installed in place may have a finder of its own
-            spec = finder.find_spec("horovod", None)
+        find = getattr(finder, "find_spec", None)  # older ones have find_module() alone
+        if find is None:
+            continue
+        # A package that is installed in place may have a finder of its own.
+        spec = find("horovod", path if finder is importlib.machinery.PathFinder else None)
         if spec is not None and spec.origin is not None and not _is_own(spec.origin):
             return spec
     return None
