@@ -8,7 +8,7 @@
     loader.close_async_loader()
 """
 
-import queue
+import collections
 import threading
 
 
@@ -31,28 +31,46 @@ class BaseDataLoader:
 
 
 class _Epoch:
-    """One run of _iterate() in a thread, at most `ahead` batches ahead."""
+    """One run of _iterate() in a thread, at most `ahead` batches ahead. Taken from by one thread, stopped by any."""
 
     def __init__(self, iterate, ahead):
         self._iterate = iterate
-        self._queue = queue.Queue(ahead)
-        self._is_stopped = False
+        self._ahead = ahead
+        self._changed = threading.Condition()
+        self._loaded = collections.deque()  # (batch, None), at last (None, how it ended)
+        self.is_stopped = False
         self._thread = threading.Thread(target=self._load, name="muster-data", daemon=True)
-        self._thread.start()
 
     def _load(self):
         try:
             for batch in self._iterate():
-                self._queue.put((batch, None))
-                if self._is_stopped:
+                if not self._put(batch, None):
                     return
-            self._queue.put((None, StopIteration()))
-        except Exception as problem:  # it is the caller's, who is in another thread
-            self._queue.put((None, problem))
+            self._put(None, StopIteration())
+        except BaseException as problem:  # it is the caller's, who is in another thread
+            self._put(None, problem)
+
+    def _put(self, batch, end):
+        """Waits for room. False: it was stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_stopped or len(self._loaded) < self._ahead)
+            if not self.is_stopped:
+                self._loaded.append((batch, end))
+                self._changed.notify_all()
+            return not self.is_stopped
 
     def batches(self):
+        """Starts the thread. Ends when all are taken, or it is stopped."""
+        with self._changed:
+            if not self.is_stopped:
+                self._thread.start()
         while True:
-            batch, end = self._queue.get()
+            with self._changed:
+                self._changed.wait_for(lambda: self.is_stopped or self._loaded)
+                if self.is_stopped:
+                    return
+                batch, end = self._loaded.popleft()
+                self._changed.notify_all()
             if isinstance(end, StopIteration):
                 return
             if end is not None:
@@ -61,38 +79,39 @@ class _Epoch:
 
     def stop(self):
         """Returns when the thread has ended; what it had loaded is dropped."""
-        self._is_stopped = True
-        while self._thread.is_alive():
-            try:
-                self._queue.get(timeout=0.05)
-            except queue.Empty:
-                pass
-        self._thread.join()
+        with self._changed:
+            self.is_stopped = True
+            self._loaded.clear()
+            self._changed.notify_all()
+            is_started = self._thread.ident is not None
+        if is_started:
+            self._thread.join()
 
 
 class AsyncDataLoaderMixin:
     """Comes before a BaseDataLoader among the bases: _iterate() then runs in a thread, so many batches ahead. With
-    async_loader_queue_size=0 nothing changes. One iteration at a time."""
+    async_loader_queue_size=0 nothing changes. Every iteration has a thread of its own."""
 
     def __init__(self, async_loader_queue_size=64, *args, **kwargs):
         self.async_loader_queue_size = async_loader_queue_size
-        self._epoch = None
+        self._epochs = set()
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self):
-        """Ends the thread, if there is one; the loader can be iterated again."""
-        epoch, self._epoch = self._epoch, None
-        if epoch is not None:
+        """Ends the threads, if there are any, and with them the iterations; the loader can be iterated again."""
+        for epoch in list(self._epochs):
             epoch.stop()
 
     def __iter__(self):
-        self.close_async_loader()
         if self.async_loader_queue_size <= 0:
             yield from super().__iter__()
             return
-        self._epoch = _Epoch(self._iterate, self.async_loader_queue_size)
+        epoch = _Epoch(self._iterate, self.async_loader_queue_size)
+        self._epochs.add(epoch)
         try:
-            for batch in self._epoch.batches():
+            for batch in epoch.batches():
                 yield self._process_batch(batch)
         finally:
-            self.close_async_loader()
+            self._epochs.discard(epoch)
+            if not epoch.is_stopped:  # who stops it waits for its thread
+                epoch.stop()

@@ -169,9 +169,64 @@ else:
 assert threading.active_count() == 1
 """
 
+SEVERAL_LOOPS = """
+import threading
+from horovod.data import AsyncDataLoaderMixin, BaseDataLoader
 
-def test_data_loaders(python):
-    done = python(LOADERS, path=OURS)
+class Numbers(BaseDataLoader):
+    def __len__(self):
+        return 5
+    def _iterate(self):
+        yield from range(5)
+
+class Slow(BaseDataLoader):
+    is_asked, goes_on = threading.Event(), threading.Event()
+    def __len__(self):
+        return 2
+    def _iterate(self):
+        yield 0
+        self.is_asked.set()
+        self.goes_on.wait()
+        yield 1
+
+class Ahead(AsyncDataLoaderMixin, Numbers):
+    pass
+
+class SlowAhead(AsyncDataLoaderMixin, Slow):
+    pass
+
+loader = Ahead(async_loader_queue_size=1)
+one, other = iter(loader), iter(loader)
+assert [next(one), next(other), next(one)] == [0, 0, 1]
+assert list(loader) == [0, 1, 2, 3, 4]
+one.close()  # its own thread, and no other's
+assert list(other) == [1, 2, 3, 4]
+assert threading.active_count() == 1
+
+# Closing ends all iterations, also one that waits for a batch.
+loader = SlowAhead(async_loader_queue_size=1)
+seen = []
+waiting = threading.Thread(target=lambda: seen.extend(batch for batch in loader))
+waiting.start()
+loader.is_asked.wait()
+closing = threading.Thread(target=loader.close_async_loader)
+closing.start()
+waiting.join()  # although there is no batch yet
+loader.goes_on.set()
+closing.join()
+assert seen in ([], [0]), seen
+kept = iter(loader)
+assert next(kept) == 0
+loader.close_async_loader()
+assert list(kept) == []
+assert list(loader) == [0, 1]
+assert threading.active_count() == 1
+"""
+
+
+@pytest.mark.parametrize("script", [LOADERS, SEVERAL_LOOPS], ids=["one", "several"])
+def test_data_loaders(python, script):
+    done = python(script, path=OURS)
     assert done.returncode == 0, done
 
 
