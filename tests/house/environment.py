@@ -2,9 +2,11 @@
 """house.env: docs/environment.md lists every environment variable, and nothing else.
 
 Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name, the variables that
-the table of options names), its second what ranks get (the names in the functions of RANK_SETTERS), its third what
-options set for ranks (cli/horovod_tuning.cc). MUSTER_<OPTION> variables follow from the table of options and are not
-listed one by one. Prints what is missing and what is stale; exits with 1 if anything is.
+the table of options names; os.environ and os.getenv of our Python), its second variables of Horovod that nothing reads,
+its third what ranks get (the names in the functions of RANK_SETTERS), its fourth what options set for ranks
+(cli/horovod_tuning.cc): a variable of Horovod's or Muster's among these is in the first or second as well.
+MUSTER_<OPTION> variables follow from the table of options and are not listed one by one. Prints what is missing and what
+is stale; exits with 1 if anything is.
 
     environment.py ROOT
 """
@@ -14,6 +16,8 @@ import sys
 
 ROOMS = ("base", "model", "proto", "rendezvous", "collectives", "job_templates", "agent", "launcherd", "cli")
 READ = re.compile(r'(?:\b(?:env_var|getenv|secure_getenv)|(?:\.|->)(?:get|environment))\(\s*"([A-Z_][A-Z0-9_]*)"\s*\)')
+READ_PYTHON = re.compile(r"""\benviron(?:\.(?:get|pop|setdefault)\(|\[)\s*["']([A-Z_][A-Z0-9_]*)["']|"""
+                         r"""\bgetenv\(\s*["']([A-Z_][A-Z0-9_]*)["']|["']([A-Z_][A-Z0-9_]*)["'] (?:not )?in os\.environ\b""")
 MASK = re.compile(r'\{"([A-Z_]+)", &GpuMasks::')  # model/gpu_mask.cc reads its names from a table
 NAME = re.compile(r'"([A-Z_][A-Z0-9_]{2,})"')
 ROW = re.compile(r"^\|\s*((?:`[A-Z_][A-Z0-9_]*`(?:,\s*)?)+)\s*\|")
@@ -29,6 +33,10 @@ def read_names(root):
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
                 for name in READ.findall(line) + MASK.findall(line):
                     names.setdefault(name, f"{file.relative_to(root).as_posix()}:{number}")
+    for file in sorted((root / "python").rglob("*.py")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for found in READ_PYTHON.findall(line):
+                names.setdefault("".join(found), f"{file.relative_to(root).as_posix()}:{number}")
     return names
 
 
@@ -71,8 +79,9 @@ def option_names(root):
 
 def documented(root):
     """The names of the tables, by the headings above them."""
-    tables = {"read": set(), "ranks": set(), "options": set()}
-    headings = {"## Read by Muster": "read", "## Set for ranks": "ranks", "## Set by options": "options"}
+    tables = {"read": set(), "idle": set(), "ranks": set(), "options": set()}
+    headings = {"## Read by Muster": "read", "## Horovod's that change nothing": "idle", "## Set for ranks": "ranks",
+                "## Set by options": "options"}
     current = None
     for line in (root / "docs/environment.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
@@ -86,7 +95,13 @@ def documented(root):
 def differences(root):
     tables = documented(root)
     problems = []
-    for kind, used in (("read", read_names(root)), ("ranks", rank_names(root)), ("options", option_names(root))):
+    read, options = read_names(root), option_names(root)
+    for name in sorted(tables["idle"] & set(read)):
+        problems.append(f"{read[name]}: {name} is read, but docs/environment.md says that it changes nothing")
+    for name in sorted(set(options) - set(read) - tables["idle"]):
+        if name.startswith(("HOROVOD_", "MUSTER_")):
+            problems.append(f"{options[name]}: nothing reads {name}, and docs/environment.md does not say so")
+    for kind, used in (("read", read), ("ranks", rank_names(root)), ("options", options)):
         for name in sorted(set(used) - tables[kind]):
             problems.append(f"{used[name]}: {name} is missing in docs/environment.md ({kind})")
         for name in sorted(tables[kind] - set(used)):
