@@ -20,6 +20,7 @@ from muster.exceptions import HorovodInternalError
 
 # Ranks that go say so to the others, which may be at something else for long.
 _FAREWELL_SECONDS = 1.0
+_OLDEST_NCCL = 21400  # as in collectives/device/path.cc
 _IS_THERE = "the set of all ranks is there already"
 
 
@@ -431,8 +432,16 @@ def gloo_built():
 
 
 def nccl_built():
-    """0: NCCL is not used yet."""
-    return 0
+    """The number of NCCL's version (22005 for 2.20.5) where ranks with a GPU each can use it: this libmuster has kernels
+    for GPUs, and libnccl.so.2, which libmuster looks for at run time, is there and not older than 2.14. Otherwise 0."""
+    if not cuda_built():
+        return 0
+    version = c_int(0)
+    try:
+        ctypes.CDLL("libnccl.so.2").ncclGetVersion(byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return version.value if version.value >= _OLDEST_NCCL else 0
 
 
 def ddl_built():

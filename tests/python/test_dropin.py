@@ -132,6 +132,18 @@ assert horovod.common.process_sets.global_process_set.process_set_id is None
     assert done.returncode == 0, done
 
 
+@pytest.mark.parametrize("has_kernels, version, expected", [(True, "22809", 22809), (True, "21304", 0),
+                                                             (False, "22809", 0)])
+def test_nccl_built_is_the_version_that_would_be_used(python, has_kernels, version, expected):
+    """With an NCCL that is none, and as if this build had kernels for GPUs, or had none."""
+    fakes = BIN_DIR.parent / "tests/fake_cuda"
+    if not (fakes / "libnccl.so.2").exists():
+        pytest.skip(f"{fakes}/libnccl.so.2 is not built")
+    script = f"from muster import world; world.cuda_built = lambda: {has_kernels}; print(world.nccl_built())"
+    done = python(script, path=OURS, LD_LIBRARY_PATH=str(fakes), FAKE_NCCL_VERSION=version)
+    assert done.stdout == f"{expected}\n", done
+
+
 LOADERS = """
 import threading
 from horovod.data import AsyncDataLoaderMixin, BaseDataLoader
