@@ -71,6 +71,8 @@ Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment
     parsed.options.job.environment.python_folders = python_folders();
     auto request = make_submission(parsed.options, environment, directory);
     if (!request.ok()) return request.status().with_context(fmt::format("{}: job {}", job.where, job.name));
+    // Nobody takes a job up again when this launcherd is gone, nor waits for a host that is.
+    request->mutable_spec()->mutable_lease()->set_seconds(kAgentLease.count());
     request->MergeFrom(parsed.wishes);
     requests.emplace_back(job.name, *std::move(request));
   }

@@ -125,6 +125,10 @@ def test_scancel_ends_an_ensemble(slurm):
         assert under(slurm, host, "slurmstepd"), host
     slurm.run("alice", ["scancel", "--full", job.id], check=True)
     job.end()
+    # Slurm kills it before it has given the agents up, which went with their steps: the next ensemble there tidies up.
+    next_one = Batch(slurm, "#SBATCH -N 1\necho 'jobs: [{name: a, command: [\"true\"]}]' > e.yaml\n"
+                     f"rm -rf out; exec {MUSTER} ensemble --output out e.yaml\n")
+    assert next_one.end() == ("COMPLETED", 0, 0), next_one.output
     nothing_left(slurm)
 
 
