@@ -1,5 +1,5 @@
 // muster-gpus: looks at the host's GPUs through NVIDIA's management library. The agent is static and cannot load a
-// library of the host; it carries this program in itself and starts it where a driver of NVIDIA's is (docs/adr/0023). A
+// library of the host; it carries this program in itself and starts it where a driver of NVIDIA's is (docs/adr/0024). A
 // library that hangs, in the driver or in a lock, hangs this process only.
 //
 //   muster-gpus FD    a socket to the agent, on which agent/gpus/report.h is spoken; its end is ours
