@@ -12,7 +12,7 @@ using enum FlagGroup;
 // hvdrun's that launch.py names otherwise, or that answer about hvdrun itself.
 constexpr auto kNotTaken = std::to_array<std::string_view>(
     {"launcher", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts", "hostfile", "env",
-     "help", "version", "man", "completion", "check-build", "self-test", "template"});
+     "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
 std::vector<FlagRow> dmlc_rows() {
   return {

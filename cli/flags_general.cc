@@ -24,6 +24,10 @@ void add_general_flags(std::vector<Flag>& flags) {
               .any_value()
               .completes(Completes::kTemplate)
               .command_line_only(),
+          option("set", {"--set"}, "NAME=VALUE", "With -t: a parameter of the template. Repeatable.")
+              .any_value()
+              .repeats(Repeat::kAddsUp)
+              .command_line_only(),
           toggle("print-config", {{"--print-config", "true"}},
                  "Print every setting with its value and where that comes from.")
               .command_line_only(),

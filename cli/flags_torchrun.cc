@@ -13,7 +13,7 @@ using enum FlagGroup;
 // Not hvdrun's: torchrun counts ranks in its own way, and answers about itself.
 constexpr auto kNotTaken =
     std::to_array<std::string_view>({"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help",
-                                     "version", "man", "completion", "check-build", "self-test", "template"});
+                                     "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
 std::vector<FlagRow> torch_rows() {
   return {

@@ -20,6 +20,7 @@
 #include "cli/programs.h"
 #include "cli/setting_reader.h"
 #include "cli/template_defaults.h"
+#include "cli/template_line.h"
 #include "job_templates/shape.h"
 
 namespace muster::cli {
@@ -410,10 +411,18 @@ struct TemplateWish {
 Result<TemplateWish> read_template_wish(const CommandLine& line, const base::Environment& environment) {
   TemplateWish wish;
   const GivenOption* option = given(line, "template");
+  const GivenOption* set = given(line, "set");
+  if (option == nullptr && set != nullptr) {
+    return error(Code::kInvalidArgument, "{} belongs to -t", set->spelling);
+  }
   if (option == nullptr) option = given(line, "assume-node");
   if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return wish;
   MUSTER_ASSIGN_OR_RETURN(wish.job_template, named_template(*option, environment));
-  MUSTER_ASSIGN_OR_RETURN(wish.plan, job_templates::plan_launch(job_templates::Values(*wish.job_template)));
+  job_templates::Values values(*wish.job_template);
+  for (const GivenOption& each : line.options) {
+    if (each.flag->name == "set") MUSTER_RETURN_IF_ERROR(set_parameter(each.value, values));
+  }
+  MUSTER_ASSIGN_OR_RETURN(wish.plan, job_templates::plan_launch(values));
   MUSTER_ASSIGN_OR_RETURN(wish.defaults, settings_of(wish.plan, "template " + wish.job_template->name));
   return wish;
 }

@@ -83,15 +83,6 @@ class TableMaker {
   std::shared_ptr<std::deque<std::string>> names_ = std::make_shared<std::deque<std::string>>();
 };
 
-Status take_set(const GivenOption& option, job_templates::Values& values) {
-  const auto equals = option.value.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return error(Code::kInvalidArgument, "--set takes NAME=VALUE, not '{}'", base::printable(option.value));
-  }
-  const std::string name = option.value.substr(0, equals);
-  return values.set(name, option.value.substr(equals + 1), fmt::format("--set {}", base::printable(name)));
-}
-
 void take_extra(const GivenOption& option, job_templates::ScriptWish& wish) {
   std::vector<std::string> words = {option.spelling};
   const auto spelling = hvdrun_flags().find(option.spelling);
@@ -104,6 +95,15 @@ void take_extra(const GivenOption& option, job_templates::ScriptWish& wish) {
 }
 
 }  // namespace
+
+Status set_parameter(std::string_view said, job_templates::Values& values) {
+  const auto equals = said.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    return error(Code::kInvalidArgument, "--set takes NAME=VALUE, not '{}'", base::printable(said));
+  }
+  const std::string_view name = said.substr(0, equals);
+  return values.set(name, said.substr(equals + 1), fmt::format("--set {}", base::printable(name)));
+}
 
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows) {
   rows.push_back(option("template", {"-t", "--template"}, "NAME|FILE",
@@ -161,7 +161,7 @@ Result<TemplateLine> read_template_line(const std::vector<std::string>& argument
     if (option.flag->group == FlagGroup::kTorch) {
       MUSTER_RETURN_IF_ERROR(line.values.set(option.flag->name, option.value, option.spelling));
     } else if (option.flag->name == "set") {
-      MUSTER_RETURN_IF_ERROR(take_set(option, line.values));
+      MUSTER_RETURN_IF_ERROR(set_parameter(option.value, line.values));
     } else if (std::ranges::find(own, option.flag->name, &Flag::name) != own.end()) {
       of_verb.options.push_back(option);
     } else {

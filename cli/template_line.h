@@ -34,6 +34,9 @@ struct TemplateLine {
 // -t and --template, --set, --hvdrun.
 std::vector<FlagRow> with_template_rows(std::vector<FlagRow> rows);
 
+// The value of --set: NAME=VALUE, a parameter of the template.
+base::Status set_parameter(std::string_view said, job_templates::Values& values);
+
 // The value of -t among the options, before the command; nullopt: there is none. `table` says how many values the
 // verb's other options have; an unknown one is taken for a parameter with a value.
 std::optional<std::string> named_template(const std::vector<std::string>& arguments, const FlagTable& table);

@@ -58,6 +58,15 @@ TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
   EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.notes, ElementsAre());
 }
 
+TEST(TemplateDefaults, ParametersCanBeSet) {
+  const ParsedHvdrun parsed = parse({"-t", "slurm-gpu", "--set", "ranks-per-node=2", "p"});
+  ASSERT_FALSE(parsed.exit_code) << parsed.text;
+  EXPECT_EQ(parsed.options.job.placement.ranks_per_node, 2);
+  EXPECT_THAT(parse({"-t", "slurm-gpu", "--set", "ranks-per-nod=2", "p"}).text, HasSubstr("--set ranks-per-nod"));
+  EXPECT_THAT(parse({"-t", "slurm-gpu", "--set", "nodes", "p"}).text, HasSubstr("--set takes NAME=VALUE, not 'nodes'"));
+  EXPECT_THAT(parse({"--set", "a=b", "p"}).text, HasSubstr("--set belongs to -t"));
+}
+
 // A time of a template is a time of hvdrun's.
 TEST(TemplateDefaults, TimesAreUnderstood) {
   const std::string path = ::testing::TempDir() + "muster_with_times.yaml";
