@@ -11,7 +11,8 @@ FAULTY = [PYTHON, str(REPOSITORY / "tests/e2e/faulty_training.py")]
 FORKING = [PYTHON, str(REPOSITORY / "tests/e2e/forking_training.py")]
 HOSTS = ["-np", "4", "-H", "n1:2,n2:2", "--horovod", "muster"]
 IMPORTS = 120.0  # torch in four processes of a busy machine
-ANSWER_MS = 3000  # generous to a busy machine; the promise is one second
+ANSWER_MS = 1000
+ATTEMPTS = 3  # a busy machine may be late by itself
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,20 +36,29 @@ def failure(job, rank):
     return int(when), whose, host, message
 
 
-@pytest.mark.parametrize("victim", [0, 1, 3])
-def test_a_rank_killed_in_the_middle_of_backward_is_named_by_all_others(start, victim):
+def told_after_a_kill(start, victim):
+    """In how many ms each other rank was told that `victim` was killed; what it was told is as it should be."""
     job = start("--keep-going", *FAULTY, "killed", str(victim))
     killed_at = int(job.out.wait_for(rf"\[{victim}\]<stdout>:killing (\d+)", timeout=IMPORTS)[0].group(1))
-    slowest = 0
-    for rank in set(range(4)) - {victim}:
+    told = {}
+    for rank in sorted(set(range(4)) - {victim}):
         when, whose, host, message = failure(job, rank)
         assert (whose, host) == (str(victim), "n1" if victim < 2 else "n2"), message
         assert f"rank {victim}" in message and "signal 9" in message, message
-        slowest = max(slowest, when - killed_at)
-    print(f"the slowest rank was told {slowest} ms after the kill")
-    assert slowest < ANSWER_MS
+        told[rank] = when - killed_at
     job.out.wait_for("<stdout>:left", count=3)  # the others end as they would have
     assert job.end().rc == 137
+    return told
+
+
+@pytest.mark.parametrize("victim", [0, 1, 3])
+def test_a_rank_killed_in_the_middle_of_backward_is_named_by_all_others_within_a_second(start, victim):
+    for attempt in range(ATTEMPTS):
+        told = told_after_a_kill(start, victim)
+        print(f"attempt {attempt + 1}: ms from the kill of rank {victim} until each rank was told: {told}")
+        if max(told.values()) < ANSWER_MS:
+            return
+    pytest.fail(f"in {ATTEMPTS} attempts a rank was told later than {ANSWER_MS} ms after the kill, at last {told}")
 
 
 @pytest.mark.parametrize("mode, code", [("ends", 0), ("raises", 1), ("exits", 3), ("_exits", 4)])
