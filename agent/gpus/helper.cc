@@ -1,10 +1,6 @@
 #include "agent/gpus/helper.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,49 +10,12 @@
 #include <utility>
 
 #include "agent/gpus/helper_program.h"
+#include "agent/process/carried_program.h"
 #include "agent/process/proc_table.h"
 #include "base/clock.h"
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U  // Linux 6.3
-#endif
-
 namespace muster::agent::gpus {
 namespace {
-
-constexpr int kSocket = 3;  // of the child
-
-base::Result<base::UniqueFd> program_file() {
-  const std::string_view program = helper_program();
-  base::UniqueFd file(::memfd_create("muster-gpus", MFD_CLOEXEC | MFD_EXEC));
-  if (!file.valid() && errno == EINVAL) file.reset(::memfd_create("muster-gpus", MFD_CLOEXEC));
-  if (!file.valid()) return base::errno_error(errno, "make a file in memory for muster-gpus");
-  MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file.get(), program.data(), program.size()));
-  // Not where the child's socket goes, before the program is started.
-  file.reset(::fcntl(file.get(), F_DUPFD_CLOEXEC, kSocket + 1));
-  if (!file.valid()) return base::errno_error(errno, "hold the program muster-gpus");
-  return file;
-}
-
-base::Result<pid_t> spawn(const base::UniqueFd& program, int socket, std::vector<std::string> settings) {
-  std::string words[] = {"muster-gpus", std::to_string(kSocket)};
-  char* argv[] = {words[0].data(), words[1].data(), nullptr};
-  std::vector<char*> environment;
-  for (std::string& setting : settings) environment.push_back(setting.data());
-  environment.push_back(nullptr);
-  const std::string path = fmt::format("/proc/self/fd/{}", program.get());
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, socket, kSocket);
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv, environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return base::errno_error(failed, "start muster-gpus, which looks at GPUs");
-  return pid;
-}
 
 bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -75,14 +34,12 @@ bool has_nvidia_driver(const std::string& root) {
 }
 
 base::Result<Helper> Helper::start(const base::Environment& login_environment) {
-  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd program, program_file());
-  MUSTER_ASSIGN_OR_RETURN(base::FdPair pair, base::make_socketpair(SOCK_STREAM));
-  std::vector<std::string> settings;
+  CarriedProgram program{.name = "muster-gpus", .bytes = helper_program()};
   if (const auto path = login_environment.get("LD_LIBRARY_PATH")) {
-    settings.push_back(fmt::format("LD_LIBRARY_PATH={}", *path));
+    program.environment.push_back(fmt::format("LD_LIBRARY_PATH={}", *path));
   }
-  MUSTER_ASSIGN_OR_RETURN(const pid_t pid, spawn(program, pair.second.get(), std::move(settings)));
-  return Helper(pid, std::move(pair.first));
+  MUSTER_ASSIGN_OR_RETURN(CarriedChild child, start_carried(std::move(program)));
+  return Helper(child.pid, std::move(child.socket));
 }
 
 Helper::Helper(Helper&& other) noexcept : pid_(std::exchange(other.pid_, 0)), socket_(std::move(other.socket_)) {}
@@ -131,8 +88,8 @@ std::string no_answer(std::chrono::milliseconds patience) {
       std::chrono::duration<double>(patience).count());
 }
 
-base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
-                                        std::chrono::milliseconds patience) {
+base::Result<GpuReport> survey_blocking(const base::Environment& login_environment, std::chrono::milliseconds patience,
+                                        std::optional<Helper>* hung) {
   const base::MonotonicTime deadline = std::chrono::steady_clock::now() + patience;
   MUSTER_ASSIGN_OR_RETURN(Helper helper, Helper::start(login_environment));
   MUSTER_RETURN_IF_ERROR(helper.ask());
