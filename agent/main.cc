@@ -28,6 +28,7 @@
 #include "agent/service/agent.h"
 #include "agent/service/cleanup_report.h"
 #include "agent/service/enrol.h"
+#include "agent/service/gpus.h"
 #include "agent/service/host_facts.h"
 #include "agent/service/install.h"
 #include "agent/service/stack_report.h"
@@ -148,14 +149,16 @@ int serve() {
     hello.set_containment_note(warden->containment().note);
     hello.set_session_dir(warden->session_dir());
   }
-  const base::Status facts = fill_host_facts(login_environment, hello);
+  NvidiaLook nvidia = ask_nvidia_blocking(login_environment);
+  const base::Status facts = fill_host_facts(login_environment, nvidia.report, hello);
   if (!facts.ok()) return fail(facts);
   auto link = choose_link(*join, hello);
   if (!link.ok()) return fail(link.status());
   if (join->warm() && link->dialled) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
-  Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link));
+  Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
+              std::move(nvidia.hung));
   return agent.run();
 }
 

@@ -1,7 +1,6 @@
 #include "agent/gpus/helper.h"
 
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +9,8 @@
 #include <utility>
 
 #include "agent/gpus/helper_program.h"
+#include "agent/gpus/killed_helpers.h"
 #include "agent/process/carried_program.h"
-#include "agent/process/proc_table.h"
 #include "base/clock.h"
 
 namespace muster::agent::gpus {
@@ -72,14 +71,14 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
   return std::optional<GpuReport>();
 }
 
-void Helper::end() {
-  if (pid_ == 0) return;
+pid_t Helper::kill_unreaped() {
   ::kill(pid_, SIGKILL);  // ours and not reaped: the number is its
-  const base::UniqueFd ended = open_pidfd(pid_);
-  pollfd event{ended.get(), POLLIN, 0};
-  if (ended.valid()) (void)::poll(&event, 1, static_cast<int>(kEndPatience.count()));
-  // Without a pidfd it may remain a zombie until we end.
-  ::waitpid(std::exchange(pid_, 0), nullptr, WNOHANG);
+  socket_.close();
+  return std::exchange(pid_, 0);
+}
+
+void Helper::end() {
+  if (pid_ != 0) await_end_blocking(kill_unreaped(), kEndPatience);
 }
 
 std::string no_answer(std::chrono::milliseconds patience) {
@@ -97,7 +96,10 @@ base::Result<GpuReport> survey_blocking(const base::Environment& login_environme
     pollfd event{helper.fd(), POLLIN, 0};
     const int ready = ::poll(&event, 1, milliseconds_until(deadline));
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for muster-gpus");
-    if (ready == 0) return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience));
+    if (ready == 0) {
+      if (hung != nullptr) *hung = std::move(helper);
+      return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience));
+    }
     MUSTER_ASSIGN_OR_RETURN(std::optional<GpuReport> report, helper.receive());
     if (report) return *std::move(report);
   }

@@ -1,5 +1,5 @@
 // A running muster-gpus: our child, of the same user, not of any job. It is killed with this object. One that hangs in
-// the kernel cannot be reaped: it is left to whoever inherits it, and nobody waits for it.
+// the kernel cannot be reaped then: whoever has a loop gives it to KilledHelpers.
 //
 // Single-threaded. Nothing here blocks but survey_blocking(), and the destructor for kEndPatience at most.
 #pragma once
@@ -17,8 +17,6 @@
 #include "base/status.h"
 
 namespace muster::agent::gpus {
-
-inline constexpr std::chrono::milliseconds kEndPatience{200};
 
 // For the library's first start, which may have to wake the GPUs, and for any answer after it.
 inline constexpr std::chrono::milliseconds kSurveyPatience{10'000};
@@ -43,6 +41,9 @@ class Helper {
   // nullopt: no whole answer yet. An error: it has ended, or what it says cannot be read; it is of no more use.
   base::Result<std::optional<GpuReport>> receive();
 
+  // Kills it without waiting, and is of no more use. The number of a child that is to be reaped.
+  pid_t kill_unreaped();
+
  private:
   Helper(pid_t pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket), kMaxMessage) {}
   void end();
@@ -51,9 +52,11 @@ class Helper {
   MessageSocket socket_;
 };
 
-// Starts one, asks it, ends it. DEADLINE_EXCEEDED: no answer within `patience`.
+// Starts one, asks it, ends it. DEADLINE_EXCEEDED: no answer within `patience`; `hung`, if given, is then the one that
+// hangs.
 base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
-                                        std::chrono::milliseconds patience = kSurveyPatience);
+                                        std::chrono::milliseconds patience = kSurveyPatience,
+                                        std::optional<Helper>* hung = nullptr);
 
 // One sentence on a driver that hangs, for a human.
 std::string no_answer(std::chrono::milliseconds patience);

@@ -4,33 +4,49 @@
 
 namespace muster::agent::gpus {
 
-Reader::Reader(base::Loop& loop, const base::Environment& login_environment, std::chrono::milliseconds patience)
-    : loop_(loop), login_environment_(login_environment), patience_(patience) {}
+Reader::Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
+               std::chrono::milliseconds patience)
+    : loop_(loop), login_environment_(login_environment), killed_(killed), patience_(patience) {}
 
 void Reader::ask(Answer answer) {
   waiting_.push_back(std::move(answer));
   if (waiting_.size() > 1) return;
   idle_.cancel();
+  if (timeouts_ >= kMostTimeouts) {
+    return finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience_)));
+  }
+  deadline_ = loop_.after(patience_, [this] { timed_out(); });
+  may_try_again_ = helper_.has_value();
+  try_once();
+}
+
+void Reader::try_once() {
   const base::Status begun = begin();
-  if (!begun.ok()) finish(begun);
+  if (!begun.ok()) failed(begun);
 }
 
 base::Status Reader::begin() {
-  if (timeouts_ >= kMostTimeouts) return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience_));
   if (!helper_) {
     MUSTER_ASSIGN_OR_RETURN(Helper started, Helper::start(login_environment_));
     helper_.emplace(std::move(started));
   }
   MUSTER_RETURN_IF_ERROR(helper_->ask());
   watch_ = loop_.on_readable(helper_->fd(), [this] { readable(); });
-  deadline_ = loop_.after(patience_, [this] { timed_out(); });
   return base::ok_status();
 }
 
 void Reader::readable() {
   auto report = helper_->receive();
-  if (!report.ok()) return finish(report.status());
+  if (!report.ok()) return failed(report.status());
   if (*report) finish(**std::move(report));
+}
+
+// It may have been ended by anybody since it answered last: that is no news of the GPUs.
+void Reader::failed(const base::Status& why) {
+  if (why.code() != base::Code::kUnavailable || !std::exchange(may_try_again_, false)) return finish(why);
+  watch_.cancel();
+  give_up_helper();
+  try_once();
 }
 
 void Reader::timed_out() {
@@ -38,11 +54,16 @@ void Reader::timed_out() {
   finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience_)));
 }
 
+void Reader::give_up_helper() {
+  if (helper_) killed_.take(helper_->kill_unreaped());
+  helper_.reset();
+}
+
 void Reader::finish(base::Result<GpuReport> report) {
   watch_.cancel();
   deadline_.cancel();
   if (report.ok()) timeouts_ = 0;
-  if (!report.ok()) helper_.reset();
+  if (!report.ok()) give_up_helper();
   result_ = std::move(report);
   delivery_ = loop_.after(base::Duration::zero(), [this] { deliver(); });
 }
@@ -51,7 +72,7 @@ void Reader::finish(base::Result<GpuReport> report) {
 void Reader::deliver() {
   const base::Result<GpuReport> result = *std::exchange(result_, std::nullopt);
   const std::vector<Answer> answered = std::exchange(waiting_, {});
-  idle_ = loop_.after(kIdlePatience, [this] { helper_.reset(); });
+  idle_ = loop_.after(kIdlePatience, [this] { give_up_helper(); });
   for (const Answer& each : answered) each(result);
 }
 

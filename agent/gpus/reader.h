@@ -1,9 +1,10 @@
 // Asks what the host's NVIDIA GPUs are doing, without waiting: starts the helper at the first question, keeps it for
-// the next ones until nobody has asked for a while, gives it up when it does not answer. After kMostTimeouts in a row
-// it asks no more: each helper that hangs in the kernel is one that nobody can end.
+// the next ones until nobody has asked for a while, gives it up when it does not answer. One that has ended since its
+// last answer is started again for the same question. After kMostTimeouts in a row it asks no more: each helper that
+// hangs in the kernel is one that nobody can end.
 //
 // Owned by one object on the loop; loop thread only. Answers come from the loop, never from within ask(), and not after
-// the destructor, which ends the helper.
+// the destructor, which kills the helper.
 #pragma once
 
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "agent/gpus/helper.h"
+#include "agent/gpus/killed_helpers.h"
 #include "base/loop.h"
 
 namespace muster::agent::gpus {
@@ -24,9 +26,10 @@ class Reader {
  public:
   using Answer = std::function<void(const base::Result<GpuReport>&)>;
 
-  // `login_environment` outlives it.
-  Reader(base::Loop& loop, const base::Environment& login_environment,
+  // What it is given outlives it.
+  Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
          std::chrono::milliseconds patience = kSurveyPatience);
+  ~Reader() { give_up_helper(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -36,19 +39,24 @@ class Reader {
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
  private:
+  void try_once();
   base::Status begin();
   void readable();
+  void failed(const base::Status& why);
+  void give_up_helper();
   void timed_out();
   void finish(base::Result<GpuReport> report);
   void deliver();
 
   base::Loop& loop_;
   const base::Environment& login_environment_;
+  KilledHelpers& killed_;
   const std::chrono::milliseconds patience_;
   std::optional<Helper> helper_;
   std::vector<Answer> waiting_;
   std::optional<base::Result<GpuReport>> result_;  // to be delivered
   int timeouts_ = 0;
+  bool may_try_again_ = false;
   base::Timer watch_;
   base::Timer deadline_;
   base::Timer delivery_;

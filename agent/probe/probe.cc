@@ -19,6 +19,7 @@
 #include "agent/process/warden.h"
 #include "agent/service/agent.h"
 #include "agent/service/dial.h"
+#include "agent/service/gpus.h"
 #include "agent/service/host_facts.h"
 #include "base/build_id.h"
 #include "base/file.h"
@@ -126,8 +127,8 @@ base::Result<v1::ProbeAnswer> Probe::answer(const v1::ProbeCommand& command) {
 base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   v1::HostFacts facts;
   facts.mutable_hello()->set_build_id(std::string(base::build_id()));
-  gpus::GpuReport nvidia;
-  MUSTER_RETURN_IF_ERROR(fill_host_facts(login_, *facts.mutable_hello(), nvidia));
+  const NvidiaLook nvidia = ask_nvidia_blocking(login_);
+  MUSTER_RETURN_IF_ERROR(fill_host_facts(login_, nvidia.report, *facts.mutable_hello()));
   if (asked.shape_only()) return facts;
   for (v1::LimitFact& fact : read_limits()) *facts.add_limits() = std::move(fact);
   for (v1::SpaceFact& fact : read_spaces(session_root(), std::string(login_.get("HOME").value_or("")))) {
@@ -136,7 +137,7 @@ base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   *facts.mutable_logind() = logind();
   for (v1::NicFact& fact : read_nics("/sys")) *facts.add_nics() = std::move(fact);
   facts.set_nvidia_driver(nvidia_driver());
-  for (v1::GpuUser& user : find_gpu_users(nvidia)) *facts.add_gpu_users() = std::move(user);
+  for (v1::GpuUser& user : find_gpu_users(nvidia.report)) *facts.add_gpu_users() = std::move(user);
   add_contained(asked, facts);
   const base::Status threads = base::check_thread_room(kAgentThreads);
   if (!threads.ok()) facts.set_thread_failure(threads.message());

@@ -46,12 +46,19 @@ base::MonotonicTime now() {
 
 class Agent::Core {
  public:
-  Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link)
+  Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
+       std::optional<gpus::Helper> hung_helper)
       : join_(std::move(join)),
         hello_(std::move(hello)),
-        host_{loop_, std::move(login_environment), addresses_of(hello_), join_.verbose(),
-              hello_.gpu_driver().empty() ? nullptr : &gpus_.emplace(loop_, host_.login_environment)},
+        killed_helpers_(loop_),
+        host_{loop_,
+              std::move(login_environment),
+              addresses_of(hello_),
+              join_.verbose(),
+              hello_.gpu_driver().empty() ? nullptr : &gpus_.emplace(loop_, host_.login_environment, killed_helpers_),
+              [this] { return gpu_helpers(); }},
         link_(std::move(link)) {
+    if (hung_helper) killed_helpers_.take(hung_helper->kill_unreaped());
     if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
       make_jobs(std::move(*nursery));
     } else {
@@ -79,10 +86,12 @@ class Agent::Core {
   void link_is_gone(const std::string& why);
   void leave(const std::string& why);
   void jobs_are_idle();
+  std::vector<pid_t> gpu_helpers() const;
 
   const v1::AgentJoin join_;
   const v1::Hello hello_;
   base::Loop loop_;
+  gpus::KilledHelpers killed_helpers_;
   std::optional<gpus::Reader> gpus_;  // where NVIDIA's library has answered
   const SessionHost host_;
   AgentLink link_;
@@ -300,10 +309,16 @@ void Agent::Core::jobs_are_idle() {
   if (is_leaving_ || jobs_->is_broken()) loop_.stop();
 }
 
+std::vector<pid_t> Agent::Core::gpu_helpers() const {
+  std::vector<pid_t> pids = killed_helpers_.pids();
+  if (gpus_ && gpus_->pid() != 0) pids.push_back(gpus_->pid());
+  return pids;
+}
+
 Agent::Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens,
-             AgentLink link)
+             AgentLink link, std::optional<gpus::Helper> hung_helper)
     : core_(std::make_unique<Core>(std::move(join), std::move(hello), std::move(login_environment), std::move(wardens),
-                                   std::move(link))) {}
+                                   std::move(link), std::move(hung_helper))) {}
 
 Agent::~Agent() = default;
 

@@ -152,7 +152,7 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
 
 int slots_here() {
   model::NodeShape node;
-  node.gpus = find_gpus({}, "", ask_nvidia_blocking(base::Environment::current()));
+  node.gpus = find_gpus({}, "", ask_nvidia_blocking(base::Environment::current()).report);
   if (const int gpus = model::count_all_gpus(node); gpus > 0) return gpus;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

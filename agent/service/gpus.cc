@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "agent/gpus/helper.h"
 #include "agent/service/nvidia_gpus.h"
 #include "base/cpu_set.h"
 #include "base/directory.h"
@@ -161,11 +160,12 @@ std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string&
   return gpus;
 }
 
-gpus::GpuReport ask_nvidia_blocking(const base::Environment& login_environment) {
-  if (!gpus::has_nvidia_driver()) return {};
-  auto report = gpus::survey_blocking(login_environment, kStartPatience);
-  if (report.ok()) return *std::move(report);
-  return {.problem = report.status().message()};
+NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {
+  NvidiaLook look;
+  if (!gpus::has_nvidia_driver()) return look;
+  auto report = gpus::survey_blocking(login_environment, kStartPatience, &look.hung);
+  look.report = report.ok() ? *std::move(report) : gpus::GpuReport{.problem = report.status().message()};
+  return look;
 }
 
 }  // namespace muster::agent

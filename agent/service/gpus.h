@@ -3,9 +3,11 @@
 // of the KFD driver; Intel: /sys/class/drm; all: the PCI device in sysfs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/gpus/helper.h"
 #include "agent/gpus/report.h"
 #include "base/env.h"
 #include "model/node_shape.h"
@@ -17,8 +19,12 @@ namespace muster::agent {
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
 
-// What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process. That the
-// library cannot be used is its `problem`.
-gpus::GpuReport ask_nvidia_blocking(const base::Environment& login_environment);
+struct NvidiaLook {
+  gpus::GpuReport report;            // that the library cannot be used is its `problem`
+  std::optional<gpus::Helper> hung;  // one that has not answered
+};
+
+// What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process.
+NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment);
 
 }  // namespace muster::agent

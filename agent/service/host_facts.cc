@@ -17,12 +17,8 @@
 
 namespace muster::agent {
 
-base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello) {
-  gpus::GpuReport nvidia;
-  return fill_host_facts(login_environment, hello, nvidia);
-}
-
-base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello, gpus::GpuReport& nvidia) {
+base::Status fill_host_facts(const base::Environment& login_environment, const gpus::GpuReport& nvidia,
+                             v1::Hello& hello) {
   utsname name{};
   if (::uname(&name) != 0) return base::errno_error(errno, "read the host's name");
   hello.set_hostname(name.nodename);
@@ -44,7 +40,6 @@ base::Status fill_host_facts(const base::Environment& login_environment, v1::Hel
     }
   }
   MUSTER_ASSIGN_OR_RETURN(model::NodeShape shape, read_node_shape());
-  nvidia = ask_nvidia_blocking(login_environment);
   hello.set_gpu_problem(base::valid_utf8(nvidia.problem));
   hello.set_gpu_driver(base::valid_utf8(nvidia.driver));
   shape.gpus = find_gpus(shape, "", nvidia);

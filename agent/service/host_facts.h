@@ -11,10 +11,9 @@
 namespace muster::agent {
 
 // Fills hostname, netns_inode, uid, kernel, interfaces, cores, memory, GPUs with the login's masks over them, and the
-// SSH_CONNECTION addresses.
-base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello);
-// The same; `nvidia` is what NVIDIA's library has told (agent/service/gpus.h).
-base::Status fill_host_facts(const base::Environment& login_environment, v1::Hello& hello, gpus::GpuReport& nvidia);
+// SSH_CONNECTION addresses. `nvidia`: what NVIDIA's library has told, if it was asked (agent/service/gpus.h).
+base::Status fill_host_facts(const base::Environment& login_environment, const gpus::GpuReport& nvidia,
+                             v1::Hello& hello);
 
 // The interface by which `master_address` is reached, and this host's address on it.
 base::Result<v1::Prepared> find_route(const std::string& master_address);

@@ -418,7 +418,7 @@ void JobSession::warden_gone() {
   std::vector<pid_t> spared = events_.others();
   if (stacks_.pid() != 0) spared.push_back(stacks_.pid());
   if (pmix_.helper() != 0) spared.push_back(pmix_.helper());
-  if (host_.gpu_reader != nullptr && host_.gpu_reader->pid() != 0) spared.push_back(host_.gpu_reader->pid());
+  for (const pid_t helper : host_.gpu_helpers()) spared.push_back(helper);
   Warden::Aftermath aftermath = warden_.clean_up_without_warden(spared);
   for (RankExited& exited : aftermath.ranks) on_event(exited);
   for (const int rank : std::set<int>(running_)) {

@@ -44,6 +44,8 @@ struct SessionHost {
   const std::set<base::IpAddress> addresses;  // of this host
   const bool verbose = false;
   gpus::Reader* gpu_reader = nullptr;  // of a host whose NVIDIA GPUs the driver's library tells of
+  // Children of this process that look at GPUs, or have.
+  std::function<std::vector<pid_t>()> gpu_helpers = [] { return std::vector<pid_t>(); };
 };
 
 struct SessionOptions {

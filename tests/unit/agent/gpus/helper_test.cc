@@ -4,12 +4,16 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <functional>
 
 #include <gtest/gtest.h>
 
+#include "agent/gpus/killed_helpers.h"
 #include "agent/gpus/reader.h"
 #include "base/directory.h"
 #include "tests/unit/support/temp_dir.h"
@@ -48,7 +52,8 @@ class Recorded {
 };
 
 TEST(GpuHelper, TellsWhatTheLibraryTells) {
-  for (const char* const library : {MUSTER_RECORDED_NVML_NEW, MUSTER_RECORDED_NVML_OLD}) {
+  for (const char* const library : {MUSTER_RECORDED_NVML_NEW, MUSTER_RECORDED_NVML_BETWEEN, MUSTER_RECORDED_NVML_OLD}) {
+    SCOPED_TRACE(library);
     const Recorded recorded(kTwoGpus, library);
     const auto report = survey_blocking(recorded.login());
     ASSERT_TRUE(report.ok()) << report.status();
@@ -111,6 +116,10 @@ TEST(GpuHelper, ADriverThatHangsHangsNobodyElse) {
   EXPECT_EQ(report.status().code(), base::Code::kDeadlineExceeded);
   EXPECT_EQ(report.status().message(),
             "NVIDIA's management library has not answered within 0.3 s: try nvidia-smi there; the driver may hang");
+  std::optional<Helper> hung;
+  EXPECT_FALSE(survey_blocking(recorded.login(), std::chrono::milliseconds(300), &hung).ok());
+  ASSERT_TRUE(hung);
+  EXPECT_EQ(::kill(hung->pid(), 0), 0) << "it is the caller's to end";
 }
 
 TEST(GpuHelper, LeavesNothingOpen) {
@@ -144,6 +153,67 @@ TEST(GpuHelper, IsWorthAProcessOnlyWhereADriverIs) {
   EXPECT_TRUE(has_nvidia_driver(root.path()));
 }
 
+// Runs the loop until `is_so`.
+void run_until(base::Loop& loop, const std::function<bool()>& is_so) {
+  const base::Timer look = loop.every(std::chrono::milliseconds(1), [&] {
+    if (is_so()) loop.stop();
+  });
+  const base::Timer late = loop.after(std::chrono::seconds(60), [&] {
+    ADD_FAILURE() << "it has not come";
+    loop.stop();
+  });
+  loop.run();
+}
+
+bool is_reaped(pid_t pid) {
+  return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+// A child of ours that goes on, as one does that hangs in the kernel after a SIGKILL.
+pid_t start_stuck() {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::alarm(120);
+    while (true) ::pause();
+  }
+  return pid;
+}
+
+TEST(KilledGpuHelpers, AreReapedWhenTheyEndAndNobodyWaits) {
+  const pid_t first = start_stuck();
+  const pid_t second = start_stuck();
+  base::Loop loop;
+  KilledHelpers killed(loop);
+  killed.take(first);
+  killed.take(second);
+  EXPECT_EQ(killed.pids(), (std::vector<pid_t>{first, second}));
+  ::kill(first, SIGKILL);
+  run_until(loop, [&] { return killed.pids().size() == 1; });
+  EXPECT_TRUE(is_reaped(first));
+  EXPECT_EQ(killed.pids(), std::vector<pid_t>{second});
+  ::kill(second, SIGKILL);
+  run_until(loop, [&] { return killed.pids().empty(); });
+  EXPECT_TRUE(is_reaped(second));
+}
+
+TEST(KilledGpuHelpers, AtTheEndNobodyWaitsLong) {
+  const pid_t first = start_stuck();
+  const pid_t second = start_stuck();
+  base::Loop loop;
+  const auto before = std::chrono::steady_clock::now();
+  {
+    KilledHelpers killed(loop);
+    killed.take(first);
+    killed.take(second);
+    ::kill(second, SIGKILL);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
+  EXPECT_FALSE(is_reaped(first));
+  EXPECT_TRUE(is_reaped(second));
+  ::kill(first, SIGKILL);
+  EXPECT_EQ(::waitpid(first, nullptr, 0), first);
+}
+
 // Asks and runs the loop until the answer.
 base::Result<GpuReport> answer_of(base::Loop& loop, Reader& reader) {
   base::Result<GpuReport> answer = base::error(base::Code::kUnknown, "none");
@@ -159,7 +229,8 @@ TEST(GpuReader, AsksTheSameHelperAgain) {
   Recorded recorded(kTwoGpus);
   base::Loop loop;
   const base::Environment login = recorded.login();
-  Reader reader(loop, login);
+  KilledHelpers killed(loop);
+  Reader reader(loop, login, killed);
   EXPECT_EQ(reader.pid(), 0);
   ASSERT_EQ(answer_of(loop, reader)->gpus.size(), 2u);
   const pid_t pid = reader.pid();
@@ -171,25 +242,41 @@ TEST(GpuReader, AsksTheSameHelperAgain) {
   EXPECT_EQ(reader.pid(), pid);
 }
 
-TEST(GpuReader, StartsAnotherWhenOneHasDied) {
+TEST(GpuReader, AsksAnotherWhenOneHasDied) {
   const Recorded recorded(kTwoGpus);
   base::Loop loop;
   const base::Environment login = recorded.login();
-  Reader reader(loop, login);
+  KilledHelpers killed(loop);
+  Reader reader(loop, login, killed);
   ASSERT_TRUE(answer_of(loop, reader).ok());
   const pid_t pid = reader.pid();
   ::kill(pid, SIGKILL);
+  const auto again = answer_of(loop, reader);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->gpus.size(), 2u);
+  EXPECT_NE(reader.pid(), pid);
+  run_until(loop, [&] { return is_reaped(pid); });
+}
+
+// The library has ended it, and would end the next one: that is an answer.
+TEST(GpuReader, OneThatDiesOfTheQuestionIsNotAskedAgain) {
+  const Recorded recorded(std::string(kTwoGpus) + "crash nvmlDeviceGetCount_v2\n");
+  base::Loop loop;
+  const base::Environment login = recorded.login();
+  KilledHelpers killed(loop);
+  Reader reader(loop, login, killed);
   const auto failed = answer_of(loop, reader);
   EXPECT_EQ(failed.status().code(), base::Code::kUnavailable) << failed.status();
-  ASSERT_TRUE(answer_of(loop, reader).ok());
-  EXPECT_NE(reader.pid(), pid);
+  EXPECT_EQ(reader.pid(), 0);
+  run_until(loop, [&] { return killed.pids().empty(); });
 }
 
 TEST(GpuReader, AsksADriverThatHangsNoMore) {
   const Recorded recorded(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
   base::Loop loop;
   const base::Environment login = recorded.login();
-  Reader reader(loop, login, std::chrono::milliseconds(50));
+  KilledHelpers killed(loop);
+  Reader reader(loop, login, killed, std::chrono::milliseconds(50));
   for (int i = 0; i < kMostTimeouts; ++i) {
     EXPECT_EQ(answer_of(loop, reader).status().code(), base::Code::kDeadlineExceeded);
     EXPECT_EQ(reader.pid(), 0);
@@ -205,6 +292,7 @@ TEST(GpuReader, AsksADriverThatHangsNoMore) {
   EXPECT_EQ(reader.pid(), 0);  // none was started
   loop.run();
   EXPECT_EQ(answers, 2);
+  run_until(loop, [&] { return killed.pids().empty(); });
 }
 
 }  // namespace

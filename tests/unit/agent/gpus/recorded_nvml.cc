@@ -10,7 +10,13 @@
 //   closed                                     the GPU above is not this user's
 //   fail FUNCTION CODE                         that function returns this code
 //   hang FUNCTION                              that function never returns
+//   crash FUNCTION                             that function ends the process
+//
+// Where a file or a pipe "calls" is beside it too, nvmlInit_v2 and nvmlDeviceGetCount_v2 write their names to it.
+// MUSTER_NVML_OLD: of drivers that list processes without parts. MUSTER_NVML_BETWEEN: of 535.43, whose _v3 of that list
+// has longer entries than before and since; _v2 is as ever.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -45,6 +51,7 @@ struct Recording {
   std::vector<Node*> gpus;
   std::map<std::string, int> failures;
   std::string hangs;
+  std::string crashes;
 };
 
 constexpr unsigned long long kNotAvailable = ~0ULL;
@@ -87,13 +94,26 @@ void read_line(const std::string& line, Recording& into, Node*& last) {
     into.failures[function] = code;
   }
   if (kind == "hang") in >> into.hangs;
+  if (kind == "crash") in >> into.crashes;
+}
+
+std::string beside(const char* name) {
+  Dl_info self{};
+  if (::dladdr(reinterpret_cast<void*>(&beside), &self) == 0) return name;
+  const std::string path = self.dli_fname;
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
+void note_call(const char* function) {
+  const int calls = ::open(beside("calls").c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  if (calls < 0) return;
+  const std::string line = std::string(function) + "\n";
+  if (::write(calls, line.data(), line.size()) < 0) ::_exit(1);
+  ::close(calls);
 }
 
 bool read_recording() {
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<void*>(&read_recording), &self) == 0) return false;
-  std::string path = self.dli_fname;
-  std::ifstream file(path.substr(0, path.rfind('/') + 1) + "recording");
+  std::ifstream file(beside("recording"));
   recording = {};
   Node* last = nullptr;
   for (std::string line; std::getline(file, line);) read_line(line, recording, last);
@@ -105,6 +125,7 @@ int refused(const char* function) {
   if (recording.hangs == function) {
     while (true) ::pause();
   }
+  if (recording.crashes == function) ::_exit(1);
   const auto found = recording.failures.find(function);
   return found == recording.failures.end() ? 0 : found->second;
 }
@@ -130,6 +151,7 @@ constexpr int kNotLoaded = 9;
 extern "C" {
 
 int nvmlInit_v2() {
+  note_call(__func__);
   if (!read_recording()) return kNotLoaded;
   MUSTER_REFUSE;
   return 0;
@@ -161,6 +183,7 @@ int nvmlSystemGetDriverVersion(char* text, unsigned size) {
 }
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
+  note_call(__func__);
   if (!read_recording()) return kNotLoaded;
   MUSTER_REFUSE;
   *count = static_cast<unsigned>(recording.gpus.size());
@@ -241,21 +264,28 @@ int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
   return 0;
 }
 
-#ifdef MUSTER_OLD_NVML
-struct ProcessInfo {
+struct ProcessInfoV1 {
   unsigned pid;
   unsigned long long bytes;
 };
-int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, ProcessInfo* into) {
-#else
-struct ProcessInfo {
+struct ProcessInfoV2 {
   unsigned pid;
   unsigned long long bytes;
   unsigned gpu_instance, compute_instance;
 };
-int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfo* into) {
-#endif
-  MUSTER_REFUSE;
+struct LongProcessInfo {
+  unsigned pid;
+  unsigned long long bytes;
+  unsigned gpu_instance, compute_instance;
+  unsigned long long protected_bytes;
+};
+
+}  // extern "C"
+
+namespace {
+
+template <typename Info>
+int list_processes(void* device, unsigned* count, Info* into) {
   const auto& processes = static_cast<Node*>(device)->processes;
   const unsigned room = *count;
   *count = static_cast<unsigned>(processes.size());
@@ -268,5 +298,30 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
   }
   return 0;
 }
+
+}  // namespace
+
+extern "C" {
+
+#if defined(MUSTER_NVML_OLD)
+int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, ProcessInfoV1* into) {
+  MUSTER_REFUSE;
+  return list_processes(device, count, into);
+}
+#elif defined(MUSTER_NVML_BETWEEN)
+int nvmlDeviceGetComputeRunningProcesses_v2(void* device, unsigned* count, ProcessInfoV2* into) {
+  MUSTER_REFUSE;
+  return list_processes(device, count, into);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, LongProcessInfo* into) {
+  MUSTER_REFUSE;
+  return list_processes(device, count, into);
+}
+#else
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfoV2* into) {
+  MUSTER_REFUSE;
+  return list_processes(device, count, into);
+}
+#endif
 
 }  // extern "C"

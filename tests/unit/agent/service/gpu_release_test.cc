@@ -53,7 +53,8 @@ class Release : public ::testing::Test {
 
   // Until it is done; `look` is called at each look at the GPUs.
   std::vector<std::string> await(const std::map<pid_t, std::string>& pids, milliseconds patience) {
-    gpus::Reader reader(loop_, login_);
+    gpus::KilledHelpers killed(loop_);
+    gpus::Reader reader(loop_, login_, killed);
     GpuRelease release(loop_, reader, patience);
     std::vector<std::string> said;
     release.begin(pids, [&](const std::vector<std::string>& sentences) {
@@ -92,6 +93,30 @@ TEST_F(Release, SaysWhatIsHeldAfterThePatience) {
   say(fmt::format("process {} 1200000000\n", pid));
   EXPECT_EQ(await({{pid, "rank 5"}}, milliseconds(300)),
             std::vector{fmt::format("GPU 0 still holds 1.2 GB of rank 5 (pid {}), which has ended", pid)});
+}
+
+// The job is to end at once: in the middle of a look, and between two.
+TEST_F(Release, WhoIsGivenUpSaysNothing) {
+  const pid_t pid = gone();
+  say(fmt::format("process {} 100\n", pid));
+  gpus::KilledHelpers killed(loop_);
+  gpus::Reader reader(loop_, login_, killed);
+  std::optional<GpuRelease> release;
+  const auto begin = [&] {
+    release.emplace(loop_, reader, std::chrono::minutes(1));
+    release->begin({{pid, "rank 0"}}, [](const std::vector<std::string>&) { ADD_FAILURE() << "it was given up"; });
+  };
+  begin();
+  release.reset();
+  reader.ask([&](const base::Result<gpus::GpuReport>&) {
+    begin();
+    reader.ask([&](const base::Result<gpus::GpuReport>& seen) {  // with the release's look, after it
+      EXPECT_TRUE(seen.ok()) << seen.status();
+      release.reset();
+      reader.ask([&](const base::Result<gpus::GpuReport>&) { loop_.stop(); });
+    });
+  });
+  loop_.run();
 }
 
 TEST_F(Release, ADriverThatHangsEndsTheWaitAllTheSame) {

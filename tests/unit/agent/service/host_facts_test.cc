@@ -14,7 +14,7 @@ TEST(HostFacts, WhoThisHostIs) {
   base::Environment login;
   login.set("SSH_CONNECTION", "10.0.0.9 5000 10.0.0.1 22");
   v1::Hello hello;
-  ASSERT_TRUE(fill_host_facts(login, hello).ok());
+  ASSERT_TRUE(fill_host_facts(login, {}, hello).ok());
   char name[256] = {};
   ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
   EXPECT_EQ(hello.hostname(), name);
