@@ -111,8 +111,7 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
 }
 
 std::chrono::milliseconds JobRunner::Core::stop_margin() const {
-  const bool has_gpus = job_.pinning.gpu_bind != model::GpuBind::kNone;
-  const bool waits = has_gpus && std::ranges::any_of(hosts_, [](const JobHost& host) {
+  const bool waits = gives_gpus(job_) && std::ranges::any_of(hosts_, [](const JobHost& host) {
                        return host.phase == HostPhase::kLaunched && !host.facts.hello.gpu_driver().empty();
                      });
   return waits ? kStopMargin + kGpuMargin : kStopMargin;

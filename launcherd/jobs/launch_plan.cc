@@ -152,10 +152,22 @@ std::string crowd_warning(const std::string& host, int ranks, int gpus, model::G
                      host, ranks, gpus, noun, gpus == 1 ? "" : "s", each);
 }
 
+// What NVIDIA's library does not tell is taken from files, and may be less than there is.
+std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
+  const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
+  if (!hello.gpu_driver().empty()) return text;  // of one of the GPUs
+  return text + "; its GPUs are known from files only (--gpu-bind none if the ranks need none)";
+}
+
 }  // namespace
 
 bool has_address(const v1::Hello& hello, const std::string& address) {
   return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
+}
+
+bool gives_gpus(const model::JobSpec& job) {
+  return job.pinning.gpu_bind != model::GpuBind::kNone ||
+         std::ranges::any_of(job.places, [](const model::RankPlace& place) { return !place.gpus.empty(); });
 }
 
 bool is_network_chosen(const model::JobSpec& job) {
@@ -257,6 +269,9 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
     const int ranks = static_cast<int>(host.ranks.size());
     const model::NodeShape node = proto::node_shape_of(fact.hello);
     if (!job.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job.container, node));
+    if (gives_gpus(job) && !fact.hello.gpu_problem().empty()) {
+      plan.warnings.push_back(gpu_warning(host.host.name, fact.hello));
+    }
     auto bound = model::bind_node(node, ranks, job.pinning, masks);
     if (!bound.ok()) return bound.status().with_context(host.host.name);
     const model::NodeBinding& binding = *bound;

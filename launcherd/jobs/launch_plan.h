@@ -31,6 +31,9 @@ bool is_network_chosen(const model::JobSpec& job);
 // NOT_FOUND: none; one sentence without the host's name.
 base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job);
 
+// Its ranks may be given GPUs: what the hosts know of theirs matters.
+bool gives_gpus(const model::JobSpec& job);
+
 // The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 

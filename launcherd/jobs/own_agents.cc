@@ -115,6 +115,7 @@ std::string OwnAgents::make_join(int agent, const std::string& ca_pem, const bas
   join.set_verbose(options_.verbose);
   join.set_host_name(host.host.target.name);
   join.set_attempt(options_.attempt);
+  join.set_without_gpus(options_.without_gpus);
   return proto::frame_message(join);
 }
 

@@ -24,6 +24,7 @@ struct OwnAgentsOptions {
   std::chrono::milliseconds lease{15'000};
   std::string session_root;  // empty: the host's own
   bool verbose = false;
+  bool without_gpus = false;  // no rank is given any
 };
 
 // Addresses at which agents on other hosts may reach this launcher, beside the one that their sshd saw.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/signal_name.h"
+#include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/own_agents.h"
 
 namespace muster::launcherd {
@@ -18,6 +19,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   own.lease = job.lease;
   own.session_root = environment.get("MUSTER_TMPDIR").value_or("");
   own.verbose = options.verbose;
+  own.without_gpus = !gives_gpus(job);
   return own;
 }
 

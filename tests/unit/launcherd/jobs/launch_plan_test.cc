@@ -301,6 +301,26 @@ TEST(LaunchPlan, EveryRankFindsItsGpu) {
   EXPECT_TRUE(plan_with_gpus(job, 3).warnings.empty());
 }
 
+TEST(LaunchPlan, WhatIsNotKnownOfGpusIsSaidWhereTheyMatter) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  auto facts = host("n1", {"10.0.0.1"});
+  facts.hello.set_gpu_problem("NVIDIA's management library does not start");
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:1", "-H");
+  const auto warnings = [&] {
+    return planned(plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", {})).warnings;
+  };
+  EXPECT_EQ(warnings(), std::vector<std::string>{"n1: NVIDIA's management library does not start; its GPUs are known "
+                                                 "from files only (--gpu-bind none if the ranks need none)"});
+  job.pinning.gpu_bind = model::GpuBind::kNone;
+  EXPECT_TRUE(warnings().empty());
+  job.pinning.gpu_bind = model::GpuBind::kOne;
+  facts.hello.set_gpu_driver("550.54.15");
+  facts.hello.set_gpu_problem("GPU 1 cannot be used: it is lost");
+  EXPECT_EQ(warnings(), std::vector<std::string>{"n1: GPU 1 cannot be used: it is lost"});
+}
+
 TEST(LaunchPlan, AHostThatCannotBePinnedSoIsNamed) {
   model::PlacementRequest request;
   request.hosts = *model::parse_host_list("n1:1,n2:3", "-H");
