@@ -116,9 +116,10 @@ bool counts_gpus(const HvdrunOptions& options) {
   return is_open && (request.np == 0 || request.np > slots);
 }
 
-// A host that cannot be asked keeps its one slot: what is wrong with it is said when the job starts there.
-void count_gpu_slots(const model::JobSpec& job, const base::Environment& environment, const LookAtHosts& look,
-                     std::vector<model::HostSpec>& hosts) {
+// A host that cannot be asked keeps its one slot: a line for each.
+std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
+                                         const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
+  std::vector<std::string> notes;
   std::vector<model::HostSpec*> open;
   std::vector<model::HostSpec> asked;
   for (model::HostSpec& host : hosts) {
@@ -127,16 +128,27 @@ void count_gpu_slots(const model::JobSpec& job, const base::Environment& environ
     open.push_back(&host);
     asked.push_back(host);
   }
-  if (asked.empty()) return;
+  if (asked.empty()) return notes;
   const auto shapes = look(asked);
-  if (shapes.size() != asked.size()) return;
+  if (shapes.size() != asked.size()) {  // nobody could be asked
+    for (const auto& shape : shapes) {
+      if (!shape.ok())
+        notes.push_back(fmt::format("{}; hosts without slots count as one slot", shape.status().message()));
+    }
+    return notes;
+  }
   for (std::size_t i = 0; i < open.size(); ++i) {
-    if (!shapes[i].ok()) continue;
+    if (!shapes[i].ok()) {
+      notes.push_back(fmt::format("{}; {} counts as one slot, as its GPUs are not known", shapes[i].status().message(),
+                                  asked[i].name));
+      continue;
+    }
     model::GpuMasks masks;
     model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(asked[i])), masks);
     const int devices = model::count_gpus(*shapes[i], masks) / std::max(job.pinning.gpus_per_rank, 1);
     if (devices > 0) open[i]->slots = devices;
   }
+  return notes;
 }
 
 // --min-np and --max-np at the start.
@@ -286,11 +298,17 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   if (options.devices) {
     MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
   }
+  std::vector<std::string> not_counted;
   if (look && placed.hosts_note.empty() && counts_gpus(options)) {
-    count_gpu_slots(job, environment, look, job.placement.hosts);
+    not_counted = count_gpu_slots(job, environment, look, job.placement.hosts);
+    options.notes.insert(options.notes.end(), not_counted.begin(), not_counted.end());
   }
   MUSTER_RETURN_IF_ERROR(settle_dmlc(options, false));
-  MUSTER_ASSIGN_OR_RETURN(placed.placement, model::place(job));
+  auto placement = model::place(job);
+  if (!placement.ok() && !not_counted.empty()) {  // which may be why
+    return placement.status().with_context(base::join(not_counted, "; "));
+  }
+  MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
   MUSTER_RETURN_IF_ERROR(fit_elastic(options.elastic, job.placement, placed.placement));
   MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
   return placed;

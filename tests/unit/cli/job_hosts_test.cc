@@ -105,6 +105,22 @@ TEST(GpuSlots, OfHostsWithoutSlots) {
   EXPECT_EQ(slots_of({"-H", "n1,n2", "-np", "9", "p"}), "error");  // 6 slots
 }
 
+TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {
+  const LookAtHosts look = [](const std::vector<model::HostSpec>& hosts) {
+    std::vector<base::Result<model::NodeShape>> shapes(hosts.size(), model::NodeShape());
+    shapes.back() = base::error(base::Code::kUnavailable, "n4: no route to it");
+    return shapes;
+  };
+  constexpr const char* kSaid = "n4: no route to it; n4 counts as one slot, as its GPUs are not known";
+  ParsedHvdrun parsed = parse({"-H", "n1,n4", "p"});
+  ASSERT_TRUE(place_job(parsed.options, {}, "/", look).ok());
+  EXPECT_EQ(parsed.options.notes, std::vector<std::string>{kSaid});
+  parsed = parse({"-H", "n1,n4", "-np", "3", "p"});
+  const auto failed = place_job(parsed.options, {}, "/", look);
+  EXPECT_EQ(failed.status().code(), base::Code::kResourceExhausted);
+  EXPECT_EQ(failed.status().message().find(kSaid), 0u) << failed.status();
+}
+
 TEST(GpuSlots, NobodyIsAskedWhereTheyAreSaid) {
   const auto asked_by = [](const Words& words) {
     std::string asked;
