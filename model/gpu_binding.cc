@@ -152,6 +152,14 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
   return order;
 }
 
+// CUDA shows a process one part of a divided GPU, and no whole one beside it: whole ones alone, where they are enough
+// or only they can be had.
+void prefer_whole_gpus(std::size_t ranks, std::size_t each, std::vector<VisibleGpu>& devices) {
+  const auto is_part = [](const VisibleGpu& device) { return is_mig_name(device.name); };
+  const std::size_t whole = devices.size() - static_cast<std::size_t>(std::ranges::count_if(devices, is_part));
+  if (whole >= ranks * each || (each > 1 && whole >= each)) std::erase_if(devices, is_part);
+}
+
 // The local ranks in the order in which shares are dealt to them: those that share a GPU one after the other.
 std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   std::vector<std::size_t> order(ranks);
@@ -270,9 +278,10 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
   if (pinning.gpu_order != GpuOrder::kNearest) {
     MUSTER_ASSIGN_OR_RETURN(devices.list, chosen_order(devices.list, pinning));
   }
+  const auto each = static_cast<std::size_t>(std::max(pinning.gpus_per_rank, 1));
+  if (pinning.gpu_order != GpuOrder::kList) prefer_whole_gpus(ranks, each, devices.list);
   const bool has_mig =
       std::ranges::any_of(devices.list, [](const VisibleGpu& device) { return is_mig_name(device.name); });
-  const auto each = static_cast<std::size_t>(std::max(pinning.gpus_per_rank, 1));
   if (has_mig && each > 1) {
     return base::error(base::Code::kInvalidArgument,
                        "--gpus-per-rank {}: a GPU there is divided (MIG), and CUDA shows a process one part of it",

@@ -8,7 +8,8 @@
 // rank has). With another --gpu-order than nearest local rank i gets the i-th GPU of that order.
 //
 // --gpus-per-rank N: the same with N GPUs for each: those of local rank i come at i*N, …, i*N + N-1 of the list that
-// all see (order), or are all that it sees (one). MIG: CUDA sees one part at a time, so each rank sees its own alone.
+// all see (order), or are all that it sees (one). MIG: CUDA sees one part at a time, so each rank sees its own alone; a
+// host's whole GPUs go before parts where they are enough for all, unless --gpu-order lists what is to be used.
 #pragma once
 
 #include <optional>
@@ -49,8 +50,8 @@ int count_all_gpus(const NodeShape& node);
 // are no others, and for `tile`. Nothing is bound where HIP's mask is set, which counts within ROCr's.
 // Ranks may be more than there are GPUs where the GPUs were not asked for (order, and no --gpus-per-rank), or with
 // share_gpu. INVALID_ARGUMENT, one sentence without the host's
-// name: bind_cpus() cannot, no tile is there for `tile`, a GPU of
-// --gpu-order is not there, or there are too few.
+// name: bind_cpus() cannot, there are GPUs but no tile for `tile`, a GPU of --gpu-order is not there, or there are too
+// few.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks);
 

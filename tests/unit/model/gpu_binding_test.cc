@@ -380,6 +380,25 @@ TEST(DividedGpus, WholeOnesBesideThem) {
   NodeShape node = divided();
   node.gpus[1].is_divided = false;
   EXPECT_EQ(dealt(node, 4, {}), "0 MIG-0a | 0 MIG-0b | 2 MIG-2a | 1 G1");
+  EXPECT_EQ(dealt(node, 2, {}), "0 MIG-0a | 2 MIG-2a");
+  // They are enough.
+  EXPECT_EQ(dealt(node, 1, {}), "1 G1");
+  EXPECT_EQ(dealt(node, 1, {.gpu_bind = GpuBind::kOne}), "1 G1");
+  EXPECT_EQ(dealt(node, 1, {.gpus_per_rank = 1}), "1 G1");
+  node.gpus.push_back({.index = 3, .uuid = "G3"});
+  EXPECT_EQ(dealt(node, 2, {}), "1 G1,G3 | 3 G1,G3");
+  EXPECT_EQ(dealt(node, 1, {.gpus_per_rank = 2}), "1,3 G1,G3");
+  EXPECT_EQ(dealt(node, 1, {.gpu_order = GpuOrder::kReverse}), "3 G3,G1");
+  // No part can be a second one of a rank.
+  EXPECT_EQ(
+      dealt(node, 2, {.gpus_per_rank = 2}),
+      "2 ranks with 2 GPUs of their own, and ranks may use 2 GPUs: fewer ranks, --share-gpu where several may have "
+      "the same, or --gpu-bind none");
+  EXPECT_EQ(dealt(node, 2, {.gpus_per_rank = 2, .share_gpu = true}), "1,3 G1,G3 | 1,3 G1,G3");
+  // The user has said which.
+  EXPECT_EQ(dealt(node, 1, {}, {.cuda = "0,2"}), "0 MIG-0a");
+  EXPECT_EQ(dealt(node, 2, {.gpu_order = GpuOrder::kList, .gpu_list = {0, 1}}), "0 MIG-0a | 0 MIG-0b");
+  node.gpus.pop_back();
   node.gpus[1].uuid.clear();  // an index and a MIG device in one list: no runtime takes that
   EXPECT_EQ(dealt(node, 4, {}), " - |  - |  - |  -");
 }
