@@ -27,6 +27,8 @@ StopCause cause_of(const v1::Job& job, int root, int exit_code) {
   switch (exit_code) {
     case 0:
       return StopCause::kNone;
+    case 2:
+      return StopCause::kRefused;
     case 124:
       return StopCause::kTimeout;
     case 128 + SIGHUP:
@@ -54,7 +56,8 @@ launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal) {
   outcome.cause = cause_of(ended.job, outcome.root, outcome.exit_code);
   outcome.stderr_tail =
       base::join(std::vector<std::string>(ended.report.stderr_tail().begin(), ended.report.stderr_tail().end()), "\n");
-  if (outcome.cause == StopCause::kHostFailed && !ended.job.reason().empty()) {
+  const bool is_by_hosts = outcome.cause == StopCause::kHostFailed || outcome.cause == StopCause::kRefused;
+  if (is_by_hosts && !ended.job.reason().empty()) {
     outcome.host_failures.push_back({"", ended.job.reason()});
   }
   outcome.strays_killed = ended.report.strays_killed();

@@ -40,7 +40,9 @@ const CommandDoc& hvdrun_doc() {
                    {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
       .exit_codes = {{"0", "all ranks ended with 0"},
                      {"N, 128+signal", "that of the rank that failed first"},
-                     {"2", "wrong command line or configuration; nothing was started"},
+                     {"2",
+                      "wrong command line or configuration, also one that a host's GPUs or cores do not fit; no rank "
+                      "was started"},
                      {"124", "--timeout"},
                      {"125", "Muster failed: a host did not start or was lost, output could not be written"},
                      {"126, 127", "the command cannot be executed, was not found"},

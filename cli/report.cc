@@ -28,6 +28,8 @@ std::string describe_cause(const JobOutcome& outcome) {
       return "stopped because its output could not be written";
     case StopCause::kHostFailed:
       return outcome.ends.empty() ? "not started" : "stopped because a host was lost";
+    case StopCause::kRefused:
+      return "not started";
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;

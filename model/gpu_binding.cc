@@ -123,7 +123,8 @@ base::Result<Devices> devices_to_deal(const NodeShape& node, const Pinning& pinn
   const GpuMasks masks{.ze = first(job_masks.ze, node.gpu_masks.ze),
                        .ze_hierarchy = first(job_masks.ze_hierarchy, node.gpu_masks.ze_hierarchy)};
   MUSTER_ASSIGN_OR_RETURN(devices.list, intel_devices(node, pinning.gpu_bind, masks));
-  if (!devices.list.empty() || pinning.gpu_bind != GpuBind::kTile) return devices;
+  // A host without any GPU binds none, as with `one`: a site's template says `tile` of all of its jobs.
+  if (!devices.list.empty() || pinning.gpu_bind != GpuBind::kTile || node.gpus.empty()) return devices;
   return base::error(base::Code::kInvalidArgument,
                      "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
 }

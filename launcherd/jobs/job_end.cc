@@ -24,6 +24,8 @@ int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
     case StopCause::kHostFailed:
     case StopCause::kOutputFailed:
       return 125;
+    case StopCause::kRefused:
+      return 2;
     case StopCause::kNone:
     case StopCause::kPolicy:
       break;

@@ -46,7 +46,8 @@ enum class StopCause {
   kTimeout,
   kStdoutClosed,
   kHostFailed,
-  kOutputFailed
+  kOutputFailed,
+  kRefused  // no rank was started: the hosts have not what the job's options ask for. Last: launcherd stores numbers
 };
 
 struct LaunchOptions {

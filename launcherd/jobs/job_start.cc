@@ -349,9 +349,13 @@ void JobRunner::Core::launch() {
   for (const JobHost* host : by_placed) facts.push_back(host->facts);
   auto planned =
       plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+  const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!planned.ok()) {
-    host_failures_.push_back({"", planned.status().message()});
-    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), planned.status().message());
+    const base::Status& why = planned.status();
+    host_failures_.push_back({"", why.message()});
+    // As a mistake of the command line; at a later attempt a host is not any more what it was.
+    const bool is_refused = is_first && why.code() == base::Code::kInvalidArgument;
+    begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;
   }
   LaunchPlan plan = *std::move(planned);
@@ -363,7 +367,6 @@ void JobRunner::Core::launch() {
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!is_first) plan.warnings.clear();  // said before
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {

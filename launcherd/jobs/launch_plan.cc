@@ -152,6 +152,14 @@ std::string crowd_warning(const std::string& host, int ranks, int gpus, model::G
                      host, ranks, gpus, noun, gpus == 1 ? "" : "s", each);
 }
 
+std::string no_tiles_warning(const std::string& host) {
+  return fmt::format(
+      "{}: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one (--gpu-tiles 6x2 says what there "
+      "is, "
+      "--gpu-bind none that none is needed)",
+      host);
+}
+
 // What NVIDIA's library does not tell is taken from files, and may be less than there is.
 std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
   const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
@@ -277,6 +285,9 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
     const model::NodeBinding& binding = *bound;
     if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job.pinning.share_gpu) {
       plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus, job.pinning.gpu_bind));
+    }
+    if (binding.visible_gpus == 0 && job.pinning.gpu_bind == model::GpuBind::kTile) {
+      plan.warnings.push_back(no_tiles_warning(host.host.name));
     }
     for (std::size_t k = 0; k < host.ranks.size(); ++k) {
       model::RankEnvInput input;

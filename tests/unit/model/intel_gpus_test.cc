@@ -79,8 +79,11 @@ TEST(BindTiles, EachRankOne) {
 }
 
 TEST(BindTiles, WhoDescribesThem) {
-  EXPECT_EQ(masks({}, 2, {.gpu_bind = GpuBind::kTile}),
+  NodeShape others;
+  others.gpus.emplace_back().uuid = "GPU-1";
+  EXPECT_EQ(masks(others, 2, {.gpu_bind = GpuBind::kTile}),
             "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+  EXPECT_EQ(masks({}, 2, {.gpu_bind = GpuBind::kTile}), "- -");
   EXPECT_EQ(masks({}, 2, {.gpu_bind = GpuBind::kTile, .gpus = 1, .tiles = 2}), "0 1");
   EXPECT_EQ(masks(three_gpus(), 1, {.gpu_bind = GpuBind::kTile, .gpu_order = GpuOrder::kList, .gpu_list = {3}}),
             "--gpu-order names GPU 3, and ranks may use 0-2");

@@ -321,6 +321,30 @@ TEST(LaunchPlan, WhatIsNotKnownOfGpusIsSaidWhereTheyMatter) {
   EXPECT_EQ(warnings(), std::vector<std::string>{"n1: GPU 1 cannot be used: it is lost"});
 }
 
+// A site's template says `tile` of all jobs, also of those on its hosts without GPUs.
+TEST(LaunchPlan, TilesOfAHostWithoutAnyAreSaid) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.pinning.gpu_bind = model::GpuBind::kTile;
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:2", "-H");
+  const auto plan = [&](const HostFacts& facts) {
+    return plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", {});
+  };
+  auto facts = host("n1", {"10.0.0.1"});
+  const LaunchPlan without = planned(plan(facts));
+  EXPECT_FALSE(environment(without.hosts.at(0).ranks(1)).contains("ZE_AFFINITY_MASK"));
+  EXPECT_EQ(without.warnings,
+            std::vector<std::string>{"n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one "
+                                     "(--gpu-tiles 6x2 says what there is, --gpu-bind none that none is needed)"});
+  job.pinning.gpus_per_rank = 1;
+  EXPECT_EQ(plan(facts).status().message(), "n1: --gpus-per-rank 1: no GPU is seen there that ranks can be given");
+  job.pinning.gpus_per_rank = 0;
+  facts.hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
+  EXPECT_EQ(plan(facts).status().message(),
+            "n1: --gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
+}
+
 TEST(LaunchPlan, AHostThatCannotBePinnedSoIsNamed) {
   model::PlacementRequest request;
   request.hosts = *model::parse_host_list("n1:1,n2:3", "-H");

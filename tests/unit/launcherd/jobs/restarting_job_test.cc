@@ -35,8 +35,9 @@ TEST(RestartingJob, WhatFailsAgainIsNot) {
 }
 
 TEST(RestartingJob, WhatWasStoppedFromOutsideIsNot) {
-  for (const StopCause cause : {StopCause::kHangup, StopCause::kInterrupt, StopCause::kTerminate, StopCause::kTimeout,
-                                StopCause::kStdoutClosed, StopCause::kHostFailed, StopCause::kOutputFailed}) {
+  for (const StopCause cause :
+       {StopCause::kHangup, StopCause::kInterrupt, StopCause::kTerminate, StopCause::kTimeout, StopCause::kStdoutClosed,
+        StopCause::kHostFailed, StopCause::kOutputFailed, StopCause::kRefused}) {
     JobOutcome outcome = failed_with(model::EndKind::kExited);
     outcome.cause = cause;
     EXPECT_FALSE(is_worth_a_restart(outcome)) << static_cast<int>(cause);
