@@ -4,11 +4,13 @@ is shown here is that the pieces fit together, not that a GPU does what the reco
 
 import contextlib
 import json
+import os
 import re
 import signal
 
 import pytest
 from conftest import BIN_DIR
+from console import PYTHON, Console, Watched
 from launcherd_user import MUSTER, Launcherd
 from test_09_hosts import bashrc
 
@@ -45,6 +47,22 @@ def nvml(cluster):
         cluster.run(host, "root", ["rm", "-rf", FOLDER], check=True)
 
 
+class Calls:
+    """What agents of a host ask of the library, as it comes."""
+
+    def __init__(self, cluster, host):
+        self.path = cluster.path(host, f"{FOLDER}/calls")
+        os.mkfifo(self.path)
+        self.path.chmod(0o666)
+        self.seen = Console(os.open(self.path, os.O_RDWR))
+
+    def end(self):
+        self.path.write_text("that was all\n")
+        self.seen.wait_for("that was all")
+        self.seen.close()
+        return self.seen.text.split("\n")[:-2]
+
+
 def seen(result):
     """{rank: what it has printed}"""
     assert result.rc == 0, result
@@ -59,6 +77,8 @@ def test_slots_are_gpus(hvdrun, nvml, no_leftovers):
     assert seen(hvdrun(["-np", "2", "-H", "n1,n2", "--gpu-bind", "one", *SHOW])) == {0: "0 GPU-n1-0", 1: "0 GPU-n2-0"}
     assert len(seen(hvdrun(["-H", "n1:1,n2", *SHOW]))) == 3  # explicit slots win
     assert len(seen(hvdrun(["-H", "n1,n3", *SHOW]))) == 3  # n3 has none: one
+    result = hvdrun(["-H", "n1,nowhere", *SHOW])
+    assert result.rc == 125 and "nowhere counts as one slot, as its GPUs are not known" in result.stderr, result
     assert seen(hvdrun(["-H", "n1,n2", "--gpus-per-rank", "2", "--gpu-bind", "one", *SHOW])) == {
         0: "0 GPU-n1-0,GPU-n1-1", 1: "0 GPU-n2-0,GPU-n2-1"}
 
@@ -73,12 +93,12 @@ def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     assert set(seen(result).values()) == {"0 unset", "1 unset", "2 unset"} and "GPU" not in result.stderr, result
     # They have been asked for, one for each.
     result = hvdrun(["-H", "n1:3", "--gpu-bind", "one", *SHOW])
-    assert result.rc == 125 and "n1: 3 ranks with 1 GPU of their own" in result.stderr, result
+    assert result.rc == 2 and "n1: 3 ranks with 1 GPU of their own" in result.stderr, result
     assert "--share-gpu" in result.stderr, result
     assert seen(hvdrun(["-H", "n1:3", "--gpu-bind", "one", "--share-gpu", *SHOW])) == {
         0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "2 GPU-n1-0"}
     result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "3", *SHOW])
-    assert result.rc == 125 and "n1: --gpus-per-rank 3: ranks may use 2 GPUs there" in result.stderr, result
+    assert result.rc == 2 and "n1: --gpus-per-rank 3: ranks may use 2 GPUs there" in result.stderr, result
 
 
 def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
@@ -86,7 +106,11 @@ def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
     say(cluster, "n1", gpu(0, "n1", parts))
     assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 MIG-a", 1: "1 MIG-b"}
     result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "2", *SHOW])
-    assert result.rc == 125 and "divided (MIG)" in result.stderr, result
+    assert result.rc == 2 and "divided (MIG)" in result.stderr, result
+    # A whole one beside it, where that is enough.
+    say(cluster, "n1", gpu(0, "n1", parts) + gpu(1, "n1"))
+    assert seen(hvdrun(["-H", "n1:1", *SHOW])) == {0: "0 GPU-n1-1"}
+    assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 MIG-a", 1: "1 MIG-b", 2: "2 GPU-n1-1"}
 
 
 def test_another_users_gpu_is_not_dealt(hvdrun, cluster, nvml, no_leftovers):
@@ -96,7 +120,12 @@ def test_another_users_gpu_is_not_dealt(hvdrun, cluster, nvml, no_leftovers):
 
 def test_a_library_that_fails_is_said_and_does_not_matter(hvdrun, cluster, nvml, no_leftovers):
     say(cluster, "n1", "fail nvmlInit_v2 18\n")
-    assert seen(hvdrun(["-H", "n1:1", *SHOW])) == {0: "0 unset"}
+    result = hvdrun(["-H", "n1:1,n2:1", *SHOW])
+    assert seen(result)[0] == "0 unset", result
+    assert [line for line in result.stderr.splitlines() if "NVIDIA" in line] == [
+        "hvdrun: n1: NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18); its "
+        "GPUs are known from files only (--gpu-bind none if the ranks need none)"], result
+    assert "NVIDIA" not in hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW]).stderr
     result = cluster.run("head", "alice", [MUSTER, "doctor", "-H", "n1,n2", "--json"], timeout=60)
     checks = {report["host"]: {check["name"]: check for check in report["checks"]} if "checks" in report else report
               for report in map(json.loads, result.stdout.splitlines())}
@@ -108,6 +137,13 @@ def test_a_driver_that_hangs_does_not_hang_the_job(hvdrun, cluster, nvml, no_lef
     say(cluster, "n1", "hang nvmlInit_v2\n")
     result = hvdrun(["-H", "n1:1", *SHOW])
     assert seen(result) == {0: "0 unset"} and result.elapsed < 20, result
+    assert "n1: NVIDIA's management library has not answered within 5 s" in result.stderr, result
+
+
+def test_a_job_without_gpus_asks_nobody(hvdrun, cluster, nvml, no_leftovers):
+    calls = Calls(cluster, "n1")
+    assert seen(hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW])) == {0: "0 unset"}
+    assert calls.end() == []
 
 
 def test_the_doctor_names_who_holds_memory(cluster, nvml, no_leftovers):
@@ -127,9 +163,19 @@ if os.environ.get("DIES"): os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def holds_memory(hvdrun, cluster):
+    """A job whose rank on n1 has ended and is still listed, seen so by the agent three times."""
+    calls = Calls(cluster, "n1")
+    job = Watched(hvdrun, cluster, ["-H", "n1:1", PYTHON, "-c", HOLDER])
+    calls.seen.wait_for("nvmlDeviceGetCount_v2", count=4)  # the first is the agent's start
+    job.out.wait_for(r"\[0\]<stdout>:\d+\n")
+    assert not job.ended()
+    return job, calls
+
+
 def test_memory_that_is_not_released_is_said(hvdrun, nvml, no_leftovers):
     """The recording goes on to list the rank, as a driver does that has not cleaned up after it."""
-    result = hvdrun(["-H", "n1:1", "-x", "DIES=1", "/usr/bin/python3", "-c", HOLDER])
+    result = hvdrun(["-H", "n1:1", "-x", "DIES=1", PYTHON, "-c", HOLDER])
     assert result.rc == 137, result
     pid = result.stdout.split(":")[1].strip()
     assert f"n1: GPU 1 still holds 1.2 GB of rank 0 (pid {pid}), which has ended" in result.stderr, result
@@ -137,11 +183,36 @@ def test_memory_that_is_not_released_is_said(hvdrun, nvml, no_leftovers):
 
 
 def test_released_memory_is_waited_for(hvdrun, cluster, nvml, no_leftovers):
-    command = hvdrun.start(["-H", "n1:1", "/usr/bin/python3", "-c", HOLDER])
-    assert re.fullmatch(rb"\[0\]<stdout>:\d+\n", command.stdout.readline())
+    job, calls = holds_memory(hvdrun, cluster)
     say(cluster, "n1", gpu(0, "n1") + gpu(1, "n1"))
-    result = hvdrun.finish(command)
-    assert result.rc == 0 and "still holds" not in result.stderr, result
+    result = job.end()
+    assert result.rc == 0 and "GPU" not in result.stderr, result
+    # The agent's start; then one helper for the whole wait, which looked again after the memory was released.
+    asked = calls.end()
+    assert asked.count("nvmlInit_v2") == 2 and asked.count("nvmlDeviceGetCount_v2") > 4, asked
+
+
+def test_ctrl_c_ends_the_wait(hvdrun, cluster, nvml, no_leftovers):
+    job, calls = holds_memory(hvdrun, cluster)
+    job.signal(signal.SIGINT)
+    result = job.end()
+    assert result.rc == 130, result
+    assert "still holds" not in result.stderr and "did not confirm" not in result.stderr, result
+    calls.end()
+
+
+def test_the_wait_is_not_the_ranks_time(hvdrun, nvml, no_leftovers):
+    """All ranks have ended in time; the wait goes on beyond it."""
+    result = hvdrun(["-H", "n1:1", "--timeout", "6", PYTHON, "-c", HOLDER])
+    assert result.rc == 0 and "GPU 1 still holds 1.2 GB of rank 0" in result.stderr, result
+
+
+def test_a_time_limit_during_the_wait(hvdrun, cluster, nvml, no_leftovers):
+    """Rank 0 has ended and its host waits; rank 1 is stopped at its limit. Nobody takes the wait for a lost host."""
+    command = f"import os, time\nif os.environ['MUSTER_RANK'] == '1': time.sleep(1000)\n{HOLDER}"
+    result = hvdrun(["-np", "2", "-H", "n1:1,n2:1", "--timeout", "3", PYTHON, "-c", command])
+    assert result.rc == 124, result
+    assert "n1: GPU 1 still holds 1.2 GB of rank 0" in result.stderr and "did not confirm" not in result.stderr, result
 
 
 def test_hosts_and_top(hvdrun, cluster, nvml, no_leftovers):
