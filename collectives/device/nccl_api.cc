@@ -1,13 +1,32 @@
 #include "collectives/device/nccl_api.h"
 
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "base/env.h"
 #include "collectives/device/library.h"
 
 namespace muster::collectives::device {
+namespace {
+
+// NCCL's lines (also those of RAS) go to the C library's stdout, and stay in its buffer where that is a pipe, as a
+// launcher's is: the last ones, which tell why, would be lost with the process. A file of NCCL's own has line
+// buffering. Not /dev/stderr instead: NCCL opens the name anew, which empties a file that the program's stderr goes to.
+void let_lines_through() {
+  if (base::env_var("NCCL_DEBUG").value_or("").empty()) return;
+  if (!base::env_var("NCCL_DEBUG_FILE").value_or("").empty()) return;
+  (void)std::setvbuf(stdout, nullptr, _IOLBF, 0);  // glibc allows it at any time
+}
+
+}  // namespace
 
 base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
   MUSTER_ASSIGN_OR_RETURN(const Library nccl, Library::open("libnccl.so.2"));
+  let_lines_through();
   auto api = std::make_shared<NcclApi>();
   MUSTER_RETURN_IF_ERROR(nccl.find("ncclGetErrorString", api->get_error_string));
+  MUSTER_RETURN_IF_ERROR(nccl.find("ncclGetLastError", api->get_last_error));
 #define MUSTER_NCCL_FIND(member, symbol, parameters) MUSTER_RETURN_IF_ERROR(nccl.find(#symbol, api->member));
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_FIND)
 #undef MUSTER_NCCL_FIND
@@ -18,8 +37,10 @@ base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
 base::Status NcclApi::check(NcclResult result, const char* what) const {
   // Communicators do not block: what goes on is seen by get_async_error.
   if (result == kNcclSuccess || result == kNcclInProgress) return base::ok_status();
-  return base::error(base::Code::kInternal, "{}: {} (NCCL error {}; NCCL_DEBUG=WARN says more)", what,
-                     get_error_string(result), result);
+  const char* const last = get_last_error(nullptr);
+  const std::string_view words(last == nullptr ? "" : last, last == nullptr ? 0 : strnlen(last, 1023));
+  return base::error(base::Code::kInternal, "{}: {}{}{} (NCCL error {}; NCCL_DEBUG=WARN says more)", what,
+                     get_error_string(result), words.empty() ? "" : ": ", words, result);
 }
 
 int nccl_type(DType type) {

@@ -45,16 +45,21 @@ inline constexpr NcclResult kNcclInProgress = 7;
     (const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream))
 
 struct NcclApi {
-  // NOT_FOUND: there is none, or an old one.
+  // NOT_FOUND: there is none, or an old one. Where the user has asked NCCL for lines (NCCL_DEBUG), and not for a file
+  // of their own (NCCL_DEBUG_FILE), this process's stdout has line buffering from here: NCCL prints there, and what is
+  // in a buffer when a rank is killed reaches no log.
   static base::Result<std::shared_ptr<const NcclApi>> load();
 
-  // ncclGetErrorString returns no result: it is not in the table.
+  // These return no result: they are not in the table.
   const char* (*get_error_string)(NcclResult result) = nullptr;
+  const char* (*get_last_error)(NcclComm comm) = nullptr;
 #define MUSTER_NCCL_MEMBER(member, symbol, parameters) NcclResult(*member) parameters = nullptr;
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_MEMBER)
 #undef MUSTER_NCCL_MEMBER
 
   int version = 0;
+  // OK, or INTERNAL with NCCL's last words in this process: "ncclCommInitRankConfig: unhandled system error: no socket
+  // interface found (NCCL error 2)".
   base::Status check(NcclResult result, const char* what) const;
 };
 

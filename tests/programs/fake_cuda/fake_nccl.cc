@@ -2,6 +2,7 @@
 // have come to it, or the communicator is aborted, as NCCL's kernels do.
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,8 @@
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #include "collectives/device/nccl_api.h"
 #include "tests/unit/collectives/device/host_kernels.h"
@@ -23,7 +26,23 @@ using muster::collectives::device::NcclConfig;
 using muster::collectives::device::NcclResult;
 using muster::collectives::device::NcclUniqueId;
 
+constexpr NcclResult kSystemError = 2;
 constexpr NcclResult kInvalidArgument = 4;
+
+bool fails(const char* function) {
+  const char* const named = std::getenv("FAKE_NCCL_FAIL");
+  return named != nullptr && std::strcmp(named, function) == 0;
+}
+
+// As NCCL does it: to stdout, whose buffer is the program's business, or to a file with line buffering.
+void say(const char* line) {
+  if (std::getenv("NCCL_DEBUG") == nullptr) return;
+  const char* const named = std::getenv("NCCL_DEBUG_FILE");
+  std::FILE* const file = named == nullptr ? stdout : std::fopen(named, "we");
+  if (file == nullptr) return;
+  std::fprintf(file, "fake:%d:%d [0] NCCL INFO %s\n", getpid(), gettid(), line);
+  if (file != stdout) (void)std::fclose(file);
+}
 
 // What all ranks put into one operation; the last that comes does it.
 struct Meeting {
@@ -137,7 +156,11 @@ NcclResult ncclGetVersion(int* version) {
 const char* ncclGetErrorString(NcclResult) {
   return "made to fail by a test";
 }
+const char* ncclGetLastError(NcclComm) {
+  return std::getenv("FAKE_NCCL_FAIL") == nullptr ? "" : "no socket interface found";
+}
 NcclResult ncclGetUniqueId(NcclUniqueId* id) {
+  if (fails("ncclGetUniqueId")) return kSystemError;
   static std::atomic<int> last{0};
   std::memset(id, 0, sizeof *id);
   const int number = ++last;
@@ -146,6 +169,8 @@ NcclResult ncclGetUniqueId(NcclUniqueId* id) {
 }
 NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
   if (config->magic != 0xcafebeef || config->blocking != 0) return kInvalidArgument;
+  if (fails("ncclCommInitRankConfig")) return kSystemError;
+  say("ncclCommInitRankConfig");
   static std::map<int, std::weak_ptr<Group>> groups;
   int number = 0;
   std::memcpy(&number, id.internal, sizeof number);
@@ -168,6 +193,7 @@ NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
 NcclResult ncclCommAbort(NcclComm comm) {
   const std::shared_ptr<Rank> rank = find(comm);
   if (rank == nullptr) return kInvalidArgument;
+  say("ncclCommAbort");
   {
     const std::lock_guard lock(rank->group->mutex);
     rank->is_aborted = true;

@@ -31,6 +31,7 @@ MUSTER_CUDA_FUNCTIONS(MUSTER_CHECK_CUDA)
   static_assert(Compare<decltype(NcclApi::member), decltype(&::symbol)>::value, #symbol);
 MUSTER_NCCL_FUNCTIONS(MUSTER_CHECK_NCCL)
 static_assert(Compare<decltype(NcclApi::get_error_string), decltype(&::ncclGetErrorString)>::value);
+static_assert(Compare<decltype(NcclApi::get_last_error), decltype(&::ncclGetLastError)>::value);
 
 static_assert(sizeof(IpcMemoryHandle) == sizeof(CUipcMemHandle) && sizeof(IpcEventHandle) == sizeof(CUipcEventHandle));
 static_assert(sizeof(DeviceUuid) == sizeof(CUuuid) && sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
