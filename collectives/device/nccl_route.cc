@@ -1,18 +1,8 @@
 #include "collectives/device/nccl_route.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
-#include <sched.h>
-
 namespace muster::collectives::device {
-namespace {
-
-constexpr std::chrono::microseconds kAwake{500};  // looking, before the first pause
-constexpr std::chrono::microseconds kPause{100};
-
-}  // namespace
 
 base::Result<std::unique_ptr<Route>> NcclRoute::make(const Ground& ground, std::shared_ptr<const NcclApi> nccl) {
   std::unique_ptr<NcclRoute> made(new NcclRoute(ground, std::move(nccl)));
@@ -45,18 +35,12 @@ base::Status NcclRoute::form() {
 
 base::Status NcclRoute::settle(NcclResult result, const char* what) {
   MUSTER_RETURN_IF_ERROR(nccl_->check(result, what));
-  const auto end_awake = std::chrono::steady_clock::now() + kAwake;
+  const Watch watch(ground_.comm);
   while (true) {
     NcclResult state = kNcclSuccess;
     MUSTER_RETURN_IF_ERROR(nccl_->check(nccl_->get_async_error(comm_, &state), "ncclCommGetAsyncError"));
     if (state != kNcclInProgress) return nccl_->check(state, what);
-    const Failure failure = ground_.comm.failure();
-    if (failure.code != base::Code::kOk) return {failure.code, failure.message};
-    if (std::chrono::steady_clock::now() < end_awake) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(kPause);
-    }
+    MUSTER_RETURN_IF_ERROR(watch.pause());
   }
 }
 

@@ -41,21 +41,28 @@ base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
   return all;
 }
 
+Watch::Watch(const Communicator& comm) : comm_(comm), end_awake_(std::chrono::steady_clock::now() + kAwake) {}
+
+base::Status Watch::pause() const {
+  const Failure failure = comm_.failure();
+  if (failure.code != base::Code::kOk) return {failure.code, failure.message};
+  if (std::chrono::steady_clock::now() < end_awake_) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kPause);
+  }
+  return base::ok_status();
+}
+
 base::Status wait_until_done(const Ground& ground, void* event) {
   const CudaApi& api = ground.gpu->api();
   const Gpu::Current current(*ground.gpu);
-  const auto end_awake = std::chrono::steady_clock::now() + kAwake;
+  const Watch watch(ground.comm);
   while (true) {
     const CudaResult result = api.event_query(event);
     if (result == kCudaSuccess) return base::ok_status();
     if (result != kCudaNotReady) return api.check(result, "what was running on the GPU (cuEventQuery)");
-    const Failure failure = ground.comm.failure();
-    if (failure.code != base::Code::kOk) return {failure.code, failure.message};
-    if (std::chrono::steady_clock::now() < end_awake) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(kPause);
-    }
+    MUSTER_RETURN_IF_ERROR(watch.pause());
   }
 }
 

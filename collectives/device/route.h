@@ -6,6 +6,7 @@
 // be ended (DeviceTeam does).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -62,8 +63,23 @@ Call call_of(Op op, const ReduceTask& task);
 // What all ranks say, in rank order. FAILED_PRECONDITION: they call different things.
 base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
 
-// Until the device has come to `event`; fails when the communicator has ended meanwhile, by whosever doing. The
-// driver's own wait could not be left: an event of a process that has ended may never come.
+// How the host waits for a device or for NCCL: it looks, and between two looks yields its core at first, and sleeps for
+// a moment later on. No wait of the driver's or NCCL's, which could not be left when a rank has ended.
+//
+//   while (!is_over()) MUSTER_RETURN_IF_ERROR(watch.pause());
+class Watch {
+ public:
+  explicit Watch(const Communicator& comm);
+  // Fails when the communicator has ended, by whosever doing.
+  base::Status pause() const;
+
+ private:
+  const Communicator& comm_;
+  const std::chrono::steady_clock::time_point end_awake_;
+};
+
+// Until the device has come to `event`; fails when the communicator has ended meanwhile: an event of a
+// process that has ended may never come.
 base::Status wait_until_done(const Ground& ground, void* event);
 
 }  // namespace muster::collectives::device
