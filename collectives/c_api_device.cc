@@ -1,6 +1,9 @@
 // The C ABI on memory of GPUs: operations that a communicator's worker does, at a place in the caller's stream.
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "collectives/c_api.h"
 #include "collectives/device/device_team.h"
@@ -10,6 +13,7 @@
 using muster::base::Code;
 using muster::base::Result;
 using muster::base::Status;
+using muster::collectives::blocks_of;
 using muster::collectives::Communicator;
 using muster::collectives::DType;
 using muster::collectives::RedOp;
@@ -79,6 +83,16 @@ Status check(const muster_comm& comm, const void* in, const void* out, std::size
   MUSTER_RETURN_IF_ERROR(check_types(type, op));
   MUSTER_RETURN_IF_ERROR(check_data(comm, in, count));
   return check_data(comm, out, count);
+}
+
+Result<std::vector<std::size_t>> counts_of(const muster_comm& comm, const size_t* counts) {
+  const Communicator& on = *comm.communicator;
+  if (counts == nullptr) {
+    return muster::base::error(Code::kInvalidArgument, "the counts of the ranks are NULL (communicator {})", on.name());
+  }
+  std::vector<std::size_t> copy(counts, counts + on.size());
+  if (std::ranges::max(copy) <= kMaxCount) return copy;
+  return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", std::ranges::max(copy));
 }
 
 // `operation` of the route, between what `stream` has now and what it gets next.
@@ -210,5 +224,24 @@ muster_code muster_reduce_scatter_on_stream(muster_comm* comm, const void* in, v
   return guarded(error, [&] {
     return start(comm, check(*comm, in, out, count, type, op), stream, request, error,
                  [task = task_of(in, out, count, type, op, 1, 1)](Route& route) { return route.reduce_scatter(task); });
+  });
+}
+
+muster_code muster_alltoallv_on_stream(muster_comm* comm, const void* in, const size_t* send_counts, void* out,
+                                       const size_t* recv_counts, muster_dtype type, void* stream,
+                                       muster_request** request, muster_error** error) {
+  *request = nullptr;
+  return guarded(error, [&] {
+    auto to = counts_of(*comm, send_counts);
+    auto from = counts_of(*comm, recv_counts);
+    Status checked = to.ok() ? from.status() : to.status();
+    if (checked.ok()) checked = check_attached(*comm);
+    if (checked.ok()) checked = check_types(type, MUSTER_SUM);
+    if (!checked.ok()) return report(checked, nullptr, error);
+    checked = check_data(*comm, in, std::reduce(to->begin(), to->end()));
+    if (checked.ok()) checked = check_data(*comm, out, std::reduce(from->begin(), from->end()));
+    return start(comm, checked, stream, request, error,
+                 [=, to = blocks_of(*to, static_cast<DType>(type)), from = blocks_of(*from, static_cast<DType>(type))](
+                     Route& route) { return route.alltoall(in, to, out, from); });
   });
 }

@@ -7,6 +7,7 @@
 
 using muster::base::Code;
 using muster::base::Status;
+using muster::collectives::blocks_of;
 using muster::collectives::Communicator;
 using muster::collectives::DType;
 using muster::collectives::RedOp;
@@ -74,16 +75,6 @@ std::size_t sum_of(const Counts& counts) {
 
 Counts same_counts(const Communicator& on, std::size_t count) {
   return Counts(static_cast<std::size_t>(on.size()), count);
-}
-
-std::vector<Slice> blocks_of(const Counts& counts, DType type) {
-  std::vector<Slice> blocks;
-  std::size_t at = 0;
-  for (const std::size_t count : counts) {
-    blocks.push_back({at, count * size_of(type)});
-    at += blocks.back().size;
-  }
-  return blocks;
 }
 
 // The operations, called at once or by the worker.

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "collectives/algorithm/slices.h"
+#include "collectives/kernel/dtype.h"
 
 namespace muster::collectives {
 
@@ -17,6 +19,9 @@ inline std::span<std::byte> part(void* vector, const Slice& block) {
 inline std::span<const std::byte> part(const void* vector, const Slice& block) {
   return {static_cast<const std::byte*>(vector) + block.begin, block.size};
 }
+
+// counts[r] elements of rank r, one block behind the other.
+std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type);
 
 // `from` to `to`, unless they are the same place.
 void copy_block(std::span<const std::byte> from, std::span<std::byte> to);

@@ -42,7 +42,11 @@ inline constexpr NcclResult kNcclInProgress = 7;
     (const void* in, void* out, std::size_t count, int type, int root, NcclComm comm, void* stream))                  \
   X(all_gather, ncclAllGather, (const void* in, void* out, std::size_t count, int type, NcclComm comm, void* stream)) \
   X(reduce_scatter, ncclReduceScatter,                                                                                \
-    (const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream))
+    (const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream))                    \
+  X(send, ncclSend, (const void* data, std::size_t count, int type, int peer, NcclComm comm, void* stream))           \
+  X(receive, ncclRecv, (void* data, std::size_t count, int type, int peer, NcclComm comm, void* stream))              \
+  X(group_start, ncclGroupStart, ())                                                                                  \
+  X(group_end, ncclGroupEnd, ())
 
 struct NcclApi {
   // NOT_FOUND: there is none, or an old one. Where the user has asked NCCL for lines (NCCL_DEBUG), and not for a file

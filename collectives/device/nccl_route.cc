@@ -99,4 +99,27 @@ base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
                 "ncclReduceScatter");
 }
 
+// A group of sends and receives, which NCCL does at once. Blocks without bytes are left out on both sides.
+base::Status NcclRoute::alltoall(const void* in, Blocks to, void* out, Blocks from) {
+  MUSTER_RETURN_IF_ERROR(agree_on_blocks(ground_.comm, to, from).status());
+  const int type = nccl_type(DType::kU8);
+  const Gpu::Current current(*ground_.gpu);
+  MUSTER_RETURN_IF_ERROR(nccl_->check(nccl_->group_start(), "ncclGroupStart"));
+  base::Status status;
+  for (int rank = 0; rank < ground_.comm.size() && status.ok(); ++rank) {
+    const Slice& sent = to[static_cast<std::size_t>(rank)];
+    const Slice& received = from[static_cast<std::size_t>(rank)];
+    if (sent.size != 0) {
+      const auto* const data = static_cast<const std::byte*>(in) + sent.begin;
+      status = nccl_->check(nccl_->send(data, sent.size, type, rank, comm_, ground_.stream), "ncclSend");
+    }
+    if (status.ok() && received.size != 0) {
+      auto* const data = static_cast<std::byte*>(out) + received.begin;
+      status = nccl_->check(nccl_->receive(data, received.size, type, rank, comm_, ground_.stream), "ncclRecv");
+    }
+  }
+  const NcclResult ended = nccl_->group_end();  // also of a group that has failed
+  return status.ok() ? settle(ended, "ncclGroupEnd") : status;
+}
+
 }  // namespace muster::collectives::device

@@ -27,6 +27,7 @@ class NcclRoute final : public Staged {
   base::Status broadcast(void* data, std::size_t bytes, int root) override;
   base::Status allgather(const void* in, void* out, std::size_t bytes) override;
   base::Status reduce_scatter(const ReduceTask& task) override;
+  base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) override;
 
  private:
   NcclRoute(const Ground& ground, std::shared_ptr<const NcclApi> nccl) : Staged(ground), nccl_(std::move(nccl)) {}

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <thread>
@@ -39,6 +40,41 @@ base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
                        describe(own.call), comm.name());
   }
   return all;
+}
+
+base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from) {
+  MUSTER_RETURN_IF_ERROR(agree(comm, {.call = {.op = Op::kAlltoallv, .type = DType::kU8}}).status());
+  std::vector<std::uint64_t> sent;
+  std::vector<std::uint64_t> coming(to.size());
+  std::vector<Slice> words;
+  for (std::size_t rank = 0; rank < to.size(); ++rank) {
+    words.push_back({rank * sizeof(std::uint64_t), sizeof(std::uint64_t)});
+    sent.push_back(to[rank].size);
+  }
+  MUSTER_RETURN_IF_ERROR(comm.alltoall(sent.data(), words, coming.data(), words, DType::kU8, sizeof(std::uint64_t)));
+  struct Verdict {
+    std::uint64_t most;
+    std::int64_t sender;  // whose block is not as expected; -1: all are
+    std::uint64_t sent;
+    std::uint64_t expected;
+  } own{std::ranges::max(sent), -1, 0, 0};
+  for (std::size_t rank = 0; rank < from.size(); ++rank) {
+    if (coming[rank] == from[rank].size) continue;
+    own = {own.most, static_cast<std::int64_t>(rank), coming[rank], from[rank].size};
+  }
+  std::vector<Verdict> all(to.size());
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  std::uint64_t most = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    most = std::max(most, all[rank].most);
+    if (all[rank].sender < 0) continue;
+    return base::error(base::Code::kFailedPrecondition,
+                       "alltoall: rank {} sends {} bytes to rank {}, which expects {} (communicator {})",
+                       comm.world_rank(static_cast<int>(all[rank].sender)), all[rank].sent,
+                       comm.world_rank(static_cast<int>(rank)), all[rank].expected, comm.name());
+  }
+  return most;
 }
 
 Watch::Watch(const Communicator& comm) : comm_(comm), end_awake_(std::chrono::steady_clock::now() + kAwake) {}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "collectives/algorithm/blocks.h"
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/communicator.h"
 #include "collectives/device/gpu.h"
@@ -41,6 +42,8 @@ class Route {
   virtual base::Status allgather(const void* in, void* out, std::size_t bytes) = 0;
   // task.count elements for each rank, of size * task.count.
   virtual base::Status reduce_scatter(const ReduceTask& task) = 0;
+  // One block to each rank and one from each; they do not overlap.
+  virtual base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) = 0;
 
   // Collective: device memory with which this route is fastest. `bytes` may differ between ranks.
   virtual base::Result<void*> allocate(std::size_t bytes) = 0;
@@ -62,6 +65,9 @@ static_assert(sizeof(Said) == 40);
 Call call_of(Op op, const ReduceTask& task);
 // What all ranks say, in rank order. FAILED_PRECONDITION: they call different things.
 base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
+// Of an alltoall: the most bytes that one rank has for another, the same on all ranks. FAILED_PRECONDITION, on all: a
+// rank expects other blocks than it is sent.
+base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from);
 
 // How the host waits for a device or for NCCL: it looks, and between two looks yields its core at first, and sleeps for
 // a moment later on. No wait of the driver's or NCCL's, which could not be left when a rank has ended.

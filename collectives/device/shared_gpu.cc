@@ -11,34 +11,20 @@ std::size_t index(int rank) {
   return static_cast<std::size_t>(rank);
 }
 
-// What every rank says to all others.
-template <class T>
-base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
-  std::vector<T> all(index(comm.size()));
-  const std::vector<std::size_t> counts(all.size(), sizeof own);
-  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
-  return all;
-}
-
 struct SharedEvents {
   IpcEventHandle ready;
   IpcEventHandle done;
 };
-struct SharedMemory {
-  IpcMemoryHandle handle;
-  std::uint64_t bytes;
-};
 
-// The driver shares whole blocks of 2 MiB with other processes: nothing else of this process is to lie in them.
-constexpr std::size_t kBlock = std::size_t{2} << 20;
-std::size_t in_blocks(std::size_t bytes) {
-  return (std::max<std::size_t>(bytes, 1) + kBlock - 1) / kBlock * kBlock;
+// What is left of `size` bytes from `at` on, at most `most`.
+std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
+  return at < size ? std::min(size - at, most) : 0;
 }
 
 }  // namespace
 
-base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground) {
-  std::unique_ptr<SharedGpu> made(new SharedGpu(ground));
+base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground, std::size_t share) {
+  std::unique_ptr<SharedGpu> made(new SharedGpu(ground, share));
   MUSTER_RETURN_IF_ERROR(made->start());
   MUSTER_RETURN_IF_ERROR(made->start_sharing());
   return std::unique_ptr<Route>(std::move(made));
@@ -46,7 +32,12 @@ base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground) {
 
 base::Status SharedGpu::start_sharing() {
   MUSTER_RETURN_IF_ERROR(share_events());
-  MUSTER_ASSIGN_OR_RETURN(room_, share(kShare));
+  MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, memory_.share(share_));
+  const std::size_t ranks = index(ground_.comm.size());
+  part_ = share_ / ranks / 64 * 64;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    rooms_.push_back(memory_.address(rank, {.region = region}, share_));
+  }
   return base::ok_status();
 }
 
@@ -68,78 +59,32 @@ base::Status SharedGpu::share_events() {
   return base::ok_status();
 }
 
-base::Result<SharedGpu::Region> SharedGpu::share(std::size_t bytes) {
-  Region region;
-  MUSTER_ASSIGN_OR_RETURN(region.own, device::allocate(ground_.gpu, in_blocks(bytes)));
-  SharedMemory own{.handle = {}, .bytes = bytes};
-  MUSTER_RETURN_IF_ERROR(
-      ground_.gpu->call("cuIpcGetMemHandle", ground_.gpu->api().ipc_get_memory_handle, &own.handle, region.own.get()));
-  MUSTER_ASSIGN_OR_RETURN(const auto all, tell_all(ground_.comm, own));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    region.bytes.push_back(all[rank].bytes);
-    if (rank == index(ground_.comm.rank())) {
-      region.addresses.push_back(region.own.get());
-      continue;
-    }
-    MUSTER_ASSIGN_OR_RETURN(DeviceMemory mapped, open_memory(ground_.gpu, all[rank].handle));
-    region.addresses.push_back(mapped.get());
-    region.mapped.push_back(std::move(mapped));
-  }
-  return region;
-}
-
 base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
-  MUSTER_ASSIGN_OR_RETURN(Region region, share(bytes));
-  void* const data = reinterpret_cast<void*>(region.own.get());
-  regions_[++last_region_] = std::move(region);
-  return data;
+  MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, memory_.share(bytes));
+  return reinterpret_cast<void*>(memory_.address(index(ground_.comm.rank()), {.region = region}, bytes));
 }
 
 base::Status SharedGpu::release(void* memory) {
-  const auto found = std::ranges::find_if(regions_, [memory](const auto& entry) {
-    return !entry.second.is_released && entry.second.own.get() == address_of(memory);
-  });
-  if (found == regions_.end()) {
-    return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
-  }
-  found->second.is_released = true;
-  return base::ok_status();
+  if (memory_.release(address_of(memory))) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
 }
 
-void SharedGpu::find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) const {
-  const std::size_t own = index(ground_.comm.rank());
-  for (const auto& [id, one] : regions_) {
-    const DeviceAddress begin = one.addresses[own];
-    const DeviceAddress at = address_of(data);
-    if (one.is_released || at < begin || at - begin > one.bytes[own] || bytes > one.bytes[own] - (at - begin)) continue;
-    region = id;
-    offset = at - begin;
-    return;
-  }
+base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
+                                                const IpcMemory::Place& out) {
+  MUSTER_RETURN_IF_ERROR(record(ready_));
+  return agree(ground_.comm, {.call = call,
+                              .in_region = in.region,
+                              .out_region = out.region,
+                              .in_offset = in.offset,
+                              .out_offset = out.offset});
 }
 
-DeviceAddress SharedGpu::address(std::size_t rank, std::uint32_t region, std::uint64_t offset,
-                                 std::size_t bytes) const {
-  const auto found = regions_.find(region);
-  if (found == regions_.end()) return 0;
-  const std::size_t room = found->second.bytes[rank];
-  if (offset > room || bytes > room - offset) return 0;
-  return found->second.addresses[rank] + offset;
-}
-
-// False: not all ranks have both in buffers of allocate().
-base::Result<bool> SharedGpu::find_all(const std::vector<Said>& all, std::size_t bytes, std::vector<DeviceAddress>& in,
-                                       std::vector<DeviceAddress>& out) const {
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].in_region == 0 || all[rank].out_region == 0) return false;
-    in.push_back(address(rank, all[rank].in_region, all[rank].in_offset, bytes));
-    out.push_back(address(rank, all[rank].out_region, all[rank].out_offset, bytes));
-    if (in.back() == 0 || out.back() == 0) {
-      return base::error(base::Code::kInternal, "rank {} names a buffer that it does not have",
-                         ground_.comm.world_rank(static_cast<int>(rank)));
-    }
-  }
-  return true;
+base::Result<DeviceAddress> SharedGpu::source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const {
+  if (all[rank].in_region == 0) return DeviceAddress{0};
+  const DeviceAddress found = memory_.address(rank, {all[rank].in_region, all[rank].in_offset}, bytes);
+  if (found != 0) return found;
+  return base::error(base::Code::kInternal, "rank {} names a buffer that it does not have",
+                     ground_.comm.world_rank(static_cast<int>(rank)));
 }
 
 base::Status SharedGpu::record(const Event& event) {
@@ -154,48 +99,173 @@ base::Status SharedGpu::wait_for(const std::vector<Event>& events) {
   return base::ok_status();
 }
 
-base::Status SharedGpu::copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) {
-  return ground_.gpu->call("a copy on the GPU (cuMemcpyAsync)", ground_.gpu->api().copy_async, to, from, bytes,
-                           ground_.stream);
+base::Status SharedGpu::offer() {
+  MUSTER_RETURN_IF_ERROR(record(ready_));
+  return ground_.comm.barrier();
+}
+
+template <class Work>
+base::Status SharedGpu::take(const Work& work) {
+  MUSTER_RETURN_IF_ERROR(wait_for(all_ready_));
+  MUSTER_RETURN_IF_ERROR(work());
+  MUSTER_RETURN_IF_ERROR(record(done_));
+  MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
+  return wait_for(all_done_);
 }
 
 base::Status SharedGpu::reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
                                const ReduceTask& task, std::size_t count) {
-  MUSTER_RETURN_IF_ERROR(wait_for(all_ready_));
+  Scale scale = task.scale;
+  if (task.op == RedOp::kAvg) scale.divisor = static_cast<std::uint32_t>(ground_.comm.size());
+  return ground_.kernels->reduce(ground_.stream, in, out, count, task.type, task.op, scale);
+}
+
+base::Status SharedGpu::reduce_slice(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
+                                     const ReduceTask& task, std::size_t count) {
   const Slice slice = slice_of(count * task.element(), ground_.comm.size(), ground_.comm.rank());
   std::vector<DeviceAddress> from;
   std::vector<DeviceAddress> to;
   for (const DeviceAddress address : in) from.push_back(address + slice.begin);
   for (const DeviceAddress address : out) to.push_back(address + slice.begin);
-  Scale scale = task.scale;
-  if (task.op == RedOp::kAvg) scale.divisor = static_cast<std::uint32_t>(ground_.comm.size());
-  MUSTER_RETURN_IF_ERROR(
-      ground_.kernels->reduce(ground_.stream, from, to, slice.size / task.element(), task.type, task.op, scale));
-  MUSTER_RETURN_IF_ERROR(record(done_));
-  MUSTER_RETURN_IF_ERROR(meet());
-  return wait_for(all_done_);
+  return reduce(from, to, task, slice.size / task.element());
+}
+
+// By the widest elements that all of them are made of: a block of a kernel does so many of them.
+base::Status SharedGpu::move(std::vector<Move> moves) {
+  std::erase_if(moves, [](const Move& one) { return one.elements == 0 || one.from == one.to; });
+  DeviceAddress all = 0;
+  for (const Move& one : moves) all |= one.from | one.to | one.elements;
+  const DType type = all % 8 == 0 ? DType::kI64 : all % 4 == 0 ? DType::kI32 : DType::kU8;
+  for (Move& one : moves) one.elements /= size_of(type);
+  return ground_.kernels->transfer(ground_.stream, moves, type, type);
 }
 
 base::Status SharedGpu::allreduce(const ReduceTask& task) {
-  Said own{.call = call_of(Op::kAllreduce, task)};
-  find(task.input, task.bytes(), own.in_region, own.in_offset);
-  find(task.output, task.bytes(), own.out_region, own.out_offset);
-  MUSTER_RETURN_IF_ERROR(record(ready_));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all, agree(ground_.comm, own));
+  const IpcMemory::Place own_out = memory_.find(task.output, task.bytes());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+                          meet(call_of(Op::kAllreduce, task), memory_.find(task.input, task.bytes()), own_out));
   if (task.count == 0) return base::ok_status();
   std::vector<DeviceAddress> in;
   std::vector<DeviceAddress> out;
-  MUSTER_ASSIGN_OR_RETURN(const bool are_shared, find_all(all, task.bytes(), in, out));
-  if (are_shared) return reduce(in, out, task, task.count);
-  const std::vector<DeviceAddress>& place = room_.addresses;
-  const DeviceAddress own_place = place[index(ground_.comm.rank())];
-  for (std::size_t at = 0; at < task.bytes(); at += kShare) {
-    const std::size_t bytes = std::min(kShare, task.bytes() - at);
-    MUSTER_RETURN_IF_ERROR(copy(own_place, address_of(task.in() + at), bytes));
-    MUSTER_RETURN_IF_ERROR(record(ready_));
-    MUSTER_RETURN_IF_ERROR(meet());
-    MUSTER_RETURN_IF_ERROR(reduce(place, place, task, bytes / task.element()));
-    MUSTER_RETURN_IF_ERROR(copy(address_of(task.out() + at), own_place, bytes));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(const DeviceAddress from, source(all, rank, task.bytes()));
+    in.push_back(from);
+    out.push_back(memory_.address(rank, {all[rank].out_region, all[rank].out_offset}, task.bytes()));
+  }
+  if (std::ranges::count(in, 0U) + std::ranges::count(out, 0U) == 0) {
+    return take([&] { return reduce_slice(in, out, task, task.count); });
+  }
+  const DeviceAddress own = room(index(ground_.comm.rank()));
+  for (std::size_t at = 0; at < task.bytes(); at += share_) {
+    const std::size_t bytes = left_of(task.bytes(), at, share_);
+    MUSTER_RETURN_IF_ERROR(move({{address_of(task.in() + at), own, bytes}}));
+    MUSTER_RETURN_IF_ERROR(offer());
+    MUSTER_RETURN_IF_ERROR(take([&] { return reduce_slice(rooms_, rooms_, task, bytes / task.element()); }));
+    MUSTER_RETURN_IF_ERROR(move({{own, address_of(task.out() + at), bytes}}));
+  }
+  return base::ok_status();
+}
+
+base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
+  const bool is_root = ground_.comm.rank() == root;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+                          meet({.count = bytes, .root = root, .op = Op::kBroadcast, .type = DType::kU8},
+                               is_root ? memory_.find(data, bytes) : IpcMemory::Place{}));
+  MUSTER_ASSIGN_OR_RETURN(const DeviceAddress shared, source(all, index(root), bytes));
+  const std::size_t piece = shared != 0 ? bytes : share_;
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    const std::size_t now = left_of(bytes, at, piece);
+    const DeviceAddress own = address_of(data) + at;
+    const DeviceAddress from = shared != 0 ? shared : room(index(root));
+    if (shared == 0) {
+      if (is_root) MUSTER_RETURN_IF_ERROR(move({{own, from, now}}));
+      MUSTER_RETURN_IF_ERROR(offer());
+    }
+    MUSTER_RETURN_IF_ERROR(take([&] { return is_root ? base::ok_status() : move({{from, own, now}}); }));
+  }
+  return base::ok_status();
+}
+
+// A rank whose input lies in a buffer of allocate()'s leaves it there, also where others copy theirs.
+base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) {
+  const std::size_t me = index(ground_.comm.rank());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+                          meet({.count = bytes, .op = Op::kAllgather, .type = DType::kU8}, memory_.find(in, bytes)));
+  std::vector<DeviceAddress> shared;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(const DeviceAddress from, source(all, rank, bytes));
+    shared.push_back(from);
+  }
+  const bool are_shared = std::ranges::count(shared, 0U) == 0;
+  const std::size_t piece = are_shared ? bytes : share_;
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    const std::size_t now = left_of(bytes, at, piece);
+    if (!are_shared) {
+      if (shared[me] == 0) MUSTER_RETURN_IF_ERROR(move({{address_of(in) + at, room(me), now}}));
+      MUSTER_RETURN_IF_ERROR(offer());
+    }
+    std::vector<Move> moves;
+    for (std::size_t rank = 0; rank < shared.size(); ++rank) {
+      const DeviceAddress from = rank == me ? address_of(in) + at : shared[rank] != 0 ? shared[rank] + at : room(rank);
+      moves.push_back({from, address_of(out) + rank * bytes + at, now});
+    }
+    MUSTER_RETURN_IF_ERROR(take([&] { return move(moves); }));
+  }
+  return base::ok_status();
+}
+
+base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
+  const std::size_t ranks = index(ground_.comm.size());
+  const std::size_t me = index(ground_.comm.rank());
+  const std::size_t bytes = task.bytes();  // of each rank
+  // An output within the input is written while others still read there, unless it is in this rank's own part.
+  const bool is_apart = task.out() + bytes <= task.in() || task.in() + ranks * bytes <= task.out();
+  const bool is_shared = is_apart || task.out() == task.in() + me * bytes;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
+                          meet(call_of(Op::kReduceScatter, task),
+                               is_shared ? memory_.find(task.input, ranks * bytes) : IpcMemory::Place{}));
+  std::vector<DeviceAddress> shared;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(const DeviceAddress from, source(all, rank, ranks * bytes));
+    shared.push_back(from);
+  }
+  const bool are_shared = std::ranges::count(shared, 0U) == 0;
+  const std::size_t piece = are_shared ? bytes : part_;
+  for (std::size_t at = 0; at < bytes; at += piece) {
+    const std::size_t now = left_of(bytes, at, piece);
+    std::vector<Move> moves;
+    std::vector<DeviceAddress> from;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      moves.push_back({address_of(task.in() + rank * bytes + at), room(me, rank), now});
+      from.push_back(shared[rank] != 0 ? shared[rank] + me * bytes + at : room(rank, me));
+    }
+    if (!are_shared) {
+      if (shared[me] == 0) MUSTER_RETURN_IF_ERROR(move(std::move(moves)));
+      MUSTER_RETURN_IF_ERROR(offer());
+    }
+    MUSTER_RETURN_IF_ERROR(
+        take([&] { return reduce(from, {address_of(task.out() + at)}, task, now / task.element()); }));
+  }
+  return base::ok_status();
+}
+
+base::Status SharedGpu::alltoall(const void* in, Blocks to, void* out, Blocks from) {
+  const std::size_t me = index(ground_.comm.rank());
+  MUSTER_ASSIGN_OR_RETURN(const std::size_t most, agree_on_blocks(ground_.comm, to, from));
+  for (std::size_t at = 0; at < most; at += part_) {
+    std::vector<Move> moves;
+    for (std::size_t rank = 0; rank < to.size(); ++rank) {
+      if (rank == me) continue;
+      moves.push_back({address_of(in) + to[rank].begin + at, room(me, rank), left_of(to[rank].size, at, part_)});
+    }
+    MUSTER_RETURN_IF_ERROR(move(std::move(moves)));
+    MUSTER_RETURN_IF_ERROR(offer());
+    moves.clear();
+    for (std::size_t rank = 0; rank < from.size(); ++rank) {
+      const DeviceAddress source = rank == me ? address_of(in) + to[me].begin + at : room(rank, me);
+      moves.push_back({source, address_of(out) + from[rank].begin + at, left_of(from[rank].size, at, part_)});
+    }
+    MUSTER_RETURN_IF_ERROR(take([&] { return move(std::move(moves)); }));
   }
   return base::ok_status();
 }

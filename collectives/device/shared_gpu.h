@@ -1,65 +1,71 @@
-// Ranks of one host, each of whose GPUs maps the others' memory by CUDA IPC; mostly they share one GPU. A rank's kernel
-// reduces its slice of all ranks' buffers in one pass and stores it to all of them: with p ranks the device reads p
-// inputs and writes p outputs, 2 p S bytes.
+// Ranks of one host, each of whose GPUs maps the others' memory by CUDA IPC; mostly they share one GPU. What one rank
+// has for others it leaves where they read it: an allreduce is one kernel of each rank, which reduces its slice of all
+// ranks' buffers in one pass and stores it to all (with p ranks the device reads p inputs and writes p outputs, 2 p S
+// bytes); a reduce_scatter reduces to this rank alone; broadcast, allgather and alltoall are copies by one kernel.
 //
-// Buffers of allocate() are reduced where they lie. Others go through a buffer of 2 * 32 MiB that all ranks have
-// mapped, which is two copies more. Processes that share a GPU take turns on it: kernels wait for nobody, they are
-// ordered by events that all ranks see. The hosts meet in between, so that nobody waits for an event that is yet to be
-// recorded.
+// Buffers of allocate() are read and written where they lie (but alltoall's). Others go piece by piece through a buffer
+// of 64 MiB that all ranks have mapped, which is a copy or two more. Processes that share a GPU take turns on it:
+// kernels wait for nobody, they are ordered by events that all ranks see. The hosts meet in between, so that nobody
+// waits for an event that is yet to be recorded.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "collectives/device/ipc_memory.h"
 #include "collectives/device/staged.h"
 
 namespace muster::collectives::device {
 
 class SharedGpu final : public Staged {
  public:
-  // Collective.
-  static base::Result<std::unique_ptr<Route>> make(const Ground& ground);
+  static constexpr std::size_t kShare = std::size_t{64} << 20;
+  // Collective. `share`: of the buffer for pieces; at least 64 bytes for each rank.
+  static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
   base::Status allreduce(const ReduceTask& task) override;
+  base::Status broadcast(void* data, std::size_t bytes, int root) override;
+  base::Status allgather(const void* in, void* out, std::size_t bytes) override;
+  base::Status reduce_scatter(const ReduceTask& task) override;
+  base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) override;
   base::Result<void*> allocate(std::size_t bytes) override;
   // Others may have it mapped still: it stays until this route ends.
   base::Status release(void* memory) override;
 
  private:
-  static constexpr std::size_t kShare = std::size_t{64} << 20;
-  struct Region {
-    DeviceMemory own;
-    std::vector<DeviceMemory> mapped;      // of the others
-    std::vector<DeviceAddress> addresses;  // by rank
-    std::vector<std::size_t> bytes;        // by rank
-    bool is_released = false;
-  };
-  explicit SharedGpu(const Ground& ground) : Staged(ground) {}
+  SharedGpu(const Ground& ground, std::size_t share) : Staged(ground), memory_(ground), share_(share) {}
   base::Status start_sharing();
   base::Status share_events();
-  base::Result<Region> share(std::size_t bytes);
-  // Region 0: not all of it lies in one of ours.
-  void find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) const;
-  // Where that lies here; 0: there is no such place.
-  DeviceAddress address(std::size_t rank, std::uint32_t region, std::uint64_t offset, std::size_t bytes) const;
-  base::Result<bool> find_all(const std::vector<Said>& all, std::size_t bytes, std::vector<DeviceAddress>& in,
-                              std::vector<DeviceAddress>& out) const;
+  // That all ranks call the same, with this rank's inputs there; `in` and `out` are where others find its buffers.
+  base::Result<std::vector<Said>> meet(const Call& call, const IpcMemory::Place& in, const IpcMemory::Place& out = {});
+  // Where what rank `rank` has said lies here; 0: in none of allocate()'s buffers.
+  base::Result<DeviceAddress> source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const;
+  // The part for rank `rank` of the buffer that rank `of` has for pieces, which is cut for all ranks.
+  DeviceAddress room(std::size_t of, std::size_t rank = 0) const { return rooms_[of] + rank * part_; }
+
   base::Status record(const Event& event);
   base::Status wait_for(const std::vector<Event>& events);
-  base::Status meet() { return ground_.comm.barrier(); }
-  // After the ranks have met with `ready_` recorded. Returns with the stream behind all ranks' kernels.
+  // What others read of this rank is enqueued: returns when that holds for all ranks.
+  base::Status offer();
+  // `work`, which reads what others have offered, enqueued between that and what follows on all ranks.
+  template <class Work>
+  base::Status take(const Work& work);
   base::Status reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
                       const ReduceTask& task, std::size_t count);
-  base::Status copy(DeviceAddress to, DeviceAddress from, std::size_t bytes);
+  // This rank's slice of an allreduce.
+  base::Status reduce_slice(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
+                            const ReduceTask& task, std::size_t count);
+  // Moves of bytes, by one kernel.
+  base::Status move(std::vector<Move> moves);
 
   Event ready_;                   // this rank's input is there
-  Event done_;                    // this rank's slice is stored to all
+  Event done_;                    // this rank has read what it reads of others
   std::vector<Event> all_ready_;  // of the others
   std::vector<Event> all_done_;
-  Region room_;
-  std::map<std::uint32_t, Region> regions_;
-  std::uint32_t last_region_ = 0;
+  IpcMemory memory_;
+  const std::size_t share_;
+  std::vector<DeviceAddress> rooms_;  // for pieces, by rank: share_ bytes each
+  std::size_t part_ = 0;              // of a room for each rank, where an operation has one for each
 };
 
 }  // namespace muster::collectives::device

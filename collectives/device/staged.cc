@@ -176,6 +176,37 @@ base::Status Staged::reduce_scatter(const ReduceTask& task) {
   return finish();
 }
 
+base::Status Staged::alltoall(const void* in, Blocks to, void* out, Blocks from) {
+  const std::size_t ranks = to.size();
+  const std::size_t part = kChunk / ranks;  // of a slot for each rank
+  MUSTER_ASSIGN_OR_RETURN(const std::size_t most, agree_on_blocks(ground_.comm, to, from));
+  MUSTER_RETURN_IF_ERROR(begin());
+  std::vector<Slice> down_blocks(ranks);
+  std::vector<Slice> up_blocks(ranks);
+  for (std::size_t at = 0; at < most; at += part) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const auto left = [&](std::size_t size) { return size < at ? 0 : std::min(size - at, part); };
+      down_blocks[rank] = {rank * part, left(to[rank].size)};
+      up_blocks[rank] = {rank * part, left(from[rank].size)};
+    }
+    // What goes in the first slot, what comes in the second one.
+    MUSTER_RETURN_IF_ERROR(wait_for_up(1));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::byte* const source = static_cast<const std::byte*>(in) + to[rank].begin + at;
+      MUSTER_RETURN_IF_ERROR(down(0, source, down_blocks[rank].size, slot(0) + down_blocks[rank].begin));
+    }
+    MUSTER_RETURN_IF_ERROR(mark_down(0));
+    MUSTER_RETURN_IF_ERROR(wait_for_down(0));
+    MUSTER_RETURN_IF_ERROR(ground_.comm.alltoall(slot(0), down_blocks, slot(1), up_blocks, DType::kU8, 0));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::byte* const target = static_cast<std::byte*>(out) + from[rank].begin + at;
+      MUSTER_RETURN_IF_ERROR(up(slot(1) + up_blocks[rank].begin, target, up_blocks[rank].size));
+    }
+    MUSTER_RETURN_IF_ERROR(mark_up(1));
+  }
+  return finish();
+}
+
 base::Result<void*> Staged::allocate(std::size_t bytes) {
   MUSTER_ASSIGN_OR_RETURN(DeviceMemory memory, device::allocate(ground_.gpu, std::max<std::size_t>(bytes, 1)));
   void* const data = reinterpret_cast<void*>(memory.get());

@@ -19,6 +19,7 @@ class Staged : public Route {
   base::Status broadcast(void* data, std::size_t bytes, int root) override;
   base::Status allgather(const void* in, void* out, std::size_t bytes) override;
   base::Status reduce_scatter(const ReduceTask& task) override;
+  base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) override;
   base::Result<void*> allocate(std::size_t bytes) override;
   base::Status release(void* memory) override;
   base::Status gather() override;

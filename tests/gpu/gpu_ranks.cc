@@ -102,6 +102,121 @@ bool check_allreduce(Rank& own, void* in, void* out, std::size_t count, unsigned
   return true;
 }
 
+// The other collectives, named in this order: rank 1 dies in each of them by turns.
+enum class Kind { kAllreduce, kBroadcast, kAllgather, kReduceScatter, kAlltoall };
+constexpr int kKinds = 5;
+constexpr const char* kNames[] = {"allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall"};
+
+// Blocks of an alltoall: between nothing and `count` elements.
+std::size_t block_of(int sender, int receiver, std::size_t count) {
+  return count * static_cast<std::size_t>((sender + 2 * receiver + 1) % 3) / 2;
+}
+
+// Enqueues one, on `count` elements of each rank (of each pair of ranks) in `in`, and waits for it.
+bool do_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, muster_error** error) {
+  muster_request* request = nullptr;
+  void* const stream = own.machine.stream.get();
+  std::vector<std::size_t> to;
+  std::vector<std::size_t> from;
+  for (int rank = 0; rank < own.size; ++rank) {
+    to.push_back(block_of(own.rank, rank, count));
+    from.push_back(block_of(rank, own.rank, count));
+  }
+  muster_code code = MUSTER_OK;
+  switch (kind) {
+    case Kind::kAllreduce:
+      code = muster_allreduce_on_stream(own.comm, in, out, count, MUSTER_FLOAT32, MUSTER_SUM, 1, 1, stream, &request,
+                                        error);
+      break;
+    case Kind::kBroadcast:
+      code = muster_broadcast_on_stream(own.comm, in, count, MUSTER_FLOAT32, own.size - 1, stream, &request, error);
+      break;
+    case Kind::kAllgather:
+      code = muster_allgather_on_stream(own.comm, in, out, count, MUSTER_FLOAT32, stream, &request, error);
+      break;
+    case Kind::kReduceScatter:
+      code = muster_reduce_scatter_on_stream(own.comm, in, out, count, MUSTER_FLOAT32, MUSTER_SUM, stream, &request,
+                                             error);
+      break;
+    case Kind::kAlltoall:
+      code = muster_alltoallv_on_stream(own.comm, in, to.data(), out, from.data(), MUSTER_FLOAT32, stream, &request,
+                                        error);
+      break;
+  }
+  if (code != MUSTER_OK) return false;
+  own.machine.wait();
+  code = muster_wait(request, -1, error);
+  muster_request_free(request);
+  return code == MUSTER_OK;
+}
+
+// What a rank has there: value_of() of the rank and the place in its input.
+std::vector<float> expected_of(const Rank& own, Kind kind, std::size_t count, unsigned seed) {
+  std::vector<float> values;
+  const auto add = [&](int rank, std::size_t begin, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) values.push_back(value_of(rank, begin + i, seed));
+  };
+  if (kind == Kind::kBroadcast) add(own.size - 1, 0, count);
+  for (int rank = 0; rank < own.size; ++rank) {
+    if (kind == Kind::kAllgather) add(rank, 0, count);
+    std::size_t begin = 0;
+    for (int before = 0; before < own.rank; ++before) begin += block_of(rank, before, count);
+    if (kind == Kind::kAlltoall) add(rank, begin, block_of(rank, own.rank, count));
+  }
+  for (std::size_t i = 0; i < count && kind == Kind::kReduceScatter; ++i) {
+    double sum = 0;
+    for (int rank = 0; rank < own.size; ++rank) {
+      sum += static_cast<double>(value_of(rank, static_cast<std::size_t>(own.rank) * count + i, seed));
+    }
+    values.push_back(static_cast<float>(sum));
+  }
+  return values;
+}
+
+bool check_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, unsigned seed, muster_error** error) {
+  std::vector<float> values(count * static_cast<std::size_t>(own.size));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(own.rank, i, seed);
+  const std::vector<float> expected = expected_of(own, kind, count, seed);
+  std::vector<float> result(expected.size(), std::nanf(""));
+  void* const got = kind == Kind::kBroadcast ? in : out;
+  if (!result.empty()) own.machine.copy(got, result.data(), 4 * result.size());
+  own.machine.copy(in, values.data(), 4 * values.size());
+  if (!do_one(own, kind, in, out, count, error)) return false;
+  if (!result.empty()) own.machine.copy(result.data(), got, 4 * result.size());
+  own.machine.wait();
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const bool is_sum = kind == Kind::kReduceScatter;
+    if (is_sum ? std::abs(result[i] - expected[i]) <= 2e-6F * static_cast<float>(own.size) : result[i] == expected[i]) {
+      continue;
+    }
+    std::printf("WRONG %s of %zu: element %zu is %.9g, not %.9g\n", kNames[static_cast<int>(kind)], count, i,
+                static_cast<double>(result[i]), static_cast<double>(expected[i]));
+    std::exit(1);
+  }
+  ++own.checks;
+  return true;
+}
+
+bool check_others(Rank& own, muster_error** error) {
+  constexpr std::size_t kMost = 700'001;
+  const std::size_t room = 4 * kMost * static_cast<std::size_t>(own.size) + 64;
+  auto private_memory = device::allocate(own.machine.gpu, 2 * room);
+  must(private_memory.status());
+  void* shared = nullptr;
+  if (muster_device_buffer_alloc(own.comm, 2 * room, &shared, error) != MUSTER_OK) return false;
+  unsigned seed = 1000;
+  for (int kind = 1; kind < kKinds; ++kind) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1023}, kMost}) {
+      for (const std::size_t askew : {std::size_t{0}, std::size_t{4}}) {
+        for (char* const place : {reinterpret_cast<char*>(private_memory->get()), static_cast<char*>(shared)}) {
+          if (!check_one(own, static_cast<Kind>(kind), place + askew, place + room, count, ++seed, error)) return false;
+        }
+      }
+    }
+  }
+  return muster_device_buffer_free(own.comm, shared, error) == MUSTER_OK;
+}
+
 bool check_all(Rank& own, muster_error** error) {
   constexpr std::size_t kMost = 3'000'001;
   auto private_memory = device::allocate(own.machine.gpu, 2 * (4 * kMost + 64));
@@ -163,14 +278,15 @@ bool time_allreduce(Rank& own, std::size_t most, muster_error** error) {
 // Operations until one fails, which one does as rank 1 ends.
 [[noreturn]] void run_until_failure(Rank& own, int die_after) {
   constexpr std::size_t kCount = 100'000;
-  auto memory = device::allocate(own.machine.gpu, 4 * kCount);
+  const std::size_t room = 4 * kCount * static_cast<std::size_t>(own.size);
+  auto memory = device::allocate(own.machine.gpu, 2 * room);
   must(memory.status());
-  void* const data = reinterpret_cast<void*>(memory->get());
+  auto* const data = reinterpret_cast<char*>(memory->get());
   for (int i = 0;; ++i) {
     if (own.rank == 1 && i == die_after) (void)kill(getpid(), SIGKILL);
     muster_error* error = nullptr;
     const auto begin = std::chrono::steady_clock::now();
-    if (seconds_of(own, data, kCount, &error) >= 0) continue;
+    if (do_one(own, static_cast<Kind>(i % kKinds), data, data + room, kCount, &error)) continue;
     const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("failed %d %d after %.3f s: %s\n", static_cast<int>(muster_error_code(error)), muster_error_rank(error),
                 waited, muster_error_message(error));
@@ -200,7 +316,7 @@ int run(const Options& options) {
   std::printf("path %s\n", muster_device_path(comm));
   if (!options.expected.empty() && options.expected != muster_device_path(comm)) return 1;
   if (options.die_after >= 0) run_until_failure(own, options.die_after);
-  if (!check_all(own, &error)) return fail("a collective", error);
+  if (!check_all(own, &error) || !check_others(own, &error)) return fail("a collective", error);
   std::printf("right %zu checks\n", own.checks);
   if (options.perf_bytes > 0 && !time_allreduce(own, options.perf_bytes, &error)) return fail("a collective", error);
   if (muster_barrier(comm, &error) != MUSTER_OK) return fail("the last barrier", error);

@@ -54,6 +54,11 @@ MUSTER_API muster_code muster_allgather_on_stream(muster_comm* comm, const void*
 MUSTER_API muster_code muster_reduce_scatter_on_stream(muster_comm* comm, const void* in, void* out, size_t count,
                                                        muster_dtype type, muster_op op, void* stream,
                                                        muster_request** request, muster_error** error);
+/* send_counts[r] elements to rank r, recv_counts[r] from it, blocks one behind the other, as in muster_alltoallv(). The
+ * counts may go when the call returns. */
+MUSTER_API muster_code muster_alltoallv_on_stream(muster_comm* comm, const void* in, const size_t* send_counts,
+                                                  void* out, const size_t* recv_counts, muster_dtype type, void* stream,
+                                                  muster_request** request, muster_error** error);
 
 #ifdef __cplusplus
 }

@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -51,12 +53,19 @@ struct Meeting {
   int came = 0;
   bool is_done = false;
 };
+// What a rank has sent to another one, until that one has taken it.
+struct Parcel {
+  const void* data;
+  std::size_t bytes;
+  bool is_taken = false;
+};
 struct Group {
   explicit Group(int count) : ranks(count) {}
   const int ranks;
   std::mutex mutex;
   std::condition_variable news;
   std::map<std::uint64_t, Meeting> meetings;
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Parcel>>> mail;  // by sender and receiver
 };
 struct Rank {
   std::shared_ptr<Group> group;
@@ -120,6 +129,49 @@ void run(void* argument) {
   group.news.wait(lock, [&] { return meeting.is_done || work->rank->is_aborted.load(); });
 }
 
+// Sends and receives between ncclGroupStart() and ncclGroupEnd(), all under way at once.
+struct Message {
+  const void* from;  // null: a receive
+  void* to;
+  std::size_t bytes;
+  int peer;
+};
+struct Exchange {
+  std::shared_ptr<Rank> rank;
+  void* stream = nullptr;
+  std::vector<Message> messages;
+};
+thread_local std::unique_ptr<Exchange> open_exchange;
+
+void run_exchange(void* argument) {
+  const std::unique_ptr<Exchange> work(static_cast<Exchange*>(argument));
+  Rank& own = *work->rank;
+  Group& group = *own.group;
+  std::unique_lock lock(group.mutex);
+  const auto wait_for = [&](const auto& condition) {
+    group.news.wait(lock, [&] { return condition() || own.is_aborted.load(); });
+  };
+  std::vector<std::shared_ptr<Parcel>> sent;
+  for (const Message& message : work->messages) {
+    if (message.from == nullptr) continue;
+    sent.push_back(std::make_shared<Parcel>(Parcel{message.from, message.bytes}));
+    group.mail[{own.rank, message.peer}].push_back(sent.back());
+  }
+  group.news.notify_all();
+  for (const Message& message : work->messages) {
+    if (message.from != nullptr) continue;
+    auto& box = group.mail[{message.peer, own.rank}];
+    wait_for([&] { return !box.empty(); });
+    if (own.is_aborted) return;
+    if (box.front()->bytes != message.bytes) std::abort();  // NCCL would hang, or write beyond
+    std::memcpy(message.to, box.front()->data, message.bytes);
+    box.front()->is_taken = true;
+    box.pop_front();
+    group.news.notify_all();
+  }
+  for (const auto& parcel : sent) wait_for([&] { return parcel->is_taken; });
+}
+
 // Ranks that are aborted leave what they wait for in.
 std::map<NcclComm, std::shared_ptr<Rank>>& ranks() {
   static auto* const kAll = new std::map<NcclComm, std::shared_ptr<Rank>>;
@@ -141,6 +193,17 @@ NcclResult push(NcclComm comm, void* stream, const void* in, void* out, std::fun
   rank->turns = 2;
   fake_cuda_push(stream, run, new Work{rank, ++rank->operations, in, out, std::move(act)});
   return muster::collectives::device::kNcclInProgress;
+}
+
+NcclResult add_message(NcclComm comm, void* stream, const Message& message) {
+  const std::shared_ptr<Rank> rank = find(comm);
+  if (rank == nullptr || open_exchange == nullptr || message.peer < 0 || message.peer >= rank->group->ranks) {
+    return kInvalidArgument;
+  }
+  open_exchange->rank = rank;
+  open_exchange->stream = stream;
+  open_exchange->messages.push_back(message);
+  return 0;
 }
 
 }  // namespace
@@ -228,6 +291,24 @@ NcclResult ncclAllGather(const void* in, void* out, std::size_t count, int type,
       }
     }
   });
+}
+NcclResult ncclGroupStart() {
+  open_exchange = std::make_unique<Exchange>();
+  return 0;
+}
+NcclResult ncclSend(const void* data, std::size_t count, int type, int peer, NcclComm comm, void* stream) {
+  return add_message(comm, stream, {data, nullptr, count * size_of(type), peer});
+}
+NcclResult ncclRecv(void* data, std::size_t count, int type, int peer, NcclComm comm, void* stream) {
+  return add_message(comm, stream, {nullptr, data, count * size_of(type), peer});
+}
+NcclResult ncclGroupEnd() {
+  std::unique_ptr<Exchange> made = std::move(open_exchange);
+  if (made == nullptr || made->messages.empty()) return 0;
+  made->rank->turns = 2;
+  void* const stream = made->stream;
+  fake_cuda_push(stream, run_exchange, made.release());
+  return muster::collectives::device::kNcclInProgress;
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -2,8 +2,6 @@
 // for the processor give, whatever the devices' delays, and that failures are errors. Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <latch>
 #include <map>
 #include <random>
@@ -11,74 +9,11 @@
 #include <vector>
 
 #include "collectives/device/device_team.h"
+#include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
 namespace muster::collectives::device {
 namespace {
-
-// Variables of the environment for one test.
-class Settings {
- public:
-  explicit Settings(std::map<std::string, std::string> values) : values_(std::move(values)) {
-    for (const auto& [name, value] : values_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Settings() {
-    for (const auto& [name, value] : values_) unsetenv(name.c_str());
-  }
-
- private:
-  const std::map<std::string, std::string> values_;
-};
-
-// Device memory with a copy of the host's in it, and back.
-class Buffer {
- public:
-  Buffer(const DeviceTeam& team, std::size_t bytes) : team_(team), bytes_(bytes) {
-    auto memory = device::allocate(team.shared_gpu(), bytes + 1);
-    EXPECT_TRUE(memory.ok()) << memory.status();
-    memory_ = std::move(*memory);
-  }
-  void* data() const { return reinterpret_cast<void*>(memory_.get()); }
-  // Behind what `stream` has.
-  void write(const void* from, void* stream) const { copy(memory_.get(), address_of(from), stream); }
-  void read(void* to, void* stream) const { copy(address_of(to), memory_.get(), stream); }
-
- private:
-  void copy(DeviceAddress to, DeviceAddress from, void* stream) const {
-    const base::Status done = team_.gpu().call("copy", team_.gpu().api().copy_async, to, from, bytes_, stream);
-    EXPECT_TRUE(done.ok()) << done;
-  }
-  const DeviceTeam& team_;
-  std::size_t bytes_;
-  DeviceMemory memory_;
-};
-
-// The caller's stream of one rank.
-class Caller {
- public:
-  explicit Caller(DeviceTeam& team) : team_(team) {
-    auto made = make_stream(team.shared_gpu());
-    EXPECT_TRUE(made.ok()) << made.status();
-    stream_ = std::move(*made);
-  }
-  void* stream() const { return stream_.get(); }
-  template <class Operation>
-  base::Status run(const Operation& operation) {
-    auto ready = team_.mark(stream_.get());
-    if (!ready.ok()) return ready.status();
-    void* const events[] = {ready->get()};
-    return team_.run(events, operation);
-  }
-  void wait() {
-    auto done = team_.mark(stream_.get());
-    ASSERT_TRUE(done.ok()) << done.status();
-    while (team_.gpu().api().event_query(done->get()) == kCudaNotReady) std::this_thread::yield();
-  }
-
- private:
-  DeviceTeam& team_;
-  Stream stream_;
-};
 
 std::vector<float> values_of(int rank, std::size_t count, unsigned seed) {
   std::mt19937 random(seed * 1000 + static_cast<unsigned>(rank));

@@ -1,0 +1,57 @@
+// Device memory of all ranks that each of them has mapped by CUDA IPC, in regions: one is made by all ranks at once.
+//
+// One thread, the one that runs the collectives. Regions stay until this object ends, also released ones: others may
+// have them mapped still.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/device/route.h"
+
+namespace muster::collectives::device {
+
+// What every rank says to all others, by rank. Collective.
+template <class T>
+base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(comm.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  return all;
+}
+
+class IpcMemory {
+ public:
+  explicit IpcMemory(const Ground& ground) : ground_(ground) {}
+
+  // Collective: the id of a new region, in which this rank has so many bytes. Never 0.
+  base::Result<std::uint32_t> share(std::size_t bytes);
+  // Of this rank's part alone, from here on find() does not find it. False: there is no such region.
+  bool release(DeviceAddress begin);
+
+  // Where this rank's memory lies in the regions; region 0: not all of it is in one.
+  struct Place {
+    std::uint32_t region = 0;
+    std::uint64_t offset = 0;
+  };
+  Place find(const void* data, std::size_t bytes) const;
+  // Where a place of `rank`'s lies here; 0: the rank has no such one.
+  DeviceAddress address(std::size_t rank, const Place& place, std::size_t bytes) const;
+
+ private:
+  struct Region {
+    DeviceMemory own;
+    std::vector<DeviceMemory> mapped;      // of the others
+    std::vector<DeviceAddress> addresses;  // by rank
+    std::vector<std::size_t> bytes;        // by rank
+    bool is_released = false;
+  };
+  const Ground& ground_;
+  std::map<std::uint32_t, Region> regions_;
+  std::uint32_t last_ = 0;
+};
+
+}  // namespace muster::collectives::device

@@ -1,0 +1,83 @@
+// What tests on a GPU that is none (tests/programs/fake_cuda) share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/device/device_team.h"
+
+namespace muster::collectives::device {
+
+// Variables of the environment for one test.
+class Settings {
+ public:
+  explicit Settings(std::map<std::string, std::string> values) : values_(std::move(values)) {
+    for (const auto& [name, value] : values_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Settings() {
+    for (const auto& [name, value] : values_) unsetenv(name.c_str());
+  }
+
+ private:
+  const std::map<std::string, std::string> values_;
+};
+
+// Device memory with a copy of the host's in it, and back.
+class Buffer {
+ public:
+  Buffer(std::shared_ptr<const Gpu> gpu, std::size_t bytes) : gpu_(std::move(gpu)), bytes_(bytes) {
+    auto memory = device::allocate(gpu_, bytes + 1);
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    memory_ = std::move(*memory);
+  }
+  Buffer(const DeviceTeam& team, std::size_t bytes) : Buffer(team.shared_gpu(), bytes) {}
+  void* data() const { return reinterpret_cast<void*>(memory_.get()); }
+  // Behind what `stream` has.
+  void write(const void* from, void* stream) const { copy(memory_.get(), address_of(from), stream); }
+  void read(void* to, void* stream) const { copy(address_of(to), memory_.get(), stream); }
+
+ private:
+  void copy(DeviceAddress to, DeviceAddress from, void* stream) const {
+    const base::Status done = gpu_->call("copy", gpu_->api().copy_async, to, from, bytes_, stream);
+    EXPECT_TRUE(done.ok()) << done;
+  }
+  std::shared_ptr<const Gpu> gpu_;
+  std::size_t bytes_;
+  DeviceMemory memory_;
+};
+
+// The caller's stream of one rank.
+class Caller {
+ public:
+  explicit Caller(DeviceTeam& team) : team_(team) {
+    auto made = make_stream(team.shared_gpu());
+    EXPECT_TRUE(made.ok()) << made.status();
+    stream_ = std::move(*made);
+  }
+  void* stream() const { return stream_.get(); }
+  template <class Operation>
+  base::Status run(const Operation& operation) {
+    auto ready = team_.mark(stream_.get());
+    if (!ready.ok()) return ready.status();
+    void* const events[] = {ready->get()};
+    return team_.run(events, operation);
+  }
+  void wait() {
+    auto done = team_.mark(stream_.get());
+    ASSERT_TRUE(done.ok()) << done.status();
+    while (team_.gpu().api().event_query(done->get()) == kCudaNotReady) std::this_thread::yield();
+  }
+
+ private:
+  DeviceTeam& team_;
+  Stream stream_;
+};
+
+}  // namespace muster::collectives::device
