@@ -1,10 +1,13 @@
 // The C ABI of the engine: submissions are checked and get their types here.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,12 +64,13 @@ Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
   return TensorSpec{static_cast<DType>(tensor.type), {tensor.shape, tensor.shape + tensor.dimensions}};
 }
 
-// What callers of the first version give ends before on_gpu.
-constexpr std::size_t kFirstSize = offsetof(muster_submission, on_gpu);
+// What callers of earlier versions give ends before what was appended then.
+constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
+                                  sizeof(muster_submission)};
 
 Result<muster_submission> complete(const muster_submission* given) {
   muster_submission copy{};
-  if (given == nullptr || (given->size != sizeof copy && given->size != kFirstSize) || given->name == nullptr) {
+  if (given == nullptr || std::ranges::find(kSizes, given->size) == std::end(kSizes) || given->name == nullptr) {
     return Status(Code::kInvalidArgument, "a submission needs a name, and size = sizeof(muster_submission)");
   }
   std::memcpy(&copy, given, given->size);
@@ -94,6 +98,19 @@ Status check_data(const Submission& submission, std::size_t index) {
   return muster::base::error(Code::kInvalidArgument, "'{}': tensor {} has no data", submission.name, index);
 }
 
+Result<std::optional<DType>> wire_of(const muster_submission& given) {
+  switch (given.wire) {
+    case MUSTER_WIRE_SAME:
+      return std::optional<DType>();
+    case MUSTER_WIRE_FLOAT16:
+      return std::optional(DType::kF16);
+    case MUSTER_WIRE_BFLOAT16:
+      return std::optional(DType::kBF16);
+  }
+  return muster::base::error(Code::kInvalidArgument, "'{}': nothing travels as number {}", given.name,
+                             static_cast<int>(given.wire));
+}
+
 Result<Submission> submission_of(const Engine& engine, const muster_submission* given) {
   MUSTER_RETURN_IF_ERROR(check(given));
   Submission made;
@@ -104,6 +121,7 @@ Result<Submission> submission_of(const Engine& engine, const muster_submission* 
   made.signature.before = given->prescale;
   made.signature.after = given->postscale;
   made.signature.is_on_gpu = given->on_gpu != 0;
+  MUSTER_ASSIGN_OR_RETURN(made.signature.wire, wire_of(*given));
   for (int i = 0; i < given->count; ++i) {
     MUSTER_ASSIGN_OR_RETURN(TensorSpec spec, spec_of(given->tensors[i], given->name));
     made.signature.tensors.push_back(std::move(spec));

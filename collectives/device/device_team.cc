@@ -83,6 +83,7 @@ base::Status DeviceTeam::choose(const base::Status& started) {
   own.reaches_all = reaches_all ? 1 : 0;
   MUSTER_ASSIGN_OR_RETURN(all, gather(own));
   MUSTER_ASSIGN_OR_RETURN(path_, choose_path(all, ground_.comm.hosts()));
+  all_have_kernels_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_kernels != 0; });
   return base::ok_status();
 }
 

@@ -37,6 +37,7 @@ class DeviceTeam {
   const Gpu& gpu() const { return *ground_.gpu; }
   const std::shared_ptr<const Gpu>& shared_gpu() const { return ground_.gpu; }
   const Kernels* kernels() const { return ground_.kernels; }  // null: none could be loaded
+  bool all_have_kernels() const { return all_have_kernels_; }
   void* stream() const { return ground_.stream; }
   Route& route() { return *route_; }
 
@@ -67,6 +68,7 @@ class DeviceTeam {
 
   Ground ground_;
   Path path_ = Path::kStaged;
+  bool all_have_kernels_ = false;
   std::unique_ptr<Kernels> kernels_;
   std::shared_ptr<const NcclApi> nccl_;
   bool is_quiet_ = true;  // false: after a failure, and the device was still at work

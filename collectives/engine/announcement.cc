@@ -77,6 +77,8 @@ Announcement take_announcement(Reader& reader) {
   signature.after = reader.take<double>();
   signature.splits = reader.take_list();
   signature.is_on_gpu = reader.take_enum<std::uint8_t>(2) != 0;
+  const auto wire = reader.take_enum<std::uint8_t>(kDTypes + 1);
+  if (wire != 0) signature.wire = static_cast<DType>(wire - 1);
   const auto tensors = reader.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < tensors && reader.ok(); ++i) {
     TensorSpec tensor;
@@ -101,6 +103,7 @@ void write(const Announcement& announcement, std::vector<std::byte>& to) {
   put(signature.after, to);
   put(signature.splits, to);
   put(static_cast<std::uint8_t>(signature.is_on_gpu ? 1 : 0), to);
+  put(static_cast<std::uint8_t>(signature.wire ? 1 + static_cast<int>(*signature.wire) : 0), to);
   put(static_cast<std::uint32_t>(signature.tensors.size()), to);
   for (const TensorSpec& tensor : signature.tensors) {
     put(tensor.type, to);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "collectives/algorithm/slices.h"
@@ -10,7 +11,7 @@ namespace muster::collectives {
 namespace {
 
 // Of what may be packed together; last: a group that stays by itself, 0: none.
-using Key = std::tuple<DType, RedOp, double, double, bool, std::size_t>;
+using Key = std::tuple<DType, std::optional<DType>, RedOp, double, double, bool, std::size_t>;
 
 }  // namespace
 
@@ -30,9 +31,10 @@ std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, b
     }
     for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
       const TensorSpec& tensor = signature.tensors[t];
-      const std::size_t bytes = padded(tensor.bytes());
+      const std::size_t bytes = padded(tensor.elements() * size_of(signature.wire.value_or(tensor.type)));
       const std::size_t group = fuses_groups || signature.tensors.size() == 1 ? 0 : i + 1;
-      const Key key{tensor.type, signature.op, signature.before, signature.after, signature.is_on_gpu, group};
+      const Key key{tensor.type,     signature.wire,      signature.op, signature.before,
+                    signature.after, signature.is_on_gpu, group};
       const auto found = open.find(key);
       if (found != open.end() && batches[found->second].bytes + bytes <= threshold) {
         batches[found->second].pieces.push_back({i, t});

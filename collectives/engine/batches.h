@@ -1,5 +1,5 @@
-// Which tensors go through one collective: allreduces of one type, reduction and scale are packed into one buffer, and
-// other tensors between them are no obstacle. Pure.
+// Which tensors go through one collective: allreduces of one type, on the way too, reduction and scale are packed into
+// one buffer, and other tensors between them are no obstacle. Pure.
 #pragma once
 
 #include <cstddef>

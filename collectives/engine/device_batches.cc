@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
+#include "collectives/algorithm/slices.h"
 #include "collectives/device/nccl_api.h"
 
 namespace muster::collectives {
@@ -20,12 +22,15 @@ base::Status DeviceBatches::attach(int gpu) {
   return base::ok_status();
 }
 
-base::Status DeviceBatches::allreduce(const std::vector<FusedPart>& parts, std::size_t bytes, DType type, RedOp op,
-                                      Scale scale, std::span<void* const> ready) {
-  const ReduceTask task{.type = type, .op = op, .scale = scale};
+base::Status DeviceBatches::allreduce(const std::vector<FusedPart>& parts, DType type, const Signature& signature,
+                                      std::span<void* const> ready) {
+  const ReduceTask task{
+      .type = type, .op = signature.op, .scale = {.before = signature.before, .after = signature.after}};
+  // Without kernels nothing is cast here, and on all ranks alike.
+  const DType sent = team_->all_have_kernels() ? signature.wire.value_or(type) : type;
   return team_->run(ready, [&](Route& route) {
-    if (parts.size() == 1) return allreduce_one(route, parts.front(), task);
-    return allreduce_many(route, parts, bytes, task);
+    if (parts.size() == 1 && sent == type) return allreduce_one(route, parts.front(), task);
+    return allreduce_many(route, parts, task, sent);
   });
 }
 
@@ -41,18 +46,24 @@ base::Status DeviceBatches::allreduce_one(Route& route, const FusedPart& part, c
   return route.allreduce(own);
 }
 
-base::Status DeviceBatches::allreduce_many(Route& route, const std::vector<FusedPart>& parts, std::size_t bytes,
-                                           ReduceTask task) {
+base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> parts, ReduceTask task, DType sent) {
+  const DType type = std::exchange(task.type, sent);
+  std::size_t bytes = 0;
+  for (FusedPart& part : parts) {
+    part.begin = bytes;
+    bytes += padded(part.bytes / size_of(type) * size_of(sent));
+  }
   MUSTER_RETURN_IF_ERROR(make_room(route, bytes));
-  // NCCL does not scale: packing and unpacking do, where they can.
-  const bool is_float = device::nccl_type(task.type) >= 6;
+  // What is cast is scaled before it becomes small, and after it has become large again. NCCL does not scale: packing
+  // and unpacking do, where they can.
+  const bool is_float = device::nccl_type(type) >= 6;
   Scale outside;
-  if (team_->path() == device::Path::kNccl && is_float) std::swap(outside, task.scale);
-  MUSTER_RETURN_IF_ERROR(pack(parts, task.type, outside.before));
+  if (sent != type || (team_->path() == device::Path::kNccl && is_float)) std::swap(outside, task.scale);
+  MUSTER_RETURN_IF_ERROR(pack(parts, type, sent, outside.before));
   task.input = task.output = buffer_;
-  task.count = bytes / size_of(task.type);
+  task.count = bytes / size_of(sent);
   MUSTER_RETURN_IF_ERROR(route.allreduce(task));
-  return unpack(parts, task.type, outside.after);
+  return unpack(parts, type, sent, outside.after);
 }
 
 // All ranks need it at the same time. Twice as large each time, as others may keep the old one mapped.
@@ -82,29 +93,29 @@ base::Result<void*> DeviceBatches::make_zeros(std::size_t bytes) {
   return reinterpret_cast<void*>(zeros_.get());
 }
 
-base::Status DeviceBatches::pack(const std::vector<FusedPart>& parts, DType type, double scale) {
+base::Status DeviceBatches::pack(const std::vector<FusedPart>& parts, DType type, DType sent, double scale) {
   std::vector<Move> moves;
   for (const FusedPart& part : parts) {
     moves.push_back({address_of(part.in), address_of(buffer_) + part.begin, part.bytes / size_of(type)});
   }
-  return move(moves, type, scale);
+  return move(moves, type, sent, scale);
 }
 
-base::Status DeviceBatches::unpack(const std::vector<FusedPart>& parts, DType type, double scale) {
+base::Status DeviceBatches::unpack(const std::vector<FusedPart>& parts, DType type, DType sent, double scale) {
   std::vector<Move> moves;
   for (const FusedPart& part : parts) {
     if (part.out == nullptr) continue;
     moves.push_back({address_of(buffer_) + part.begin, address_of(part.out), part.bytes / size_of(type)});
   }
-  return move(moves, type, scale);
+  return move(moves, sent, type, scale);
 }
 
-// One launch; without kernels one copy for each.
-base::Status DeviceBatches::move(const std::vector<Move>& moves, DType type, double scale) {
-  if (team_->kernels() != nullptr) return team_->kernels()->transfer(team_->stream(), moves, type, type, scale);
+// One launch; without kernels one copy for each, from a type to the same one.
+base::Status DeviceBatches::move(const std::vector<Move>& moves, DType from, DType to, double scale) {
+  if (team_->kernels() != nullptr) return team_->kernels()->transfer(team_->stream(), moves, from, to, scale);
   const device::Gpu& gpu = team_->gpu();
   for (const Move& one : moves) {
-    const std::size_t bytes = one.elements * size_of(type);
+    const std::size_t bytes = one.elements * size_of(from);
     if (bytes == 0) continue;
     MUSTER_RETURN_IF_ERROR(one.from != 0 ? gpu.call("a copy on the GPU (cuMemcpyAsync)", gpu.api().copy_async, one.to,
                                                     one.from, bytes, team_->stream())

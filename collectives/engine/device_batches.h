@@ -1,5 +1,6 @@
 // What the executor does with tensors on a GPU. Many allreduces go through one buffer of the device, which one kernel
-// packs and another unpacks; on the path that reduces where buffers lie, that one is such a buffer.
+// packs and another unpacks, casting on the way where that is wanted; on the path that reduces where buffers lie, that
+// one is such a buffer.
 //
 // One thread. The host waits for the device at the end of each batch, so that a ticket that is done says how it went.
 #pragma once
@@ -28,7 +29,8 @@ class DeviceBatches {
 
   // The following after attach(); `ready` is what the device has to come to before it reads the tensors. An error has
   // ended the communicator.
-  base::Status allreduce(const std::vector<FusedPart>& parts, std::size_t bytes, DType type, RedOp op, Scale scale,
+  // `signature`: what its kind, reduction and scale are, and as what tensors of `type` travel.
+  base::Status allreduce(const std::vector<FusedPart>& parts, DType type, const Signature& signature,
                          std::span<void* const> ready);
   base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
 
@@ -36,11 +38,10 @@ class DeviceBatches {
   base::Status make_room(device::Route& route, std::size_t bytes);
   base::Result<void*> make_zeros(std::size_t bytes);
   base::Status allreduce_one(device::Route& route, const FusedPart& part, const ReduceTask& task);
-  base::Status allreduce_many(device::Route& route, const std::vector<FusedPart>& parts, std::size_t bytes,
-                              ReduceTask task);
-  base::Status pack(const std::vector<FusedPart>& parts, DType type, double scale);
-  base::Status unpack(const std::vector<FusedPart>& parts, DType type, double scale);
-  base::Status move(const std::vector<device::Move>& moves, DType type, double scale);
+  base::Status allreduce_many(device::Route& route, std::vector<FusedPart> parts, ReduceTask task, DType sent);
+  base::Status pack(const std::vector<FusedPart>& parts, DType type, DType sent, double scale);
+  base::Status unpack(const std::vector<FusedPart>& parts, DType type, DType sent, double scale);
+  base::Status move(const std::vector<device::Move>& moves, DType from, DType to, double scale);
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;

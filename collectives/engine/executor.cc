@@ -110,7 +110,7 @@ base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature)
     done = on_gpu_.broadcast(signature, own_[first]->submission.tensors, ready);
   } else if (attached.ok()) {
     const DType type = signature.tensors[batch.pieces.front().tensor].type;
-    done = on_gpu_.allreduce(parts_of(batch), batch.bytes, type, signature.op, scale_of(signature), ready);
+    done = on_gpu_.allreduce(parts_of(batch), type, signature, ready);
   }
   if (attached.ok() && !done.ok()) return done;
   if (signature.kind == Kind::kBroadcast) {

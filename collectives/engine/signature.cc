@@ -28,7 +28,7 @@ bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
 
 bool fits(const Signature& a, const Signature& b) {
   if (a.kind != b.kind || a.op != b.op || a.root != b.root || a.before != b.before || a.after != b.after ||
-      a.is_on_gpu != b.is_on_gpu || a.tensors.size() != b.tensors.size()) {
+      a.is_on_gpu != b.is_on_gpu || a.wire != b.wire || a.tensors.size() != b.tensors.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -60,6 +60,15 @@ base::Status check_tensor(const Signature& signature, const TensorSpec& tensor) 
     return error(Code::kInvalidArgument, "there is no average of bool: use max, min or sum");
   }
   return base::ok_status();
+}
+
+base::Status check_wire(const Signature& signature) {
+  const auto is_float32 = [](const TensorSpec& tensor) { return tensor.type == DType::kF32; };
+  if ((signature.wire == DType::kF16 || signature.wire == DType::kBF16) && signature.kind == Kind::kAllreduce &&
+      signature.is_on_gpu && std::ranges::all_of(signature.tensors, is_float32)) {
+    return base::ok_status();
+  }
+  return error(Code::kInvalidArgument, "{}: only float32 on a GPU is reduced as 16-bit floats", describe(signature));
 }
 
 base::Status check_splits(const Signature& signature, int ranks) {
@@ -118,6 +127,7 @@ std::string describe(const Signature& signature) {
     text += fmt::format(", scaled by {} before and {} after", signature.before, signature.after);
   }
   if (signature.is_on_gpu) text += ", on a GPU";
+  if (signature.wire) text += fmt::format(", as {}", name_of(*signature.wire));
   return text;
 }
 
@@ -125,6 +135,7 @@ base::Status check(const Signature& signature, int ranks) {
   if (signature.is_on_gpu && signature.kind != Kind::kAllreduce && signature.kind != Kind::kBroadcast) {
     return error(Code::kInvalidArgument, "{}: only allreduces and broadcasts go on there", describe(signature));
   }
+  if (signature.wire) MUSTER_RETURN_IF_ERROR(check_wire(signature));
   if (!std::isfinite(signature.before) || !std::isfinite(signature.after)) {
     return error(Code::kInvalidArgument, "{}: a scale is no finite number", describe(signature));
   }

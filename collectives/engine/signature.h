@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ struct Signature {
   std::vector<TensorSpec> tensors = {};
   std::vector<std::int64_t> splits = {};  // of kAlltoall: rows to each rank
   bool is_on_gpu = false;                 // tensors are memory of this rank's GPU: of kAllreduce and kBroadcast
+  std::optional<DType> wire = {};         // 16-bit floats, as which float32 travels: of kAllreduce on a GPU
 
   std::size_t bytes() const;
   bool operator==(const Signature&) const = default;

@@ -18,6 +18,8 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT8, UINT8, INT16, INT32, INT64, BOOL = ra
 OP_SUM, OP_AVG, OP_MIN, OP_MAX, OP_PROD = range(5)
 # muster_kind
 ALLREDUCE, ALLGATHER, BROADCAST, REDUCESCATTER, ALLTOALL, BARRIER, JOIN, ADASUM = range(8)
+# muster_wire
+WIRE_SAME, WIRE_FLOAT16, WIRE_BFLOAT16 = range(3)
 
 
 class Options(ctypes.Structure):
@@ -32,7 +34,7 @@ class Tensor(ctypes.Structure):
 class Submission(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("kind", c_int), ("op", c_int), ("root", c_int),
                 ("count", c_int), ("tensors", POINTER(Tensor)), ("prescale", c_double), ("postscale", c_double),
-                ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p)]
+                ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p), ("wire", c_int)]
 
 
 class Output(ctypes.Structure):

@@ -136,8 +136,8 @@ class Ticket:
         return lib.muster_ticket_last_joined(self._handle)
 
 
-def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None):
-    """The muster_submission, with all that it points to."""
+def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, splits=None, wire=lib.WIRE_SAME):
+    """The muster_submission, with all that it points to. `wire`: a muster_wire, as what float32 of a GPU travels."""
     count = len(buffers)
     tensors = (lib.Tensor * count)()
     for tensor, buffer in zip(tensors, buffers):
@@ -159,7 +159,7 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
     stream = streams.pop() if streams else None
     return lib.Submission(ctypes.sizeof(lib.Submission), name.encode(), kind, _OPS[op], root, count, tensors, prescale,
                           postscale, None if splits is None else (c_int64 * len(splits))(*splits), stream is not None,
-                          stream)
+                          stream, wire)
 
 
 def _ticket(code, handle, error, keep):
@@ -172,10 +172,11 @@ def _ticket(code, handle, error, keep):
     raise HorovodInternalError(message, rank=rank, host=host)
 
 
-def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None):
+def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None,
+           wire=lib.WIRE_SAME):
     """Submits to `engine` (a muster_engine). ValueError: it cannot be done, or the name is taken; HorovodInternalError:
     the engine has ended."""
-    submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits)
+    submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits, wire)
     handle, error = c_void_p(), c_void_p()
     code = lib.muster_engine_submit(engine, byref(submission), byref(handle), byref(error))
     return _ticket(code, handle, error, [buffer.keep for buffer in buffers])
@@ -184,8 +185,9 @@ def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=
 class RepeatedReduction:
     """An allreduce in place of memory like `buffer`, described once and submitted again and again. Not thread-safe."""
 
-    def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0):
-        self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale)
+    def __init__(self, name, buffer, op, prescale=1.0, postscale=1.0, wire=lib.WIRE_SAME):
+        self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale,
+                                     wire=wire)
         self._tensor = self._submission.tensors[0]
         self._handle, self._error = c_void_p(), c_void_p()
         self._arguments = byref(self._submission), byref(self._handle), byref(self._error)

@@ -319,6 +319,7 @@ void time_tensors(Machine& machine, const Tensors& list) {
   report("pack_scaled", bytes, transfer(pack, DType::kF32, DType::kF32, 0.5));
   report("unpack_scaled", bytes, transfer(unpack, DType::kF32, DType::kF32, 0.5));
   report("pack_to_bfloat16", bytes * 0.75, transfer(pack, DType::kF32, DType::kBF16, 0.5));
+  report("unpack_of_bfloat16", bytes * 0.75, transfer(unpack, DType::kBF16, DType::kF32, 0.5));
   const double each = median_seconds(machine, [&] {
     for (const Move& move : pack) machine.copy(move.to, move.from, 4 * move.elements);
   });

@@ -61,8 +61,20 @@ def check_operations():
         assert torch.equal(result, torch.full((i,), size * (size + 1) / 2, device="cuda")), i
     assert hvd.broadcast(torch.full((7,), float(rank), device="cuda"), root_rank=size - 1).eq(size - 1).all()
     assert hvd.alltoall(torch.full((size, 3), float(rank), device="cuda")).is_cuda
-    half = hvd.allreduce(torch.full((5,), rank + 1.0, device="cuda"), compression=hvd.Compression.fp16)
-    assert half.dtype == torch.float32 and half.is_cuda
+    for compression, epsilon in ((hvd.Compression.fp16, 2.0 ** -11), (hvd.Compression.bf16, 2.0 ** -8)):
+        # Cast as they are packed and unpacked: what is lost is what the cast loses, and no more.
+        torch.manual_seed(rank)
+        given = [torch.randn(1 + 37 * i, device="cuda") for i in range(200)]
+        exact = hvd.grouped_allreduce(given, op=hvd.Sum)
+        small = hvd.grouped_allreduce(given, op=hvd.Sum, compression=compression)
+        for one, other in zip(small, exact):
+            assert one.dtype == torch.float32 and one.is_cuda
+            assert (one - other).abs().max() <= 16 * size * epsilon, (compression, (one - other).abs().max())
+        lost = torch.full((3,), 1 + 2.0 ** -13, device="cuda", requires_grad=True)  # beside 1, in both types
+        result = hvd.allreduce(lost, op=hvd.Sum, name=f"lost.{compression.__name__}", compression=compression)
+        assert torch.equal(result, torch.full_like(result, size)), result
+        result.sum().backward()
+        assert torch.equal(lost.grad, torch.full_like(lost, size)), lost.grad
     try:
         hvd.allreduce(torch.ones(3, device="cuda" if rank == 0 else "cpu"), name="mixed")
         assert size == 1, "tensors of a GPU and of the CPU were reduced together"

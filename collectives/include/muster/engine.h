@@ -30,6 +30,9 @@ typedef enum muster_kind {
   MUSTER_ADASUM /* of floats, each tensor by itself; a power of two of ranks */
 } muster_kind;
 
+/* As what float32 travels. */
+typedef enum muster_wire { MUSTER_WIRE_SAME, MUSTER_WIRE_FLOAT16, MUSTER_WIRE_BFLOAT16 } muster_wire;
+
 typedef struct muster_tensor {
   const void* in;
   void* out;            /* of allreduce, adasum and broadcast: of the same shape; may be `in`. Otherwise not used. */
@@ -53,6 +56,10 @@ typedef struct muster_submission {
    * ticket is done, for all streams. (Since these two were appended; without them, `size` ends before.) */
   int on_gpu;
   void* stream;
+  /* Of an allreduce of float32 on a GPU: tensors are cast as they are packed, scaled by `prescale` before, and back as
+   * they are unpacked. Where no kernels can be had (a path that has to be staged), they travel as they are. The same on
+   * all ranks. (Appended later.) */
+  muster_wire wire;
 } muster_submission;
 
 /* Collective over the ranks of `comm`, which it does not use afterwards. Settings come from the HOROVOD_* variables of

@@ -13,31 +13,31 @@ from muster.torch import tensors as memory
 from muster.world import global_process_set
 
 
-def _reduce(buffers, kind, average, name, op, prescale_factor, postscale_factor, process_set, finish):
+def _reduce(buffers, kind, average, name, op, prescale_factor, postscale_factor, process_set, wire, finish):
     ticket = world.submit(lib.ALLREDUCE, world.operation_name(kind, name, process_set), buffers, process_set,
-                          op=reduction(average, op), prescale=prescale_factor, postscale=postscale_factor)
+                          op=reduction(average, op), prescale=prescale_factor, postscale=postscale_factor, wire=wire)
     return engine.handles.add(ticket, finish)
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                    process_set=global_process_set):
-    """allreduce() without waiting."""
+                    process_set=global_process_set, wire=lib.WIRE_SAME):
+    """allreduce() without waiting. `wire`: as what float32 of a GPU travels (compression.wire_of())."""
     buffer, out = memory.into_new(tensor, on_host=op == Adasum)
-    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set,
+    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
                    lambda _: out.to(tensor.device))
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                     process_set=global_process_set):
-    """allreduce_() without waiting."""
+                     process_set=global_process_set, wire=lib.WIRE_SAME):
+    """allreduce_() without waiting; `wire` as in allreduce_async()."""
     buffer, copy = memory.in_place(tensor, on_host=op == Adasum)
-    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set,
+    return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
                    lambda _: memory.copy_back(tensor, copy))
 
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                            process_set=global_process_set):
-    """grouped_allreduce() without waiting."""
+                            process_set=global_process_set, wire=lib.WIRE_SAME):
+    """grouped_allreduce() without waiting; `wire` as in allreduce_async()."""
     tensors = _some(tensors)
     pairs = [memory.into_new(tensor, on_host=op == Adasum) for tensor in tensors]
 
@@ -45,12 +45,12 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
         return [out.to(tensor.device) for tensor, (_, out) in zip(tensors, pairs)]
 
     return _reduce([buffer for buffer, _ in pairs], "grouped_allreduce", average, name, op, prescale_factor,
-                   postscale_factor, process_set, finish)
+                   postscale_factor, process_set, wire, finish)
 
 
 def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                             process_set=global_process_set):
-    """grouped_allreduce_() without waiting."""
+                             process_set=global_process_set, wire=lib.WIRE_SAME):
+    """grouped_allreduce_() without waiting; `wire` as in allreduce_async()."""
     tensors = _some(tensors)
     pairs = [memory.in_place(tensor, on_host=op == Adasum) for tensor in tensors]
 
@@ -58,7 +58,7 @@ def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale
         return [memory.copy_back(tensor, copy) for tensor, (_, copy) in zip(tensors, pairs)]
 
     return _reduce([buffer for buffer, _ in pairs], "grouped_allreduce", average, name, op, prescale_factor,
-                   postscale_factor, process_set, finish)
+                   postscale_factor, process_set, wire, finish)
 
 
 def _some(tensors):

@@ -1,8 +1,13 @@
-"""Compression of tensors on their way: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor."""
+"""Compression of tensors on their way: Compression.none, .fp16, .bf16, or a class of the user's own like Compressor.
+
+What allreduces send of float32 on a GPU is cast by the kernels that pack and unpack it, not before and afterwards.
+"""
 
 import torch
 
+from muster import _library as lib
 from muster.compression import CastCompressor, Compressor, NoneCompressor
+from muster.engine import Adasum
 
 
 class _CastCompressor(CastCompressor):
@@ -25,6 +30,25 @@ class BF16Compressor(_CastCompressor):
     """Sends floating-point tensors as bfloat16: 8 bits of precision, the range of float32."""
 
     sent = torch.bfloat16
+
+
+_WIRES = {FP16Compressor: lib.WIRE_FLOAT16, BF16Compressor: lib.WIRE_BFLOAT16}
+
+
+def wire_of(compression, tensors, op):
+    """As what libmuster itself sends these (a muster_wire), casting them as it packs them: float32 of a GPU. WIRE_SAME:
+    compression.compress() has to do it."""
+    wire = _WIRES.get(compression, lib.WIRE_SAME)
+    is_cast = op != Adasum and all(tensor.is_cuda and tensor.dtype == torch.float32 for tensor in tensors)
+    return wire if is_cast else lib.WIRE_SAME
+
+
+def compress(compression, tensors, op):
+    """([(the tensor that is sent, a context for decompress()), …], the muster_wire)."""
+    wire = wire_of(compression, tensors, op)
+    if wire != lib.WIRE_SAME:
+        return [(tensor, None) for tensor in tensors], wire
+    return [compression.compress(tensor) for tensor in tensors], wire
 
 
 class Compression:

@@ -10,6 +10,7 @@ from muster import world
 from muster.engine import Average
 from muster.exceptions import HorovodInternalError
 from muster.torch import asynchronous
+from muster.torch.compression import compress
 from muster.torch.repeated import Repeated
 
 _TOO_MANY = ("there was another backward() for '{}' after its gradient was given away to be reduced: call step() "
@@ -130,8 +131,8 @@ class Gradients:
         if repeated is None:
             repeated = Repeated(self._names[parameter], self.process_set, **self._scales)
             self._repeated[parameter] = repeated
-        sent, ctx = self.compression.compress(gradient)
-        self._begun[parameter] = repeated.begin(sent), ctx
+        [(sent, ctx)], wire = compress(self.compression, [gradient], self._scales["op"])
+        self._begun[parameter] = repeated.begin(sent, wire), ctx
 
     def _submit_group(self, group):
         """Sparse members go by themselves."""
@@ -143,9 +144,9 @@ class Gradients:
                 dense.append(parameter)
         if not dense:
             return
-        pairs = [self.compression.compress(parameter.grad) for parameter in dense]
+        pairs, wire = compress(self.compression, [parameter.grad for parameter in dense], self._scales["op"])
         handle = asynchronous.grouped_allreduce_async_([sent for sent, _ in pairs], name=self._names[dense[0]],
-                                                       process_set=self.process_set, **self._scales)
+                                                       process_set=self.process_set, wire=wire, **self._scales)
         results = _Results(handle)
         for i, (parameter, (_, ctx)) in enumerate(zip(dense, pairs)):
             self._begun[parameter] = (lambda i=i: results.wait()[i]), ctx

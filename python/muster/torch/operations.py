@@ -11,7 +11,7 @@ from torch.autograd import Function
 from muster.engine import Average, Sum
 from muster.torch import asynchronous as start
 from muster.torch.asynchronous import synchronize
-from muster.torch.compression import Compression
+from muster.torch.compression import Compression, compress, wire_of
 from muster.world import global_process_set
 
 
@@ -25,18 +25,20 @@ def _is_recorded(*tensors):
 
 class _Allreduce(Function):
     @staticmethod
-    def forward(ctx, grouped, name, options, *tensors):
-        ctx.call = grouped, name, options
+    def forward(ctx, grouped, name, compression, options, *tensors):
+        ctx.call = grouped, name, compression, options
+        wire = wire_of(compression, tensors, options["op"])
         if grouped:
-            return tuple(synchronize(start.grouped_allreduce_async(tensors, name=name, **options)))
-        return synchronize(start.allreduce_async(tensors[0], name=name, **options))
+            return tuple(synchronize(start.grouped_allreduce_async(tensors, name=name, wire=wire, **options)))
+        return synchronize(start.allreduce_async(tensors[0], name=name, wire=wire, **options))
 
     @staticmethod
     def backward(ctx, *grads):
-        grouped, name, options = ctx.call
+        grouped, name, compression, options = ctx.call
+        name = _backward_name(name)
         if grouped:
-            return None, None, None, *grouped_allreduce(grads, name=_backward_name(name), **options)
-        return None, None, None, allreduce(grads[0], name=_backward_name(name), **options)
+            return None, None, None, None, *grouped_allreduce(grads, name=name, compression=compression, **options)
+        return None, None, None, None, allreduce(grads[0], name=name, compression=compression, **options)
 
 
 def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
@@ -45,13 +47,13 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
 
     Every input is multiplied by `prescale_factor`, the result by `postscale_factor`; averages of integers are
     truncated. Differentiable."""
-    sent, ctx = compression.compress(tensor)
+    [(sent, ctx)], wire = compress(compression, [tensor], op)
     options = {"average": average, "op": op, "prescale_factor": prescale_factor,
                "postscale_factor": postscale_factor, "process_set": process_set}
     if _is_recorded(sent):
-        result = _Allreduce.apply(False, name, options, sent)
+        result = _Allreduce.apply(False, name, compression if wire else Compression.none, options, sent)
     else:
-        result = synchronize(start.allreduce_async(sent, name=name, **options))
+        result = synchronize(start.allreduce_async(sent, name=name, wire=wire, **options))
     return compression.decompress(result, ctx)
 
 
@@ -66,14 +68,14 @@ def grouped_allreduce(tensors, average=None, name=None, compression=Compression.
                       postscale_factor=1.0, process_set=global_process_set):
     """allreduce() of several tensors that are one unit: none is reduced before all ranks have submitted all of them.
     Differentiable."""
-    pairs = [compression.compress(tensor) for tensor in tensors]
+    pairs, wire = compress(compression, list(tensors), op)
     sent = [tensor for tensor, _ in pairs]
     options = {"average": average, "op": op, "prescale_factor": prescale_factor,
                "postscale_factor": postscale_factor, "process_set": process_set}
     if _is_recorded(*sent):
-        results = _Allreduce.apply(True, name, options, *sent)
+        results = _Allreduce.apply(True, name, compression if wire else Compression.none, options, *sent)
     else:
-        results = synchronize(start.grouped_allreduce_async(sent, name=name, **options))
+        results = synchronize(start.grouped_allreduce_async(sent, name=name, wire=wire, **options))
     return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, pairs)]
 
 

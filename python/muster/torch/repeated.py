@@ -1,5 +1,6 @@
 """A reduction that is done in every step of a training: what can be done once for all is done once."""
 
+from muster import _library as lib
 from muster import engine, world
 from muster.torch import asynchronous
 from muster.torch import tensors as memory
@@ -12,17 +13,20 @@ class Repeated:
         self._name = name
         self._process_set = process_set
         self._scales = {"op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
-        self._like = None  # type, shape and device of the tensors that _described is for
+        self._like = None  # type, shape, device and wire of the tensors that _described is for
         self._described = None
 
-    def begin(self, tensor):
-        """Submits `tensor`. A function that waits and returns it; HorovodInternalError: it failed."""
+    def begin(self, tensor, wire=lib.WIRE_SAME):
+        """Submits `tensor`, which travels as `wire`. A function that waits and returns it; HorovodInternalError: it
+        failed."""
         if not (tensor.is_contiguous() and (tensor.is_cpu or tensor.is_cuda)):
-            handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set,
+            handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set, wire=wire,
                                                    **self._scales)
             return lambda: asynchronous.synchronize(handle)
-        if (tensor.dtype, tensor.shape, tensor.device) != self._like:
-            self._describe(tensor)
+        like = tensor.dtype, tensor.shape, tensor.device, wire
+        if like != self._like:
+            self._describe(tensor, wire)
+            self._like = like
         stream = memory.stream_of(tensor)
         ticket = world.submit_to(
             self._process_set, lambda target: self._described.submit(target, tensor.data_ptr(), tensor, stream))
@@ -33,9 +37,8 @@ class Repeated:
 
         return wait
 
-    def _describe(self, tensor):
+    def _describe(self, tensor, wire):
         buffer, _ = memory.in_place(tensor)
         name = world.operation_name("allreduce", self._name, self._process_set)
         self._described = engine.RepeatedReduction(name, buffer, self._scales["op"], self._scales["prescale_factor"],
-                                                   self._scales["postscale_factor"])
-        self._like = tensor.dtype, tensor.shape, tensor.device
+                                                   self._scales["postscale_factor"], wire)

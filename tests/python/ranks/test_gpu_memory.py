@@ -10,6 +10,7 @@ import torch
 
 import muster.torch as hvd
 from muster.torch import tensors as memory
+from muster.torch.compression import compress, wire_of
 from muster.torch.repeated import Repeated
 
 DTYPES = {torch.float32: np.float32, torch.float64: np.float64, torch.int32: np.int32, torch.float16: np.float16}
@@ -97,6 +98,45 @@ def test_gradients_of_several_steps(device):
         assert tensor.read() == [step, (hvd.size() - 1) / 2]
     on_host = torch.tensor([3.0])
     assert reduction.begin(on_host)().tolist() == [3.0]
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
+def test_float32_is_cast_on_the_way(device, compression):
+    """The kernels cast: no tensor of another type is made. A stand-in could not be cast by torch."""
+    size = hvd.size()
+    lost = 1 + 2.0 ** -13  # beside 1, in both types
+    kept = 1.0 if is_cast() else lost
+    reduction = Repeated("small gradient", hvd.global_process_set, hvd.Sum)
+    for step in range(2):
+        tensor = StandIn(device, [lost, float(hvd.rank() + step)])
+        [(sent, ctx)], wire = compress(compression, [tensor], hvd.Sum)
+        assert sent is tensor and ctx is None and wire != 0
+        assert compression.decompress(reduction.begin(sent, wire)(), ctx) is tensor
+        assert tensor.read() == [kept * size, size * (size - 1) / 2 + step * size]
+    many = [StandIn(device, [lost] * (i + 1)) for i in range(100)]
+    hvd.synchronize(hvd.grouped_allreduce_async_(many, name=f"small {compression.__name__}", op=hvd.Sum, wire=wire))
+    for i, tensor in enumerate(many):
+        assert tensor.read() == [kept * size] * (i + 1)
+
+
+def is_cast():
+    """Without kernels float32 travels as it is."""
+    return hvd.cuda_built()
+
+
+def test_what_the_kernels_do_not_cast_is_cast_before(device):
+    class Own(hvd.Compression.fp16):
+        pass
+
+    small, other = StandIn(device, [1.0]), StandIn(device, [1.0], torch.float64)
+    on_host = torch.ones(3)
+    assert wire_of(hvd.Compression.none, [small], hvd.Sum) == 0
+    assert wire_of(Own, [small], hvd.Sum) == 0
+    assert wire_of(hvd.Compression.fp16, [small, other], hvd.Sum) == 0
+    assert wire_of(hvd.Compression.fp16, [small], hvd.Adasum) == 0
+    assert wire_of(hvd.Compression.fp16, [on_host], hvd.Sum) == 0
+    [(sent, ctx)], wire = compress(hvd.Compression.fp16, [on_host], hvd.Sum)
+    assert sent.dtype == torch.float16 and ctx == torch.float32 and wire == 0
 
 
 def test_broadcast_in_place(device):

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -38,7 +39,8 @@ class EngineHeaderTest : public testing::Test {
             .postscale = 1,
             .splits = splits_.data(),
             .on_gpu = 0,
-            .stream = nullptr};
+            .stream = nullptr,
+            .wire = MUSTER_WIRE_SAME};
   }
   muster_code finish(const muster_submission& submission, muster_ticket** kept = nullptr) {
     muster_ticket* ticket = nullptr;
@@ -110,6 +112,15 @@ TEST_F(EngineHeaderTest, BarrierAndJoinHaveNoTensors) {
   }
 }
 
+TEST_F(EngineHeaderTest, SubmissionsOfEarlierVersionsAreTaken) {
+  for (const std::size_t size : {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire)}) {
+    muster_submission earlier = submission(MUSTER_ALLREDUCE);
+    earlier.size = size;
+    earlier.wire = static_cast<muster_wire>(3);  // not theirs
+    EXPECT_EQ(finish(earlier), MUSTER_OK) << size;
+  }
+}
+
 TEST_F(EngineHeaderTest, WhatCannotBeDoneIsInvalid) {
   const auto refuses = [this](const muster_submission& wrong, const std::string& part) {
     EXPECT_EQ(finish(wrong), MUSTER_INVALID);
@@ -125,6 +136,11 @@ TEST_F(EngineHeaderTest, WhatCannotBeDoneIsInvalid) {
   wrong = submission(MUSTER_ALLREDUCE);
   wrong.count = -1;
   refuses(wrong, "'tensor'");
+  wrong = submission(MUSTER_ALLREDUCE);
+  wrong.wire = MUSTER_WIRE_FLOAT16;
+  refuses(wrong, "only float32 on a GPU");
+  wrong.wire = static_cast<muster_wire>(3);
+  refuses(wrong, "travels as number 3");
   wrong = submission(MUSTER_BROADCAST);
   wrong.root = 1;
   refuses(wrong, "there are ranks 0 to 0");

@@ -24,9 +24,11 @@ TEST(AnnouncementTest, AListComesBackAsItWas) {
   std::vector<std::byte> bytes;
   write(sample(), bytes);
   write({"", {.kind = Kind::kBarrier}}, bytes);
+  const Announcement small{"", {.tensors = {{DType::kF32, {3}}}, .is_on_gpu = true, .wire = DType::kF16}};
+  write(small, bytes);
   const auto read = read_announcements(bytes, kRanks);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, (std::vector<Announcement>{sample(), {"", {.kind = Kind::kBarrier}}}));
+  EXPECT_EQ(*read, (std::vector<Announcement>{sample(), {"", {.kind = Kind::kBarrier}}, small}));
   EXPECT_TRUE(read_announcements({}, kRanks)->empty());
 }
 
@@ -45,7 +47,9 @@ TEST(AnnouncementTest, WhatCannotBeDoneIsRefused) {
   root.signature.root = kRanks;
   Announcement shape = sample();
   shape.signature.tensors[0].shape = {std::int64_t{1} << 62, 4};
-  for (const Announcement& announcement : {split, root, shape}) {
+  Announcement wire = sample();
+  wire.signature.wire = DType::kF16;
+  for (const Announcement& announcement : {split, root, shape, wire}) {
     std::vector<std::byte> bytes;
     write(announcement, bytes);
     EXPECT_EQ(read_announcements(bytes, kRanks).status().code(), base::Code::kDataLoss);

@@ -47,5 +47,16 @@ TEST(BatchesTest, AGroupOfSeveralTypesIsSeveralBatches) {
   EXPECT_EQ(batches[0].bytes, 64U + 128U);
 }
 
+TEST(BatchesTest, WhatTravelsAsAnotherTypeGoesByItselfAndTakesLess) {
+  const auto on_gpu = [](std::optional<DType> wire) {
+    return due({.kind = Kind::kAllreduce, .tensors = {{DType::kF32, {64}}}, .is_on_gpu = true, .wire = wire});
+  };
+  const std::vector<Due> list{on_gpu(DType::kF16), on_gpu(std::nullopt), on_gpu(DType::kF16), on_gpu(DType::kBF16)};
+  const std::vector<Batch> batches = batches_of(list, 256);
+  EXPECT_EQ(dues_of(batches), (Dues{{0, 2}, {1}, {3}}));
+  EXPECT_EQ(batches[0].bytes, 256U);
+  EXPECT_EQ(batches[1].bytes, 256U);
+}
+
 }  // namespace
 }  // namespace muster::collectives

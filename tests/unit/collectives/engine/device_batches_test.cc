@@ -120,6 +120,55 @@ TEST_P(EngineOnGpu, ManyTensorsAreReducedAsOne) {
   });
 }
 
+// float32 that is cast as it is packed: as if the caller had cast it, but for scales, which come before that and after.
+TEST_P(EngineOnGpu, Float32TravelsAs16Bits) {
+  with_engines({3}, [](Engine& engine) {
+    const Machine machine;
+    // Without kernels nothing is cast.
+    const bool is_cast = !device::Kernels::image().empty();
+    for (const DType wire : {DType::kF16, DType::kBF16}) {
+      for (const std::size_t tensors : {std::size_t{1}, std::size_t{150}}) {
+        for (const double scale : {1.0, 0x1p-4}) {
+          std::vector<std::vector<float>> values;
+          std::vector<std::vector<float>> expected;
+          for (std::size_t i = 0; i < tensors; ++i) {
+            // 2^-13 is lost in both types beside 1, and 2^17 is more than float16 has where it is not scaled before.
+            const float large = scale == 1 ? 512.0F : 131072.0F;
+            values.push_back(std::vector<float>(1 + i * 7 % 300, 1 + 0x1p-13F));
+            values.back().back() = large * static_cast<float>(engine.rank() + 1);
+            const auto factor = static_cast<float>(scale);
+            expected.push_back(std::vector<float>(values.back().size(), (is_cast ? 3 : 3 * (1 + 0x1p-13F)) * factor));
+            expected.back().back() = large * 6 * factor;
+          }
+          Tensors given(machine, values);
+          Submission submission = given.submission("gradients", Kind::kAllreduce);
+          submission.signature.wire = wire;
+          submission.signature.before = scale;
+          const base::Status done = finish(engine.submit(std::move(submission)));
+          ASSERT_TRUE(done.ok()) << done;
+          ASSERT_EQ(given.read(), expected) << name_of(wire) << ", " << tensors << " tensors, times " << scale;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(EngineOnGpu, AsWhatTensorsTravelIsAgreedOn) {
+  with_engines({2}, [](Engine& engine) {
+    const Machine machine;
+    Tensors tensors(machine, {std::vector<float>(8, 1)});
+    Submission submission = tensors.submission("gradient", Kind::kAllreduce);
+    if (engine.rank() == 1) submission.signature.wire = DType::kBF16;
+    const base::Status done = finish(engine.submit(std::move(submission)));
+    EXPECT_EQ(done.code(), base::Code::kFailedPrecondition) << done;
+    EXPECT_NE(done.message().find("as bfloat16"), std::string::npos) << done;
+    Submission rows = tensors.submission("rows", Kind::kBroadcast);
+    rows.signature.wire = DType::kF16;
+    EXPECT_EQ(engine.submit(std::move(rows)).status().code(), base::Code::kInvalidArgument);
+    machine.wait();  // for what has written the tensors
+  });
+}
+
 TEST_P(EngineOnGpu, RootsTensorsGoToAll) {
   with_engines({3}, [](Engine& engine) {
     const Machine machine;
@@ -142,9 +191,11 @@ TEST_P(EngineOnGpu, ARankThatHasJoinedContributesZeros) {
       ASSERT_TRUE(finish(engine.submit(std::move(join))).ok());
       return;
     }
-    for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{4}}) {
       Tensors tensors(machine, std::vector<std::vector<float>>(count, std::vector<float>(1000, 4)));
-      const base::Status done = finish(engine.submit(tensors.submission("left", Kind::kAllreduce)));
+      Submission submission = tensors.submission("left", Kind::kAllreduce);
+      if (count == 4) submission.signature.wire = DType::kF16;
+      const base::Status done = finish(engine.submit(std::move(submission)));
       ASSERT_TRUE(done.ok()) << done;
       ASSERT_EQ(tensors.read(), std::vector<std::vector<float>>(count, std::vector<float>(1000, 4)));
     }
