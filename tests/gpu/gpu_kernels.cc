@@ -19,11 +19,12 @@
 
 #include "collectives/device/element_types.h"
 #include "collectives/device/kernels.h"
+#include "tests/unit/collectives/support/numbers.h"
 
 namespace muster::collectives::device {
 namespace {
 
-constexpr unsigned char kPoison = 0xa5;
+constexpr std::byte kPoison{0xa5};
 constexpr std::size_t kMargin = 64;  // bytes around what is written, which have to stay
 
 bool has_failed = false;
@@ -66,9 +67,9 @@ class Buffer {
     machine.copy(memory_.get(), address_of(all_.data()), all_.size());
   }
   DeviceAddress address() const { return memory_.get() + begin_; }
-  void write(const std::vector<unsigned char>& bytes) { machine_.copy(address(), address_of(bytes.data()), bytes_); }
+  void write(const std::vector<std::byte>& bytes) { machine_.copy(address(), address_of(bytes.data()), bytes_); }
   // Its contents; says so when the margin was written to.
-  std::vector<unsigned char> read(const std::string& what) {
+  std::vector<std::byte> read(const std::string& what) {
     machine_.copy(address_of(all_.data()), memory_.get(), all_.size());
     machine_.wait();
     for (std::size_t i = 0; i < all_.size(); ++i) {
@@ -85,80 +86,24 @@ class Buffer {
  private:
   Machine& machine_;
   std::size_t bytes_, begin_;
-  std::vector<unsigned char> all_;
+  std::vector<std::byte> all_;
   DeviceMemory memory_;
 };
 
-double value_at(const std::vector<unsigned char>& bytes, std::size_t i, DType type) {
-  const auto as = [&]<class T>(T value) {
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    return value;
-  };
-  switch (type) {
-    case DType::kF16:
-      return half_to_float(as(std::uint16_t{}));
-    case DType::kBF16:
-      return widen(Bfloat{as(std::uint16_t{})});
-    case DType::kF32:
-      return as(float{});
-    case DType::kF64:
-      return as(double{});
-    case DType::kI8:
-      return as(std::int8_t{});
-    case DType::kU8:
-      return as(std::uint8_t{});
-    case DType::kI16:
-      return as(std::int16_t{});
-    case DType::kI32:
-      return as(std::int32_t{});
-    case DType::kI64:
-      return static_cast<double>(as(std::int64_t{}));
-    case DType::kBool:
-      return as(std::uint8_t{}) != 0 ? 1 : 0;
-  }
-  return 0;
+double value_at(const std::vector<std::byte>& bytes, std::size_t i, DType type) {
+  return read_element(type, bytes.data() + i * size_of(type));
 }
 
-// Random values of a type: floats from -1 to 1, whole numbers small enough that nothing overflows.
-std::vector<unsigned char> random_values(std::mt19937& random, DType type, std::size_t count) {
-  std::vector<unsigned char> bytes(count * size_of(type));
-  const auto put = [&](std::size_t i, auto value) {
-    std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
-  };
-  for (std::size_t i = 0; i < count; ++i) {
+// As of numbers.h, but floats from -1 to 1 that fill their type, since rounding is to be seen.
+std::vector<std::byte> random_values(std::mt19937& random, DType type, RedOp op, std::size_t count) {
+  std::vector<std::byte> bytes = random_vector(random, type, op, count);
+  for (std::size_t i = 0; i < count && is_float(type); ++i) {
     const float real = static_cast<float>(static_cast<int>(random() % 20001) - 10000) / 10000;
-    const bool is_small = size_of(type) == 1;  // so that no product of five overflows
-    const int whole = is_small ? static_cast<int>(random() % 3) : static_cast<int>(random() % 7) - 3;
-    switch (type) {
-      case DType::kF16:
-        put(i, float_to_half(real));
-        break;
-      case DType::kBF16:
-        put(i, float_to_bfloat(real));
-        break;
-      case DType::kF32:
-        put(i, real);
-        break;
-      case DType::kF64:
-        put(i, static_cast<double>(real) * 1.000000001);
-        break;
-      case DType::kI8:
-      case DType::kU8:
-        put(i, static_cast<std::int8_t>(whole));
-        break;
-      case DType::kI16:
-        put(i, static_cast<std::int16_t>(whole));
-        break;
-      case DType::kI32:
-        put(i, static_cast<std::int32_t>(whole));
-        break;
-      case DType::kI64:
-        put(i, static_cast<std::int64_t>(whole));
-        break;
-      case DType::kBool:
-        put(i, static_cast<std::uint8_t>(random() % 2));
-        break;
-    }
+    double number = real;
+    if (type == DType::kF16) number = half_to_float(float_to_half(real));
+    if (type == DType::kBF16) number = widen(Bfloat{float_to_bfloat(real)});
+    if (type == DType::kF64) number *= 1.000000001;
+    write_element(type, bytes.data() + i * size_of(type), number);
   }
   return bytes;
 }
@@ -171,11 +116,10 @@ double tolerance(DType type, double exact, std::size_t steps) {
   return size * (rounding * 1.01 + on_the_way * static_cast<double>(steps + 2));
 }
 
-void check(const std::string& what, const std::vector<unsigned char>& got, DType type, std::size_t i, double exact,
+void check(const std::string& what, const std::vector<std::byte>& got, DType type, std::size_t i, double exact,
            std::size_t steps) {
   const double value = value_at(got, i, type);
-  const bool is_float = type <= DType::kF64;
-  if (is_float ? std::abs(value - exact) <= tolerance(type, exact, steps) : value == exact) return;
+  if (is_float(type) ? std::abs(value - exact) <= tolerance(type, exact, steps) : value == exact) return;
   if (!has_failed) std::printf("WRONG %s: element %zu is %.9g, not %.9g\n", what.c_str(), i, value, exact);
   has_failed = true;
 }
@@ -184,13 +128,13 @@ void check_transfer(Machine& machine, std::mt19937& random, std::size_t most, DT
   const std::string what = fmt::format("transfer {} to {}, times {}", name_of(from), name_of(to), scale);
   const std::vector<std::size_t> sizes{1, 7, 63, 1025, 16384, 16385, 100'003, 1'000'001};
   for (const std::size_t askew : {std::size_t{0}, std::size_t{1}, std::size_t{3}}) {
-    std::vector<std::vector<unsigned char>> values;
+    std::vector<std::vector<std::byte>> values;
     std::vector<Buffer> sources;
     std::vector<Buffer> targets;
     std::vector<Move> moves;
     for (const std::size_t size : sizes) {
       if (size > most) break;
-      values.push_back(random_values(random, from, size));
+      values.push_back(random_values(random, from, RedOp::kSum, size));
       sources.emplace_back(machine, size * size_of(from), askew * size_of(from));
       targets.emplace_back(machine, size * size_of(to), (askew % 2) * size_of(to));
       sources.back().write(values.back());
@@ -210,13 +154,13 @@ void check_reduce(Machine& machine, std::mt19937& random, std::size_t most, DTyp
   for (const std::size_t askew : {std::size_t{0}, std::size_t{1}}) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{16'385}, std::size_t{300'007}}) {
       if (count > most) break;
-      std::vector<std::vector<unsigned char>> values;
+      std::vector<std::vector<std::byte>> values;
       std::vector<Buffer> inputs;
       std::vector<Buffer> outputs;
       std::vector<DeviceAddress> in;
       std::vector<DeviceAddress> out;
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        values.push_back(random_values(random, type, count));
+        values.push_back(random_values(random, type, op, count));
         inputs.emplace_back(machine, count * size_of(type), askew * size_of(type));
         outputs.emplace_back(machine, count * size_of(type), askew * size_of(type));
         inputs.back().write(values.back());
@@ -230,18 +174,9 @@ void check_reduce(Machine& machine, std::mt19937& random, std::size_t most, DTyp
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         const auto got = outputs[rank].read(what);
         for (std::size_t i = 0; i < count; ++i) {
-          double exact = value_at(values[0], i, type);
-          for (std::size_t other = 1; other < ranks; ++other) {
-            const double next = value_at(values[other], i, type);
-            if (op == RedOp::kMin) exact = std::min(exact, next);
-            if (op == RedOp::kMax) exact = std::max(exact, next);
-            if (op == RedOp::kProd) exact *= next;
-            if (op == RedOp::kSum || op == RedOp::kAvg) exact += next;
-          }
-          if (type == DType::kBool) exact = std::min(exact, 1.0);
-          if (op == RedOp::kAvg) exact /= static_cast<double>(ranks);
-          if (op == RedOp::kAvg && type > DType::kF64) exact = std::trunc(exact);
-          check(what, got, type, i, exact, ranks);
+          std::vector<double> given;
+          for (const auto& input : values) given.push_back(value_at(input, i, type));
+          check(what, got, type, i, reference(op, type, given), ranks);
         }
       }
     }
