@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "collectives/include/muster/device.h"
 #include "collectives/include/muster/muster.hpp"
 
 namespace {
@@ -41,7 +42,7 @@ Operations: allreduce (default), allgather, reduce_scatter, broadcast, alltoall,
   -n N          timed iterations; default: as many as take about half a second
   --registered  vectors in memory that the ranks of a host share
   --json        one object a line
-  --self-test   a short run that names slow ranks; exit code 1 if there is one
+  --self-test   a short run that names slow ranks and the path of GPU memory; exit code 1 if a rank is slow, or its GPU fails
 
 Columns: size, p50 and p99 of the slowest rank's time, algorithm and bus bandwidth in GB/s (1e9), wrong elements.
 Example: hvdrun -np 16 -H n1:8,n2:8 muster_perf allreduce -b 64K -e 1G
@@ -438,6 +439,49 @@ std::vector<double> copy_speeds(Bench& bench, const muster::Communicator& comm, 
   return all;
 }
 
+// GB/s of allreduces of device memory, whatever is in it; 0: it failed, *error says why.
+double device_speed(const muster::Communicator& comm, std::size_t bytes, muster_error** error) {
+  void* data = nullptr;
+  if (muster_device_buffer_alloc(comm.get(), bytes, &data, error) != MUSTER_OK) return 0;
+  double best = 0;
+  for (int i = 0; i < 3; ++i) {
+    muster_request* request = nullptr;
+    const auto begin = Clock::now();
+    muster_code code = muster_allreduce_on_stream(comm.get(), data, data, bytes / 4, MUSTER_INT32, MUSTER_SUM, 1, 1,
+                                                  nullptr, &request, error);
+    if (code == MUSTER_OK) code = muster_wait(request, -1, error);
+    muster_request_free(request);
+    if (code != MUSTER_OK) return 0;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    best = std::max(best, static_cast<double>(bytes) / seconds / 1e9);
+  }
+  return muster_device_buffer_free(comm.get(), data, error) == MUSTER_OK ? best : 0;
+}
+
+// Which way collectives on GPU memory go, where any rank sees a GPU. A rank's own is that of its local rank's number,
+// as under hvdrun. False: this one sees GPUs, and they cannot be used.
+bool test_devices(const muster::Communicator& comm, std::size_t bytes) {
+  const auto own = static_cast<std::int32_t>(muster_device_count());
+  std::int32_t most = 0;
+  check(comm.allreduce(std::span<const std::int32_t>(&own, 1), &most, muster::Op::max));
+  if (most == 0) return true;
+  muster_error* error = nullptr;
+  const muster_code code = muster_device_attach(comm.get(), own == 0 ? 0 : comm.local_rank() % own, &error);
+  if (code != MUSTER_OK) {
+    // A rank that has no driver knows why there is none, the others which rank that is.
+    const muster::Status why(code, error);
+    if (code != MUSTER_MISMATCH) fmt::print(stderr, "self-test: rank {}: {}\n", comm.rank(), why.message());
+    if (comm.rank() == 0) fmt::print("self-test: GPU memory: path none ({})\n", why.message());
+    return own == 0 || code == MUSTER_MISMATCH;
+  }
+  const double speed = device_speed(comm, bytes, &error);
+  if (speed == 0) check({MUSTER_INTERNAL, error});
+  if (comm.rank() != 0) return true;
+  fmt::print("self-test: GPU memory: path {}; allreduce of {} MiB {:.2f} GB/s\n", muster_device_path(comm.get()),
+             bytes >> 20, speed);
+  return true;
+}
+
 // Names slow ranks on stderr.
 int self_test(const Options& options, const muster::Communicator& comm) {
   Bench bench(options, comm);
@@ -446,7 +490,8 @@ int self_test(const Options& options, const muster::Communicator& comm) {
   const Row small = bench.measure(1024);
   const Row large = bench.measure(options.end);
   const std::vector<std::string> hosts = host_names(comm);
-  if (comm.rank() != 0) return 0;
+  const bool has_devices = test_devices(comm, options.end);
+  if (comm.rank() != 0) return has_devices ? 0 : 1;
   int slow = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!is_slow(all[rank], median)) continue;
@@ -458,7 +503,7 @@ int self_test(const Options& options, const muster::Communicator& comm) {
   fmt::print("self-test: {} ranks on {} host{}; allreduce of 1 KiB {:.1f} us, of {} MiB {:.2f} GB/s; {} slow\n",
              comm.size(), comm.hosts(), comm.hosts() == 1 ? "" : "s", small.p50_us, options.end >> 20,
              static_cast<double>(large.bytes) / large.p50_us / 1e3, slow);
-  return slow == 0 ? 0 : 1;
+  return slow == 0 && has_devices ? 0 : 1;
 }
 
 }  // namespace

@@ -150,6 +150,10 @@ const char* muster_device_path(const muster_comm* comm) {
   return comm->gpu == nullptr ? nullptr : name_of(comm->gpu->team->path()).data();
 }
 
+int muster_device_count(void) {
+  return DeviceTeam::count_gpus();
+}
+
 const char* muster_device_kernels(void) {
   return Kernels::image().empty() ? "" : "sm_80 sm_90 ptx_80";
 }

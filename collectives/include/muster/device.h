@@ -30,6 +30,8 @@ extern "C" {
 MUSTER_API muster_code muster_device_attach(muster_comm* comm, int device, muster_error** error);
 /* "nccl", "ipc" or "staged"; NULL: not attached. Never freed. */
 MUSTER_API const char* muster_device_path(const muster_comm* comm);
+/* How many GPUs this process sees; 0 where there is no driver. */
+MUSTER_API int muster_device_count(void);
 /* For which GPUs this libmuster has kernels: "sm_80 sm_90 ptx_80"; "": built without nvcc, always staged. Never freed.
  */
 MUSTER_API const char* muster_device_kernels(void);
