@@ -1,0 +1,161 @@
+// How long a job waits for a host that says nothing. The agent is played, the clock is the test's.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/jobs/job_agents.h"
+#include "launcherd/jobs/job_runner.h"
+#include "model/job_placement.h"
+
+namespace muster::launcherd {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr auto kPing = 500ms;  // between two ticks
+constexpr int kMostTicks = 12;
+constexpr int kRanks = 2;
+
+// The agent of the only host: does what it is told at once, answers pings as the test wants it.
+class PlayedAgent final : public JobAgents {
+ public:
+  base::Status start(std::vector<AgentHost>, OutputSink*, AgentListener* the_listener) override {
+    listener = the_listener;
+    listener->agent_started(0);
+    listener->agent_stream(0, true);
+    AgentUp up;
+    up.hello.set_hostname("n1");
+    up.hello.set_containment("subreaper");
+    up.link = "dial";
+    listener->agent_up(0, std::move(up));
+    return base::ok_status();
+  }
+  void cancel_start() override {}
+  void send(int, v1::LauncherMessage message) override {
+    v1::AgentMessage answer;
+    if (message.has_prepare()) {
+      answer.mutable_prepared()->set_interface("eth0");
+      answer.mutable_prepared()->set_address("192.0.2.1");
+      listener->agent_said(0, answer);
+    }
+    if (message.has_launch()) {
+      answer.mutable_launched();
+      listener->agent_said(0, answer);
+    }
+  }
+  void send_unnumbered(int, v1::LauncherMessage message) override { on_ping(message.ping()); }
+  void expect_output(int, const std::vector<int>&) override {}
+  void leave(int) override {}
+  void drop(int) override {}
+  void sweep(int, std::function<void(base::Result<CommandResult>)>) override { FAIL() << "the host is not reachable"; }
+
+  void pong(const v1::Ping& ping) const {
+    v1::AgentMessage message;
+    message.mutable_pong()->set_launcher_ns(ping.launcher_ns());
+    message.mutable_pong()->set_agent_ns(ping.launcher_ns());
+    listener->agent_said(0, message);
+  }
+  void ranks_end() const {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      v1::AgentMessage message;
+      message.mutable_rank_exited()->set_rank(rank);
+      listener->agent_said(0, message);
+    }
+    v1::AgentMessage message;
+    message.mutable_host_empty();
+    listener->agent_said(0, message);
+  }
+
+  std::function<void(const v1::Ping&)> on_ping;
+  AgentListener* listener = nullptr;
+};
+
+class NoOutput final : public OutputSink {
+ public:
+  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
+  base::Status end_rank(int) override { return base::ok_status(); }
+  base::Status flush() override { return base::ok_status(); }
+};
+
+class JobLivenessTest : public ::testing::Test, private JobObserver {
+ protected:
+  // The outcome of a job with this lease; `at_tick` is called at every one, which it counts, after the job's first.
+  JobOutcome run(std::chrono::milliseconds lease, const std::function<void(int, const v1::Ping&)>& at_tick) {
+    model::JobSpec job;
+    job.command = {"true"};
+    job.lease = lease;
+    job.placement.hosts = {{.name = "n1", .slots = kRanks}};
+    job.placement.np = kRanks;
+    auto placement = model::place(job);
+    EXPECT_TRUE(placement.ok()) << placement.status();
+    int ticks = 0;
+    agent_->on_ping = [&](const v1::Ping& ping) {
+      if (++ticks > kMostTicks) {
+        ADD_FAILURE() << "the job waits on";
+        return loop_.stop();
+      }
+      at_tick(ticks, ping);
+    };
+    JobObserver* const observer = this;
+    JobRunner runner(loop_, clock_, job, *placement, {.job_id = "abcdefgh"}, {}, agent_, &sink_, observer);
+    const base::Status started = runner.start();
+    EXPECT_TRUE(started.ok()) << started;
+    loop_.run();
+    return outcome_.value_or(JobOutcome());
+  }
+
+  base::Loop loop_;
+  base::FakeClock clock_;
+  const std::shared_ptr<PlayedAgent> agent_ = std::make_shared<PlayedAgent>();
+
+ private:
+  void on_progress(int, int, const std::vector<std::string>&) override {}
+  void on_running() override {}
+  void on_note(const std::string&) override {}
+  void on_warning(const std::string&) override {}
+  void on_root_cause(const model::RankEnd&) override {}
+  void on_finished(const JobOutcome& outcome) override {
+    outcome_ = outcome;
+    loop_.stop();
+  }
+
+  NoOutput sink_;
+  std::optional<JobOutcome> outcome_;
+};
+
+TEST_F(JobLivenessTest, ASilentHostIsLostWhenItsLeaseIsOver) {
+  const JobOutcome outcome = run(1s, [&](int, const v1::Ping&) { clock_.advance(kPing); });
+  EXPECT_EQ(outcome.exit_code, 125);
+  ASSERT_EQ(outcome.host_failures.size(), 1U);
+  EXPECT_THAT(outcome.host_failures[0].message, HasSubstr("n1: not heard of for 1 s (its lease)"));
+  EXPECT_EQ(outcome.unclean.size(), 1U);
+}
+
+TEST_F(JobLivenessTest, AStallOfTheLauncherIsNoSilenceOfTheHost) {
+  int answered = 0;
+  const JobOutcome outcome = run(2s, [&](int tick, const v1::Ping& ping) {
+    if (tick == 1) return clock_.advance(60s);
+    clock_.advance(kPing);
+    if (tick == 2) return;  // what came meanwhile is read after this
+    agent_->pong(ping);
+    if (++answered < 2) return;
+    agent_->ranks_end();
+    agent_->listener->output_complete(0);
+  });
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.host_failures.empty());
+}
+
+TEST_F(JobLivenessTest, StallsOfTheLauncherDoNotBeginTheLeaseAnew) {
+  const JobOutcome outcome = run(1s, [&](int, const v1::Ping&) { clock_.advance(3s); });
+  EXPECT_EQ(outcome.exit_code, 125);
+  ASSERT_EQ(outcome.host_failures.size(), 1U);
+  EXPECT_THAT(outcome.host_failures[0].message, HasSubstr("n1: not heard of for 1 s (its lease)"));
+}
+
+}  // namespace
+}  // namespace muster::launcherd
