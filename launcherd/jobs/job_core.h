@@ -186,6 +186,7 @@ class JobRunner::Core final : private AgentListener {
   std::string output_failure_;
   base::MonotonicTime started_at_{};
   base::MonotonicTime last_tick_{};
+  base::MonotonicTime runs_since_{};  // without a stall
   PingTurns ping_turns_;
   bool prepared_sent_ = false;
   bool launched_ = false;

@@ -291,8 +291,13 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
 void JobRunner::Core::tick() {
   const base::MonotonicTime now = clock_.now();
   if (now - last_tick_ > 2 * kPingPeriod + kSuspectAfter) {
-    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine): the agents have not been silent.
-    for (JobHost& host : hosts_) host.last_heard = now;
+    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine): in that time the agents have not been
+    // silent. Before, they may have been, and that stays.
+    const base::Duration stalled = now - last_tick_ - kPingPeriod;
+    for (JobHost& host : hosts_) {
+      if (host.last_heard < now) host.last_heard = std::min(now, host.last_heard + stalled);
+    }
+    runs_since_ = now;
   }
   last_tick_ = now;
   ping_turns_.next(hosts_.size());
@@ -324,7 +329,8 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
           false);
       return;  // hosts_ may be looked at anew by now: the next tick goes on
     }
-    if (silent > suspect_after && !host.suspect) {
+    // After a stall its messages are still to be read, and a connection may have to be made again.
+    if (std::min(silent, now - runs_since_) > suspect_after && !host.suspect) {
       host.suspect = true;
       observer_->on_event(model::HostSuspect{host.name, true});
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
