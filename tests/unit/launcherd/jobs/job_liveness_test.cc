@@ -157,5 +157,28 @@ TEST_F(JobLivenessTest, StallsOfTheLauncherDoNotBeginTheLeaseAnew) {
   EXPECT_THAT(outcome.host_failures[0].message, HasSubstr("n1: not heard of for 1 s (its lease)"));
 }
 
+TEST_F(JobLivenessTest, AHostThatFallsSilentWithOutputUnderWayIsLost) {
+  const JobOutcome outcome = run(1s, [&](int tick, const v1::Ping&) {
+    clock_.advance(kPing);
+    if (tick == 1) agent_->ranks_end();
+  });
+  EXPECT_EQ(outcome.exit_code, 125);
+  ASSERT_EQ(outcome.host_failures.size(), 1U);
+  EXPECT_THAT(outcome.host_failures[0].message,
+              HasSubstr("its ranks have ended, but not all that they wrote has come"));
+  EXPECT_TRUE(outcome.unclean.empty());
+}
+
+TEST_F(JobLivenessTest, AHostThatAnswersMaySendItsOutputForLong) {
+  const JobOutcome outcome = run(1s, [&](int tick, const v1::Ping& ping) {
+    clock_.advance(kPing);
+    agent_->pong(ping);
+    if (tick == 1) agent_->ranks_end();
+    if (tick == 6) agent_->listener->output_complete(0);
+  });
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.host_failures.empty());
+}
+
 }  // namespace
 }  // namespace muster::launcherd
