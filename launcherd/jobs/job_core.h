@@ -121,6 +121,7 @@ class JobRunner::Core final : private AgentListener {
   void watch_services(const model::RankEnd& end);
   void tell_peers(const model::RankEnd& end);
   void maybe_name_root_cause();
+  void output_lost(JobHost& host, const std::string& why);
   void tick();
   void send_ping(const JobHost& host);
   void check_liveness(base::MonotonicTime now);

@@ -288,6 +288,20 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   maybe_finish();
 }
 
+// Nothing of the job is left on the host, and nothing comes from it any more.
+void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
+  host.output_complete = true;
+  stack_questions_.lost(host.agent);
+  host_failures_.push_back({host.name, why});
+  agents_->drop(host.agent);
+  if (cause_ == StopCause::kPolicy && !ends_.root()) cause_ = StopCause::kHostFailed;
+  if (!stopping_) {
+    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  } else {
+    maybe_finish();
+  }
+}
+
 void JobRunner::Core::tick() {
   const base::MonotonicTime now = clock_.now();
   if (now - last_tick_ > 2 * kPingPeriod + kSuspectAfter) {
@@ -317,9 +331,19 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
   if (suspended_) return;
   const base::Duration suspect_after = kSuspectAfter + kPingPeriod * ping_turns_.count();
   for (JobHost& host : hosts_) {
-    if (host.phase != HostPhase::kUp && host.phase != HostPhase::kPrepared && host.phase != HostPhase::kLaunched)
+    const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
+    if (host.phase != HostPhase::kUp && host.phase != HostPhase::kPrepared && host.phase != HostPhase::kLaunched &&
+        !owes_output) {
       continue;
+    }
     const base::Duration silent = now - host.last_heard;
+    if (silent > job_.lease && owes_output) {
+      output_lost(host,
+                  fmt::format("{}: not heard of for {} s (its lease); its ranks have ended, but not all that they "
+                              "wrote has come: check the host and its network",
+                              host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
+      return;  // as below
+    }
     if (silent > job_.lease) {
       host_lost(
           host,
