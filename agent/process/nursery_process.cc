@@ -108,6 +108,7 @@ std::string encode(const WardenOptions& options) {
   writer.text(options.session_root);
   writer.number(options.contain);
   writer.number(options.lease_margin.count());
+  writer.number(options.agent_patience.count());
   return writer.take();
 }
 
@@ -115,11 +116,13 @@ base::Result<WardenOptions> decode_warden_options(const std::string& payload) {
   WireReader reader(payload);
   WardenOptions options;
   std::chrono::milliseconds::rep margin = 0;
+  std::chrono::milliseconds::rep patience = 0;
   if (!reader.text(options.job_id) || !reader.text(options.agent_id) || !reader.text(options.session_root) ||
-      !reader.number(options.contain) || !reader.number(margin) || !reader.at_end()) {
+      !reader.number(options.contain) || !reader.number(margin) || !reader.number(patience) || !reader.at_end()) {
     return base::error(base::Code::kInternal, "the nursery was asked for something that it does not know");
   }
   options.lease_margin = std::chrono::milliseconds(margin);
+  options.agent_patience = std::chrono::milliseconds(patience);
   return options;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "agent/process/dead_man_timer.h"
 #include "agent/process/environ_scan.h"
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
@@ -29,6 +30,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
 constexpr int kCgroupRemoveTries = 1000;
+// The warden kills a hung agent first, where it can.
+constexpr milliseconds kWardenFirst{500};
 
 // Of a process that another one has forked for us: until that one has ended, it is not our child.
 bool is_not_ours_yet(pid_t pid) {
@@ -91,6 +94,9 @@ struct Warden::State {
   bool is_closed = false;
   std::set<int> asked;        // ranks whose spawn is not answered yet
   std::map<int, Rank> ranks;  // started, end not reported
+  // Of an agent that has one job. One that has many is not ended for the sake of one of them.
+  std::unique_ptr<DeadManTimer> dead_man;
+  bool must_end = false;  // end_agent_by() was called
 };
 
 base::Status Warden::State::watch() {
@@ -158,7 +164,9 @@ base::Result<Warden> Warden::start(const WardenOptions& options) {
   MUSTER_RETURN_IF_ERROR(become_supervisor());
   const WardenOwner owner{::getpid(), open_pidfd(::getpid())};
   MUSTER_ASSIGN_OR_RETURN(WardenParts parts, make_warden(options, owner));
-  return adopt(options, std::move(parts));
+  MUSTER_ASSIGN_OR_RETURN(Warden warden, adopt(options, std::move(parts)));
+  warden.state_->dead_man = std::make_unique<DeadManTimer>();
+  return warden;
 }
 
 base::Result<Warden> Warden::adopt(const WardenOptions& options, WardenParts parts) {
@@ -218,11 +226,19 @@ base::Status Warden::pause(bool on) {
 void Warden::renew_lease(base::MonotonicTime until) {
   state_->lease.set(until);
   state_->session.write_lease(until);
+  if (state_->dead_man == nullptr || state_->must_end) return;
+  state_->dead_man->set(until + state_->options.lease_margin + state_->options.agent_patience + kWardenFirst);
 }
 
 void Warden::suspend_lease() {
   state_->lease.set(std::nullopt);
   state_->session.write_lease(std::nullopt);
+  if (state_->dead_man != nullptr && !state_->must_end) state_->dead_man->set(std::nullopt);
+}
+
+void Warden::end_agent_by(base::MonotonicTime when) {
+  if (state_->dead_man == nullptr || std::exchange(state_->must_end, true)) return;
+  state_->dead_man->set(when);
 }
 
 const Containment& Warden::containment() const {

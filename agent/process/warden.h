@@ -2,7 +2,8 @@
 //
 // The warden is single-threaded, forked before the agent's first thread, not dumpable and a subreaper; so is the agent.
 // It spawns, contains, kills and reaps, and it watches the agent: when the agent dies, or when its lease has run out,
-// it kills everything that is contained, by itself. When the warden dies, the agent does (clean_up_without_warden).
+// it kills everything that is contained, by itself, and then an agent that does nothing about it. When the warden dies,
+// the agent does (clean_up_without_warden).
 //
 // Owner: the agent's main; one per process. Thread: start() before any thread exists; afterwards one thread at a time,
 // renew_lease() also from any. No call blocks but start(), close(), clean_up_without_warden() and the destructor.
@@ -36,6 +37,9 @@ struct WardenOptions {
   ContainLevel contain = ContainLevel::kAuto;
   std::chrono::milliseconds lease_margin{
       500};  // the warden acts this long after the lease, so that the agent may first
+  // An agent that then does nothing for this long is killed, and so is one that begins to end its job and falls silent
+  // for twice this.
+  std::chrono::milliseconds agent_patience{5000};
 };
 
 struct WardenParts;
@@ -73,6 +77,9 @@ class Warden {
   // everything, even while the agent is stopped. No lease is in force before the first call and after suspend_lease().
   void renew_lease(base::MonotonicTime until);
   void suspend_lease();
+  // The job is to end now: the calling process is killed if it still lives then, whatever the lease. Only of a warden
+  // that start() has made.
+  void end_agent_by(base::MonotonicTime when);
 
   const Containment& containment() const;
   const std::string& session_dir() const;  // MUSTER_SESSION_DIR of the ranks; removed at the end by whoever is last

@@ -103,6 +103,7 @@ base::Result<WardenFork> fork_at_level(const WardenOptions& options, const Warde
   setup.job_id = options.job_id;
   setup.agent_id = options.agent_id;
   setup.lease_margin = options.lease_margin;
+  setup.agent_patience = options.agent_patience;
   setup.use_pidns = level.pidns;
   setup.use_cgroup = level.cgroup;
   setup.require_cgroup = level.require_cgroup;

@@ -22,8 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKillBound{3000};
-constexpr milliseconds kTick{4};             // while something is about to end that gives no signal
-constexpr milliseconds kStoppedAgent{5000};  // after an expired lease
+constexpr milliseconds kTick{4};  // while something is about to end that gives no signal
 constexpr int kCgroupRemoveTries = 1000;
 
 base::MonotonicTime now_time() {
@@ -149,7 +148,7 @@ void WardenProcess::read_commands() {
   auto messages = socket_.receive();
   if (!messages.ok()) agent_is_gone();
   if (socket_.peer_gone()) agent_is_gone();
-  if (!messages->empty()) agent_deadline_.reset();
+  if (!messages->empty()) wait_on_for_agent();
   for (const SocketMessage& message : *messages) {
     auto command = decode_command(message.payload);
     MUSTER_CHECK(command.ok());
@@ -300,30 +299,41 @@ int WardenProcess::poll_timeout(Time now) const {
 
 void WardenProcess::check_deadlines() {
   const Time now = now_time();
+  check_agent(now);
   check_lease(now);
   const bool is_over = (phase_ == Phase::kStopping && (now >= deadline_ || rank_groups_are_gone())) ||
                        (phase_ == Phase::kFinishing && (now >= deadline_ || container_->is_empty()));
   if (!is_over) return;
   send(empty_the_job());
+  wait_on_for_agent();
   phase_ = Phase::kServing;
 }
 
-void WardenProcess::check_lease(Time now) {
-  if (agent_deadline_ && now >= *agent_deadline_) {
-    // The agent has not reacted to the end of its lease: it is stopped or hangs, and must not come back later.
-    bool is_sent = false;
-    if (setup_.agent_pidfd.valid()) {
-      is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
-    } else if (!setup_.use_pidns) {
-      is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;  // our parent: the number is its as long as it lives
-    }
-    agent_deadline_.reset();
-    if (is_sent) agent_is_gone();
+// After the end of its lease it can only end its job and leave, which it does, but it must come to an end.
+void WardenProcess::wait_on_for_agent() {
+  if (agent_deadline_) agent_deadline_ = now_time() + 2 * setup_.agent_patience;
+}
+
+// An agent that is stopped or hangs must not come back later.
+void WardenProcess::check_agent(Time now) {
+  if (!agent_deadline_ || now < *agent_deadline_) return;
+  agent_deadline_.reset();
+  bool is_sent = false;
+  if (setup_.use_pidns) {
+    // No signal goes from here to the outside. The agent's own timer ends it (DeadManTimer), which is seen as any end.
+  } else if (setup_.agent_pidfd.valid()) {
+    is_sent = send_by_pidfd(setup_.agent_pidfd.get(), SIGKILL);
+  } else {
+    is_sent = ::kill(setup_.agent_pid, SIGKILL) == 0;  // our parent: the number is its as long as it lives
   }
+  if (is_sent) agent_is_gone();
+}
+
+void WardenProcess::check_lease(Time now) {
   const auto lease = lease_.get();
   if (!lease || lease == expired_lease_ || now < *lease + setup_.lease_margin) return;
   expired_lease_ = lease;
-  agent_deadline_ = now + kStoppedAgent;
+  agent_deadline_ = now + setup_.agent_patience;
   send(LeaseExpired{now});
   drop_waiting_commands();
   send(empty_the_job());

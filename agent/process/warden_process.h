@@ -26,6 +26,7 @@ struct WardenSetup {
   std::string job_id;
   std::string agent_id;
   std::chrono::milliseconds lease_margin{};
+  std::chrono::milliseconds agent_patience{};
   bool use_pidns = false;  // the process is init of a new PID namespace and has a mount namespace
   bool use_cgroup = false;
   bool require_cgroup = false;  // else it goes on without
@@ -69,6 +70,8 @@ class WardenProcess {
   bool rank_groups_are_gone() const;
   void check_deadlines();
   void check_lease(Time now);
+  void check_agent(Time now);
+  void wait_on_for_agent();
   int poll_timeout(Time now) const;
   JobEmpty empty_the_job();
   [[noreturn]] void agent_is_gone();
@@ -88,9 +91,10 @@ class WardenProcess {
   std::map<pid_t, Rank> ranks_;         // running, by the pid that we see
   std::map<pid_t, int> rank_numbers_;   // of all that ran since the job was last empty
   Phase phase_ = Phase::kServing;
-  Time deadline_{};                     // of kStopping and kFinishing
-  std::optional<Time> expired_lease_;   // the one that was acted upon
-  std::optional<Time> agent_deadline_;  // an agent that gives no sign until then is taken for stopped and killed
+  Time deadline_{};                    // of kStopping and kFinishing
+  std::optional<Time> expired_lease_;  // the one that was acted upon
+  // From an expired lease on: an agent that gives no sign until then is stopped or hangs, and is killed.
+  std::optional<Time> agent_deadline_;
 };
 
 }  // namespace muster::agent

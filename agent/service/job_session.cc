@@ -23,6 +23,9 @@ using std::chrono::milliseconds;
 constexpr std::chrono::hours kOutputPatience{24};
 // A warden that has been told to leave and does not is killed after this.
 constexpr std::chrono::seconds kCloseBound{5};
+// All bounds together of what an agent whose job is over does: twice everything is killed and audited, the warden
+// leaves.
+constexpr std::chrono::seconds kEndBound{20};
 constexpr int kNotFound = 127;           // exit code, as a shell's
 constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
 
@@ -338,6 +341,7 @@ void JobSession::suspend(bool on) {
 }
 
 void JobSession::leave() {
+  warden_.end_agent_by(now() + kEndBound);
   if (launched_ && !is_over_) {
     launcher_lost("the launcher left");
     return;
@@ -351,6 +355,7 @@ void JobSession::done() {
 
 void JobSession::launcher_lost(const std::string& why) {
   if (std::exchange(lost_, true)) return;
+  warden_.end_agent_by(now() + kEndBound);
   if (!launched_ || is_over_) {
     done();
     return;

@@ -69,10 +69,9 @@ bool Playground::has_sessions() const {
   return !fs::is_empty(session_root());
 }
 
-void as_agent(uid_t uid, const std::function<void()>& scenario) {
+int wait_status_of_agent(uid_t uid, const std::function<void()>& scenario) {
   std::fflush(nullptr);
   const pid_t pid = ::fork();
-  ASSERT_GE(pid, 0);
   if (pid == 0) {
     run_in_child([&] {
       become(uid);
@@ -80,7 +79,12 @@ void as_agent(uid_t uid, const std::function<void()>& scenario) {
     });
   }
   int status = 0;
-  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+void as_agent(uid_t uid, const std::function<void()>& scenario) {
+  const int status = wait_status_of_agent(uid, scenario);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the agent's part failed, wait status " << status;
 }
 
@@ -134,6 +138,11 @@ std::vector<pid_t> processes_with(const std::string& token) {
     if (line.ok() && line->find(token) != std::string::npos) found.push_back(info.pid);
   }
   return found;
+}
+
+bool is_gone(pid_t pid) {
+  const auto info = read_process(pid);
+  return !info || info->is_dead();
 }
 
 bool eventually(std::chrono::milliseconds bound, const std::function<bool()>& condition) {

@@ -35,6 +35,9 @@ class Playground {
 // Runs `scenario` in a child that plays the agent. What EXPECT finds there fails the calling test.
 void as_agent(uid_t uid, const std::function<void()>& scenario);
 
+// The same for an agent that is killed: its wait status.
+int wait_status_of_agent(uid_t uid, const std::function<void()>& scenario);
+
 // A child that plays the agent until it is killed. `scenario` runs up to its end, is then reported as ready, and the
 // child waits with its objects alive.
 class AgentChild {
@@ -58,6 +61,8 @@ class AgentChild {
 std::vector<pid_t> processes_with(const std::string& token);
 // Waits until there are none; the number of those left at the end of `bound`.
 std::size_t left_after(const std::string& token, std::chrono::milliseconds bound);
+// Also once it is a zombie.
+bool is_gone(pid_t pid);
 bool eventually(std::chrono::milliseconds bound, const std::function<bool()>& condition);
 
 // Children of the test that stand in for what a dead job has left; ended with it.

@@ -31,6 +31,7 @@ using testing::processes_with;
 using testing::read_until;
 using testing::request;
 using testing::Seen;
+using testing::wait_status_of_agent;
 
 struct Case {
   const char* name;
@@ -142,6 +143,38 @@ class ContainTest : public ::testing::TestWithParam<Case> {
     for (const RankStarted& started : seen.started) ASSERT_TRUE(read_until(started.stdout_fd.get(), "ready"));
   }
 
+  // An agent that runs out of its lease and then does as `hangs` does, which does not come back: it is killed, and its
+  // warden leaves nothing.
+  void expect_killed(const std::function<void(Warden&, Seen&)>& hangs) {
+    const auto requests = victims();
+    WardenOptions impatient = options();
+    impatient.agent_patience = 300ms;
+    AgentChild parent(::getuid(), [&](const auto& ready) {
+      delegated_->enter();
+      const int status = wait_status_of_agent(uid_, [&] {
+        auto warden = Warden::start(impatient);
+        ASSERT_TRUE(warden.ok()) << warden.status();
+        Seen seen;
+        start_all(*warden, requests, seen);
+        warden->renew_lease(std::chrono::steady_clock::now() + 100ms);
+        ready(::getpid());
+        ready(warden->pid());
+        hangs(*warden, seen);
+      });
+      EXPECT_EQ(status, SIGKILL);
+    });
+    const pid_t agent = parent.wait_until_ready();
+    const pid_t warden = parent.wait_until_ready();
+    ASSERT_GT(warden, 0);
+    EXPECT_EQ(left_after(job_, testing::gone_within()), 0U);
+    EXPECT_TRUE(testing::eventually(10s, [agent] { return testing::is_gone(agent); })) << "the agent is left";
+    EXPECT_TRUE(testing::eventually(10s, [warden] { return testing::is_gone(warden); })) << "the warden is left";
+    for (const pid_t left : {agent, warden}) {
+      if (!testing::is_gone(left)) ::kill(left, SIGKILL);
+    }
+    EXPECT_EQ(parent.wait(), 0);
+  }
+
   Playground ground_;
   std::string job_ = base::JobId::random().str();
   uid_t uid_ = 0;
@@ -219,7 +252,7 @@ TEST_P(ContainTest, PauseStopsAndContinues) {
 
 TEST_P(ContainTest, TheLeaseRunsOutOnAStoppedAgent) {
   const auto requests = victims();
-  AgentChild agent(0, [&](const auto& ready) {
+  AgentChild agent(::getuid(), [&](const auto& ready) {
     delegated_->enter();
     as_agent(uid_, [&] {
       auto warden = Warden::start(options());
@@ -240,6 +273,18 @@ TEST_P(ContainTest, TheLeaseRunsOutOnAStoppedAgent) {
   EXPECT_EQ(left_after(job_, testing::gone_within()), 0U);
   ::kill(stopped, SIGCONT);
   EXPECT_EQ(agent.wait(), 0);
+}
+
+TEST_P(ContainTest, AnAgentThatStaysStoppedIsKilledAfterItsLease) {
+  expect_killed([](Warden&, Seen&) { ::raise(SIGSTOP); });
+}
+
+TEST_P(ContainTest, AnAgentThatHangsWhileItEndsItsJobIsKilled) {
+  expect_killed([](Warden& warden, Seen& seen) {
+    ASSERT_TRUE(poll_until(warden, seen, [&] { return !seen.expired.empty(); }));
+    ASSERT_TRUE(warden.stop(0ms).ok());
+    for (;;) ::pause();
+  });
 }
 
 const Case kCases[] = {{"RootAuto", ContainLevel::kAuto, true, false, "cgroup+pidns"},
