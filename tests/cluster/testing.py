@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import pathlib
+import re
 import select
 import time
 
@@ -64,6 +66,42 @@ def _session_folders(cluster, host):
 
 def _describe(process):
     return f"pid {process.inner_pid} uid {process.uid} {process.state} {' '.join(process.argv) or process.comm}"
+
+
+def _read(path):
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        return f"({error.strerror})"
+
+
+def _target(link):
+    try:
+        return os.readlink(link)
+    except OSError as error:
+        return f"({error.strerror})"
+
+
+def _entries(folder):
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []  # it has ended, or is closed to us
+
+
+def inside(process):
+    """What a process that is still there does, for the message of a test that finds it: whose session it holds (the
+    folder is named after the job), its state, and where in the kernel its threads are."""
+    proc = pathlib.Path(f"/proc/{process.pid}")
+    lines = [f"{_describe(process)}, of {process.ppid}, started {process.start}"]
+    targets = {_target(entry) for entry in _entries(proc / "fd")}
+    lines += [f"holds {target}" for target in sorted(targets) if target.endswith("/alive")]
+    for task in _entries(proc / "task"):
+        state = re.search(r"^State:\s*(\S)", _read(task / "status"), re.M)
+        stack = " < ".join(re.findall(r"\] ([^+\s]+)", _read(task / "stack")))
+        lines.append(f"thread {task.name} {_read(task / 'comm')}: {state[1] if state else 'gone'}, waits in "
+                     f"{_read(task / 'wchan')}: {stack}")
+    return "\n    ".join(lines)
 
 
 class Bystander:

@@ -60,15 +60,14 @@ def agent_and_warden(hosts, host, user):
 
 
 def describe(processes):
-    return "\n".join(f"{host}: {process.inner_pid} {process.comm} {' '.join(process.argv)}"
-                     for host, process in processes)
+    return "\n".join(f"{host}: {testing.inside(process)}" for host, process in processes)
 
 
 class Job:
     """hvdrun with ranks that have all their children."""
 
     def __init__(self, hvdrun, hosts, user, level, shape, ranks, seconds=180):
-        self.hosts, self.user, self.ranks, self._hvdrun = hosts, user, ranks, hvdrun
+        self.hosts, self.user, self.level, self.ranks, self._hvdrun = hosts, user, level, ranks, hvdrun
         self.token = "token-" + uuid.uuid4().hex
         options = ["--contain", level, "--kill-grace", GRACE, "--start-timeout", PATIENCE]
         program = [PYTHON, "-IS", PROGRAM, self.token, seconds]
@@ -90,6 +89,13 @@ class Job:
 
     def end(self, **options):
         return self._hvdrun.finish(self.command, **options)
+
+    def say(self):
+        """What its hvdrun, which is ended for that, has said."""
+        ended = self.command.ended()
+        if not ended:
+            self.command.kill()
+        return f"{self.user}'s job, --contain {self.level}, hvdrun {'had ended' if ended else 'still ran'}: {self.end()}"
 
 
 class BobsJob:
@@ -201,16 +207,18 @@ def cause(job, end):
     return begin, 125, lost
 
 
-def wait_gone(job, begin, limit, only=None):
-    """Seconds from begin until nothing of the job was there; at most limit."""
+def wait_gone(job, begin, limit, only=None, beside=()):
+    """Seconds from begin until nothing of the job was there; at most limit. beside: other jobs, whose agents look like
+    this one's."""
     testing.eventually(lambda: not job.processes(only), begin + limit - time.monotonic())
     left = job.processes(only)
     took = time.monotonic() - begin
     if left:
+        found = describe(left)  # as they are now
         late = testing.eventually(lambda: not job.processes(only), 10)
+        said = "\n".join(each.say() for each in [job, *(other for other in beside if other is not job)])
         pytest.fail(f"{len(left)} processes of the job were there {took:.2f} s after the event, allowed {limit:.2f} s; "
-                    f"{'all gone' if late else 'still there'} at {time.monotonic() - begin:.2f} s:\n{describe(left)}\n"
-                    f"{job.end()}")
+                    f"{'all gone' if late else 'still there'} at {time.monotonic() - begin:.2f} s:\n{found}\n{said}")
     return took
 
 
@@ -256,9 +264,16 @@ def test_link_of_a_host_cut_for_good(hvdrun, hosts, beside_bob):
     hosts.cut("n4", "drop")
     reachable = [host for host in hosts.hosts if host != "n4"]
     for job in jobs:
-        wait_gone(job, begin, LEASE + 1 + allowance(), ["n4"])
+        wait_gone(job, begin, LEASE + 1 + allowance(), ["n4"], jobs)
+    # An agent does not show whose it is: only when all jobs have ended must all agents have.
+    limit = LEASE + 1 + GRACE + allowance()
+    if not testing.eventually(lambda: all(job.command.ended() for job in jobs), begin + limit - time.monotonic()):
+        pytest.fail(f"not all jobs had ended {limit:.2f} s after the link was cut\n" +
+                    "\n".join(job.say() for job in jobs))
+    ended = time.monotonic()
     for job in jobs:
-        wait_gone(job, begin, LEASE + 1 + GRACE + allowance(), reachable)
+        wait_gone(job, ended, allowance(), reachable, jobs)
+    for job in jobs:
         result = job.end()
         assert result.rc == 125, result
         assert re.search(r"^hvdrun: n4: not heard of for 15 s \(its lease\)", result.stderr, re.M), result
