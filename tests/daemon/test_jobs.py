@@ -30,6 +30,15 @@ def test_a_command_that_is_not_there(api):
     assert ended.reason
 
 
+def test_an_end_of_many_long_words(launcherd):
+    """Every rank says in which PATH its program was not found: together more than the store takes in one piece."""
+    api = launcherd(slots=60).client()
+    path = ":".join(f"/nonexistent/{number:0100}" for number in range(1000))
+    ended = api.wait(api.submit(["nonexistent"], size=60, on_exit="ON_EXIT_WAIT", environment={"PATH": path}))
+    assert (ended.exit_code, api.state(ended.id)) == (127, "FAILED")
+    assert all("not found in PATH" in rank.end.detail for rank in ended.ranks)
+
+
 def test_watch_goes_on_where_it_was(api):
     job = api.submit(["true"], size=2)
     first = [event.SerializeToString() for event in api.watch(job)]

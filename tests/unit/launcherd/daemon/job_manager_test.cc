@@ -30,6 +30,14 @@ v1::SubmitRequest request_of(int size, const std::string& request_id = "") {
   return request;
 }
 
+constexpr int kTooManyRanks = 400'000;
+
+std::vector<model::HostSpec> large_hosts() {
+  std::vector<model::HostSpec> hosts;
+  for (const char* const name : {"n1", "n2", "n3", "n4"}) hosts.push_back({.name = name, .slots = 100'000});
+  return hosts;
+}
+
 // No host can be reached.
 class NoBootstrap final : public Bootstrap {
  public:
@@ -66,8 +74,7 @@ class JobManagerTest : public ::testing::Test {
     surroundings.pool = pool_.get();
     surroundings.jobs_directory = directory_ / "jobs";
     surroundings.on_line = [](const std::string&) {};
-    manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(),
-                                            HostTable({{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}}));
+    manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(), HostTable(hosts_));
     done_ = 0;
     manager_->on_ended = [this](const base::JobId&, base::WallTime) { count(); };
     auto reader = StoreReader::open(path());
@@ -119,6 +126,7 @@ class JobManagerTest : public ::testing::Test {
   }
 
   TempDir directory_;
+  std::vector<model::HostSpec> hosts_ = {{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}};
   base::SystemClock clock_;
   std::unique_ptr<StoreRig> rig_;
   std::unique_ptr<LogReader> logs_;
@@ -157,6 +165,32 @@ TEST_F(JobManagerTest, WhatCanNeverRunIsRefused) {
   const auto refused = submit(request_of(5));
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("n1 and n2 together have 4"));
+}
+
+// Where its ranks run is stored in one piece.
+TEST_F(JobManagerTest, MoreRanksThanCanBeStoredAreRefused) {
+  manager_->replace_hosts(large_hosts());
+  const auto refused = submit(request_of(kTooManyRanks));
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("ask for fewer ranks"));
+}
+
+TEST_F(JobManagerTest, AStartThatCannotBeStoredEndsTheJob) {
+  v1::StoredSpec spec;
+  *spec.mutable_request() = request_of(kTooManyRanks);
+  spec.set_size(kTooManyRanks);
+  NewJob job = testing_store::new_job("aaaaaaaa");  // of a launcherd that let it in
+  job.spec = spec.SerializeAsString();
+  job.environment.clear();
+  EXPECT_TRUE(rig_->append({job}).ok());
+  end();
+  hosts_ = large_hosts();
+  begin();
+  run_until(1);
+  EXPECT_FALSE(manager_->is_open(testing_store::job_id("aaaaaaaa")));
+  end();
+  EXPECT_EQ(stored("aaaaaaaa").state, model::JobState::kFailed);
+  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("at most"));
 }
 
 TEST_F(JobManagerTest, AJobThatCannotStartFailsAndGivesItsSlotsBack) {
