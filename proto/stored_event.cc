@@ -1,7 +1,9 @@
 #include "proto/stored_event.h"
 
 #include <limits>
+#include <utility>
 
+#include "base/shortened.h"
 #include "proto/event_json.h"
 
 namespace muster::proto {
@@ -13,10 +15,65 @@ bool is_valid(const google::protobuf::Timestamp& time) {
          time.nanos() <= 999'999'999;
 }
 
+void shorten(std::string* text, std::size_t most) {
+  if (text->size() > most) *text = base::shortened(*text, most);
+}
+
+void shorten_texts(v1::Event& event) {
+  switch (event.body_case()) {
+    case v1::Event::kHostUp:
+      shorten(event.mutable_host_up()->mutable_containment(), kLongestReason);
+      break;
+    case v1::Event::kRankEnded:
+      shorten(event.mutable_rank_ended()->mutable_detail(), kLongestDetail);
+      break;
+    case v1::Event::kJobStopping:
+      shorten(event.mutable_job_stopping()->mutable_reason(), kLongestReason);
+      break;
+    case v1::Event::kJobRestarting:
+      shorten(event.mutable_job_restarting()->mutable_reason(), kLongestReason);
+      break;
+    case v1::Event::kJobStateChanged:
+      shorten(event.mutable_job_state_changed()->mutable_reason(), kLongestReason);
+      break;
+    case v1::Event::kJobEnded:
+      for (v1::RankEnd& end : *event.mutable_job_ended()->mutable_ends()) {
+        shorten(end.mutable_detail(), kLongestDetail);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+// Who reads it finds the others in the events before, and by GetJob.
+void keep_root_cause(v1::ExitReport& report) {
+  v1::RankEnd root;
+  bool has_root = false;
+  for (v1::RankEnd& end : *report.mutable_ends()) {
+    if (end.rank() != report.root_cause_rank()) continue;
+    root = std::move(end);
+    has_root = true;
+    break;
+  }
+  report.clear_ends();
+  if (has_root) *report.add_ends() = std::move(root);
+}
+
+// What is long in it goes, in the order in which it can be missed.
+void fit(v1::ExitReport& report) {
+  if (report.ByteSizeLong() > kLongestEnd) keep_root_cause(report);
+  if (report.ByteSizeLong() > kLongestEnd) report.clear_stderr_tail();
+  if (report.ByteSizeLong() > kLongestEnd) report.clear_unclean_hosts();
+}
+
 }  // namespace
 
 std::string stored_event(const model::JobEvent& event, base::WallTime time) {
-  return make_event(event, 0, time).SerializeAsString();
+  v1::Event message = make_event(event, 0, time);
+  shorten_texts(message);
+  if (message.has_job_ended()) fit(*message.mutable_job_ended());
+  return message.SerializeAsString();
 }
 
 base::Result<v1::Event> event_of_store(std::string_view bytes, std::uint64_t sequence) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/shortened.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr std::size_t kHeadBytes = 4096;
+constexpr std::size_t kShownPath = 1024;  // every rank says it, and each is told to all others
 
 #if defined(__x86_64__)
 constexpr unsigned kOwnMachine = EM_X86_64;
@@ -162,7 +164,8 @@ ExecFailure explain_not_found(const SpawnRequest& request, const std::string& na
   if (name.empty()) return {127, "cannot run '': the command is empty"};
   const std::string shown = base::printable(name);
   if (name.find('/') == std::string::npos) {
-    return {127, fmt::format("cannot run '{}': not found in PATH ({})", shown, base::printable(path_of(request.env)))};
+    return {127, fmt::format("cannot run '{}': not found in PATH ({})", shown,
+                             base::shortened(base::printable(path_of(request.env)), kShownPath))};
   }
   if (name.starts_with('/')) return {127, fmt::format("cannot run '{}': no such file", shown)};
   return {127, fmt::format("cannot run '{}': no such file in {}", shown, base::printable(workdir_of(request)))};

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/daemon/recovery.h"
+#include "model/job_placement.h"
 #include "proto/muster/v1/stored.pb.h"
 #include "proto/stored_event.h"
 
@@ -25,6 +27,31 @@ base::Result<Known> read_known(StoreReader& reader, const std::string& request_i
   return Known{id, std::move(spec)};
 }
 
+// Of fewer ranks where they run can be stored in any case.
+constexpr int kManyRanks = 10'000;
+// Beside where its ranks run: a secret, and the frame of an event.
+constexpr std::size_t kBesidePlacement = 1024;
+
+// Where the ranks run is stored in one piece when the job starts.
+base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std::vector<SlotHost> hosts) {
+  if (need.ranks() < kManyRanks) return base::ok_status();
+  for (SlotHost& host : hosts) {
+    host.used = 0;
+    host.is_drained = host.is_down = false;
+  }
+  auto placement = fit(need, hosts);
+  if (!placement) return base::ok_status();  // some of its hosts are still to come
+  placement->roles = model::role_ranks(job.roles);
+  Recovery recovery;
+  recovery.placement = *std::move(placement);
+  const std::size_t bytes = recovery_bytes(recovery).size() + kBesidePlacement;
+  if (bytes <= kLongestBlob) return base::ok_status();
+  return base::error(Code::kInvalidArgument,
+                     "spec.size: where its {} ranks would run takes {} bytes in the job store, at most {} are stored: "
+                     "ask for fewer ranks",
+                     need.ranks(), bytes, kLongestBlob);
+}
+
 v1::SubmitResponse response_for(const base::JobId& id) {
   v1::SubmitResponse response;
   response.set_job_id(id.str());
@@ -43,6 +70,7 @@ base::Result<JobAdmission::Candidate> JobAdmission::check(const v1::SubmitReques
                                                           const std::vector<SlotHost>& hosts) const {
   MUSTER_ASSIGN_OR_RETURN(proto::Submission submission, proto::submission_of(request));
   MUSTER_ASSIGN_OR_RETURN(JobNeed need, need_of(submission.job, hosts, more_come_));
+  MUSTER_RETURN_IF_ERROR(check_placement(need, submission.job, hosts));
   v1::StoredEnvironment environment;
   *environment.mutable_environment() = request.environment();
   *environment.mutable_role_environment() = request.role_environment();

@@ -40,6 +40,12 @@ model::JobEnded ended_without_ranks(const base::JobId& id, int exit_code) {
   return ended;
 }
 
+// Of a batch that no disk would take: BatchWriter::commit.
+bool is_wrong_in_itself(const base::Status& status) {
+  return status.code() == Code::kInvalidArgument || status.code() == Code::kFailedPrecondition ||
+         status.code() == Code::kNotFound;
+}
+
 base::Status not_open(const base::JobId& id) {
   return base::error(Code::kNotFound, "there is no open job {}", id.str());
 }
@@ -209,10 +215,21 @@ void JobManager::record_start(const base::JobId& id) {
          [this, id](const base::Status& status) {
            if (status.ok()) {
              launch(id);
-           } else if (OpenJob* const again = find(id)) {
-             again->start_again = loop_.after(kRecordPause, [this, id] { record_start(id); });
+           } else {
+             start_not_recorded(id, status);
            }
          });
+}
+
+// The store has it waiting still.
+void JobManager::start_not_recorded(const base::JobId& id, const base::Status& why) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr) return;
+  if (is_wrong_in_itself(why)) {
+    job->running->start_refused(why);
+  } else {
+    job->start_again = loop_.after(kRecordPause, [this, id] { record_start(id); });
+  }
 }
 
 void JobManager::launch(const base::JobId& id) {

@@ -98,6 +98,7 @@ class JobManager {
   void start_what_fits();
   void start(const JobQueue::Start& start);
   void record_start(const base::JobId& id);
+  void start_not_recorded(const base::JobId& id, const base::Status& why);
   void launch(const base::JobId& id);
   void launched(const base::JobId& id, const base::Result<proto::Submission>& submission);
   void pass_deadline(const base::JobId& id);

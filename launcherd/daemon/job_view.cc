@@ -4,7 +4,9 @@
 #include <chrono>
 #include <map>
 
+#include "base/shortened.h"
 #include "base/strings.h"
+#include "proto/stored_event.h"
 
 namespace muster::launcherd {
 namespace {
@@ -78,7 +80,7 @@ void set_rank(const StoredRank& stored, v1::RankStatus& rank) {
   end.set_kind(kind_of(stored));
   end.set_exit_code(stored.exit_code);
   end.set_signal(stored.signal);
-  end.set_detail(base::valid_utf8(stored.detail));
+  end.set_detail(base::shortened(base::valid_utf8(stored.detail), proto::kLongestDetail));
 }
 
 // Ranks that nothing is stored of wait.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/shortened.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_record.h"
 #include "proto/stored_event.h"
@@ -38,8 +39,13 @@ RankStep step_of(const model::RankEnd& end, int attempt, model::RankState to) {
   step.pid = end.pid;
   step.exit_code = end.exit_code;
   step.signal = end.signal;
-  step.detail = base::valid_utf8(end.detail.empty() ? model::describe_mpi(end) : end.detail);
+  step.detail = base::shortened(base::valid_utf8(end.detail.empty() ? model::describe_mpi(end) : end.detail),
+                                proto::kLongestDetail);
   return step;
+}
+
+std::string stored_reason(std::string_view reason) {
+  return base::shortened(base::valid_utf8(reason), proto::kLongestReason);
 }
 
 }  // namespace
@@ -54,7 +60,7 @@ std::string journal_path(const JobSurroundings& surroundings, const base::JobId&
 
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now) {
-  const std::string why = base::valid_utf8(reason);
+  const std::string why = stored_reason(reason);
   return {NewEvent{.job = id,
                    .time = now,
                    .message = proto::stored_event(model::JobStateChanged{state, why}, now),
@@ -125,13 +131,17 @@ void RunningJob::start_failed(const base::Status& why) {
   model::JobEnded ended;
   ended.job_id = id_.str();
   if (!stop_reason_.empty()) {
-    record_event(model::JobStopping{stop_reason_}, step(model::JobTrigger::kStop, stop_reason_), {});
     ended.exit_code = stop_cause_ == StopCause::kTimeout ? kTimedOut : kTerminated;
     end(model::JobState::kKilled, stop_reason_, ended);
     return;
   }
   ended.exit_code = kMusterFailed;
   end(model::JobState::kFailed, why.message(), ended);
+}
+
+void RunningJob::start_refused(const base::Status& why) {
+  state_ = model::JobState::kQueued;
+  start_failed(why);
 }
 
 base::Status RunningJob::open_output() {
@@ -244,7 +254,7 @@ std::optional<JobStep> RunningJob::step(model::JobTrigger trigger, const std::st
   if (!moved) return std::nullopt;
   state_ = moved->to;
   return JobStep{.to = moved->to,
-                 .reason = reason.empty() ? std::string(moved->reason) : base::valid_utf8(reason),
+                 .reason = reason.empty() ? std::string(moved->reason) : stored_reason(reason),
                  .attempt = attempt_};
 }
 

@@ -74,6 +74,8 @@ class RunningJob final : private JobObserver {
   // are the reason of its end.
   void start(model::JobSpec job, const proto::LaunchWishes& wishes);
   void start_failed(const base::Status& why);
+  // Instead: that it starts cannot be stored, so it ends as one that waits.
+  void start_refused(const base::Status& why);
 
   // `reason`: "killed", "its deadline has passed". Once more: at once. Also before start().
   void stop(StopCause cause, const std::string& reason);

@@ -52,6 +52,43 @@ TEST(StoredEvent, ATimeThatIsNoneIsRefused) {
   }
 }
 
+TEST(StoredEvent, LongTextsAreCut) {
+  const std::string text(1 << 20, 'x');
+  model::RankEnd end;
+  end.kind = model::EndKind::kStartFailed;
+  end.detail = text;
+  const auto rank = event_of_store(stored_event(end, kTime), 1);
+  EXPECT_EQ(rank->rank_ended().detail().size(), kLongestDetail);
+  const auto stopping = event_of_store(stored_event(model::JobStopping{text}, kTime), 1);
+  EXPECT_EQ(stopping->job_stopping().reason().size(), kLongestReason);
+  const auto moved = event_of_store(stored_event(model::JobStateChanged{model::JobState::kFailed, text}, kTime), 1);
+  EXPECT_EQ(moved->job_state_changed().reason().size(), kLongestReason);
+}
+
+TEST(StoredEvent, AnyEndOfAJobIsShortEnough) {
+  model::JobEnded ended;
+  ended.exit_code = 127;
+  ended.root_cause_rank = 777;
+  for (int rank = 0; rank < 3'000; ++rank) {
+    model::RankEnd& end = ended.ends.emplace_back();
+    end.rank = rank;
+    end.detail = std::string(400, 'x');
+  }
+  const auto whole = event_of_store(stored_event(ended, kTime), 1);
+  EXPECT_EQ(whole->job_ended().ends_size(), 3'000);
+  ended.ends.resize(100'000, ended.ends.back());
+  ended.stderr_tail = {"last words"};
+  const auto many = event_of_store(stored_event(ended, kTime), 1);
+  ASSERT_EQ(many->job_ended().ends_size(), 1);
+  EXPECT_EQ(many->job_ended().ends(0).rank(), 777);
+  EXPECT_EQ(many->job_ended().stderr_tail_size(), 1);
+  ended.stderr_tail.assign(100, std::string(100'000, 'y'));
+  ended.unclean_hosts.assign(100'000, std::string(100, 'n'));
+  const std::string bytes = stored_event(ended, kTime);
+  EXPECT_LT(bytes.size(), kLongestEnd + 1024);
+  EXPECT_EQ(event_of_store(bytes, 1)->job_ended().exit_code(), 127);
+}
+
 // What a newer launcherd has written is handed on as it is.
 TEST(StoredEvent, UnknownFieldsAreKept) {
   v1::Event newer;

@@ -48,6 +48,14 @@ TEST_F(ProgramTest, MissingFiles) {
   EXPECT_EQ(explain("", ENOENT, 127), "cannot run '': the command is empty");
 }
 
+TEST_F(ProgramTest, ALongPathIsNotAllSaid) {
+  SpawnRequest request;
+  request.argv = {"x"};
+  request.env = {"PATH=" + std::string(100'000, '/')};
+  request.workdir = path_;
+  EXPECT_LT(explain_exec_failure(request, "x", ENOENT).message.size(), 1100U);
+}
+
 TEST_F(ProgramTest, MissingInterpreters) {
   EXPECT_EQ(explain(file("s", "#! /nowhere/python -u\nx\n"), ENOENT),
             "cannot run './s': its interpreter '/nowhere/python' (first line of the file) does not exist");

@@ -1,0 +1,14 @@
+// Text that is too long, cut.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace muster::base {
+
+// `text`, which is UTF-8, in at most `most` bytes (3 or more): what is longer is cut between two characters and ends
+// with "…".
+std::string shortened(std::string_view text, std::size_t most);
+
+}  // namespace muster::base
