@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "launcherd/daemon/job_view.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
 namespace muster::launcherd {
@@ -76,7 +77,10 @@ class JobManagerTest : public ::testing::Test {
     surroundings.on_line = [](const std::string&) {};
     manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(), HostTable(hosts_));
     done_ = 0;
-    manager_->on_ended = [this](const base::JobId&, base::WallTime) { count(); };
+    manager_->on_ended = [this](const base::JobId&, base::WallTime forget_at) {
+      forget_at_ = forget_at;
+      count();
+    };
     auto reader = StoreReader::open(path());
     ASSERT_TRUE(reader.ok());
     ASSERT_TRUE(manager_->load_blocking(*reader).ok());
@@ -133,6 +137,7 @@ class JobManagerTest : public ::testing::Test {
   NoBootstrap bootstrap_;
   std::unique_ptr<HostPool> pool_;
   std::unique_ptr<JobManager> manager_;
+  base::WallTime forget_at_{};
   int done_ = 0;
 };
 
@@ -218,6 +223,36 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatWaitsAndWhatIsDrained) {
   run_until(done_ + 1);  // the other one is given up
   EXPECT_EQ(stored(runs->job_id()).state, model::JobState::kLost);
   EXPECT_EQ(stored(waits->job_id()).state, model::JobState::kQueued);
+}
+
+// It may have been written by another launcherd than this one.
+TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
+  drain_all();
+  const auto good = submit(request_of(1));
+  v1::StoredSpec strange;
+  *strange.mutable_request() = request_of(1);
+  strange.mutable_request()->mutable_spec()->set_gpu_bind("nonsense");
+  strange.set_size(1);
+  NewJob job = testing_store::new_job("aaaaaaaa");
+  job.spec = strange.SerializeAsString();
+  NewJob broken = testing_store::new_job("bbbbbbbb");
+  broken.spec = "\xff\xff\xff";
+  EXPECT_TRUE(rig_->append({job, broken}).ok());
+  end();
+  begin();
+  run_until(2);
+  EXPECT_GT(forget_at_, clock_.wall() + std::chrono::hours(24));
+  EXPECT_EQ(stored("aaaaaaaa").state, model::JobState::kFailed);
+  EXPECT_EQ(stored("aaaaaaaa").exit_code, 125);
+  EXPECT_THAT(stored("aaaaaaaa").reason, HasSubstr("'nonsense' is none of its values"));
+  EXPECT_EQ(stored("bbbbbbbb").state, model::JobState::kFailed);
+  EXPECT_TRUE(manager_->is_open(testing_store::job_id(good->job_id())));
+  auto reader = StoreReader::open(path());
+  v1::ListJobsRequest all;
+  all.set_all(true);
+  const auto list = read_jobs(*reader, all);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->jobs_size(), 3);
 }
 
 TEST_F(JobManagerTest, ADeadlineThatHasPassedEndsAWaitingJob) {
