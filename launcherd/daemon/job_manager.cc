@@ -121,13 +121,21 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
   }
 }
 
+// One job that another launcherd wrote, or the disk spoilt, keeps the others from nothing.
 base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
-  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, stored.id));
-  if (stored.state != model::JobState::kQueued) {
-    const base::Status taken = take_up(reader, stored, spec);
-    if (!taken.ok()) lose(stored, spec, taken.message());
-    return base::ok_status();
+  const auto spec = stored_spec(reader, stored.id);
+  if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
+  base::Status loaded = spec.status();
+  if (loaded.ok() && stored.state == model::JobState::kQueued) {
+    loaded = let_wait(stored, *spec);
+  } else if (loaded.ok()) {
+    loaded = take_up(reader, stored, *spec);
   }
+  if (!loaded.ok()) give_up(stored, spec.ok() ? *spec : v1::StoredSpec(), loaded.message());
+  return base::ok_status();
+}
+
+base::Status JobManager::let_wait(const StoredJob& stored, const v1::StoredSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, proto::submission_of(spec.request()));
   // The list of hosts may be another one: then it waits for them, as the reason says.
   JobNeed need{.request = submission.job.placement, .places = submission.job.places};
@@ -163,15 +171,19 @@ base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, c
   return base::ok_status();
 }
 
-// Nobody knows any more how it goes on.
-void JobManager::lose(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& reason) {
+// Nobody knows any more how it goes on, or how it would begin.
+void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why) {
   const auto submission = proto::submission_of(spec.request());
   OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};
-  if (submission.ok()) job.retention = submission->retention;
+  job.retention = submission.ok() ? submission->retention : proto::Submission().retention;
   jobs_.insert_or_assign(stored.id, std::move(job));
+  const bool has_waited = stored.state == model::JobState::kQueued;
+  const std::string reason =
+      has_waited ? fmt::format("it waited, and this launcherd does not understand it: {}: submit it again", why)
+                 : fmt::format("launcherd ended while it ran, and it cannot be found again: {}", why);
+  surroundings_.on_line(fmt::format("job {}: {}", stored.id.str(), reason));
   record(stored.id,
-         end_of_job(stored.id, stored.attempt, model::JobState::kLost,
-                    fmt::format("launcherd ended while it ran, and it cannot be found again: {}", reason),
+         end_of_job(stored.id, stored.attempt, has_waited ? model::JobState::kFailed : model::JobState::kLost, reason,
                     ended_without_ranks(stored.id, kMusterFailed), surroundings_.clock->wall()),
          [this, id = stored.id](const base::Status&) { ended(id); });
 }

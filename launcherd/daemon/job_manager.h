@@ -88,9 +88,10 @@ class JobManager {
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
+  base::Status let_wait(const StoredJob& stored, const v1::StoredSpec& spec);
   // What was running when the last launcherd ended. The error: it cannot be found again.
   base::Status take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
-  void lose(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& reason);
+  void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 

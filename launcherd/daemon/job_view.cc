@@ -83,6 +83,13 @@ void set_rank(const StoredRank& stored, v1::RankStatus& rank) {
   end.set_detail(base::shortened(base::valid_utf8(stored.detail), proto::kLongestDetail));
 }
 
+// A spec that is none is missing in its job alone.
+base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& id) {
+  auto spec = stored_spec(reader, id);
+  if (!spec.ok() && spec.status().code() == base::Code::kDataLoss) return v1::StoredSpec();
+  return spec;
+}
+
 // Ranks that nothing is stored of wait.
 base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
   const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
@@ -128,7 +135,7 @@ base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId&
 
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(id));
-  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, id));
+  MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, id));
   v1::Job job = job_of(stored, spec);
   if (request.max_ranks() < 0) return job;
   const int count =
@@ -147,7 +154,7 @@ base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::List
   MUSTER_ASSIGN_OR_RETURN(const JobPage page, reader.jobs(which, limit, request.page_token()));
   v1::ListJobsResponse response;
   for (const StoredJob& stored : page.jobs) {
-    MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, stored_spec(reader, stored.id));
+    MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, stored.id));
     *response.add_jobs() = job_of(stored, spec);
   }
   response.set_next_page_token(page.next);
