@@ -252,7 +252,8 @@ void JobManager::launch(const base::JobId& id) {
 
 void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
   OpenJob* const job = find(id);
-  if (job == nullptr || job->running == nullptr) return;
+  // Nobody would stop any more what starts while launcherd leaves: the next one finds it starting.
+  if (job == nullptr || job->running == nullptr || is_leaving_) return;
   if (!submission.ok()) {
     job->running->start_failed(submission.status());
     return;
@@ -468,6 +469,7 @@ void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
+    // One whose start is being stored has nothing that runs, and holds: its disk may be full for ever.
     if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was ended");

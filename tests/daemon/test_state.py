@@ -119,6 +119,66 @@ def test_a_full_disk_refuses_jobs_and_keeps_those_that_run(disk, on_disk, tmp_pa
     assert api.wait(api.submit(["true"])).exit_code == 0
 
 
+def holding_slots(api, gate, slots):
+    """A job that has them until something is written there."""
+    return api.submit(["sh", "-c", f"test $MUSTER_RANK != 0 || read x < {gate}"], size=slots)
+
+
+def start_waits(api, job):
+    """Until it has its slots, and its start waits for the disk; the limit of the test's time is that of the loop."""
+    while not api.get(job).hosts:
+        assert api.state(job) == "QUEUED"
+
+
+def test_launcherd_ends_while_a_start_waits_for_a_full_disk(disk, on_disk, launcherd, tmp_path):
+    api = on_disk.client()
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    api.until(holding_slots(api, gate, 4), "RUNNING")
+    jobs = [api.submit(["mkdir", str(tmp_path / loss)], on_launcher_loss=f"ON_LAUNCHER_LOSS_{loss}", size=1)
+            for loss in ("KILL", "HOLD")]
+    disk.fill()
+    gate.write_text("on\n")
+    for job in jobs:
+        start_waits(api, job)
+    assert on_disk.end() == 0
+    (disk.path / "ballast").unlink()
+    after = launcherd(directory=disk.path)
+    assert all(after.client().wait(job).exit_code == 0 for job in jobs)  # once: mkdir fails the second time
+    after.end()
+
+
+def test_no_job_starts_while_launcherd_ends(disk, on_disk, launcherd, tmp_path):
+    """Whose launcherd would end it, and which started after all others had been stopped, was waited for to its end."""
+    api = on_disk.client()
+    gates = [tmp_path / "gate", tmp_path / "last-gate"]
+    for gate in gates:
+        os.mkfifo(gate)
+    stopped = tmp_path / "stopped"
+    script = f"trap 'mkdir {stopped}; read x < {gates[1]}; exit 0' TERM; while :; do sleep 0.1; done"
+    ending = api.submit(["sh", "-c", script], kill_grace={"seconds": 600}, on_launcher_loss="ON_LAUNCHER_LOSS_KILL")
+    api.until(ending, "RUNNING")
+    api.until(holding_slots(api, gates[0], 3), "RUNNING")
+    late = api.submit(["sleep", "1000"], size=3, on_launcher_loss="ON_LAUNCHER_LOSS_KILL")
+    disk.fill()
+    gates[0].write_text("on\n")
+    start_waits(api, late)
+    on_disk.process.terminate()
+    while not stopped.exists():
+        assert on_disk.process.poll() is None
+    (disk.path / "ballast").unlink()
+    while api.state(late) == "QUEUED":
+        pass
+    for _ in range(100):  # time enough for it to be told to agents
+        assert api.state(late) == "STARTING"
+    gates[1].write_text("on\n")
+    assert on_disk.end() == 0
+    after = launcherd(directory=disk.path)
+    after.client().until(late, "RUNNING")
+    after.end_jobs()
+    after.end()
+
+
 def test_a_read_only_disk_is_told_at_the_start(disk, launcherd):
     disk.remount("ro")
     try:
