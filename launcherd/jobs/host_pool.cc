@@ -181,18 +181,21 @@ PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
 }
 
 PoolHost* HostPool::Core::host_numbered(int number) const {
-  const auto index = static_cast<std::size_t>(number);
-  if (number < 0 || index >= by_number_.size()) return nullptr;
-  PoolHost* const host = by_number_[index];
-  return host->number == number ? host : nullptr;  // else it has another agent since, or none
+  const auto found = by_number_.find(number);
+  if (found == by_number_.end() || found->second->number != number) return nullptr;  // it has another agent since
+  return found->second;
 }
 
 void HostPool::Core::number_agent(PoolHost& host, const std::string& token, int number, int hello_number) {
   host.token = token;
   host.number = number;
   host.hello_number = hello_number;
-  MUSTER_CHECK(static_cast<std::size_t>(host.number) == by_number_.size());
-  by_number_.push_back(&host);
+  MUSTER_CHECK(by_number_.emplace(number, &host).second);
+}
+
+void HostPool::Core::forget_agent(PoolHost& host) {
+  control_->forget(host.number);
+  by_number_.erase(std::exchange(host.number, -1));
 }
 
 void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool resumed) {
@@ -267,7 +270,7 @@ void HostPool::Core::looked(PoolHost& host, const base::Result<CommandResult>& r
 }
 
 void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
-  control_->forget(std::exchange(host.number, -1));
+  forget_agent(host);
   host.look_timer.cancel();
   host.link.reset();
   host.has_stream = false;
@@ -444,6 +447,10 @@ void HostPool::let_go(base::Loop::Task done) {
 
 int HostPool::control_port() const {
   return core_->control_port();
+}
+
+std::size_t HostPool::agents() const {
+  return core_->agents();
 }
 
 }  // namespace muster::launcherd

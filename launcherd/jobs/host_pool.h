@@ -89,6 +89,8 @@ class HostPool {
   void let_go(base::Loop::Task done);
 
   int control_port() const;
+  // Agents that are up, or may come.
+  std::size_t agents() const;
 
   class Core;
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "launcherd/jobs/host_link.h"
@@ -107,6 +108,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   OutputHub& hub() { return *hub_; }
   base::Loop& loop() { return loop_; }
   int control_port() const { return control_->port(); }
+  std::size_t agents() const { return control_->agents(); }
   int output_port() const { return state_.output_port(); }
 
  private:
@@ -122,6 +124,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   PoolHost* host_numbered(int number) const;
   // As the control server has it.
   void number_agent(PoolHost& host, const std::string& token, int number, int hello_number);
+  void forget_agent(PoolHost& host);
   void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
   void was_cut(PoolHost& host);
   void look_later(PoolHost& host, base::Duration after);
@@ -171,8 +174,8 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   base::MonotonicTime keys_again_{};
   std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; none is ever removed
   std::map<std::string, std::weak_ptr<OutputMeter>> job_meters_;
-  std::vector<PoolHost*> by_number_;  // whose the number at the control server is, or was
-  std::vector<int> announced_;        // to be started when the state file knows of them
+  std::unordered_map<int, PoolHost*> by_number_;  // whose the number at the control server is
+  std::vector<int> announced_;                    // to be started when the state file knows of them
   bool is_save_due_ = false;
   bool forgets_others_ = false;
   bool lets_go_ = false;

@@ -14,6 +14,14 @@ constexpr std::chrono::milliseconds kDialTimeout{2'000};
 constexpr std::chrono::seconds kReportAfter{20};
 constexpr std::chrono::seconds kFirstRetry{5};
 constexpr std::chrono::seconds kLastRetry{60};
+// A host that is down for longer, ten minutes or so, is asked less often.
+constexpr int kManyFailures = 12;
+constexpr std::chrono::seconds kSlowRetry{300};
+
+std::chrono::seconds pause_after(int failures) {
+  const std::chrono::seconds longest = failures < kManyFailures ? kLastRetry : kSlowRetry;
+  return std::min<std::chrono::seconds>(kFirstRetry * (1 << std::min(failures, 6)), longest);
+}
 
 }  // namespace
 
@@ -138,7 +146,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
 }
 
 void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
-  if (host.number >= 0) control_->forget(std::exchange(host.number, -1));
+  if (host.number >= 0) forget_agent(host);
   host.look_timer.cancel();
   host.link.reset();
   host.phase = PoolHost::Phase::kFailed;
@@ -148,9 +156,7 @@ void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
     if (!is_any_dismissed()) tell_gone();
     return;
   }
-  const auto pause = std::min<std::chrono::seconds>(kFirstRetry * (1 << std::min(host.failures, 4)), kLastRetry);
-  ++host.failures;
-  host.retry_timer = loop_.after(pause, [this, &host] { start_agent(host); });
+  host.retry_timer = loop_.after(pause_after(host.failures++), [this, &host] { start_agent(host); });
   fail_sessions(host, message);
   changed(host);
 }

@@ -117,9 +117,10 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   bool take(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
   void done(const std::shared_ptr<AgentStream>& stream, int agent);
-  bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) const;
+  bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream);
   int agent_with(const std::string& token);  // any thread; -1: none
   int add(const std::string& token, std::optional<int> hello_index);
+  AgentSlot* find(int agent);  // nullptr: it was forgotten
 
   // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
   class Service final : public v1::AgentControl::CallbackService {
@@ -137,7 +138,8 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   ControlServer* owner;  // null once the ControlServer is gone; loop thread only
   base::Loop& loop;
   ControlServerOptions options;
-  std::vector<AgentSlot> agents;
+  std::unordered_map<int, AgentSlot> agents;  // by number; forgotten ones until their streams have ended
+  int next_agent = 0;
   std::mutex tokens_mutex;
   std::unordered_map<std::string, int> tokens;  // guarded by tokens_mutex
   Service service{*this};
@@ -190,8 +192,8 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
 }
 
 int ControlServer::State::add(const std::string& token, std::optional<int> hello_index) {
-  const int agent = static_cast<int>(agents.size());
-  AgentSlot& slot = agents.emplace_back();
+  const int agent = next_agent++;
+  AgentSlot& slot = agents[agent];
   slot.token = token;
   slot.hello_index = hello_index.value_or(agent);
   const std::lock_guard lock(tokens_mutex);
@@ -205,8 +207,14 @@ int ControlServer::State::agent_with(const std::string& token) {
   return found == tokens.end() ? -1 : found->second;
 }
 
-bool ControlServer::State::is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) const {
-  return agent >= 0 && agents[static_cast<std::size_t>(agent)].stream == stream;
+AgentSlot* ControlServer::State::find(int agent) {
+  const auto found = agents.find(agent);
+  return found == agents.end() ? nullptr : &found->second;
+}
+
+bool ControlServer::State::is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream) {
+  const AgentSlot* const slot = find(agent);
+  return slot != nullptr && slot->stream == stream;
 }
 
 void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, int agent, v1::AgentMessage message) {
@@ -224,16 +232,16 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
     if (owner == nullptr || !is_stream_of(agent, stream)) return;
     is_any_new = take(stream, agent, next) || is_any_new;
   }
-  if (!is_any_new || owner == nullptr) return;
+  if (!is_any_new || owner == nullptr || !is_stream_of(agent, stream)) return;
   v1::LauncherMessage ack;
-  ack.set_ack(agents[static_cast<std::size_t>(agent)].incoming.last_received());
+  ack.set_ack(find(agent)->incoming.last_received());
   stream->send(std::move(ack));
 }
 
-// Whether it is to be acknowledged.
+// Whether it is to be acknowledged. The stream is that of the agent.
 bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int agent,
                                 const v1::AgentMessage& message) {
-  AgentSlot& slot = agents[static_cast<std::size_t>(agent)];
+  AgentSlot& slot = *find(agent);
   slot.outgoing.acknowledged(message.ack());
   switch (slot.incoming.arrived(message.sequence())) {
     case proto::ReplayQueue<v1::AgentMessage>::Arrival::kDuplicate:
@@ -249,13 +257,14 @@ bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int 
 }
 
 void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello) {
-  AgentSlot& slot = agents[static_cast<std::size_t>(known_agent)];
-  if (hello.job_id() != options.job_id || hello.agent_index() != slot.hello_index) {
-    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the token"});
+  AgentSlot* const known = find(known_agent);
+  if (known == nullptr || known->forgotten) {
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
     return;
   }
-  if (slot.forgotten) {
-    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the launcher has given this agent up"});
+  AgentSlot& slot = *known;
+  if (hello.job_id() != options.job_id || hello.agent_index() != slot.hello_index) {
+    stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the token"});
     return;
   }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
@@ -275,7 +284,9 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
 
 void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int agent) {
   if (owner == nullptr || stream == nullptr || !is_stream_of(agent, stream)) return;
-  agents[static_cast<std::size_t>(agent)].stream = nullptr;
+  AgentSlot& slot = *find(agent);
+  slot.stream = nullptr;
+  if (slot.forgotten) agents.erase(agent);
   if (owner->on_cut) owner->on_cut(agent);
 }
 
@@ -310,7 +321,7 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
 ControlServer::~ControlServer() {
   if (state_ == nullptr) return;
   state_->owner = nullptr;
-  for (AgentSlot& slot : state_->agents) {
+  for (auto& [agent, slot] : state_->agents) {
     if (slot.stream != nullptr) slot.stream->close(grpc::Status::OK);
   }
   state_->server->Shutdown(std::chrono::system_clock::now());
@@ -334,18 +345,19 @@ base::Status ControlServer::add_connection(base::UniqueFd fd) {
 
 void ControlServer::send(int agent, v1::LauncherMessage message) {
   state_->loop.assert_inside();
-  AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
-  message.set_ack(slot.incoming.last_received());
-  const v1::LauncherMessage& numbered = slot.outgoing.push(std::move(message));
-  if (slot.stream != nullptr) slot.stream->send(numbered);
+  AgentSlot* const slot = state_->find(agent);
+  if (slot == nullptr || slot->forgotten) return;
+  message.set_ack(slot->incoming.last_received());
+  const v1::LauncherMessage& numbered = slot->outgoing.push(std::move(message));
+  if (slot->stream != nullptr) slot->stream->send(numbered);
 }
 
 void ControlServer::send_unnumbered(int agent, v1::LauncherMessage message) {
   state_->loop.assert_inside();
-  const AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
-  if (slot.stream == nullptr) return;
-  message.set_ack(slot.incoming.last_received());
-  slot.stream->send(std::move(message));
+  const AgentSlot* const slot = state_->find(agent);
+  if (slot == nullptr || slot->stream == nullptr) return;
+  message.set_ack(slot->incoming.last_received());
+  slot->stream->send(std::move(message));
 }
 
 void ControlServer::set_keys(const std::string& ca_pem, const base::TlsIdentity& own) {
@@ -354,20 +366,30 @@ void ControlServer::set_keys(const std::string& ca_pem, const base::TlsIdentity&
 
 void ControlServer::cut(int agent) {
   state_->loop.assert_inside();
-  const AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
-  if (slot.stream != nullptr) slot.stream->close({grpc::StatusCode::UNAVAILABLE, "cut by the launcher"});
+  const AgentSlot* const slot = state_->find(agent);
+  if (slot != nullptr && slot->stream != nullptr)
+    slot->stream->close({grpc::StatusCode::UNAVAILABLE, "cut by the launcher"});
 }
 
 void ControlServer::forget(int agent) {
   state_->loop.assert_inside();
-  AgentSlot& slot = state_->agents.at(static_cast<std::size_t>(agent));
-  slot.forgotten = true;
-  slot.outgoing = {};
+  AgentSlot* const slot = state_->find(agent);
+  if (slot == nullptr) return;
+  slot->forgotten = true;
+  slot->outgoing = {};
   {
     const std::lock_guard lock(state_->tokens_mutex);
-    state_->tokens.erase(slot.token);
+    state_->tokens.erase(slot->token);
   }
-  if (slot.stream != nullptr) slot.stream->close({grpc::StatusCode::FAILED_PRECONDITION, "given up"});
+  if (slot->stream == nullptr) {
+    state_->agents.erase(agent);
+  } else {
+    slot->stream->close({grpc::StatusCode::FAILED_PRECONDITION, "given up"});
+  }
+}
+
+std::size_t ControlServer::agents() const {
+  return state_->agents.size();
 }
 
 }  // namespace muster::launcherd

@@ -64,8 +64,11 @@ class ControlServer {
   void set_keys(const std::string& ca_pem, const base::TlsIdentity& own);
   // Ends the agent's stream; it will come back.
   void cut(int agent);
-  // Forgets the agent: later streams of it are refused.
+  // Forgets the agent: later streams of it are refused, what is sent to it is dropped, and once its stream has ended
+  // nothing is kept of it. Its number does not come again.
   void forget(int agent);
+  // Of which something is kept.
+  std::size_t agents() const;
 
  private:
   ControlServer();

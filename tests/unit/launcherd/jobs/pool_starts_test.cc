@@ -26,6 +26,7 @@ class PlayedBootstrap final : public Bootstrap {
  public:
   void start(const BootstrapTarget&, JoinSource source, std::function<void(base::Result<StartedAgent>)> done) override {
     ++starts;
+    if (fails) return done(base::error(base::Code::kUnavailable, "n1: no log-in"));
     ASSERT_TRUE(source.get().ok());
     ASSERT_TRUE(join.ParseFromString(source.get()->substr(sizeof(std::uint32_t))));
     auto pair = base::make_socketpair(SOCK_STREAM);
@@ -44,6 +45,7 @@ class PlayedBootstrap final : public Bootstrap {
   void cancel() override {}
 
   int starts = 0;
+  bool fails = false;
   v1::AgentJoin join;
   base::UniqueFd stdio;  // the agent's end
   std::function<void()> on_start;
@@ -151,6 +153,19 @@ TEST_F(PoolStartsTest, OneThatEndsBeforeItDialsHasFailed) {
   start_job();
   run_until_noted("no such note");
   EXPECT_THAT(failures_, ElementsAre(HasSubstr("the agent started and ended before it reported")));
+}
+
+// A host that is down is tried for as long as launcherd runs.
+TEST_F(PoolStartsTest, NothingIsKeptOfAgentsThatDidNotStart) {
+  bootstrap_.fails = true;
+  for (int i = 1; i <= 20; ++i) {
+    start_job();
+    run_until_noted("no such note");
+    EXPECT_EQ(bootstrap_.starts, i);
+    EXPECT_EQ(pool_->agents(), 0U);
+    job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
+  }
+  EXPECT_EQ(failures_.size(), 20U);
 }
 
 // It dials again by itself; were it given up, what it is just opening would stand in the way of the next agent.

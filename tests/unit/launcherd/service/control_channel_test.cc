@@ -141,6 +141,23 @@ TEST_F(Fixture, KnownAgentsAreTakenFromTheFirstMoment) {
   EXPECT_EQ(greeted, (std::vector<int>{1, 4}));
 }
 
+// A launcher that runs for months gives many up.
+TEST_F(Fixture, NothingIsKeptOfForgottenAgents) {
+  for (int i = 0; i < 10'000; ++i) server->forget(server->add_agent("gone-" + std::to_string(i)));
+  EXPECT_EQ(server->agents(), 2U);
+  EXPECT_EQ(server->add_agent("next"), 10'002);
+  server->forget(10'002);
+  server->send(10'002, signal_message(1));  // whoever says goodbye to all need not know which is left
+  server->on_hello = [&](int agent, const v1::Hello&, bool) { server->forget(agent); };
+  server->on_cut = [&](int agent) {
+    EXPECT_EQ(agent, 0);
+    loop.stop();
+  };
+  const auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  loop.run();
+  EXPECT_EQ(server->agents(), 1U);
+}
+
 TEST_F(Fixture, StrangersAreRefused) {
   struct Case {
     const char* what;
