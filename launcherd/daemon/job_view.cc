@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "base/shortened.h"
 #include "base/strings.h"
+#include "launcherd/store/page_token.h"
 #include "proto/stored_event.h"
 
 namespace muster::launcherd {
@@ -90,9 +92,21 @@ base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& 
   return spec;
 }
 
+// Those of the end go when they are too long together with the `bytes` of the job itself; whoever wants them asks again
+// from there.
+void cut_ranks(v1::Job& job, std::size_t bytes) {
+  for (int i = 0; i < job.ranks_size(); ++i) {
+    bytes += job.ranks(i).ByteSizeLong();
+    if (bytes <= kLongestAnswer || i == 0) continue;
+    job.mutable_ranks()->DeleteSubrange(i, job.ranks_size() - i);
+    return;
+  }
+}
+
 // Ranks that nothing is stored of wait.
 base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
   const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
+  const std::size_t bytes = job.ByteSizeLong();
   for (int rank = first; rank < end; ++rank) {
     v1::RankStatus& status = *job.add_ranks();
     status.set_rank(rank);
@@ -106,6 +120,7 @@ base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, 
     }
     next = page.back().rank + 1;
   }
+  cut_ranks(job, bytes);
   return base::ok_status();
 }
 
@@ -153,11 +168,20 @@ base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::List
   const auto which = request.all() ? StoreReader::Which::kAll : StoreReader::Which::kOpen;
   MUSTER_ASSIGN_OR_RETURN(const JobPage page, reader.jobs(which, limit, request.page_token()));
   v1::ListJobsResponse response;
+  response.set_next_page_token(page.next);
+  std::size_t bytes = 0;
+  std::int64_t last = 0;
   for (const StoredJob& stored : page.jobs) {
     MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, stored.id));
-    *response.add_jobs() = job_of(stored, spec);
+    v1::Job job = job_of(stored, spec);
+    bytes += job.ByteSizeLong();
+    if (bytes > kLongestAnswer && !response.jobs().empty()) {
+      response.set_next_page_token(page_token(last));
+      break;
+    }
+    *response.add_jobs() = std::move(job);
+    last = stored.number;
   }
-  response.set_next_page_token(page.next);
   return response;
 }
 

@@ -2,6 +2,7 @@
 // reading thread.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "base/clock.h"
@@ -15,6 +16,9 @@ namespace muster::launcherd {
 
 inline constexpr int kMostRanksOfAnAnswer = 10'000;
 inline constexpr int kMostJobsOfAPage = 1'000;
+// No answer has more bytes than this and one job or rank: below gRPC's own limit for a message, with room for the hosts
+// of jobs that run.
+inline constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;
 
 // DATA_LOSS: the store holds something else.
 base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId& id);

@@ -26,7 +26,7 @@ using StreamMethod = std::unique_ptr<grpc::ClientReaderInterface<Answer>> (Stub:
 
 // For calls that may take for ever once they have begun.
 constexpr std::chrono::seconds kConnectPatience{20};
-// Of a message: pages of jobs, hosts and ranks are cut by their senders.
+// Of a message: pages of jobs and ranks are cut by their senders, to less; what is left are hosts.
 constexpr int kMaxMessage = 16 << 20;
 
 base::Result<std::string> read_pem(const std::string& what, const std::string& path) {

@@ -15,6 +15,7 @@ namespace {
 using Exchange = std::shared_ptr<HttpExchange>;
 
 constexpr std::string_view kJson = "application/json";
+constexpr int kMostCounted = 1000;  // jobs, for metrics
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 
 int http_status(base::Code code) {
@@ -54,6 +55,27 @@ std::string quoted(std::string_view text) {
 std::string error_json(const base::Status& status) {
   return fmt::format("{{\"code\":{},\"message\":{}}}", quoted(base::code_name(status.code())),
                      quoted(status.message()));
+}
+
+// Up to kMostCounted, without what is long in them; `jobs` has those of the pages before. A page of jobs with long
+// commands has few.
+void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::ListJobsResponse> done) {
+  v1::ListJobsRequest request;
+  request.set_page_size(kMostCounted);
+  request.set_page_token(jobs.next_page_token());
+  handler->list_jobs(request, [handler, jobs = std::move(jobs),
+                               done = std::move(done)](const base::Result<v1::ListJobsResponse>& page) mutable {
+    if (!page.ok()) return done(page.status());
+    for (const v1::Job& job : page->jobs()) {
+      v1::Job& counted = *jobs.add_jobs();
+      counted.set_state(job.state());
+      counted.set_size(job.size());
+    }
+    jobs.set_next_page_token(page->next_page_token());
+    const bool is_last = page->jobs().empty() || page->next_page_token().empty();
+    if (is_last || jobs.jobs_size() >= kMostCounted) return done(std::move(jobs));
+    list_open_jobs(handler, std::move(jobs), std::move(done));
+  });
 }
 
 void refuse(const Exchange& exchange, const base::Status& status) {
@@ -129,14 +151,12 @@ void WebPages::serve_metrics(const Exchange& exchange) {
     handler->list_hosts(
         {}, [handler, exchange, launcher = *launcher](const base::Result<v1::ListHostsResponse>& hosts) {
           if (!hosts.ok()) return refuse(exchange, hosts.status());
-          v1::ListJobsRequest request;
-          request.set_page_size(1000);
-          handler->list_jobs(
-              request, [handler, exchange, launcher, hosts = *hosts](const base::Result<v1::ListJobsResponse>& jobs) {
-                if (!jobs.ok()) return refuse(exchange, jobs.status());
-                exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8",
-                                 format_metrics(launcher, hosts, *jobs, handler->counters()));
-              });
+          list_open_jobs(handler, {},
+                         [handler, exchange, launcher, hosts = *hosts](const base::Result<v1::ListJobsResponse>& jobs) {
+                           if (!jobs.ok()) return refuse(exchange, jobs.status());
+                           exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8",
+                                            format_metrics(launcher, hosts, *jobs, handler->counters()));
+                         });
         });
   });
 }

@@ -1,9 +1,12 @@
 """Jobs of launcherd from their submission to their end, as a scheduler's client sees them."""
+import json
 import os
 import signal
+import subprocess
 
 import grpc
 import pytest
+from conftest import BIN
 
 
 def refused(call, *arguments, **keywords):
@@ -158,6 +161,21 @@ def test_lists_come_in_pages(api):
         request.page_token = page.next_page_token
     assert seen == jobs[::-1]
     assert not api.api.ListJobs(api.stubs.launcher.ListJobsRequest(), timeout=api.PATIENCE).jobs
+
+
+def test_jobs_with_long_commands_are_listed(launcherd):
+    """By the program, which asks for long pages, and by clients that take no longer messages than gRPC's default."""
+    daemon = launcherd()
+    api = daemon.client()
+    api.api.DrainHost(api.stubs.launcher.DrainHostRequest(host="localhost"), timeout=api.PATIENCE)
+    jobs = [api.submit(["true", *["x" * 100_000] * 10]) for _ in range(20)]
+    said = subprocess.run([BIN / "muster", "jobs", "--json", "--launcher", f"unix:{daemon.socket}"], timeout=60,
+                          capture_output=True, text=True, check=True)
+    assert [json.loads(line)["id"] for line in said.stdout.splitlines()] == jobs[::-1]
+    page = api.api.ListJobs(api.stubs.launcher.ListJobsRequest(page_size=1000), timeout=api.PATIENCE)
+    assert page.jobs and page.next_page_token
+    for job in jobs:
+        api.kill(job)
 
 
 def test_health_and_reflection(api):

@@ -1,0 +1,89 @@
+// Jobs and their ranks in pages, from a real store.
+#include "launcherd/daemon/job_view.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/launcherd/store/store_rig.h"
+
+namespace muster::launcherd {
+namespace {
+
+using testing_store::job_id;
+using testing_store::new_job;
+
+constexpr int kJobs = 20;
+constexpr std::size_t kDefaultOfGrpc = std::size_t{4} << 20;  // for a message that is received
+
+class JobViewTest : public ::testing::Test {
+ protected:
+  JobViewTest() : writer_(testing_store::open_writer(directory_ / "jobs.sqlite")) {}
+
+  void add(const std::string& id, const std::string& word, int size) {
+    v1::StoredSpec spec;
+    spec.mutable_request()->mutable_spec()->add_command(word);
+    spec.set_size(size);
+    NewJob job = new_job(id);
+    job.spec = spec.SerializeAsString();
+    ASSERT_TRUE(testing_store::commit(writer_, {job}).ok());
+  }
+  StoreReader reader() { return std::move(*StoreReader::open(directory_ / "jobs.sqlite")); }
+
+  testing_store::TempDir directory_;
+  BatchWriter writer_;
+};
+
+TEST_F(JobViewTest, APageOfJobsWithLongCommandsIsShort) {
+  for (int i = 0; i < kJobs; ++i) {
+    add(std::string("aaaaaaa") + static_cast<char>('a' + i), std::string(1 << 20, 'x'), 1);
+  }
+  StoreReader store = reader();
+  v1::ListJobsRequest request;
+  request.set_page_size(1000);
+  std::set<std::string> seen;
+  int pages = 0;
+  do {
+    const auto page = read_jobs(store, request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LT(page->ByteSizeLong(), kDefaultOfGrpc);
+    ASSERT_FALSE(page->jobs().empty());
+    for (const v1::Job& job : page->jobs()) EXPECT_TRUE(seen.insert(job.id()).second) << job.id();
+    request.set_page_token(page->next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(kJobs));
+  EXPECT_EQ(pages, kJobs / 2);
+}
+
+// As stores of older launcherds have them: with details of any length.
+TEST_F(JobViewTest, APageOfRanksWithLongDetailsIsShort) {
+  constexpr int kRanks = 8'000;
+  add("aaaaaaaa", "true", kRanks);
+  Batch batch = {testing_store::step("aaaaaaaa", model::JobState::kStarting)};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    NewEvent event = testing_store::plain_event("aaaaaaaa", "e");
+    event.rank_step = RankStep{.rank = rank, .to = model::RankState::kFailed, .host = "n1"};
+    event.rank_step->detail = std::string(2'000, 'x');
+    batch.push_back(std::move(event));
+  }
+  ASSERT_TRUE(testing_store::commit(writer_, batch).ok());
+  StoreReader store = reader();
+  v1::GetJobRequest request;
+  int pages = 0;
+  for (int first = 0; first < kRanks; ++pages) {
+    request.set_first_rank(first);
+    const auto job = read_job(store, job_id("aaaaaaaa"), request);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_LT(job->ByteSizeLong(), kDefaultOfGrpc);
+    ASSERT_FALSE(job->ranks().empty());
+    for (const v1::RankStatus& rank : job->ranks()) {
+      ASSERT_EQ(rank.rank(), first++);
+      ASSERT_EQ(rank.state(), v1::RANK_STATE_ENDED);
+    }
+  }
+  EXPECT_EQ(pages, 2);
+}
+
+}  // namespace
+}  // namespace muster::launcherd
