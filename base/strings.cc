@@ -137,6 +137,15 @@ std::size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string valid_utf8(std::string_view text) {
   std::string result;
   while (!text.empty()) {

@@ -2,7 +2,10 @@
 
 #include <array>
 
+#include <google/protobuf/message.h>
+
 #include "base/unique_fd.h"
+#include "proto/text_fields.h"
 
 namespace muster::proto {
 namespace {
@@ -19,7 +22,8 @@ base::Result<std::uint32_t> length_of(std::string_view head) {
 
 }  // namespace
 
-std::string frame_message(const google::protobuf::MessageLite& message) {
+std::string frame_message(const google::protobuf::Message& message) {
+  if (const auto mended = mended_copy(message)) return frame_message(*mended);
   const std::string body = message.SerializeAsString();
   MUSTER_CHECK(body.size() <= kMaxMessageBytes);
   std::string frame;

@@ -2,9 +2,12 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include "proto/text_fields.h"
+
 namespace muster::proto {
 
 std::string message_line(const google::protobuf::Message& message) {
+  if (const auto mended = mended_copy(message)) return message_line(*mended);
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;

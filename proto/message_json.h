@@ -12,7 +12,7 @@ class Message;
 
 namespace muster::proto {
 
-// One line, with its newline. Strings of the message must be UTF-8.
+// One line, with its newline. Text that is no UTF-8 is mended (text_fields.h).
 std::string message_line(const google::protobuf::Message& message);
 
 // The other way round. INVALID_ARGUMENT: no such JSON, or a field that the message does not have.

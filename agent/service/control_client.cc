@@ -16,6 +16,7 @@
 
 #include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/replay_queue.h"
+#include "proto/text_fields.h"
 
 namespace muster::agent {
 namespace {
@@ -267,6 +268,7 @@ void ControlClient::State::open() {
   first.mutable_hello()->set_resume_from(incoming.last_received());
   first.mutable_hello()->set_launcher_instance(instance.value_or(""));
   if (owner->on_hello) owner->on_hello(*first.mutable_hello());
+  proto::mend_text(first);
   write(std::move(first));
 }
 
@@ -376,6 +378,7 @@ void ControlClient::renew(const v1::Renewal& renewal) {
 
 void ControlClient::send(v1::AgentMessage message) {
   state_->loop.assert_inside();
+  proto::mend_text(message);
   message.set_ack(state_->incoming.last_received());
   if (state_->welcome) state_->owes_ack = false;
   const v1::AgentMessage& numbered = state_->outgoing.push(std::move(message));
@@ -385,6 +388,7 @@ void ControlClient::send(v1::AgentMessage message) {
 void ControlClient::send_unnumbered(v1::AgentMessage message) {
   state_->loop.assert_inside();
   if (state_->stream == nullptr || !state_->welcome) return;
+  proto::mend_text(message);
   message.set_ack(state_->incoming.last_received());
   state_->owes_ack = false;
   state_->write(std::move(message));

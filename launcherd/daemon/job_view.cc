@@ -20,15 +20,20 @@ void set_time(base::WallTime from, Timestamp& to) {
   to.set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
 }
 
+// As text, to be shown: the words themselves are bytes.
+void add_words(const google::protobuf::RepeatedPtrField<std::string>& words, v1::Job& job) {
+  for (const std::string& word : words) job.add_command(base::valid_utf8(word));
+}
+
 v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   v1::Job job;
   job.set_id(stored.id.str());
   job.set_state(static_cast<v1::JobState>(stored.state));  // the same numbers (model/job_state.h)
-  *job.mutable_command() = spec.request().spec().command();
+  add_words(spec.request().spec().command(), job);
   if (job.command().empty()) {
     for (const v1::Role& role : spec.request().spec().roles()) {
       if (!job.command().empty()) job.add_command(":");
-      job.mutable_command()->MergeFrom(role.command());
+      add_words(role.command(), job);
     }
   }
   job.set_size(spec.size());
@@ -50,7 +55,8 @@ v1::Job job_of(const StoredJob& stored, const v1::StoredSpec& spec) {
   set_time(stored.submitted, *job.mutable_submitted());
   if (stored.ended) set_time(*stored.ended, *job.mutable_ended());
   if (stored.exit_code) job.set_exit_code(*stored.exit_code);
-  for (const v1::EnvVar& variable : spec.request().environment()) job.add_environment_names(variable.name());
+  for (const v1::EnvVar& variable : spec.request().environment())
+    job.add_environment_names(base::valid_utf8(variable.name()));
   return job;
 }
 

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "launcherd/service/api_socket.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
+#include "proto/text_fields.h"
 
 namespace muster::launcherd {
 namespace {
@@ -133,6 +134,7 @@ base::Status ApiClient::State::end(const grpc::Status& status) {
 template <typename Request, typename Answer>
 base::Result<Answer> ApiClient::State::ask(UnaryMethod<Request, Answer> call, const Request& request,
                                            Patience patience) {
+  MUSTER_RETURN_IF_ERROR(proto::check_text(request));
   grpc::ClientContext context;
   MUSTER_RETURN_IF_ERROR(begin(&context, patience));
   Answer answer;
@@ -144,6 +146,7 @@ base::Result<Answer> ApiClient::State::ask(UnaryMethod<Request, Answer> call, co
 template <typename Request, typename Answer>
 base::Status ApiClient::State::stream(StreamMethod<Request, Answer> call, const Request& request,
                                       std::optional<Patience> patience, const OnAnswer<Answer>& on_answer) {
+  MUSTER_RETURN_IF_ERROR(proto::check_text(request));
   grpc::ClientContext context;
   MUSTER_RETURN_IF_ERROR(begin(&context, patience));
   Stub& launcher = *stub;

@@ -16,6 +16,7 @@
 #include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/peer_names.h"
 #include "proto/replay_queue.h"
+#include "proto/text_fields.h"
 
 namespace muster::launcherd {
 namespace {
@@ -347,6 +348,7 @@ void ControlServer::send(int agent, v1::LauncherMessage message) {
   state_->loop.assert_inside();
   AgentSlot* const slot = state_->find(agent);
   if (slot == nullptr || slot->forgotten) return;
+  proto::mend_text(message);
   message.set_ack(slot->incoming.last_received());
   const v1::LauncherMessage& numbered = slot->outgoing.push(std::move(message));
   if (slot->stream != nullptr) slot->stream->send(numbered);
@@ -356,6 +358,7 @@ void ControlServer::send_unnumbered(int agent, v1::LauncherMessage message) {
   state_->loop.assert_inside();
   const AgentSlot* const slot = state_->find(agent);
   if (slot == nullptr || slot->stream == nullptr) return;
+  proto::mend_text(message);
   message.set_ack(slot->incoming.last_received());
   slot->stream->send(std::move(message));
 }

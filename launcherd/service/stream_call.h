@@ -14,6 +14,8 @@
 #include <optional>
 #include <utility>
 
+#include "proto/text_fields.h"
+
 namespace muster::launcherd {
 
 template <typename Answer>
@@ -28,6 +30,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   void begin() { self_ = this->shared_from_this(); }
 
   void send(Answer answer) {
+    proto::mend_text(answer);
     const std::lock_guard lock(mutex_);
     if (finished_ || last_) return;
     queue_.push_back(std::move(answer));

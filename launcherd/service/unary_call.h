@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "proto/text_fields.h"
+
 namespace muster::launcherd {
 
 template <typename Reply>
@@ -22,6 +24,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   void answer(const grpc::Status& status, Reply reply) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(finished_, true)) return;
+    proto::mend_text(reply);
     if (status.ok()) *reply_ = std::move(reply);
     Finish(status);
   }

@@ -1,5 +1,6 @@
 """A client of launcher.proto in Python, made from the proto files when the tests run, as any scheduler would."""
 import importlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -46,12 +47,14 @@ class Client:
         self.api = stubs.service.LauncherStub(channel)
 
     def request(self, command, environment=None, **fields):
-        """A SubmitRequest; fields of the spec by their names, those of the request with `request_` before them."""
+        """A SubmitRequest; fields of the spec by their names, those of the request with `request_` before them.  Words
+        of the command, and names and values of variables, may be bytes."""
         top = {name[len("request_"):]: fields.pop(name) for name in list(fields) if name.startswith("request_")}
-        spec = self.stubs.launcher.JobSpec(command=command, working_directory="/tmp", **fields)
+        fields = {"working_directory": b"/tmp", **fields}
+        spec = self.stubs.launcher.JobSpec(command=map(os.fsencode, command), **fields)
         request = self.stubs.launcher.SubmitRequest(spec=spec, **top)
         for name, value in {"PATH": "/usr/bin:/bin", **(environment or {})}.items():
-            request.environment.add(name=name, value=value.encode())
+            request.environment.add(name=os.fsencode(name), value=os.fsencode(value))
         return request
 
     def submit(self, command, **fields):

@@ -86,12 +86,15 @@ TEST(ValidUtf8, KeepsWhatIsAndReplacesWhatIsNot) {
   for (const char* good :
        {"", "plain", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbd", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_EQ(valid_utf8(good), good);
+    EXPECT_TRUE(is_utf8(good));
   }
   const std::string mark = "\xef\xbf\xbd";
   EXPECT_EQ(valid_utf8("a\xff"
                        "b"),
             "a" + mark + "b");
   EXPECT_EQ(valid_utf8("\xc3"), mark);  // cut off
+  EXPECT_FALSE(is_utf8("\xc3"));
+  EXPECT_FALSE(is_utf8("a\xff"));
   EXPECT_EQ(valid_utf8("\xe2\x82"), mark + mark);
   EXPECT_EQ(valid_utf8("\xc0\x80"), mark + mark);  // longer than needed
   EXPECT_EQ(valid_utf8("\xe0\x80\x80"), mark + mark + mark);

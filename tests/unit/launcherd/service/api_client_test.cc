@@ -110,6 +110,19 @@ TEST_F(ApiClientTest, WithoutCertificatesNothingIsSent) {
   EXPECT_NE(unreadable.message().find("--tls-cert"), std::string::npos) << unreadable;
 }
 
+// Else gRPC would send what no launcher can read, and say nothing of use.
+TEST_F(ApiClientTest, TextThatIsNoUtf8IsRefusedByName) {
+  ApiClient client(address(authority_));
+  v1::SubmitRequest request;
+  request.set_name("caf\xe9");
+  const base::Status refused = client.submit(request, kPatience).status();
+  EXPECT_EQ(refused.code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(refused.message().find("name: "), 0u) << refused;
+  v1::LogsRequest logs;
+  logs.set_job("caf\xe9");
+  EXPECT_EQ(client.logs(logs, [](const v1::LogChunk&) { return true; }).code(), base::Code::kInvalidArgument);
+}
+
 TEST_F(ApiClientTest, AStreamIsReadUntilItsReaderHasEnough) {
   ApiClient client(address(authority_));
   v1::LogsRequest request;

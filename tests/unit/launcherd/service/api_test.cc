@@ -142,6 +142,7 @@ class Handler final : public ApiHandler {
     v1::Job job;
     job.set_id("aaaaaaaa");
     job.set_attempt(request.first_rank());
+    job.set_name("caf\xe9");
     reply(job);
   }
   void kill(const v1::KillRequest& request, Reply<v1::KillResponse> reply) override {
@@ -165,6 +166,7 @@ class Handler final : public ApiHandler {
       v1::ProcessStack process;
       process.set_rank(rank);
       process.set_pid(100 + rank);
+      process.set_command("caf\xe9");
       replies.send(std::move(process));
     }
     replies.done(request.ranks().empty() ? base::error(base::Code::kFailedPrecondition, "none of these ranks runs")
@@ -235,6 +237,7 @@ TEST_F(ApiTest, AnswersOfOneMessage) {
   const auto got = client.get_job(first_rank(7), kPatience);
   ASSERT_TRUE(got.ok()) << got.status().message();
   EXPECT_EQ(got->attempt(), 7);
+  EXPECT_EQ(got->name(), "caf\xef\xbf\xbd");  // whatever the handler has put there
   v1::KillRequest at_once;
   at_once.set_at_once(true);
   EXPECT_TRUE(client.kill(at_once, kPatience).ok());
@@ -253,6 +256,7 @@ TEST_F(ApiTest, AnswersOfSeveralMessages) {
     const base::Status fetched =
         ask(job.path()).stacks(of_ranks({4, 5, 6}), kPatience, [&](const v1::ProcessStack& process) {
           pids.push_back(process.pid());
+          EXPECT_EQ(process.command(), "caf\xef\xbf\xbd");
           return true;
         });
     EXPECT_TRUE(fetched.ok()) << fetched.message();

@@ -281,5 +281,32 @@ TEST_F(Fixture, CutsLoseAndDoubleNothing) {
   EXPECT_GE(cuts, 1);
 }
 
+// One odd byte of a program's output would else keep everything after it from ever arriving.
+TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
+  std::string at_server;
+  std::string at_client;
+  server->on_hello = [&](int, const v1::Hello& said, bool) {
+    EXPECT_EQ(said.hostname(), "n\xef\xbf\xbd");
+    v1::LauncherMessage stop;
+    stop.mutable_stop_ranks()->set_reason("caf\xe9");
+    server->send(0, stop);
+  };
+  server->on_message = [&](int, const v1::AgentMessage& message) {
+    at_server = message.notice().text();
+    loop.stop();
+  };
+  v1::Hello greeting = hello(0);
+  greeting.set_hostname("n\xe9");
+  auto client = agent::ControlClient::start(loop, client_options(0), greeting);
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_stop_ranks()) return;
+    at_client = message.stop_ranks().reason();
+    client->send(notice("9 KiB, cut in \xc3"));
+  };
+  loop.run();
+  EXPECT_EQ(at_client, "caf\xef\xbf\xbd");
+  EXPECT_EQ(at_server, "9 KiB, cut in \xef\xbf\xbd");
+}
+
 }  // namespace
 }  // namespace muster

@@ -1,0 +1,108 @@
+#include "proto/text_fields.h"
+
+#include <string>
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include "base/strings.h"
+
+namespace muster::proto {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+bool is_message(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+}
+
+bool is_text(const FieldDescriptor& field) {
+  return field.type() == FieldDescriptor::TYPE_STRING;
+}
+
+// How many values it has; of a `string` that is not repeated always one, which may be empty.
+int count(const Message& message, const FieldDescriptor& field) {
+  if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field);
+  return is_text(field) || message.GetReflection()->HasField(message, &field) ? 1 : 0;
+}
+
+const Message& inner(const Message& message, const FieldDescriptor& field, int index) {
+  const auto& access = *message.GetReflection();
+  return field.is_repeated() ? access.GetRepeatedMessage(message, &field, index) : access.GetMessage(message, &field);
+}
+
+const std::string& text(const Message& message, const FieldDescriptor& field, int index, std::string& scratch) {
+  const auto& access = *message.GetReflection();
+  return field.is_repeated() ? access.GetRepeatedStringReference(message, &field, index, &scratch)
+                             : access.GetStringReference(message, &field, &scratch);
+}
+
+// `path`: of the first one.
+bool has_other_bytes(const Message& message, std::string& path) {
+  std::string scratch;
+  const auto& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (!is_message(field) && !is_text(field)) continue;
+    const int values = count(message, field);
+    for (int j = 0; j < values; ++j) {
+      const bool is_bad = is_text(field) ? !base::is_utf8(text(message, field, j, scratch))
+                                         : has_other_bytes(inner(message, field, j), path);
+      if (!is_bad) continue;
+      path = path.empty() ? field.name() : field.name() + '.' + path;
+      return true;
+    }
+  }
+  return false;
+}
+
+void mend_field(Message& message, const FieldDescriptor& field) {
+  const auto& access = *message.GetReflection();
+  std::string scratch;
+  const int values = count(message, field);
+  for (int j = 0; j < values; ++j) {
+    if (is_message(field)) {
+      mend_text(field.is_repeated() ? *access.MutableRepeatedMessage(&message, &field, j)
+                                    : *access.MutableMessage(&message, &field));
+      continue;
+    }
+    const std::string& now = text(message, field, j, scratch);
+    if (base::is_utf8(now)) continue;
+    std::string mended = base::valid_utf8(now);
+    if (field.is_repeated()) {
+      access.SetRepeatedString(&message, &field, j, std::move(mended));
+    } else {
+      access.SetString(&message, &field, std::move(mended));
+    }
+  }
+}
+
+}  // namespace
+
+base::Status check_text(const Message& message) {
+  std::string path;
+  if (!has_other_bytes(message, path)) return base::ok_status();
+  return base::error(base::Code::kInvalidArgument, "{}: it must be text in UTF-8, and holds other bytes", path);
+}
+
+void mend_text(Message& message) {
+  std::string path;
+  if (!has_other_bytes(message, path)) return;  // as nearly always
+  const auto& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (is_message(field) || is_text(field)) mend_field(message, field);
+  }
+}
+
+std::unique_ptr<Message> mended_copy(const Message& message) {
+  std::string path;
+  if (!has_other_bytes(message, path)) return nullptr;
+  std::unique_ptr<Message> copy(message.New());
+  copy->CopyFrom(message);
+  mend_text(*copy);
+  return copy;
+}
+
+}  // namespace muster::proto
