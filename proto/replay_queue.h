@@ -24,6 +24,8 @@ class ReplayQueue {
     while (!pending_.empty() && pending_.front().sequence() <= sequence) pending_.pop_front();
   }
 
+  std::uint64_t last_acknowledged() const { return last_sent_ - pending_.size(); }
+
   // After a new stream came up: send these again, in order.
   const std::deque<Message>& pending() const { return pending_; }
 

@@ -24,6 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kReopenDelay{200};
+// A stream whose first message cannot be read ends within this, also on a busy machine.
+constexpr milliseconds kSoon{5'000};
 // From a dial to the Welcome. When thousands of agents dial at once the launcher needs seconds for their handshakes,
 // and what it has done for one that gives up is lost: each time it gets longer.
 constexpr milliseconds kFirstPatience{1'000};
@@ -201,6 +203,8 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   void write_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
+  // Numbered messages that were handled, of both directions.
+  std::uint64_t handled() const { return incoming.last_received() + outgoing.last_acknowledged(); }
   void wait_until_no_stream();
 
   ControlClient* owner;  // null once the ControlClient is gone; loop thread only
@@ -215,8 +219,11 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   proto::ReplayQueue<v1::LauncherMessage> incoming;
   bool welcome = false;                 // on this stream
   std::optional<std::string> instance;  // of the last Welcome
-  bool owes_ack = false;                // of what has arrived, unless a message takes it along
-  bool is_due = false;                  // write_soon() has been called in this turn of the loop
+  base::MonotonicTime welcomed_at{};
+  std::uint64_t progress = 0;    // at that Welcome
+  std::uint32_t unreadable = 0;  // Hello.unreadable
+  bool owes_ack = false;         // of what has arrived, unless a message takes it along
+  bool is_due = false;           // write_soon() has been called in this turn of the loop
   base::Timer reopen;
   base::Timer give_up;  // until the stream has its Welcome
   milliseconds patience = kFirstPatience;
@@ -267,6 +274,7 @@ void ControlClient::State::open() {
   *first.mutable_hello() = hello;
   first.mutable_hello()->set_resume_from(incoming.last_received());
   first.mutable_hello()->set_launcher_instance(instance.value_or(""));
+  first.mutable_hello()->set_unreadable(unreadable);
   if (owner->on_hello) owner->on_hello(*first.mutable_hello());
   proto::mend_text(first);
   write(std::move(first));
@@ -283,6 +291,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   instance = now;
   // Only now is it known what the launcher has; sending earlier would send twice.
   welcome = true;
+  welcomed_at = std::chrono::steady_clock::now();
   give_up.cancel();
   patience = kFirstPatience;
   if (message.welcome().takes_more()) stream->may_join();
@@ -290,10 +299,13 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
     outgoing = {};
     incoming = {};
     owes_ack = false;
+    progress = 0;
+    unreadable = 0;
     if (owner->on_new_launcher) owner->on_new_launcher();
     return;
   }
   outgoing.acknowledged(message.ack());
+  progress = handled();
   for (const v1::AgentMessage& pending : outgoing.pending()) write(pending);
 }
 
@@ -333,11 +345,20 @@ void ControlClient::State::arrived(const LauncherStream* from, const v1::Launche
 
 void ControlClient::State::done(const LauncherStream* from, const grpc::Status& status) {
   if (owner == nullptr || from != stream.get()) return;
+  const bool was_welcome = std::exchange(welcome, false);
+  outgoing.acknowledged(stream->acknowledged());
   stream = nullptr;
-  welcome = false;
   give_up.cancel();
+  // A connection that is cut says so, nearly always. Else the reader of a message has ended its stream: the launcher
+  // with OK, we ourselves with CANCELLED, gRPC with a limit that was passed. What is in the way comes right after
+  // Welcome.
+  const bool lives = was_welcome && status.error_code() != grpc::StatusCode::UNAVAILABLE;
+  const bool is_soon = std::chrono::steady_clock::now() - welcomed_at < kSoon;
+  const bool is_unreadable = lives && is_soon && handled() == progress && (!status.ok() || !outgoing.pending().empty());
+  if (was_welcome) unreadable = is_unreadable ? unreadable + 1 : 0;
   if (owner->on_cut) owner->on_cut({status.error_message(), !is_silence(status.error_message())});
-  if (!over_mux) {
+  // A channel through ssh cannot be made again, but one that lives takes another stream.
+  if (!over_mux || lives) {
     reopen = loop.after(kReopenDelay, [this] { open(); });
   }
 }

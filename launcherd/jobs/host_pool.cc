@@ -121,6 +121,9 @@ base::Status HostPool::Core::open_services() {
   control_->on_cut = [this](int number) {
     if (PoolHost* const host = host_numbered(number)) was_cut(*host);
   };
+  control_->on_unreadable = [this](int number) {
+    if (PoolHost* const host = host_numbered(number)) give_up(*host);
+  };
   return base::ok_status();
 }
 
@@ -235,6 +238,15 @@ void HostPool::Core::was_cut(PoolHost& host) {
   for (auto& [job, session] : host.sessions) session.owner->pool_stream(session.agent, false);
   look_later(host, kLookAfter);
   changed(host);
+}
+
+// One message of one job stands in the way of all others.
+void HostPool::Core::give_up(PoolHost& host) {
+  const bool was_dismissed = std::exchange(host.is_dismissed, false);
+  const auto sessions = std::exchange(host.sessions, {});
+  agent_lost(host, "a message on its control connection cannot be read, also when it is sent again; it was given up");
+  for (const auto& [job, session] : sessions) session.owner->pool_unreadable(session.agent);
+  if (was_dismissed && !is_any_dismissed()) tell_gone();
 }
 
 void HostPool::Core::look_later(PoolHost& host, base::Duration after) {

@@ -42,6 +42,8 @@ class AgentListener {
   virtual void agent_stream(int agent, bool is_there) = 0;  // it was cut, or is back
   // It has ended. What it was running has ended with it, or a sweep will find it.
   virtual void agent_gone(int agent, const base::Status& status) = 0;
+  // It lives, but one of the two ends cannot read what the other says. It was told to end what it runs.
+  virtual void agent_unreadable(int agent) = 0;
   virtual void output_complete(int agent) = 0;  // all that its ranks wrote is in the sink
   virtual void output_failed(const base::Status& status) = 0;
   virtual void note(const std::string& line) = 0;  // for --verbose

@@ -73,6 +73,13 @@ struct JobHost {
 
 class JobRunner::Core final : private AgentListener {
  public:
+  // What becomes of the ranks of a host that was lost.
+  enum class Afterwards {
+    kSwept,    // the host itself answers: it is searched
+    kUnknown,  // nothing answers there
+    kTold,     // its agent was told to end them
+  };
+
   Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
        LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
        JobObserver* observer);
@@ -133,7 +140,8 @@ class JobRunner::Core final : private AgentListener {
   std::chrono::milliseconds stop_margin() const;
   void stop_overdue();
   void agent_gone(int agent, const base::Status& status) override;
-  void host_lost(JobHost& host, const std::string& why, bool reachable);
+  void agent_unreadable(int agent) override;
+  void host_lost(JobHost& host, const std::string& why, Afterwards afterwards);
   void sweep(JobHost& host);
   void swept(int agent, const base::Result<CommandResult>& result);
   void output_complete(int agent) override;

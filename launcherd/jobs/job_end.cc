@@ -125,7 +125,7 @@ void JobRunner::Core::stop_overdue() {
     host_lost(host,
               fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
                           std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()),
-              false);
+              Afterwards::kUnknown);
   }
   maybe_finish();
 }
@@ -181,7 +181,8 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
           agent, fmt::format("{}: the agent ended while other hosts were coming up ({})", host.name, status.message()));
       break;
     case HostPhase::kLaunched:
-      host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()), true);
+      host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()),
+                Afterwards::kSwept);
       break;
     case HostPhase::kEmpty:  // its processes are gone, but not all of its output came
       host.output_complete = true;
@@ -194,7 +195,35 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
   }
 }
 
-void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reachable) {
+void JobRunner::Core::agent_unreadable(int agent) {
+  JobHost& host = host_at(agent);
+  if (finished_ || host_is_final(host)) return;
+  const std::string why = fmt::format(
+      "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
+      "up; this is a fault of Muster: see what was particular about the command and its output, and report it",
+      host.name);
+  switch (host.phase) {
+    case HostPhase::kBootstrapping:
+    case HostPhase::kJoining:
+    case HostPhase::kUp:
+    case HostPhase::kPrepared:
+      host_start_failed(agent, why);
+      break;
+    case HostPhase::kLaunched:
+      host_lost(host, why, Afterwards::kTold);
+      break;
+    case HostPhase::kEmpty:
+      host.output_complete = true;
+      maybe_finish();
+      break;
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+    case HostPhase::kLost:
+      break;
+  }
+}
+
+void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterwards afterwards) {
   host.phase = HostPhase::kLost;
   end_news_.unfollow(host.agent);
   stack_questions_.lost(host.agent);
@@ -214,12 +243,21 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, bool reac
     if (feed_ != nullptr) feed_->rank_over(rank);
     ends_.add(std::move(end), clock_.now());
   }
-  if (reachable) {
-    sweep(host);
-  } else {
-    unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job are "
-                                               "left there",
-                                               host.name)});
+  switch (afterwards) {
+    case Afterwards::kSwept:
+      sweep(host);
+      break;
+    case Afterwards::kUnknown:
+      unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job "
+                                                 "are left there",
+                                                 host.name)});
+      break;
+    case Afterwards::kTold:
+      unclean_.push_back(
+          {host.name, fmt::format("{}: its agent was told to end the ranks, and could not say whether it "
+                                  "has",
+                                  host.name)});
+      break;
   }
   if (!stopping_) {
     begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");

@@ -350,7 +350,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
           fmt::format("{}: not heard of for {} s (its lease); its agent has ended its ranks by itself if it still "
                       "runs: check the host and its network",
                       host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()),
-          false);
+          Afterwards::kUnknown);
       return;  // hosts_ may be looked at anew by now: the next tick goes on
     }
     // After a stall its messages are still to be read, and a connection may have to be made again.

@@ -79,6 +79,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { said_hello(agent, hello, resumed); };
   control_->on_message = [this](int agent, const v1::AgentMessage& message) { listener_->agent_said(agent, message); };
   control_->on_cut = [this](int agent) { listener_->agent_stream(agent, false); };
+  control_->on_unreadable = [this](int agent) { listener_->agent_unreadable(agent); };
 
   MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));

@@ -127,6 +127,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void forget_agent(PoolHost& host);
   void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
   void was_cut(PoolHost& host);
+  void give_up(PoolHost& host);
   void look_later(PoolHost& host, base::Duration after);
   void look(PoolHost& host);
   void looked(PoolHost& host, const base::Result<CommandResult>& result);

@@ -94,6 +94,10 @@ void PooledAgents::pool_gone(int agent, const std::string& why) {
   listener_->agent_gone(agent, base::error(base::Code::kUnavailable, "{}", why));
 }
 
+void PooledAgents::pool_unreadable(int agent) {
+  listener_->agent_unreadable(agent);
+}
+
 void PooledAgents::pool_up(int agent, AgentUp up) {
   listener_->agent_up(agent, std::move(up));
 }

@@ -26,9 +26,10 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   void drop(int agent) override;
   void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
 
-  // What the pool tells of a session; the first two after it has been taken out of the pool.
+  // What the pool tells of a session; the first three after it has been taken out of the pool.
   void pool_failed(int agent, const std::string& message);
   void pool_gone(int agent, const std::string& why);
+  void pool_unreadable(int agent);
   void pool_up(int agent, AgentUp up);
   void pool_said(int agent, const v1::AgentMessage& message);
   void pool_stream(int agent, bool is_there);

@@ -22,6 +22,8 @@ namespace muster::launcherd {
 namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;
+// Streams of an agent in a row that ended at a message that cannot be read: the next one would as well.
+constexpr std::uint32_t kMostUnreadable = 5;
 
 // No keepalive of the server: a dialling agent has its own and replaces its stream, one over ssh has only this
 // connection, which must outlive a short cut and a stopped launcher. Whether agents live is asked by the runner's
@@ -117,6 +119,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   void arrived(const std::shared_ptr<AgentStream>& stream, int agent, v1::AgentMessage message);
   bool take(const std::shared_ptr<AgentStream>& stream, int agent, const v1::AgentMessage& message);
   void hello(const std::shared_ptr<AgentStream>& stream, int known_agent, const v1::Hello& hello);
+  void give_up(const std::shared_ptr<AgentStream>& stream, int agent);
   void done(const std::shared_ptr<AgentStream>& stream, int agent);
   bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream);
   int agent_with(const std::string& token);  // any thread; -1: none
@@ -268,6 +271,10 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
     stream->close({grpc::StatusCode::FAILED_PRECONDITION, "the Hello names another job or agent than the token"});
     return;
   }
+  if (hello.unreadable() >= kMostUnreadable) {
+    give_up(stream, known_agent);
+    return;
+  }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
   slot.stream = stream;
   // Numbers that it has from another launcher's time are not ours.
@@ -281,6 +288,15 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   for (const v1::LauncherMessage& message : slot.outgoing.pending()) stream->send(message);
   const bool resumed = std::exchange(slot.known, true);
   if (owner->on_hello) owner->on_hello(known_agent, hello, resumed);
+}
+
+// What is in the way is not sent again: the agent takes this, and ends what it runs.
+void ControlServer::State::give_up(const std::shared_ptr<AgentStream>& stream, int agent) {
+  v1::LauncherMessage leave;
+  leave.mutable_leave();
+  stream->send(std::move(leave));
+  stream->close({grpc::StatusCode::FAILED_PRECONDITION, "given up"});
+  if (owner->on_unreadable) owner->on_unreadable(agent);
 }
 
 void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int agent) {

@@ -47,6 +47,9 @@ class ControlServer {
   std::function<void(int agent, const v1::AgentMessage&)> on_message;
   // The stream ended; the agent may come back.
   std::function<void(int agent)> on_cut;
+  // Instead of a Hello: each of its streams ends at a message that one of the two ends cannot read. It was told to end
+  // what it runs; to be forgotten.
+  std::function<void(int agent)> on_unreadable;
 
   static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);
   ~ControlServer();

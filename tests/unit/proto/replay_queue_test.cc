@@ -20,13 +20,16 @@ TEST(ReplayQueue, NumbersFromOneAndKeepsUntilAcknowledged) {
   EXPECT_EQ(queue.push(notice("a")).sequence(), 1u);
   EXPECT_EQ(queue.push(notice("b")).sequence(), 2u);
   EXPECT_EQ(queue.push(notice("c")).sequence(), 3u);
+  EXPECT_EQ(queue.last_acknowledged(), 0u);
   queue.acknowledged(2);
+  EXPECT_EQ(queue.last_acknowledged(), 2u);
   ASSERT_EQ(queue.pending().size(), 1u);
   EXPECT_EQ(queue.pending().front().notice().text(), "c");
   queue.acknowledged(1);  // late
   EXPECT_EQ(queue.pending().size(), 1u);
   queue.acknowledged(99);  // more than was ever sent: nothing is left, nothing breaks
   EXPECT_TRUE(queue.pending().empty());
+  EXPECT_EQ(queue.last_acknowledged(), 3u);
 }
 
 TEST(ReplayQueue, ArrivalsOnceInOrder) {

@@ -118,6 +118,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   void agent_said(int, const v1::AgentMessage&) override {}
   void agent_stream(int, bool) override {}
   void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
+  void agent_unreadable(int) override { ADD_FAILURE() << "its messages can be read"; }
   void output_complete(int) override {}
   void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
   void note(const std::string&) override {}

@@ -308,5 +308,46 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   EXPECT_EQ(at_server, "9 KiB, cut in \xef\xbf\xbd");
 }
 
+// One that the server takes no message of this size from, however often it is sent.
+struct UnreadableFixture : Fixture {
+  void run(agent::ControlClientOptions options) {
+    int hellos = 0;
+    int given_up = 0;
+    bool has_left = false;
+    server->on_hello = [&](int, const v1::Hello&, bool) { ++hellos; };
+    server->on_message = [](int, const v1::AgentMessage& message) { ADD_FAILURE() << message.body_case(); };
+    server->on_unreadable = [&](int agent) {
+      EXPECT_EQ(agent, 0);
+      ++given_up;
+      server->forget(agent);
+    };
+    auto client = agent::ControlClient::start(loop, std::move(options), hello(0));
+    client->on_message = [&](const v1::LauncherMessage& message) {
+      has_left = has_left || message.has_leave();
+      if (has_left) loop.stop();
+    };
+    client->send(notice(std::string(std::size_t{5} << 20, 'x')));
+    client->send(notice("never"));
+    loop.run();
+    EXPECT_EQ(given_up, 1);
+    EXPECT_EQ(hellos, 5);
+    EXPECT_TRUE(has_left);
+  }
+};
+
+TEST_F(UnreadableFixture, AnAgentWhoseMessageCannotBeReadIsGivenUp) {
+  run(client_options(0));
+}
+
+TEST_F(UnreadableFixture, AlsoOverASocketPairWhichCannotBeMadeAgain) {
+  auto pair = base::make_socketpair(SOCK_STREAM);
+  ASSERT_TRUE(pair.ok());
+  ASSERT_TRUE(server->add_connection(std::move(pair->first)).ok());
+  agent::ControlClientOptions options;
+  options.fd = std::move(pair->second);
+  options.token = "token-0";
+  run(std::move(options));
+}
+
 }  // namespace
 }  // namespace muster

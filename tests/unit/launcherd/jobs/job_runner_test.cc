@@ -1,0 +1,159 @@
+// A job whose agents are played: they say what a test lets them say, at once.
+#include "launcherd/jobs/job_runner.h"
+
+#include <signal.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/jobs/job_agents.h"
+#include "model/job_placement.h"
+
+namespace muster::launcherd {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class PlayedAgents final : public JobAgents {
+ public:
+  base::Status start(std::vector<AgentHost> hosts, OutputSink*, AgentListener* listener) override {
+    names = std::move(hosts);
+    to = listener;
+    return base::ok_status();
+  }
+  void cancel_start() override {}
+  void send(int agent, v1::LauncherMessage message) override {
+    if (message.has_launch()) launches[agent] = message.launch();
+    if (message.has_stop_ranks()) ++stops;
+    if (message.has_prepare() && on_prepare) on_prepare(agent);
+  }
+  void send_unnumbered(int, v1::LauncherMessage) override {}
+  void expect_output(int, const std::vector<int>&) override {}
+  void leave(int agent) override { left.insert(agent); }
+  void drop(int agent) override { dropped.insert(agent); }
+  void sweep(int, std::function<void(base::Result<CommandResult>)>) override { ADD_FAILURE() << "nothing is swept"; }
+
+  std::vector<AgentHost> names;
+  AgentListener* to = nullptr;
+  std::map<int, v1::Launch> launches;
+  int stops = 0;
+  std::set<int> left;
+  std::set<int> dropped;
+  std::function<void(int agent)> on_prepare;
+};
+
+class NoOutput final : public OutputSink {
+ public:
+  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
+  base::Status end_rank(int) override { return base::ok_status(); }
+  base::Status flush() override { return base::ok_status(); }
+};
+
+class JobRunnerTest : public ::testing::Test, public JobObserver {
+ protected:
+  // On n1, n2 …, a rank each; all are running afterwards.
+  void run_job(int hosts) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.placement.hosts = *model::parse_host_list(hosts == 1 ? "n1:1" : fmt::format("n[1-{}]:1", hosts), "-H");
+    job.kill_grace = 60s;
+    job.input.to = model::InputTo::kNone;
+    const auto placement = model::place(job.placement);
+    ASSERT_TRUE(placement.ok()) << placement.status();
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, *placement, LaunchOptions{.job_id = "abcdefgh"},
+                                          base::Environment(), agents_, &sink_, this);
+    ASSERT_TRUE(runner_->start().ok());
+    for (int agent = 0; agent < hosts; ++agent) {
+      AgentUp up;
+      up.link = "dial";
+      up.hello.set_hostname(fmt::format("n{}", agent + 1));
+      up.hello.add_cores()->add_cpus(0);
+      v1::NetworkInterface& network = *up.hello.add_interfaces();
+      network.set_name("eth0");
+      network.set_address(fmt::format("10.0.0.{}", agent + 1));
+      agents_->to->agent_started(agent);
+      agents_->to->agent_up(agent, std::move(up));
+    }
+    turn_until([&] { return agents_->launches.size() == static_cast<std::size_t>(hosts); });
+    for (int agent = 0; agent < hosts; ++agent) {
+      v1::AgentMessage started;
+      started.mutable_rank_started()->set_rank(agent);
+      agents_->to->agent_said(agent, started);
+      v1::AgentMessage launched;
+      launched.mutable_launched();
+      agents_->to->agent_said(agent, launched);
+    }
+  }
+  void prepared(int agent) {
+    v1::AgentMessage message;
+    message.mutable_prepared()->set_interface("eth0");
+    message.mutable_prepared()->set_address(fmt::format("10.0.0.{}", agent + 1));
+    message.mutable_prepared()->set_master_port(4242);
+    agents_->to->agent_said(agent, message);
+  }
+  // The rank was ended by a stop, and all is gone but its output.
+  void empty(int agent) {
+    v1::AgentMessage exited;
+    exited.mutable_rank_exited()->set_rank(agent);
+    exited.mutable_rank_exited()->set_wait_status(SIGKILL);
+    exited.mutable_rank_exited()->set_stopped_by_us(true);
+    agents_->to->agent_said(agent, exited);
+    v1::AgentMessage message;
+    message.mutable_host_empty();
+    agents_->to->agent_said(agent, message);
+  }
+  void turn_until(std::function<bool()> is_done) {
+    awaited_ = std::move(is_done);
+    const base::Timer looking = loop_.every(5ms, [this] {
+      if (awaited_()) loop_.stop();
+    });
+    const base::Timer deadline = loop_.after(30s, [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop_.stop();
+    });
+    loop_.run();
+  }
+  const JobOutcome& outcome() {
+    turn_until([this] { return outcome_.has_value(); });
+    return outcome_ ? *outcome_ : outcome_.emplace();
+  }
+
+  void on_progress(int, int, const std::vector<std::string>&) override {}
+  void on_running() override {}
+  void on_note(const std::string&) override {}
+  void on_warning(const std::string&) override {}
+  void on_root_cause(const model::RankEnd&) override {}
+  void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
+
+  base::SystemClock clock_;
+  base::Loop loop_;
+  NoOutput sink_;
+  std::shared_ptr<PlayedAgents> agents_ = std::make_shared<PlayedAgents>();
+  std::unique_ptr<JobRunner> runner_;
+  std::function<bool()> awaited_;
+  std::optional<JobOutcome> outcome_;
+};
+
+TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
+  run_job(2);
+  agents_->to->agent_unreadable(1);
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  EXPECT_EQ(agents_->stops, 1);  // of the other host's rank
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: a message on the control connection"));
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was told to end the ranks"));
+}
+
+}  // namespace
+}  // namespace muster::launcherd
