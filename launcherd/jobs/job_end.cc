@@ -55,7 +55,6 @@ void JobRunner::Core::stop(StopCause cause) {
   send_stop(std::chrono::milliseconds(0), "killed at once");
   stop_time_ = kStopMargin;  // agents wait for nothing then
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
-  if (!output_timer_.armed()) output_timer_ = loop_.after(kOutputAfterInterrupt, [this] { maybe_finish(); });
   maybe_finish();
 }
 

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcherd/jobs/job_agents.h"
+#include "launcherd/jobs/job_core.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd {
@@ -153,6 +153,40 @@ TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
   EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: a message on the control connection"));
   ASSERT_EQ(outcome().unclean.size(), 1u);
   EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was told to end the ranks"));
+}
+
+// A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.
+class InterruptedTest : public JobRunnerTest {
+ protected:
+  void expect_soon() {
+    const auto begin = clock_.now();
+    EXPECT_EQ(outcome().exit_code, 130);
+    EXPECT_LT(clock_.now() - begin, 5s);
+  }
+};
+
+TEST_F(InterruptedTest, OnceAndTheConsoleIsNotRead) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  empty(0);
+  expect_soon();
+}
+
+TEST_F(InterruptedTest, TwiceAndTheConsoleIsNotRead) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  runner_->stop(StopCause::kInterrupt);
+  EXPECT_EQ(agents_->stops, 2);
+  empty(0);
+  expect_soon();
+}
+
+TEST_F(InterruptedTest, TwiceAndTheHostTakesItsTime) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  runner_->stop(StopCause::kInterrupt);
+  base::Timer later = loop_.after(kOutputAfterInterrupt + 200ms, [this] { empty(0); });
+  expect_soon();
 }
 
 }  // namespace
