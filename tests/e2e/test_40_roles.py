@@ -121,3 +121,9 @@ def test_launcherd_runs_roles(hvdrun, cluster, job_file, no_leftovers):
         assert ended.rc == 4, ended
     finally:
         launcherd.close()
+
+
+def test_long_words_of_many_ranks(hvdrun, no_leftovers):
+    """Together more than gRPC takes in one message by itself, 4 MiB."""
+    result = hvdrun(["-np", "1", "-H", "n1:65", "true", ":", "-np", "64", "true", "x" * 80_000])
+    assert result.rc == 0, result

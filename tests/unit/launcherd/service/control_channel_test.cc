@@ -308,6 +308,27 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   EXPECT_EQ(at_server, "9 KiB, cut in \xef\xbf\xbd");
 }
 
+// Words and variables of all ranks of a host; gRPC's own limit is 4 MiB.
+TEST_F(Fixture, ALaunchMayBeLong) {
+  constexpr int kRanks = 64;
+  const std::string word(std::size_t{400} << 10, 'x');
+  server->on_hello = [&](int, const v1::Hello&, bool resumed) {
+    EXPECT_FALSE(resumed);
+    v1::LauncherMessage message;
+    for (int i = 0; i < kRanks; ++i) message.mutable_launch()->add_ranks()->add_command(word);
+    server->send(0, std::move(message));
+  };
+  auto client = agent::ControlClient::start(loop, client_options(0), hello(0));
+  int ranks = 0;
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_launch()) return;
+    ranks = message.launch().ranks_size();
+    loop.stop();
+  };
+  loop.run();
+  EXPECT_EQ(ranks, kRanks);
+}
+
 // One that the server takes no message of this size from, however often it is sent.
 struct UnreadableFixture : Fixture {
   void run(agent::ControlClientOptions options) {
