@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -20,7 +21,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kUsageError = 2;
 constexpr int kMusterFailed = 125;
 constexpr std::chrono::seconds kLastWords{2};  // for a terminal that does not take them
 
@@ -59,14 +59,42 @@ class EventLines {
   base::UniqueFd fd_;
 };
 
-base::Result<FoundJob> submit(HvdrunOptions& options, const base::Environment& environment,
-                              const std::string& directory) {
+struct Order {
+  launcherd::LauncherAddress launcher;
+  v1::SubmitRequest request;
+};
+
+base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& environment,
+                               const std::string& directory) {
   MUSTER_RETURN_IF_ERROR(check_for_launcherd(options));
-  MUSTER_ASSIGN_OR_RETURN(const auto launcher, launcher_of(options, environment));
-  MUSTER_ASSIGN_OR_RETURN(auto request, make_submission(options, environment, directory));
-  request.mutable_spec()->set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_HOLD);
-  MUSTER_ASSIGN_OR_RETURN(const auto submitted, launcherd::ApiClient(launcher).submit(request, kPatience));
-  return FoundJob{submitted.job_id(), launcher};
+  Order order;
+  MUSTER_ASSIGN_OR_RETURN(order.launcher, launcher_of(options, environment));
+  MUSTER_ASSIGN_OR_RETURN(order.request, make_submission(options, environment, directory));
+  order.request.mutable_spec()->set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_HOLD);
+  return order;
+}
+
+// How many files there will be, only the job tells; that there can be any is known before it runs.
+base::Status make_output_folder(const HvdrunOptions& options, const std::string& directory) {
+  if (options.job.output_dir.empty()) return base::ok_status();
+  const std::string folder = absolute_path(options.job.output_dir, directory);
+  MUSTER_RETURN_IF_ERROR(launcherd::FileSink::create(folder, 0).status());
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return base::ok_status();
+  return base::errno_error(errno, fmt::format("--output-filename: write to {}", folder));
+}
+
+// A job that cannot be followed is not left to run behind the back of who has asked for it.
+int abandon(const FoundJob& job, const base::Status& why) {
+  v1::KillRequest request;
+  request.set_job(job.id);
+  const base::Status killed = launcherd::ApiClient(job.launcher).kill(request, kPatience);
+  // FAILED_PRECONDITION: it has ended already.
+  const bool is_ended = killed.ok() || killed.code() == base::Code::kFailedPrecondition;
+  const std::string fate =
+      is_ended ? "was ended" : fmt::format("may still run ({}): muster kill {}", killed.message(), job.id);
+  base::print_remark("hvdrun: {}; job {}, which had been submitted, {}\n", base::printable(why.message()), job.id,
+                     base::printable(fate));
+  return kMusterFailed;
 }
 
 // As many files as it has ranks; which rank is where, launcherd decides.
@@ -81,13 +109,11 @@ base::Result<std::unique_ptr<Outlets>> open_outlets(const HvdrunOptions& options
   return Outlets::open(clock, options.job, placement, absolute_path(options.job.output_dir, directory));
 }
 
-int follow(const HvdrunOptions& options, const FoundJob& job, Signals& signals, base::Loop& loop,
+int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events, Signals& signals, base::Loop& loop,
            const std::string& directory) {
   ChunkClock clock;
-  auto events = EventLines::open(absolute_path(options.events_file, directory));
-  if (!events.ok()) return fail(events.status());
   auto outlets = open_outlets(options, job, clock, directory);
-  if (!outlets.ok()) return fail(outlets.status());
+  if (!outlets.ok()) return abandon(job, outlets.status());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   for (const std::string& note : options.notes) {
     if (!options.quiet) notices.line(note);
@@ -102,10 +128,10 @@ int follow(const HvdrunOptions& options, const FoundJob& job, Signals& signals, 
                         .owns_job = true,
                         .is_terminal = (*outlets)->is_terminal(),
                         .quiet = options.quiet,
-                        .on_event = [&](const v1::Event& event) { events->write(event, notices); }},
+                        .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
                        &output, notices, [&] { loop.stop(); });
   signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
-  if (const base::Status started = attached.start(); !started.ok()) return fail(started);
+  if (const base::Status started = attached.start(); !started.ok()) return abandon(job, started);
   loop.run();
   (*outlets)->close(std::chrono::steady_clock::now() + kLastWords);
   return attached.exit_code();
@@ -120,9 +146,18 @@ int run_remote(HvdrunOptions options, const base::Environment& environment) {
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   if (!signals.ok()) return fail(signals.status());
   ::signal(SIGPIPE, SIG_IGN);
-  const auto job = submit(options, environment, directory);
-  if (!job.ok()) return fail(job.status());
-  return follow(options, *job, *signals, loop, directory);
+  auto order = make_order(options, environment, directory);
+  if (!order.ok()) return fail(order.status());
+  // Whatever can be opened before anything runs.
+  auto events = EventLines::open(absolute_path(options.events_file, directory));
+  const base::Status ready = events.ok() ? make_output_folder(options, directory) : events.status();
+  if (!ready.ok()) {
+    fail(ready);
+    return kUsageError;
+  }
+  const auto id = submit_once(order->launcher, std::move(order->request));
+  if (!id.ok()) return fail(id.status());
+  return follow(options, {*id, order->launcher}, *events, *signals, loop, directory);
 }
 
 }  // namespace muster::cli

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "cli/dmlc_job.h"
 #include "cli/env_file.h"
+#include "cli/found_jobs.h"
 #include "cli/job_hosts.h"
 #include "cli/surroundings.h"
 #include "model/job_placement.h"
@@ -11,6 +13,11 @@
 #include "proto/job_spec_convert.h"
 
 namespace muster::cli {
+namespace {
+
+constexpr std::size_t kRequestIdBytes = 16;
+
+}  // namespace
 
 base::Status check_for_launcherd(HvdrunOptions& options) {
   const model::JobInput& input = options.job.input;
@@ -86,6 +93,18 @@ base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const ba
                            *request.add_role_environment()->mutable_environment());
   }
   return request;
+}
+
+base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request) {
+  if (request.request_id().empty()) request.set_request_id(base::random_hex(kRequestIdBytes));
+  const auto submitted = launcherd::ApiClient(launcher).submit(request, kPatience);
+  if (submitted.ok()) return submitted->job_id();
+  const base::Status& failure = submitted.status();
+  if (failure.code() != base::Code::kDeadlineExceeded) return failure;
+  return base::error(failure.code(),
+                     "{}; the job may have been submitted all the same: see muster jobs before you try again; muster "
+                     "submit --request-id {} makes no second one",
+                     failure.message(), request.request_id());
 }
 
 }  // namespace muster::cli

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/status.h"
 #include "cli/options.h"
+#include "launcherd/service/launcher_address.h"
 #include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::cli {
@@ -18,5 +19,9 @@ base::Status check_for_launcherd(HvdrunOptions& options);
 // Without name, priority and the like. `directory` is the user's; umask is this process's.
 base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
                                                 const std::string& directory);
+
+// Gives it to launcherd, with a request_id of its own where there is none: the job's id. Blocks. An answer that does
+// not come in time says nothing about the job: the sentence names the request_id, with which no second one is made.
+base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request);
 
 }  // namespace muster::cli

@@ -180,9 +180,9 @@ int submit_words(const std::vector<std::string>& arguments, const job_templates:
   request->MergeFrom(parsed.wishes);
   const auto launcher = need_launcherd(parsed.own, environment);
   if (!launcher.ok()) return fail(launcher.status());
-  const auto submitted = launcherd::ApiClient(*launcher).submit(*request, kPatience);
-  if (!submitted.ok()) return fail(submitted.status());
-  return print_answer("muster submit", submitted->job_id() + "\n");
+  const auto job = submit_once(*launcher, std::move(*request));
+  if (!job.ok()) return fail(job.status());
+  return print_answer("muster submit", *job + "\n");
 }
 
 // submit's rows that are not hvdrun's.
