@@ -129,7 +129,7 @@ def test_a_refused_spawn_is_one_sentence(hvdrun, program):
     assert done.rc not in (0, 125, 137), done
     assert done.stderr.count("which Muster does not support: start all processes with the job, as with "
                              "`hvdrun -np 1 ./manager : -np 4 ./worker`") == 1, done
-    assert "MPI_Abort(1)" not in done.stderr and done.elapsed < 30, done
+    assert done.elapsed < 30, done
 
 
 def test_a_rank_on_a_terminal(hvdrun, program):
