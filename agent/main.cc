@@ -122,6 +122,13 @@ base::Status detach() {
   return base::ok_status();
 }
 
+// Everything that matters is closed; OpenSSL's and gRPC's clean-up would cost a tenth of a short job's CPU time, and
+// gRPC's has no bound of ours.
+[[noreturn]] void leave(int status) {
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
 int serve() {
   const base::Environment login_environment = base::Environment::current();
   drop_own_environment();
@@ -158,9 +165,14 @@ int serve() {
   if (join->warm() && link->dialled) {
     if (const base::Status detached = detach(); !detached.ok()) return fail(detached);
   }
+  [[maybe_unused]] const bool is_warm = join->warm();
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
               std::move(nvidia.hung));
-  return agent.run();
+  const int status = agent.run();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there the destructor is looked at as well
+  if (!is_warm) leave(status);
+#endif
+  return status;
 }
 
 int join_and_serve(const std::vector<std::string>& arguments) {
@@ -225,10 +237,7 @@ int agent_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    const int status = muster::agent::agent_main(argc, argv);
-    // Everything that matters is closed; OpenSSL's and gRPC's clean-up would cost a tenth of a short job's CPU time.
-    std::fflush(nullptr);
-    ::_exit(status);
+    muster::agent::leave(muster::agent::agent_main(argc, argv));
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
     return muster::agent::fail(
         muster::base::error(muster::base::Code::kResourceExhausted, "{}", muster::base::thread_failure(failure)));

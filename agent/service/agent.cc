@@ -142,12 +142,16 @@ int Agent::Core::run() {
   // The launcher's TERM may come while we clean up: from here on nobody else would remove the session directory.
   // (Before, the warden does: it sees our end without having been told to leave.)
   ::signal(SIGTERM, SIG_IGN);
-  base::Status closed;
-  if (session_ != nullptr) closed = session_->close_blocking();
+  if (session_ != nullptr) {
+    const base::Status closed = session_->close_blocking();
+    if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
+    session_.reset();
+    gpus_.reset();  // its helper is reaped
+    return 0;  // its links are left to the destructor: it waits for gRPC's threads
+  }
   jobs_.reset();
   control_.reset();
   mux_.reset();
-  if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
   return 0;
 }
 

@@ -38,7 +38,8 @@ class Agent {
         std::optional<gpus::Helper> hung_helper);
   ~Agent();
 
-  // Until Leave, or until the launcher is lost and everything is killed. The process's exit status.
+  // Until Leave, or until the launcher is lost and everything is killed. The process's exit status. An agent of one job
+  // has then done all that it is there for: its process may end without the destructor, which takes gRPC's time.
   int run();
 
  private:
