@@ -147,7 +147,7 @@ int Agent::Core::run() {
     if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
     session_.reset();
     gpus_.reset();  // its helper is reaped
-    return 0;  // its links are left to the destructor: it waits for gRPC's threads
+    return 0;       // its links are left to the destructor: it waits for gRPC's threads
   }
   jobs_.reset();
   control_.reset();
