@@ -1,6 +1,8 @@
 #include "proto/text_fields.h"
 
+#include <set>
 #include <string>
+#include <unordered_map>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -10,6 +12,7 @@
 namespace muster::proto {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
@@ -19,6 +22,28 @@ bool is_message(const FieldDescriptor& field) {
 
 bool is_text(const FieldDescriptor& field) {
   return field.type() == FieldDescriptor::TYPE_STRING;
+}
+
+bool reaches_text(const Descriptor& type, std::set<const Descriptor*>& seen) {
+  if (!seen.insert(&type).second) return false;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (is_text(field) || (is_message(field) && reaches_text(*field.message_type(), seen))) return true;
+  }
+  return false;
+}
+
+// Of messages without any, as the variables of a job's ranks, there may be a hundred thousand.
+bool may_hold_text(const Descriptor& type) {
+  thread_local std::unordered_map<const Descriptor*, bool> known;
+  const auto found = known.find(&type);
+  if (found != known.end()) return found->second;
+  std::set<const Descriptor*> seen;
+  return known.emplace(&type, reaches_text(type, seen)).first->second;
+}
+
+bool is_to_be_seen(const FieldDescriptor& field) {
+  return is_text(field) || (is_message(field) && may_hold_text(*field.message_type()));
 }
 
 // How many values it has; of a `string` that is not repeated always one, which may be empty.
@@ -44,7 +69,7 @@ bool has_other_bytes(const Message& message, std::string& path) {
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
-    if (!is_message(field) && !is_text(field)) continue;
+    if (!is_to_be_seen(field)) continue;
     const int values = count(message, field);
     for (int j = 0; j < values; ++j) {
       const bool is_bad = is_text(field) ? !base::is_utf8(text(message, field, j, scratch))
@@ -92,7 +117,7 @@ void mend_text(Message& message) {
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
-    if (is_message(field) || is_text(field)) mend_field(message, field);
+    if (is_to_be_seen(field)) mend_field(message, field);
   }
 }
 
