@@ -57,12 +57,15 @@ def test_every_process_of_every_rank(cluster, job, no_leftovers):
 
 
 def test_ranks_go_on(cluster, hvdrun, no_leftovers):
-    """Output of ranks that are looked at ten times is whole and in order."""
-    count = 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; [ $((i % 100)) -ne 0 ] || sleep 0.05; done'
+    """Output of ranks that are looked at ten times is whole and in order; half of it comes after the last look."""
+    count = 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; [ $((i % 100)) -ne 0 ] || sleep 0.05; ' \
+            '[ $i -ne 1000 ] || until [ -e ~/looked ]; do sleep 0.05; done; done; rm ~/looked'
     job = Watched(hvdrun, cluster, args=["-np", "2", "-H", "n1,n2", "sh", "-c", count])
     job.out.wait_for(r"<stdout>:100\n", 2)
     for _ in range(10):
         assert stacks(cluster).returncode in (0, 1)  # 1: a sleep had ended while it was read
+    for host in ("n1", "n2"):
+        cluster.run(host, "alice", ["touch", "/home/alice/looked"], check=True)
     result = job.end()
     assert result.rc == 0, result
     for rank in range(2):
