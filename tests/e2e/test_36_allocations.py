@@ -169,7 +169,7 @@ def test_an_ensemble_that_is_ended_leaves_nothing(muster, hvdrun, cluster, folde
 
 def test_mistakes_name_their_place(muster, hvdrun, folder):
     there, here = folder
-    for content, expected in (("jobs:\n- {nmae: a}\n", "e.yaml:2:4: unknown key 'nmae'; did you mean name?"),
+    for content, expected in (("jobs:\n- {nmae: a}\n", "e.yaml:2:4: unknown key 'nmae' in a job; did you mean name?"),
                               ("jobs:\n- {name: a, np: x, command: [p]}\n", "e.yaml:2:3: job a: "),
                               ("jobs:\n- {name: a, np: 9, command: [p]}\n", "job a: ")):
         (here / "e.yaml").write_text(content)
