@@ -75,6 +75,11 @@ struct Rank {
   std::atomic<bool> is_aborted{false};
 };
 
+// Nothing may be at no place.
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
+
 std::size_t size_of(int type) {
   constexpr std::size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
   return kSizes[type];
@@ -164,7 +169,7 @@ void run_exchange(void* argument) {
     wait_for([&] { return !box.empty(); });
     if (own.is_aborted) return;
     if (box.front()->bytes != message.bytes) std::abort();  // NCCL would hang, or write beyond
-    std::memcpy(message.to, box.front()->data, message.bytes);
+    copy(message.to, box.front()->data, message.bytes);
     box.front()->is_taken = true;
     box.pop_front();
     group.news.notify_all();
@@ -280,14 +285,14 @@ NcclResult ncclReduceScatter(const void* in, void* out, std::size_t count, int t
 NcclResult ncclBroadcast(const void* in, void* out, std::size_t count, int type, int root, NcclComm comm,
                          void* stream) {
   return push(comm, stream, in, out, [=](const Meeting& all) {
-    for (void* const to : all.out) std::memmove(to, all.in[static_cast<std::size_t>(root)], count * size_of(type));
+    for (void* const to : all.out) copy(to, all.in[static_cast<std::size_t>(root)], count * size_of(type));
   });
 }
 NcclResult ncclAllGather(const void* in, void* out, std::size_t count, int type, NcclComm comm, void* stream) {
   return push(comm, stream, in, out, [=](const Meeting& all) {
     for (void* const to : all.out) {
       for (std::size_t rank = 0; rank < all.in.size(); ++rank) {
-        std::memcpy(static_cast<char*>(to) + rank * count * size_of(type), all.in[rank], count * size_of(type));
+        copy(static_cast<char*>(to) + rank * count * size_of(type), all.in[rank], count * size_of(type));
       }
     }
   });
