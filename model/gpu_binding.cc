@@ -273,7 +273,8 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
   MUSTER_ASSIGN_OR_RETURN(Devices devices, devices_to_deal(node, pinning, job_masks));
   if (devices.list.empty()) {
     if (pinning.gpus_per_rank == 0) return binding;
-    return base::error(base::Code::kInvalidArgument, "--gpus-per-rank {}: no GPU is seen there that ranks can be given",
+    return base::error(base::Code::kInvalidArgument,
+                       "--gpus-per-rank {}: no GPU is seen there that ranks can be given; muster doctor says what is",
                        pinning.gpus_per_rank);
   }
   if (pinning.gpu_order != GpuOrder::kNearest) {

@@ -318,7 +318,8 @@ TEST(GpusPerRank, TableOfAHostWithFour) {
   };
   for (const Dealt& row : table) EXPECT_EQ(dealt(four_gpus(), row.ranks, row.pinning), row.expected);
   EXPECT_EQ(dealt(four_gpus(), 2, {.gpu_bind = kOne, .gpus_per_rank = 1}, {.cuda = "2,1"}), "1 G1 | 2 G2");
-  EXPECT_EQ(dealt({}, 1, {.gpus_per_rank = 1}), "--gpus-per-rank 1: no GPU is seen there that ranks can be given");
+  EXPECT_EQ(dealt({}, 1, {.gpus_per_rank = 1}),
+            "--gpus-per-rank 1: no GPU is seen there that ranks can be given; muster doctor says what is");
   NodeShape amd = four_gpus();
   for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
   EXPECT_EQ(dealt(amd, 2, {.gpu_bind = kOne, .gpus_per_rank = 2}), "0,1 G0,G1 | 2,3 G2,G3");

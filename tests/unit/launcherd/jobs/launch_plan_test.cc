@@ -338,7 +338,8 @@ TEST(LaunchPlan, TilesOfAHostWithoutAnyAreSaid) {
             std::vector<std::string>{"n1: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one "
                                      "(--gpu-tiles 6x2 says what there is, --gpu-bind none that none is needed)"});
   job.pinning.gpus_per_rank = 1;
-  EXPECT_EQ(plan(facts).status().message(), "n1: --gpus-per-rank 1: no GPU is seen there that ranks can be given");
+  EXPECT_EQ(plan(facts).status().message(),
+            "n1: --gpus-per-rank 1: no GPU is seen there that ranks can be given; muster doctor says what is");
   job.pinning.gpus_per_rank = 0;
   facts.hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
   EXPECT_EQ(plan(facts).status().message(),
