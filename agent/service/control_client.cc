@@ -30,6 +30,8 @@ constexpr milliseconds kSoon{5'000};
 // and what it has done for one that gives up is lost: each time it gets longer.
 constexpr milliseconds kFirstPatience{1'000};
 constexpr milliseconds kLongestPatience{20'000};
+// Between the end of what the launcher says and its status, which comes with it unless a message could not be read.
+constexpr milliseconds kStatusGrace{500};
 constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are sent as one
 
 grpc::ChannelArguments channel_arguments() {
@@ -78,6 +80,8 @@ class LauncherStream;
 
 struct LauncherStreamEvents {
   std::function<void(v1::LauncherMessage)> on_message;
+  // The launcher will say nothing more, or something that cannot be read.
+  std::function<void()> on_read_end;
   // The last one. Takes over the stream, which is to be let go of on the loop.
   std::function<void(std::shared_ptr<LauncherStream>, const grpc::Status&)> on_done;
 };
@@ -94,7 +98,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
     context_.set_wait_for_ready(true);
     stub.async()->Attach(&context_, this);
     StartRead(&incoming_);
-    AddHold();  // writes are started from outside a reaction; removed by close()
+    AddHold();  // writes are started from outside a reaction; removed by stop_writing()
     StartCall();
   }
 
@@ -119,17 +123,14 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   std::uint64_t acknowledged() const { return acknowledged_; }
 
   void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(closed_, true)) return;
-    }
+    stop_writing();
     context_.TryCancel();
-    RemoveHold();
   }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      close();
+      stop_writing();  // no TryCancel(), which would overtake the status that says why the launcher has ended
+      events_.on_read_end();
       return;
     }
     if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
@@ -156,6 +157,14 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   }
 
  private:
+  void stop_writing() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(closed_, true)) return;
+    }
+    RemoveHold();
+  }
+
   v1::AgentMessage take_first() {
     v1::AgentMessage first = std::move(queue_.front());
     queue_.pop_front();
@@ -228,6 +237,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   bool is_due = false;           // write_soon() has been called in this turn of the loop
   base::Timer reopen;
   base::Timer give_up;  // until the stream has its Welcome
+  base::Timer no_status;
   milliseconds patience = kFirstPatience;
   std::minstd_rand random{std::random_device{}()};
   std::mutex live_mutex;
@@ -238,6 +248,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
 // On a new connection.
 void ControlClient::State::dial_again() {
   const auto last = std::exchange(stream, nullptr);  // its end is no cut
+  no_status.cancel();
   patience = std::min(patience * 8 / 5, kLongestPatience);
   stub = v1::AgentControl::NewStub(make_channel(options));
   open();
@@ -254,6 +265,16 @@ void ControlClient::State::open() {
   events.on_message = [this, holder](v1::LauncherMessage message) {
     loop.post([state = weak_from_this(), from = holder->lock(), message = std::move(message)] {
       if (const auto self = state.lock()) self->arrived(from.get(), message);
+    });
+  };
+  events.on_read_end = [this, holder] {
+    loop.post([state = weak_from_this(), from = *holder] {
+      const auto self = state.lock();
+      const auto ended = from.lock();
+      if (self == nullptr || ended == nullptr || ended != self->stream) return;
+      self->no_status = self->loop.after(kStatusGrace, [from] {
+        if (const auto silent = from.lock()) silent->close();
+      });
     });
   };
   events.on_done = [this](std::shared_ptr<LauncherStream> ended, const grpc::Status& status) {
@@ -351,6 +372,7 @@ void ControlClient::State::done(const LauncherStream* from, const grpc::Status& 
   outgoing.acknowledged(stream->acknowledged());
   stream = nullptr;
   give_up.cancel();
+  no_status.cancel();
   // A connection that is cut says so, nearly always. Else the reader of a message has ended its stream: the launcher
   // with OK, we ourselves with CANCELLED, gRPC with a limit that was passed. What is in the way comes right after
   // Welcome.
@@ -385,6 +407,7 @@ ControlClient::~ControlClient() {
   state_->owner = nullptr;
   state_->reopen.cancel();
   state_->give_up.cancel();
+  state_->no_status.cancel();
   if (state_->stream != nullptr) state_->stream->close();
   state_->wait_until_no_stream();
 }
