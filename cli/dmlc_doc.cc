@@ -13,14 +13,7 @@ const CommandDoc& dmlc_doc() {
           "told apart by DMLC_ROLE. The exit code is that of the rank that failed; when the workers have ended, or one "
           "process has failed, nothing is left on any host.\n\n"
           "The command is a line for a shell, as launch.py takes it; several words are joined by blanks.",
-      .groups = {{FlagGroup::kTorch, "launch.py's options"},
-                 {FlagGroup::kRanks, "Ranks"},
-                 {FlagGroup::kHosts, "Hosts"},
-                 {FlagGroup::kSsh, "Reaching the hosts"},
-                 {FlagGroup::kProgram, "The program"},
-                 {FlagGroup::kOutput, "Output"},
-                 {FlagGroup::kLife, "Start, end and failure"},
-                 {FlagGroup::kGeneral, "General"}},
+      .groups = with_run_groups({{FlagGroup::kTorch, "launch.py's options"}}),
       .table = &dmlc_flags(),
       .notes =
           "Options end at the first word that is not one of them. The scheduler runs on the first host; with "

@@ -1,7 +1,22 @@
 // What there is to say about hvdrun.
 #include "cli/command_doc.h"
 
+#include <iterator>
+
 namespace muster::cli {
+namespace {
+
+constexpr GroupTitle kRunGroups[] = {
+    {FlagGroup::kRanks, "Ranks"},         {FlagGroup::kHosts, "Hosts"},   {FlagGroup::kSsh, "Reaching the hosts"},
+    {FlagGroup::kProgram, "The program"}, {FlagGroup::kOutput, "Output"}, {FlagGroup::kLife, "Start, end and failure"},
+    {FlagGroup::kGeneral, "General"}};
+
+}  // namespace
+
+std::vector<GroupTitle> with_run_groups(std::vector<GroupTitle> own) {
+  own.insert(own.end(), std::begin(kRunGroups), std::end(kRunGroups));
+  return own;
+}
 
 const CommandDoc& hvdrun_doc() {
   static const CommandDoc kDoc = {

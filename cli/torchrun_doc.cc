@@ -13,15 +13,8 @@ const CommandDoc& torchrun_doc() {
           "here: what would have to be typed on every host is accepted and not needed. The rest is as with hvdrun.\n\n"
           "As torch.distributed.launch, named in the command line or called as muster torch.distributed.launch, the "
           "script's first argument is --local_rank=N, unless --use_env is given.",
-      .groups = {{FlagGroup::kTorch, "torch's options"},
-                 {FlagGroup::kTorchUnneeded, "Accepted, and not needed"},
-                 {FlagGroup::kRanks, "Ranks"},
-                 {FlagGroup::kHosts, "Hosts"},
-                 {FlagGroup::kSsh, "Reaching the hosts"},
-                 {FlagGroup::kProgram, "The program"},
-                 {FlagGroup::kOutput, "Output"},
-                 {FlagGroup::kLife, "Start, end and failure"},
-                 {FlagGroup::kGeneral, "General"}},
+      .groups = with_run_groups(
+          {{FlagGroup::kTorch, "torch's options"}, {FlagGroup::kTorchUnneeded, "Accepted, and not needed"}}),
       .table = &torchrun_flags(),
       .notes =
           "STREAMS: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:STREAMS,… for local ranks. Variables PET_<OPTION> set "
