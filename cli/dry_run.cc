@@ -44,15 +44,22 @@ std::string name_of_gpu(const DryRank& rank) {
   return rank.tile ? fmt::format("{}.{}", rank.gpus.front(), *rank.tile) : joined(rank.gpus);
 }
 
-// The user's word for all hosts, else what the kernel says of this one.
-std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& placement,
-                                                       const std::optional<model::NodeShape>& assumed) {
+// What this machine is: by a local agent, which knows GPUs too; if it cannot be had, by the kernel.
+model::NodeShape own_shape(const HvdrunOptions& options, const model::HostSpec& host, const AskShapes& ask) {
+  std::vector<base::Result<model::NodeShape>> answers = ask(options, {host});
+  if (!answers.empty() && answers.front().ok()) return *std::move(answers.front());
+  const std::string why = answers.empty() ? "nothing was said" : answers.front().status().message();
+  base::print_remark("hvdrun: the GPUs of this machine are not known: {}\n", why);
+  return read_node_shape("/sys/devices/system/cpu", base::allowed_cpus());
+}
+
+// The user's word for all hosts, else what is known of this one.
+std::vector<std::optional<model::NodeShape>> shapes_of(const model::Placement& placement, const HvdrunOptions& options,
+                                                       const AskShapes& ask) {
   std::vector<std::optional<model::NodeShape>> shapes;
   for (const model::PlacedHost& host : placement.hosts) {
-    std::optional<model::NodeShape> shape = assumed;
-    if (!shape && model::is_localhost(host.host)) {
-      shape = read_node_shape("/sys/devices/system/cpu", base::allowed_cpus());
-    }
+    std::optional<model::NodeShape> shape = options.dry_run.assumed_node;
+    if (!shape && model::is_localhost(host.host)) shape = own_shape(options, host.host, ask);
     shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -76,6 +83,7 @@ std::vector<base::Result<model::NodeShape>> look(const HvdrunOptions& options,
                                                  const std::vector<model::HostSpec>& hosts, const AskShapes& ask) {
   if (options.dry_run.probe) return ask(options, hosts);
   if (options.dry_run.assumed_node) return {hosts.size(), *options.dry_run.assumed_node};
+  if (std::ranges::all_of(hosts, model::is_localhost)) return ask(options, hosts);
   return {base::error(base::Code::kInvalidArgument,
                       "--dry-run asks no host: add --probe, or --assume-node and what the hosts look like")};
 }
@@ -169,8 +177,8 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
   for (const std::string& note : options.notes) base::print_remark("hvdrun: {}\n", note);
   std::vector<model::HostSpec> hosts_there;
   for (const model::PlacedHost& host : placed->placement.hosts) hosts_there.push_back(host.host);
-  const auto shapes = options.dry_run.probe ? asked_shapes(ask(options, hosts_there))
-                                            : shapes_of(placed->placement, options.dry_run.assumed_node);
+  const auto shapes =
+      options.dry_run.probe ? asked_shapes(ask(options, hosts_there)) : shapes_of(placed->placement, options, ask);
   if (shapes.size() != placed->placement.hosts.size()) return kMusterFailed;
   const auto hosts = plan_dry_run(placed->placement, shapes, options.job, environment);
   if (!hosts.ok()) {

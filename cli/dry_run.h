@@ -1,4 +1,4 @@
-// --dry-run: who would run where, with which cores. Contacts nobody, unless --probe says so.
+// --dry-run: who would run where, with which cores and GPUs. Contacts no other host, unless --probe says so.
 #pragma once
 
 #include <functional>
@@ -45,7 +45,8 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
 using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(const HvdrunOptions& options,
                                                                             const std::vector<model::HostSpec>& hosts)>;
 
-// Prints the plan of these options to stdout; with --probe by what `ask` says. Returns the exit code.
+// Prints the plan of these options to stdout; this machine is as `ask` says, with --probe all hosts are. Returns the
+// exit code.
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);
 
 }  // namespace muster::cli

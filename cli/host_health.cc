@@ -36,10 +36,17 @@ int usual_gpus(const std::vector<HostFindings>& findings) {
   return usual;
 }
 
+bool has_gpu_problem(const HostFindings& findings) {
+  return findings.facts && !findings.facts->hello().gpu_problem().empty();
+}
+
 }  // namespace
 
-std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, const std::string& agent_link) {
+std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, const std::string& agent_link,
+                                  bool uses_gpus) {
   const int gpus = usual_gpus(findings);
+  // What all of them have is told when the job starts, and there is no better host to be had.
+  const bool is_problem_rare = uses_gpus && !std::ranges::all_of(findings, has_gpu_problem);
   std::vector<HostHealth> health;
   for (const HostFindings& each : findings) {
     HostHealth& entry = health.emplace_back(HostHealth{each.host.name, ""});
@@ -51,6 +58,8 @@ std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, con
       entry.problem = base::printable(each.status.message());
     } else if (each.facts && each.facts->hello().gpus_size() < gpus) {
       entry.problem = fmt::format("gpus: {}, most of the hosts have {}", each.facts->hello().gpus_size(), gpus);
+    } else if (is_problem_rare && has_gpu_problem(each)) {
+      entry.problem = fmt::format("gpus: {}", base::printable(each.facts->hello().gpu_problem()));
     }
   }
   return health;
@@ -61,7 +70,7 @@ base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
                                                    const base::Environment& environment) {
   MUSTER_ASSIGN_OR_RETURN(const auto findings,
                           probe_hosts(options, distinct_hosts(hosts), environment, {.program = "hvdrun"}));
-  return health_of(findings, options.launch.agent_link);
+  return health_of(findings, options.launch.agent_link, options.job.pinning.gpu_bind != model::GpuBind::kNone);
 }
 
 }  // namespace muster::cli

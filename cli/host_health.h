@@ -12,8 +12,10 @@
 namespace muster::cli {
 
 // Not well: a host that does not answer, that fails a check of `muster doctor` other than those of Python programs,
-// whose clock is off, or that has fewer GPUs than most of the others. Pure.
-std::vector<HostHealth> health_of(const std::vector<launcherd::HostFindings>& findings, const std::string& agent_link);
+// whose clock is off, that has fewer GPUs than most of the others, or, where the job uses GPUs, whose driver is not as
+// it should be while another host's is. Pure.
+std::vector<HostHealth> health_of(const std::vector<launcherd::HostFindings>& findings, const std::string& agent_link,
+                                  bool uses_gpus);
 
 // Asks all of them at once. The error: this machine cannot ask anybody.
 base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,

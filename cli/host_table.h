@@ -1,6 +1,7 @@
 // How `muster hosts` shows launcherd's hosts. Pure; text of hosts is made printable.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::stri
 
 // "up", "none, drained".
 std::string agent_state(const v1::LauncherHost& host);
+
+// "900 MiB", "79 GiB"; "-" for 0, which is not known.
+std::string size_of_mib(std::int64_t mebibytes);
 
 // Used and all: "3/8".
 std::string slots_of(const v1::LauncherHost& host);

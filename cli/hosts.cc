@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "base/print.h"
 #include "base/strings.h"
 #include "cli/found_jobs.h"
+#include "cli/gpu_table.h"
 #include "cli/host_table.h"
 #include "cli/launcher_address.h"
 #include "cli/launcherd_verbs.h"
@@ -52,6 +54,12 @@ base::Status check_words(const VerbCall& call) {
   return base::error(base::Code::kInvalidArgument, "which host? muster hosts {} HOST; muster hosts lists them", action);
 }
 
+std::string gpus_of(const std::vector<v1::LauncherHost>& hosts) {
+  std::string table = format_gpus(hosts);
+  if (table.empty()) base::print_remark("muster hosts: no GPU is known; a host tells of its GPUs when its agent is up\n");
+  return table;
+}
+
 }  // namespace
 
 int run_hosts(const std::string& verb, const std::vector<std::string>& arguments) {
@@ -63,7 +71,7 @@ int run_hosts(const std::string& verb, const std::vector<std::string>& arguments
   launcherd::ApiClient client(*launcher);
   const auto hosts = act(call, client);
   if (!hosts.ok()) return call.fail(hosts.status());
-  if (!call.has("json")) return call.print(format_hosts(*hosts));
+  if (!call.has("json")) return call.print(call.has("gpus") ? gpus_of(*hosts) : format_hosts(*hosts));
   std::string lines;
   for (const v1::LauncherHost& host : *hosts) lines += proto::message_line(host);
   return call.print(lines);

@@ -102,6 +102,8 @@ const CommandDoc& attach_doc() {
 const CommandDoc& hosts_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
       {option("reason", {"--reason"}, "TEXT", "With drain: why, for who looks at the table.").command_line_only(),
+       toggle("gpus", {{"--gpus", "true"}}, "The hosts' GPUs, a line each: memory, load, processes, where they are.")
+           .command_line_only(),
        json_row("One muster.v1.LauncherHost a line.")}));
   static const CommandDoc kDoc = {
       .name = "muster hosts",
@@ -114,6 +116,7 @@ const CommandDoc& hosts_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster hosts", ""},
+                   {"muster hosts --gpus", "what GPUs there are, and how much of them is in use"},
                    {"muster hosts drain n3 --reason 'new memory'", ""},
                    {"muster hosts resume n3", ""}},
       .exit_codes = {{"0", ""},

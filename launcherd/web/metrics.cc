@@ -1,12 +1,16 @@
 #include "launcherd/web/metrics.h"
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 
 namespace muster::launcherd {
 namespace {
+
+constexpr std::int64_t kMib = 1024 * 1024;
 
 // A label's value: backslash, quote and newline are escaped, as the format wants it.
 std::string escaped(std::string_view text) {
@@ -55,6 +59,43 @@ void add_jobs(std::string& text, const v1::ListJobsResponse& jobs) {
   text += fmt::format("muster_ranks {}\n", ranks);
 }
 
+std::string_view vendor_word(v1::GpuVendor vendor) {
+  return vendor == v1::GPU_VENDOR_AMD ? "amd" : vendor == v1::GPU_VENDOR_INTEL ? "intel" : "nvidia";
+}
+
+// `gpu` is the number among the vendor's.
+std::string gpu_labels(const v1::LauncherHost& host, v1::GpuVendor vendor, int index) {
+  return fmt::format("{{host=\"{}\",vendor=\"{}\",gpu=\"{}\"}}", escaped(host.name()), vendor_word(vendor), index);
+}
+
+void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
+  const auto each_load = [&](std::string_view name, std::string_view help, auto value_of) {
+    begin(text, name, help);
+    for (const v1::LauncherHost& host : hosts.hosts()) {
+      for (const v1::GpuLoad& gpu : host.load().gpus()) {
+        const std::optional<std::int64_t> value = value_of(gpu);
+        if (value) text += fmt::format("{}{} {}\n", name, gpu_labels(host, gpu.vendor(), gpu.index()), *value);
+      }
+    }
+  };
+  using Value = std::optional<std::int64_t>;
+  each_load("muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it.",
+            [](const v1::GpuLoad& gpu) { return gpu.busy_unknown() ? Value() : Value(gpu.busy_percent()); });
+  each_load(
+      "muster_gpu_memory_used_bytes", "Memory of a GPU that is in use, where its driver tells it.",
+      [](const v1::GpuLoad& gpu) { return gpu.has_memory_used_mib() ? Value(gpu.memory_used_mib() * kMib) : Value(); });
+  each_load("muster_gpu_processes", "Processes that compute on a GPU, where its driver tells it.",
+            [](const v1::GpuLoad& gpu) { return gpu.has_processes() ? Value(gpu.processes()) : Value(); });
+  begin(text, "muster_gpu_memory_bytes", "Memory of a GPU, where its driver tells it.");
+  for (const v1::LauncherHost& host : hosts.hosts()) {
+    for (const v1::Gpu& gpu : host.gpus()) {
+      if (gpu.memory_mib() == 0) continue;
+      text += fmt::format("muster_gpu_memory_bytes{} {}\n", gpu_labels(host, gpu.vendor(), gpu.index()),
+                          gpu.memory_mib() * kMib);
+    }
+  }
+}
+
 // What an agent has told; hosts without one are left out.
 void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
   begin(text, "muster_host_cpu_percent", "How busy all CPUs of the host are.");
@@ -66,24 +107,9 @@ void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
   for (const v1::LauncherHost& host : hosts.hosts()) {
     if (!host.load().has_memory_used_mib()) continue;
     text += fmt::format("muster_host_memory_used_bytes{{host=\"{}\"}} {}\n", escaped(host.name()),
-                        host.load().memory_used_mib() * 1024 * 1024);
+                        host.load().memory_used_mib() * kMib);
   }
-  begin(text, "muster_gpu_busy_percent", "How busy a GPU is, where its driver tells it.");
-  for (const v1::LauncherHost& host : hosts.hosts()) {
-    for (const v1::GpuLoad& gpu : host.load().gpus()) {
-      if (gpu.busy_unknown()) continue;
-      text += fmt::format("muster_gpu_busy_percent{{host=\"{}\",gpu=\"{}\"}} {}\n", escaped(host.name()), gpu.index(),
-                          gpu.busy_percent());
-    }
-  }
-  begin(text, "muster_gpu_memory_used_bytes", "Memory of a GPU that is in use, where its driver tells it.");
-  for (const v1::LauncherHost& host : hosts.hosts()) {
-    for (const v1::GpuLoad& gpu : host.load().gpus()) {
-      if (!gpu.has_memory_used_mib()) continue;
-      text += fmt::format("muster_gpu_memory_used_bytes{{host=\"{}\",gpu=\"{}\"}} {}\n", escaped(host.name()),
-                          gpu.index(), gpu.memory_used_mib() * 1024 * 1024);
-    }
-  }
+  add_gpus(text, hosts);
   begin(text, "muster_host_output_bytes_total", "What ranks on the host have written since the start of launcherd.",
         "counter");
   for (const v1::LauncherHost& host : hosts.hosts()) {
@@ -111,6 +137,8 @@ void add_hosts(std::string& text, const v1::ListHostsResponse& hosts) {
   each("muster_host_jobs", "Jobs that have ranks there.", [](const v1::LauncherHost& host) { return host.jobs(); });
   each("muster_host_drained", "1: no new job gets the host.",
        [](const v1::LauncherHost& host) { return host.drained() ? 1 : 0; });
+  each("muster_host_gpu_problem", "1: its GPUs may not be known as they are; muster hosts tells why.",
+       [](const v1::LauncherHost& host) { return host.gpu_problem().empty() ? 0 : 1; });
   add_loads(text, hosts);
 }
 

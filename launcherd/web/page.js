@@ -64,6 +64,24 @@ function gpusOf(host) {
   return `${host.gpus.length} ${Math.round(loads.reduce((all, gpu) => all + gpu.busy_percent, 0) / loads.length)}%`;
 }
 
+// A line each GPU, for who points at the number; first what is wrong with them.
+function gpuLines(host) {
+  const mib = (value) => (Number(value) / 1024).toFixed(1);
+  const loads = host.load ? host.load.gpus : [];
+  const lines = host.gpus.map((gpu) => {
+    const load = loads.find((each) => each.vendor === gpu.vendor && each.index === gpu.index);
+    const words = [`${gpu.index}: ${gpu.model || word(gpu.vendor, "GPU_VENDOR_")}`];
+    if (Number(gpu.memory_mib)) {
+      const used = known(load, "memory_used_mib") ? `${mib(load.memory_used_mib)} of ` : "";
+      words.push(`${used}${mib(gpu.memory_mib)} GiB`);
+    }
+    if (load && !load.busy_unknown) words.push(`${load.busy_percent}%`);
+    if (gpu.divided) words.push(`MIG: ${gpu.parts.length}`);
+    return words.join(", ");
+  });
+  return [...(host.gpu_problem ? [host.gpu_problem] : []), ...lines].join("\n");
+}
+
 function outputOf(host) {
   if (!known(host, "output_bytes_per_second")) return "-";
   let value = Number(host.output_bytes_per_second);
@@ -85,10 +103,12 @@ function hostRow(host) {
   const agent = word(host.agent, "AGENT_STATE_") + (host.drained ? ", drained" : "");
   const state = element("td", agent);
   state.title = host.problem || host.reason;
+  const gpus = element("td", gpusOf(host) + (host.gpu_problem ? " !" : ""), "number");
+  gpus.title = gpuLines(host);
   row.dataset.host = host.name;
   row.append(element("td", host.name), element("td", `${host.used_slots}/${host.slots}`, "number"), bar,
              element("td", host.ranks, "number"), element("td", cpuOf(host), "number"),
-             element("td", memoryOf(host), "number"), element("td", gpusOf(host), "number"),
+             element("td", memoryOf(host), "number"), gpus,
              element("td", outputOf(host), "number"), state);
   return row;
 }

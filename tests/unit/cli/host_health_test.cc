@@ -32,14 +32,14 @@ HostFindings well(const std::string& name, int gpus = 0) {
   return findings;
 }
 
-std::vector<std::string> problems(const std::vector<HostFindings>& findings) {
+std::vector<std::string> problems(const std::vector<HostFindings>& findings, bool uses_gpus = true) {
   std::vector<std::string> problems;
-  for (const HostHealth& host : health_of(findings, "auto")) problems.push_back(host.problem);
+  for (const HostHealth& host : health_of(findings, "auto", uses_gpus)) problems.push_back(host.problem);
   return problems;
 }
 
 TEST(HostHealth, NamesEveryHost) {
-  const auto health = health_of({well("n1"), well("n2")}, "auto");
+  const auto health = health_of({well("n1"), well("n2")}, "auto", true);
   ASSERT_EQ(health.size(), 2U);
   EXPECT_EQ(health[1].host, "n2");
   EXPECT_THAT(problems({well("n1"), well("n2")}), ElementsAre(IsEmpty(), IsEmpty()));
@@ -82,6 +82,14 @@ TEST(HostHealth, FewerGpusThanMostAreTooFew) {
               ElementsAre(IsEmpty(), "gpus: 3, most of the hosts have 4", IsEmpty()));
   EXPECT_THAT(problems({well("n1", 4), well("n2", 3)}), ElementsAre(IsEmpty(), HasSubstr("most of the hosts have 4")));
   EXPECT_THAT(problems({well("n1", 0), well("n2", 0), well("n3", 4)}), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
+}
+
+TEST(HostHealth, ADriverThatDoesNotWorkIsEnoughWhereOthersDo) {
+  HostFindings broken = well("n2", 4);
+  broken.facts->mutable_hello()->set_gpu_problem("Driver/library version mismatch");
+  EXPECT_THAT(problems({well("n1", 4), broken}), ElementsAre(IsEmpty(), "gpus: Driver/library version mismatch"));
+  EXPECT_THAT(problems({well("n1", 4), broken}, false), ElementsAre(IsEmpty(), IsEmpty()));
+  EXPECT_THAT(problems({broken, broken}), ElementsAre(IsEmpty(), IsEmpty()));
 }
 
 }  // namespace

@@ -38,27 +38,5 @@ TEST(HostTable, HostsWithWhatIsKnownOfThem) {
             "  n3: connection refused\n");
 }
 
-TEST(HostTable, WhatDriversTellOfGpus) {
-  v1::LauncherHost host;
-  host.set_name("n1");
-  host.set_slots(4);
-  for (int i = 0; i < 3; ++i) {
-    v1::Gpu& gpu = *host.add_gpus();
-    gpu.set_model("NVIDIA H100");
-    gpu.set_memory_mib(81'559);
-    v1::GpuLoad& load = *host.mutable_load()->add_gpus();
-    load.set_memory_used_mib(100);
-    load.set_processes(i);
-  }
-  host.mutable_gpus(2)->set_divided(true);
-  host.mutable_gpus(2)->add_parts();
-  host.mutable_gpus(2)->add_parts();
-  host.set_gpu_problem("GPU 3 cannot be used");
-  const std::string table = format_hosts({host});
-  EXPECT_EQ(table.substr(table.find("  gpus: ")),
-            "  gpus: 3 x NVIDIA H100 of 79 GiB; 1 divided (MIG), 2 parts; 300 MiB used, 3 processes\n"
-            "  gpus: GPU 3 cannot be used\n");
-}
-
 }  // namespace
 }  // namespace muster::cli

@@ -24,6 +24,16 @@ TEST(Metrics, AreInTheTextFormat) {
   gpu.set_index(3);
   gpu.set_busy_percent(7);
   gpu.set_memory_used_mib(3);
+  gpu.set_processes(2);
+  v1::GpuLoad& other = *host.mutable_load()->add_gpus();  // numbered anew for each vendor
+  other.set_vendor(v1::GPU_VENDOR_AMD);
+  other.set_index(3);
+  other.set_busy_unknown(true);
+  v1::Gpu& known = *host.add_gpus();
+  known.set_index(3);
+  known.set_memory_mib(4);
+  host.add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
+  host.set_gpu_problem("GPU 4 cannot be used");
   host.set_output_bytes(12'345);
   hosts.add_hosts()->set_name("n2");  // whose agent has told nothing
   v1::ListJobsResponse jobs;
@@ -74,6 +84,10 @@ TEST(Metrics, AreInTheTextFormat) {
             "# TYPE muster_host_drained gauge\n"
             "muster_host_drained{host=\"n1\"} 1\n"
             "muster_host_drained{host=\"n2\"} 0\n"
+            "# HELP muster_host_gpu_problem 1: its GPUs may not be known as they are; muster hosts tells why.\n"
+            "# TYPE muster_host_gpu_problem gauge\n"
+            "muster_host_gpu_problem{host=\"n1\"} 1\n"
+            "muster_host_gpu_problem{host=\"n2\"} 0\n"
             "# HELP muster_host_cpu_percent How busy all CPUs of the host are.\n"
             "# TYPE muster_host_cpu_percent gauge\n"
             "muster_host_cpu_percent{host=\"n1\"} 43\n"
@@ -82,10 +96,16 @@ TEST(Metrics, AreInTheTextFormat) {
             "muster_host_memory_used_bytes{host=\"n1\"} 2097152\n"
             "# HELP muster_gpu_busy_percent How busy a GPU is, where its driver tells it.\n"
             "# TYPE muster_gpu_busy_percent gauge\n"
-            "muster_gpu_busy_percent{host=\"n1\",gpu=\"3\"} 7\n"
+            "muster_gpu_busy_percent{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 7\n"
             "# HELP muster_gpu_memory_used_bytes Memory of a GPU that is in use, where its driver tells it.\n"
             "# TYPE muster_gpu_memory_used_bytes gauge\n"
-            "muster_gpu_memory_used_bytes{host=\"n1\",gpu=\"3\"} 3145728\n"
+            "muster_gpu_memory_used_bytes{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 3145728\n"
+            "# HELP muster_gpu_processes Processes that compute on a GPU, where its driver tells it.\n"
+            "# TYPE muster_gpu_processes gauge\n"
+            "muster_gpu_processes{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 2\n"
+            "# HELP muster_gpu_memory_bytes Memory of a GPU, where its driver tells it.\n"
+            "# TYPE muster_gpu_memory_bytes gauge\n"
+            "muster_gpu_memory_bytes{host=\"n1\",vendor=\"nvidia\",gpu=\"3\"} 4194304\n"
             "# HELP muster_host_output_bytes_total What ranks on the host have written since the start of launcherd.\n"
             "# TYPE muster_host_output_bytes_total counter\n"
             "muster_host_output_bytes_total{host=\"n1\"} 12345\n"
