@@ -56,7 +56,8 @@ base::Status check_words(const VerbCall& call) {
 
 std::string gpus_of(const std::vector<v1::LauncherHost>& hosts) {
   std::string table = format_gpus(hosts);
-  if (table.empty()) base::print_remark("muster hosts: no GPU is known; a host tells of its GPUs when its agent is up\n");
+  if (table.empty())
+    base::print_remark("muster hosts: no GPU is known; a host tells of its GPUs when its agent is up\n");
   return table;
 }
 

@@ -101,6 +101,17 @@ def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     assert result.rc == 2 and "n1: --gpus-per-rank 3: ranks may use 2 GPUs there" in result.stderr, result
 
 
+def test_a_dry_run_knows_this_machines_gpus(cluster, nvml, no_leftovers):
+    def dry(*args):
+        return cluster.run("n1", "alice", ["env", f"LD_LIBRARY_PATH={FOLDER}", BIN_DIR / "hvdrun", "--dry-run", "--json", *args])
+
+    result = dry("-np", "1", "--gpus-per-rank", "1", "true")
+    assert result.returncode == 0, result
+    assert [rank["gpus"] for rank in json.loads(result.stdout)["hosts"][0]["ranks"]] == [[0]], result
+    result = dry("-np", "3", "-H", "localhost:3", "--gpu-bind", "one", "true")
+    assert result.returncode == 2 and "3 ranks with 1 GPU of their own" in result.stderr, result
+
+
 def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
     parts = f"divided\npart MIG-a {10 * GIB} 0 NVIDIA H100 MIG 1g.10gb\ngap\npart MIG-b {20 * GIB} 0 NVIDIA H100 MIG 2g.20gb\n"
     say(cluster, "n1", gpu(0, "n1", parts))
@@ -231,7 +242,10 @@ def test_hosts_and_top(hvdrun, cluster, nvml, no_leftovers):
         assert (load[0]["busy_percent"], load[0]["memory_used_mib"], load[0]["processes"]) == (40, "2048", 1), host
         assert load[1]["busy_unknown"], host
         table = daemon.asked("hosts")
-        assert "2 x NVIDIA H100 80GB HBM3 of 80 GiB; 1 divided (MIG), 1 parts; 4096 MiB used, 1 processes" in table, table
+        assert "2 x NVIDIA H100 80GB HBM3 of 80 GiB; 1 divided (MIG), 1 part; 4096 MiB used, 1 process" in table, table
+        lines = [line.split() for line in daemon.asked("hosts", "--gpus").splitlines() if line.startswith("n1 ")]
+        assert [line[1] for line in lines] == ["0", "1", "1.0"] and lines[2][-1] == "MIG-a", lines
+        assert lines[0][-7:-4] == ["2048", "MiB", "40%"] and lines[0][-1] == "GPU-n1-0", lines
         assert "2 40%" in daemon.asked("top", "--once")
         daemon.asked("kill", job)
     finally:
