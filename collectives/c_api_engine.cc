@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/c_api.h"
 #include "collectives/engine/engine.h"
@@ -66,7 +67,7 @@ Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
 
 // What callers of earlier versions give ends before what was appended then.
 constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
-                                  sizeof(muster_submission)};
+                                  offsetof(muster_submission, allocate), sizeof(muster_submission)};
 
 Result<muster_submission> complete(const muster_submission* given) {
   muster_submission copy{};
@@ -130,23 +131,42 @@ Result<Submission> submission_of(const Engine& engine, const muster_submission* 
   if (made.signature.kind == Kind::kAlltoall && given->splits != nullptr) {
     made.signature.splits.assign(given->splits, given->splits + engine.size());
   }
+  if (given->allocate != nullptr) {
+    made.allocate = [allocate = given->allocate, context = given->context](int index, std::size_t bytes) {
+      return allocate(context, index, bytes);
+    };
+  }
   MUSTER_RETURN_IF_ERROR(check(made.signature, engine.size()));
   for (std::size_t i = 0; i < made.tensors.size(); ++i) MUSTER_RETURN_IF_ERROR(check_data(made, i));
   return made;
 }
 
-// The GPU that a submission's tensors lie on, which has to be the one of those before; null: they are all empty.
+// Memory that has to be on the GPU: a tensor's, and of its result where there is some. Of an empty one, what says which
+// GPU it is.
+std::vector<const void*> places_of(const Submission& submission, std::size_t index) {
+  const auto& tensor = submission.tensors[index];
+  std::vector<const void*> places;
+  if (submission.signature.tensors[index].elements() == 0) {
+    if (tensor.in != nullptr) places.push_back(tensor.in);
+    return places;
+  }
+  places.push_back(tensor.in);
+  if (tensor.out != nullptr) places.push_back(tensor.out);
+  return places;
+}
+
+// The GPU that a submission's tensors lie on, which has to be the one of those before; null: they are all empty, and
+// none says which it is.
 Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& submission) {
   const std::lock_guard lock(engine.gpu_mutex);
   std::shared_ptr<const CudaApi> api;
   if (engine.gpu == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(api, CudaApi::load());
   }
-  bool is_empty = true;
+  bool is_known = false;
   for (std::size_t i = 0; i < submission.tensors.size(); ++i) {
-    if (submission.signature.tensors[i].elements() == 0) continue;
-    is_empty = false;
-    for (const void* const data : {submission.tensors[i].in, static_cast<const void*>(submission.tensors[i].out)}) {
+    for (const void* const data : places_of(submission, i)) {
+      is_known = true;
       const int ordinal = engine.gpu == nullptr ? device_of(*api, data) : device_of(*engine.gpu, data);
       if (ordinal < 0) {
         return muster::base::error(Code::kInvalidArgument, "'{}': tensor {} is not memory of a GPU", submission.name,
@@ -162,7 +182,7 @@ Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& sub
           submission.name, i, ordinal, engine.gpu->ordinal());
     }
   }
-  return is_empty ? std::shared_ptr<Gpu>() : engine.gpu;
+  return is_known ? engine.gpu : std::shared_ptr<Gpu>();
 }
 
 Status mark(muster_engine& engine, void* stream, Submission& submission) {
@@ -247,7 +267,7 @@ muster_code muster_ticket_output(const muster_ticket* ticket, int index, muster_
   const auto& outputs = ticket->ticket->outputs();
   if (index < 0 || static_cast<std::size_t>(index) >= outputs.size()) return MUSTER_INVALID;
   const Output& found = outputs[static_cast<std::size_t>(index)];
-  *output = {found.data.get(), found.spec.shape.data(), static_cast<int>(found.spec.shape.size()),
+  *output = {found.place(), found.spec.shape.data(), static_cast<int>(found.spec.shape.size()),
              static_cast<muster_dtype>(found.spec.type)};
   return MUSTER_OK;
 }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "collectives/algorithm/slices.h"
 #include "collectives/device/nccl_api.h"
+#include "collectives/engine/shares.h"
 
 namespace muster::collectives {
 
@@ -54,11 +57,9 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
     bytes += padded(part.bytes / size_of(type) * size_of(sent));
   }
   MUSTER_RETURN_IF_ERROR(make_room(route, bytes));
-  // What is cast is scaled before it becomes small, and after it has become large again. NCCL does not scale: packing
-  // and unpacking do, where they can.
-  const bool is_float = device::nccl_type(type) >= 6;
+  // What is cast is scaled before it becomes small, and after it has become large again.
   Scale outside;
-  if (sent != type || (team_->path() == device::Path::kNccl && is_float)) std::swap(outside, task.scale);
+  if (sent != type || scales_outside(type)) std::swap(outside, task.scale);
   MUSTER_RETURN_IF_ERROR(pack(parts, type, sent, outside.before));
   task.input = task.output = buffer_;
   task.count = bytes / size_of(sent);
@@ -142,6 +143,131 @@ base::Status DeviceBatches::broadcast(const Signature& signature, std::span<cons
     }
     return base::ok_status();
   });
+}
+
+base::Status DeviceBatches::make(const Due& due, const Submission& own, std::span<void* const> ready,
+                                 std::vector<Output>& outputs) {
+  const Signature& signature = own.signature;
+  const auto ranks = static_cast<std::size_t>(comm_->size());
+  const auto me = static_cast<std::size_t>(comm_->rank());
+  const base::Status done = team_->run(ready, [&](Route& route) {
+    for (std::size_t t = 0; t < own.tensors.size(); ++t) {
+      const TensorSpec& tensor = signature.tensors[t];
+      if (signature.kind == Kind::kReduceScatter) {
+        MUSTER_ASSIGN_OR_RETURN(Output output, output_of(own, t, rows_scattered(tensor.rows(), ranks)[me], true));
+        outputs.push_back(std::move(output));
+        MUSTER_RETURN_IF_ERROR(reduce_scatter(route, own, t, outputs.back()));
+      } else if (signature.kind == Kind::kAllgather) {
+        const std::vector<std::size_t> rows = rows_gathered(due, t);
+        const std::size_t sum = std::reduce(rows.begin(), rows.end());
+        MUSTER_ASSIGN_OR_RETURN(Output output, output_of(own, t, sum, sum == ranks * tensor.rows()));
+        outputs.push_back(std::move(output));
+        MUSTER_RETURN_IF_ERROR(allgather(route, rows, own, t, outputs.back()));
+      } else {
+        const Exchanged rows = rows_exchanged(due, comm_->rank());
+        MUSTER_ASSIGN_OR_RETURN(Output output, output_of(own, t, rows.rows, rows.rows == tensor.rows()));
+        outputs.push_back(std::move(output));
+        MUSTER_RETURN_IF_ERROR(route.alltoall(own.tensors[t].in, rows.to, outputs.back().on_gpu, rows.from));
+      }
+    }
+    return base::ok_status();
+  });
+  // What a device writes to that will not end is not given back: that would wait for it.
+  for (Output& output : outputs) {
+    if (!done.ok()) output.memory.leave();
+  }
+  return done;
+}
+
+// Room for `rows` rows like those of tensor `t`; with `is_as_expected` as many as the caller can have made room for.
+base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t t, std::size_t rows,
+                                              bool is_as_expected) const {
+  Output output;
+  output.spec = own.signature.tensors[t];
+  output.spec.shape.front() = static_cast<std::int64_t>(rows);
+  const std::size_t bytes = output.spec.bytes();
+  if (bytes == 0) return output;
+  if (is_as_expected && own.tensors[t].out != nullptr) {
+    output.on_gpu = own.tensors[t].out;
+    return output;
+  }
+  if (!own.allocate) {
+    MUSTER_ASSIGN_OR_RETURN(output.memory, device::allocate(team_->shared_gpu(), bytes));
+    output.on_gpu = reinterpret_cast<void*>(output.memory.get());
+    return output;
+  }
+  output.on_gpu = own.allocate(static_cast<int>(t), bytes);
+  if (output.on_gpu == nullptr) {
+    return base::error(base::Code::kResourceExhausted,
+                       "'{}': rank {} has no memory on its GPU for a result of {} bytes", own.name,
+                       comm_->world_rank(comm_->rank()), bytes);
+  }
+  if (device_of(team_->gpu(), output.on_gpu) == team_->gpu().ordinal()) return output;
+  return base::error(base::Code::kInvalidArgument,
+                     "'{}': the memory that rank {} has given for a result is not on GPU {}", own.name,
+                     comm_->world_rank(comm_->rank()), team_->gpu().ordinal());
+}
+
+// Blocks of different sizes go as an alltoall that sends the same block to all.
+base::Status DeviceBatches::allgather(Route& route, const std::vector<std::size_t>& rows, const Submission& own,
+                                      std::size_t t, const Output& output) {
+  if (output.spec.bytes() == 0) return base::ok_status();
+  const TensorSpec& tensor = own.signature.tensors[t];
+  const bool are_equal = std::ranges::count(rows, rows.front()) == std::ssize(rows);
+  if (are_equal) return route.allgather(own.tensors[t].in, output.on_gpu, tensor.bytes());
+  const std::vector<Slice> to(rows.size(), {0, tensor.bytes()});
+  return route.alltoall(own.tensors[t].in, to, output.on_gpu,
+                        blocks_of_rows(rows, tensor.row_elements() * size_of(tensor.type)));
+}
+
+base::Status DeviceBatches::reduce_scatter(Route& route, const Submission& own, std::size_t t, const Output& output) {
+  const Signature& signature = own.signature;
+  const TensorSpec& tensor = signature.tensors[t];
+  const auto ranks = static_cast<std::size_t>(comm_->size());
+  if (tensor.elements() == 0) return base::ok_status();
+  const ReduceTask task{.type = tensor.type,
+                        .op = signature.op,
+                        .scale = {.before = signature.before, .after = signature.after},
+                        .input = own.tensors[t].in,
+                        .output = output.on_gpu,
+                        .count = tensor.rows() / ranks * tensor.row_elements()};
+  const bool is_scaled = signature.before != 1 || signature.after != 1;
+  if (tensor.rows() % ranks == 0 && !(is_scaled && scales_outside(tensor.type))) return route.reduce_scatter(task);
+  return scatter_spread(route, task, tensor);
+}
+
+// As what NCCL does itself: blocks of equal size. Rows are spread over a buffer in which every rank has as many as the
+// first, and what lies between them is reduced with them.
+base::Status DeviceBatches::scatter_spread(Route& route, ReduceTask task, const TensorSpec& tensor) {
+  const std::vector<std::size_t> rows = rows_scattered(tensor.rows(), static_cast<std::size_t>(comm_->size()));
+  const auto me = static_cast<std::size_t>(comm_->rank());
+  const std::size_t element = size_of(tensor.type);
+  task.count = rows.front() * tensor.row_elements();
+  const std::size_t block = task.count * element;
+  MUSTER_RETURN_IF_ERROR(make_room(route, rows.size() * block));
+  Scale outside;
+  if (scales_outside(tensor.type)) std::swap(outside, task.scale);
+  std::vector<Move> moves;
+  DeviceAddress from = address_of(task.input);
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    const std::size_t elements = rows[rank] * tensor.row_elements();
+    if (elements != 0) moves.push_back({from, address_of(buffer_) + rank * block, elements});
+    from += elements * element;
+  }
+  MUSTER_RETURN_IF_ERROR(move(moves, tensor.type, tensor.type, outside.before));
+  const std::size_t elements = rows[me] * tensor.row_elements();
+  const DeviceAddress result = address_of(buffer_) + me * block;
+  const Move out{result, address_of(task.output), elements};
+  task.input = buffer_;
+  task.output = reinterpret_cast<void*>(result);
+  MUSTER_RETURN_IF_ERROR(route.reduce_scatter(task));
+  return elements == 0 ? base::ok_status() : move({out}, tensor.type, tensor.type, outside.after);
+}
+
+// NCCL does not scale: packing and unpacking do, where they can.
+bool DeviceBatches::scales_outside(DType type) const {
+  const bool is_float = device::nccl_type(type) >= 6;
+  return team_->path() == device::Path::kNccl && is_float;
 }
 
 }  // namespace muster::collectives

@@ -1,6 +1,6 @@
-// What the executor does with tensors on a GPU. Many allreduces go through one buffer of the device, which one kernel
-// packs and another unpacks, casting on the way where that is wanted; on the path that reduces where buffers lie, that
-// one is such a buffer.
+// What the executor does with tensors on a GPU. Results of other sizes go where the caller says, or into memory of
+// their own. Many allreduces go through one buffer of the device, which one kernel packs and another unpacks, casting
+// on the way where that is wanted; on the path that reduces where buffers lie, that one is such a buffer.
 //
 // One thread. The host waits for the device at the end of each batch, so that a ticket that is done says how it went.
 #pragma once
@@ -14,6 +14,7 @@
 #include "collectives/communicator.h"
 #include "collectives/device/device_team.h"
 #include "collectives/engine/fused.h"
+#include "collectives/engine/negotiation.h"
 #include "collectives/engine/signature.h"
 #include "collectives/engine/ticket.h"
 
@@ -33,8 +34,16 @@ class DeviceBatches {
   base::Status allreduce(const std::vector<FusedPart>& parts, DType type, const Signature& signature,
                          std::span<void* const> ready);
   base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
+  // An allgather, reducescatter or alltoall of `own`, which appends an Output for each tensor.
+  base::Status make(const Due& due, const Submission& own, std::span<void* const> ready, std::vector<Output>& outputs);
 
  private:
+  base::Result<Output> output_of(const Submission& own, std::size_t t, std::size_t rows, bool is_as_expected) const;
+  base::Status allgather(device::Route& route, const std::vector<std::size_t>& rows, const Submission& own,
+                         std::size_t t, const Output& output);
+  base::Status reduce_scatter(device::Route& route, const Submission& own, std::size_t t, const Output& output);
+  base::Status scatter_spread(device::Route& route, ReduceTask task, const TensorSpec& tensor);
+  bool scales_outside(DType type) const;
   base::Status make_room(device::Route& route, std::size_t bytes);
   base::Result<void*> make_zeros(std::size_t bytes);
   base::Status allreduce_one(device::Route& route, const FusedPart& part, const ReduceTask& task);

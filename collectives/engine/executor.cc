@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "collectives/algorithm/slices.h"
 #include "collectives/engine/adasum.h"
+#include "collectives/engine/shares.h"
 
 namespace muster::collectives {
 namespace {
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
 
 Output make_output(const TensorSpec& like, std::size_t rows) {
   Output output;
@@ -20,6 +18,11 @@ Output make_output(const TensorSpec& like, std::size_t rows) {
   output.spec.shape.front() = static_cast<std::int64_t>(rows);
   output.data = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(output.spec.bytes(), 1));
   return output;
+}
+
+std::vector<std::size_t> counts_of(const TensorSpec& tensor, std::vector<std::size_t> rows) {
+  for (std::size_t& count : rows) count *= tensor.row_elements();
+  return rows;
 }
 
 Scale scale_of(const Signature& signature) {
@@ -105,20 +108,30 @@ base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature)
   const base::Status attached = on_gpu_.attach(gpu);
   if (!attached.ok() && comm_->failure().code != base::Code::kOk) return attached;
   base::Status done = attached;
-  const std::size_t first = batch.pieces.front().due;
-  if (attached.ok() && signature.kind == Kind::kBroadcast) {
-    done = on_gpu_.broadcast(signature, own_[first]->submission.tensors, ready);
-  } else if (attached.ok()) {
-    const DType type = signature.tensors[batch.pieces.front().tensor].type;
-    done = on_gpu_.allreduce(parts_of(batch), type, signature, ready);
+  if (attached.ok()) {
+    done = run_on_gpu(batch, signature, ready);
+    if (!done.ok()) return done;
   }
-  if (attached.ok() && !done.ok()) return done;
-  if (signature.kind == Kind::kBroadcast) {
-    own_[first]->ticket->finish(done);
+  if (signature.kind != Kind::kAllreduce) {
+    own_[batch.pieces.front().due]->ticket->finish(done);
     return base::ok_status();
   }
   for (const Piece& piece : batch.pieces) piece_is_done(piece, done);
   return base::ok_status();
+}
+
+base::Status Executor::run_on_gpu(const Batch& batch, const Signature& signature, std::span<void* const> ready) {
+  const std::size_t first = batch.pieces.front().due;
+  if (signature.kind == Kind::kAllreduce) {
+    const DType type = signature.tensors[batch.pieces.front().tensor].type;
+    return on_gpu_.allreduce(parts_of(batch), type, signature, ready);
+  }
+  Work& own = *own_[first];  // no rank has joined
+  if (signature.kind == Kind::kBroadcast) return on_gpu_.broadcast(signature, own.submission.tensors, ready);
+  if (signature.kind == Kind::kAlltoall) {
+    own.ticket->received_splits_ = rows_exchanged(due_[first], comm_->rank()).received;
+  }
+  return on_gpu_.make(due_[first], own.submission, ready, own.ticket->outputs_);
 }
 
 base::Status Executor::run_whole(const Due& due, const Signature& signature, Work& work) {
@@ -202,13 +215,9 @@ base::Status Executor::allreduce_one(const Piece& piece, const Signature& signat
 base::Status Executor::allgather(const Due& due, Work& work) {
   const Signature& own = work.submission.signature;
   for (std::size_t t = 0; t < own.tensors.size(); ++t) {
-    std::vector<std::size_t> counts;
-    std::size_t rows = 0;
-    for (const auto& signature : due.of_ranks) {
-      counts.push_back(signature->tensors[t].elements());
-      rows += signature->tensors[t].rows();
-    }
-    Output output = make_output(own.tensors[t], rows);
+    const std::vector<std::size_t> rows = rows_gathered(due, t);
+    const std::vector<std::size_t> counts = counts_of(own.tensors[t], rows);
+    Output output = make_output(own.tensors[t], std::reduce(rows.begin(), rows.end()));
     MUSTER_RETURN_IF_ERROR(
         comm_->allgather(work.submission.tensors[t].in, output.data.get(), counts, own.tensors[t].type, false));
     work.ticket->outputs_.push_back(std::move(output));
@@ -228,18 +237,12 @@ base::Status Executor::broadcast(const Signature& signature, Work& work) {
   return base::ok_status();
 }
 
-// Rows in order; the first ranks get one more where they do not come out even.
 base::Status Executor::reduce_scatter(const Signature& signature, Work& work) {
-  const auto ranks = index(comm_->size());
   for (std::size_t t = 0; t < signature.tensors.size(); ++t) {
     const TensorSpec& tensor = signature.tensors[t];
-    std::vector<std::size_t> rows;
-    std::vector<std::size_t> counts;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      rows.push_back(tensor.rows() / ranks + (rank < tensor.rows() % ranks ? 1 : 0));
-      counts.push_back(rows.back() * tensor.row_elements());
-    }
-    Output output = make_output(tensor, rows[index(comm_->rank())]);
+    const auto rows = rows_scattered(tensor.rows(), static_cast<std::size_t>(comm_->size()));
+    const std::vector<std::size_t> counts = counts_of(tensor, rows);
+    Output output = make_output(tensor, rows[static_cast<std::size_t>(comm_->rank())]);
     MUSTER_RETURN_IF_ERROR(comm_->reduce_scatter(work.submission.tensors[t].in, output.data.get(), counts, tensor.type,
                                                  signature.op, scale_of(signature)));
     work.ticket->outputs_.push_back(std::move(output));
@@ -248,25 +251,12 @@ base::Status Executor::reduce_scatter(const Signature& signature, Work& work) {
 }
 
 base::Status Executor::alltoall(const Due& due, Work& work) {
-  const Signature& own = work.submission.signature;
-  const TensorSpec& tensor = own.tensors.front();
-  const std::size_t row_bytes = tensor.row_elements() * size_of(tensor.type);
-  std::vector<Slice> to;
-  std::vector<Slice> from;
-  std::size_t sent = 0;
-  std::size_t received = 0;
-  for (std::size_t rank = 0; rank < due.of_ranks.size(); ++rank) {
-    const auto out_rows = static_cast<std::size_t>(own.splits[rank]);
-    const auto in_rows = static_cast<std::size_t>(due.of_ranks[rank]->splits[index(comm_->rank())]);
-    to.push_back({sent * row_bytes, out_rows * row_bytes});
-    from.push_back({received * row_bytes, in_rows * row_bytes});
-    sent += out_rows;
-    received += in_rows;
-    work.ticket->received_splits_.push_back(static_cast<std::int64_t>(in_rows));
-  }
-  Output output = make_output(tensor, received);
+  const TensorSpec& tensor = work.submission.signature.tensors.front();
+  Exchanged rows = rows_exchanged(due, comm_->rank());
+  Output output = make_output(tensor, rows.rows);
   MUSTER_RETURN_IF_ERROR(
-      comm_->alltoall(work.submission.tensors.front().in, to, output.data.get(), from, tensor.type, 0));
+      comm_->alltoall(work.submission.tensors.front().in, rows.to, output.data.get(), rows.from, tensor.type, 0));
+  work.ticket->received_splits_ = std::move(rows.received);
   work.ticket->outputs_.push_back(std::move(output));
   return base::ok_status();
 }

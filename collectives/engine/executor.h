@@ -47,6 +47,7 @@ class Executor {
   base::Status allreduce(const Batch& batch, const Signature& signature);
   base::Status do_batch(const Batch& batch, const Signature& signature);
   base::Status do_on_gpu(const Batch& batch, const Signature& signature);
+  base::Status run_on_gpu(const Batch& batch, const Signature& signature, std::span<void* const> ready);
   std::vector<FusedPart> parts_of(const Batch& batch) const;
   base::Status allreduce_one(const Piece& piece, const Signature& signature);
   base::Status adasum(const Batch& batch, const Signature& signature);

@@ -16,6 +16,10 @@ constexpr std::size_t kMostElements = std::size_t{1} << 44;
 using base::Code;
 using base::error;
 
+bool is_for_gpu(Kind kind) {
+  return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin;
+}
+
 // What has to be the same in the shapes of all ranks.
 bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
   if (a.type != b.type || a.shape.size() != b.shape.size()) return false;
@@ -132,8 +136,8 @@ std::string describe(const Signature& signature) {
 }
 
 base::Status check(const Signature& signature, int ranks) {
-  if (signature.is_on_gpu && signature.kind != Kind::kAllreduce && signature.kind != Kind::kBroadcast) {
-    return error(Code::kInvalidArgument, "{}: only allreduces and broadcasts go on there", describe(signature));
+  if (signature.is_on_gpu && !is_for_gpu(signature.kind)) {
+    return error(Code::kInvalidArgument, "{}: that is done on the host only", describe(signature));
   }
   if (signature.wire) MUSTER_RETURN_IF_ERROR(check_wire(signature));
   if (!std::isfinite(signature.before) || !std::isfinite(signature.after)) {

@@ -48,7 +48,7 @@ struct Signature {
   double after = 1;
   std::vector<TensorSpec> tensors = {};
   std::vector<std::int64_t> splits = {};  // of kAlltoall: rows to each rank
-  bool is_on_gpu = false;                 // tensors are memory of this rank's GPU: of kAllreduce and kBroadcast
+  bool is_on_gpu = false;                 // tensors are memory of this rank's GPU
   std::optional<DType> wire = {};         // 16-bit floats, as which float32 travels: of kAllreduce on a GPU
 
   std::size_t bytes() const;

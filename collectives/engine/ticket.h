@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,8 +22,12 @@ namespace muster::collectives {
 
 // A tensor whose size only the engine knows (allgather, alltoall, reducescatter).
 struct Output {
-  std::unique_ptr<std::byte[]> data;
-  TensorSpec spec;
+  std::unique_ptr<std::byte[]> data = {};  // of the host
+  void* on_gpu = nullptr;                  // of operations on a GPU: the caller's, or `memory`
+  device::DeviceMemory memory = {};
+  TensorSpec spec = {};
+
+  const void* place() const { return data != nullptr ? data.get() : on_gpu; }
 };
 
 class Ticket {
@@ -56,8 +61,13 @@ class Ticket {
 // What a rank gives the engine. Tensors stay the caller's, and as they are until the ticket is done.
 struct Tensor {
   const void* in = nullptr;
-  void* out = nullptr;  // of allreduce and broadcast; may be `in`
+  // Of allreduce and broadcast; may be `in`. Of what makes a result on a GPU: room for it as it is where all ranks have
+  // what this one has; null: none.
+  void* out = nullptr;
 };
+// Memory of the caller's for a result on a GPU: of tensor `index`, so many bytes (not 0). Null: there is none. Called
+// by the engine's thread.
+using Allocate = std::function<void*(int index, std::size_t bytes)>;
 struct Submission {
   std::string name;
   Signature signature;
@@ -65,6 +75,7 @@ struct Submission {
   // Of tensors on a GPU: which one, -1: any (all are empty); and the device's mark behind what computes them.
   int gpu = -1;
   std::shared_ptr<const device::Event> ready = {};
+  Allocate allocate = {};  // empty: results on a GPU are the ticket's
 };
 
 }  // namespace muster::collectives

@@ -34,8 +34,8 @@ typedef enum muster_kind {
 typedef enum muster_wire { MUSTER_WIRE_SAME, MUSTER_WIRE_FLOAT16, MUSTER_WIRE_BFLOAT16 } muster_wire;
 
 typedef struct muster_tensor {
-  const void* in;
-  void* out;            /* of allreduce, adasum and broadcast: of the same shape; may be `in`. Otherwise not used. */
+  const void* in;       /* of a tensor without elements on a GPU: any memory of it, or NULL */
+  void* out;            /* of allreduce, adasum and broadcast: of the same shape; may be `in`. Otherwise: see on_gpu */
   const int64_t* shape; /* [dimensions] */
   int dimensions;
   muster_dtype type;
@@ -51,15 +51,23 @@ typedef struct muster_submission {
   const muster_tensor* tensors;
   double prescale, postscale; /* of reductions, as for muster_allreduce_scaled() */
   const int64_t* splits;      /* of alltoall: [size of the communicator] */
-  /* 1: tensors are memory of a GPU, the same one for all submissions of this rank; of allreduces and broadcasts. What
-   * `stream` (a cudaStream_t of that GPU) has when they are submitted computes them; results are complete when the
-   * ticket is done, for all streams. (Since these two were appended; without them, `size` ends before.) */
+  /* 1: tensors are memory of a GPU, the same one for all submissions of this rank; not of adasum. What `stream` (a
+   * cudaStream_t of that GPU) has when they are submitted computes them; results are complete when the ticket is done,
+   * for all streams. (Since these two were appended; without them, `size` ends before.)
+   * Of an allgather, alltoall or reducescatter the result is on the GPU, too: in the tensor's `out`, if it is not NULL
+   * and the result has as many rows as it has where all ranks give what this one does (an allgather: size times as
+   * many; an alltoall: equally many; a reducescatter: always); else where `allocate` says. */
   int on_gpu;
   void* stream;
   /* Of an allreduce of float32 on a GPU: tensors are cast as they are packed, scaled by `prescale` before, and back as
    * they are unpacked. Where no kernels can be had (a path that has to be staged), they travel as they are. The same on
    * all ranks. (Appended later.) */
   muster_wire wire;
+  /* Memory of the GPU for result `index`, which no stream uses any more: of so many bytes, not 0. Called by a thread of
+   * libmuster's before the ticket is done; NULL: there is none, which ends the engine. Where it is NULL itself, results
+   * belong to the ticket (and giving them back waits for the GPU). (Appended later.) */
+  void* (*allocate)(void* context, int index, size_t bytes);
+  void* context;
 } muster_submission;
 
 /* Collective over the ranks of `comm`, which it does not use afterwards. Settings come from the HOROVOD_* variables of
@@ -88,7 +96,7 @@ MUSTER_API muster_code muster_ticket_wait(muster_ticket* ticket, double seconds,
 MUSTER_API int muster_ticket_is_done(muster_ticket* ticket);
 
 /* Of an allgather, alltoall or reducescatter that is done without an error: tensor `index` of the submission. Belongs
- * to the ticket. */
+ * to the ticket, but for memory of the caller's. */
 typedef struct muster_output {
   const void* data;
   const int64_t* shape;

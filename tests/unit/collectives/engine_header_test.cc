@@ -40,7 +40,9 @@ class EngineHeaderTest : public testing::Test {
             .splits = splits_.data(),
             .on_gpu = 0,
             .stream = nullptr,
-            .wire = MUSTER_WIRE_SAME};
+            .wire = MUSTER_WIRE_SAME,
+            .allocate = nullptr,
+            .context = nullptr};
   }
   muster_code finish(const muster_submission& submission, muster_ticket** kept = nullptr) {
     muster_ticket* ticket = nullptr;
@@ -113,10 +115,11 @@ TEST_F(EngineHeaderTest, BarrierAndJoinHaveNoTensors) {
 }
 
 TEST_F(EngineHeaderTest, SubmissionsOfEarlierVersionsAreTaken) {
-  for (const std::size_t size : {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire)}) {
+  for (const std::size_t size : {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
+                                 offsetof(muster_submission, allocate)}) {
     muster_submission earlier = submission(MUSTER_ALLREDUCE);
     earlier.size = size;
-    earlier.wire = static_cast<muster_wire>(3);  // not theirs
+    if (size <= offsetof(muster_submission, wire)) earlier.wire = static_cast<muster_wire>(3);  // not theirs
     EXPECT_EQ(finish(earlier), MUSTER_OK) << size;
   }
 }
