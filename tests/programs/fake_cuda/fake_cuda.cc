@@ -20,10 +20,12 @@
 #include <vector>
 
 #include "collectives/device/cuda_api.h"
+#include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/host_kernels.h"
 
 namespace {
 
+using fake_cuda::trace;
 using muster::collectives::device::CudaResult;
 using muster::collectives::device::DeviceAddress;
 using muster::collectives::device::DeviceUuid;
@@ -238,6 +240,7 @@ CudaResult cuModuleGetFunction(void** function, void*, const char* name) {
   return kCudaSuccess;
 }
 CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
+  trace("cuMemAlloc");
   if (!has_context()) return kInvalidContext;
   if (fails("cuMemAlloc_v2")) return kOutOfMemory;
   const int fd = memfd_create("fake gpu", MFD_CLOEXEC);
@@ -249,6 +252,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
   return made;
 }
 CudaResult cuMemFree_v2(DeviceAddress address) {
+  trace("cuMemFree");
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().memory.find(address);
   if (found == driver().memory.end()) return kInvalidValue;
@@ -275,12 +279,14 @@ CudaResult cuMemHostUnregister(void* memory) {
   return driver().registered.erase(memory) == 1 ? kCudaSuccess : 713;
 }
 CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes, void* stream) {
+  trace("cuMemcpyAsync", stream);
   if (!has_context()) return kInvalidContext;
   if (fails("cuMemcpyAsync")) return 700;
   stream_of(stream).push([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
   return kCudaSuccess;
 }
 CudaResult cuMemsetD8Async(DeviceAddress to, unsigned char value, std::size_t bytes, void* stream) {
+  trace("cuMemsetD8Async", stream);
   if (!has_context()) return kInvalidContext;
   stream_of(stream).push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return kCudaSuccess;
@@ -314,6 +320,7 @@ CudaResult cuEventDestroy_v2(void* event) {
   return kCudaSuccess;
 }
 CudaResult cuEventRecord(void* event, void* stream) {
+  trace("cuEventRecord", stream, event);
   if (!has_context()) return kInvalidContext;
   const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
   const std::uint64_t number = ++state->recorded;
@@ -321,10 +328,12 @@ CudaResult cuEventRecord(void* event, void* stream) {
   return kCudaSuccess;
 }
 CudaResult cuEventQuery(void* event) {
+  trace("cuEventQuery", nullptr, event);
   const EventState& state = *static_cast<FakeEvent*>(event)->state;
   return state.completed.load() >= state.recorded.load() ? kCudaSuccess : kCudaNotReady;
 }
 CudaResult cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  trace("cuStreamWaitEvent", stream, event);
   const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
   const std::uint64_t number = state->recorded.load();
   stream_of(stream).push([state, number] { wait_for(*state, number); });
@@ -383,6 +392,7 @@ CudaResult cuIpcOpenEventHandle(void** event, IpcEventHandle handle) {
 }
 CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
                           unsigned, void* stream, void** parameters, void**) {
+  trace("cuLaunchKernel", stream);
   using namespace muster::collectives::device;
   if (!has_context() || block != kThreads || grid == 0) return kInvalidValue;
   const std::string name = *static_cast<std::string*>(function);
