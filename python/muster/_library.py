@@ -31,10 +31,15 @@ class Tensor(ctypes.Structure):
                 ("type", c_int)]
 
 
+# Memory for result `index` of so many bytes: allocate(context, index, bytes).
+ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_size_t)
+
+
 class Submission(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("kind", c_int), ("op", c_int), ("root", c_int),
                 ("count", c_int), ("tensors", POINTER(Tensor)), ("prescale", c_double), ("postscale", c_double),
-                ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p), ("wire", c_int)]
+                ("splits", POINTER(c_int64)), ("on_gpu", c_int), ("stream", c_void_p), ("wire", c_int),
+                ("allocate", ALLOCATE), ("context", c_void_p)]
 
 
 class Output(ctypes.Structure):
@@ -44,6 +49,7 @@ class Output(ctypes.Structure):
 _HANDLE = POINTER(c_void_p)
 _FUNCTIONS = {
     "muster_version": (c_char_p, []),
+    "muster_device_count": (c_int, []),
     "muster_device_kernels": (c_char_p, []),
     "muster_error_message": (c_char_p, [c_void_p]),
     "muster_error_rank": (c_int, [c_void_p]),
@@ -81,6 +87,17 @@ _FUNCTIONS = {
     "muster_isend": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
     "muster_irecv": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, _HANDLE, _HANDLE]),
     "muster_wait": (c_int, [c_void_p, c_double, _HANDLE]),
+    # Operations on memory of a GPU, at a place in a stream.
+    "muster_device_attach": (c_int, [c_void_p, c_int, _HANDLE]),
+    "muster_device_path": (c_char_p, [c_void_p]),
+    "muster_allreduce_on_stream": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_double,
+                                           c_void_p, _HANDLE, _HANDLE]),
+    "muster_broadcast_on_stream": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, _HANDLE, _HANDLE]),
+    "muster_allgather_on_stream": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p, _HANDLE, _HANDLE]),
+    "muster_reduce_scatter_on_stream": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p,
+                                                _HANDLE, _HANDLE]),
+    "muster_alltoallv_on_stream": (c_int, [c_void_p, c_void_p, POINTER(c_size_t), c_void_p, POINTER(c_size_t), c_int,
+                                           c_void_p, _HANDLE, _HANDLE]),
 }
 # Short and never waiting: these keep the GIL.
 _SHORT_FUNCTIONS = {

@@ -24,7 +24,7 @@ _SLICE_SECONDS = 0.1
 
 class Buffer(NamedTuple):
     """One tensor: addresses of its elements (contiguous, in C order), its type (muster_dtype) and its shape. `out` is 0
-    where the operation makes its result itself. `keep` is what owns the memory; it is kept until the operation is
+    where the operation makes its result itself; on a GPU it may be room for it (muster_tensor). `keep` is what owns the memory; it is kept until the operation is
     done. `stream`: memory of a GPU, which work of this cudaStream_t (0: the default one) computes; None: of the host."""
     in_: int
     out: int
@@ -113,11 +113,15 @@ class Ticket:
         self._is_done = True
         self._keep = None
 
-    def output(self, index=0):
-        """Of an allgather, alltoall or reducescatter that has succeeded: what it made of tensor `index`."""
+    def _output(self, index):
         found = lib.Output()
         if lib.muster_ticket_output(self._handle, index, byref(found)) != lib.OK:
             raise IndexError(f"the operation has no output {index}")
+        return found
+
+    def output(self, index=0):
+        """Of an allgather, alltoall or reducescatter that has succeeded: what it made of tensor `index`."""
+        found = self._output(index)
         shape = tuple(found.shape[i] for i in range(found.dimensions))
         size = _DTYPE_SIZES[found.type]
         for dimension in shape:
@@ -125,6 +129,11 @@ class Ticket:
         data = (ctypes.c_byte * size).from_address(found.data)
         data._ticket = self  # the memory is the ticket's
         return Output(data, found.type, shape)
+
+    def shape(self, index=0):
+        """Of output(index), which may lie on a GPU."""
+        found = self._output(index)
+        return tuple(found.shape[i] for i in range(found.dimensions))
 
     def received_splits(self, ranks):
         """Of an alltoall that has succeeded: how many rows came from each rank."""
@@ -173,13 +182,16 @@ def _ticket(code, handle, error, keep):
 
 
 def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None,
-           wire=lib.WIRE_SAME):
+           wire=lib.WIRE_SAME, allocate=None):
     """Submits to `engine` (a muster_engine). ValueError: it cannot be done, or the name is taken; HorovodInternalError:
-    the engine has ended."""
+    the engine has ended. `allocate(index, bytes)`, on a thread of libmuster's, returns the address of memory for a
+    result on a GPU, or None."""
     submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits, wire)
+    callback = lib.ALLOCATE() if allocate is None else lib.ALLOCATE(lambda _, index, size: allocate(index, size))
+    submission.allocate = callback
     handle, error = c_void_p(), c_void_p()
     code = lib.muster_engine_submit(engine, byref(submission), byref(handle), byref(error))
-    return _ticket(code, handle, error, [buffer.keep for buffer in buffers])
+    return _ticket(code, handle, error, [callback, *(buffer.keep for buffer in buffers)])
 
 
 class RepeatedReduction:

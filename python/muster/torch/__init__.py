@@ -10,9 +10,9 @@
 Tensors of the CPU and of one GPU (CUDA) a rank, of float16, bfloat16, float32, float64, int8, uint8, int16, int32,
 int64 and bool; contiguous ones are read and written where they are. Functions whose names end in "_" work in place.
 
-On a GPU operations follow what the current stream has when they are called, and run beside what it gets next. Allreduces
-and broadcasts stay on the device; what makes results of other sizes, and Adasum, goes through the host. Of the CUDA side
-no part has run on a GPU yet: docs/collectives.md.
+On a GPU operations follow what the current stream has when they are called, and run beside what it gets next; results are
+on the GPU, and can be used in any stream when synchronize() has returned. Adasum goes through the host, and so does all
+where libmuster has no driver. Of the CUDA side no part has run on a GPU yet: docs/collectives.md.
 
 Functions with "_async" return a handle for poll() and synchronize(). Tensors that were given stay as they are until
 then. `name` is the same on all ranks; without one, operations are matched by the order of the calls of their kind.

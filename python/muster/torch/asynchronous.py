@@ -10,6 +10,7 @@ from muster import engine, world
 from muster.engine import Adasum, Average, Sum
 from muster.numpy import even_splits, reduction
 from muster.torch import tensors as memory
+from muster.torch.results import Results
 from muster.world import global_process_set
 
 
@@ -90,8 +91,14 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
     return wait
 
 
-def _made(kind, code, tensors, name, process_set, finish, **options):
-    """An operation that makes its results itself; `finish(ticket, results)` makes of them what the user gets."""
+def _made(kind, code, tensors, name, process_set, finish, rows_of, **options):
+    """An operation that makes its results itself; `finish(ticket, results)` makes of them what the user gets.
+    `rows_of`: as of Results()."""
+    if memory.stay_on_gpu(tensors):
+        results = Results(tensors, rows_of)
+        ticket = world.submit(code, world.operation_name(kind, name, process_set), results.buffers, process_set,
+                              allocate=results.allocate, **options)
+        return engine.handles.add(ticket, lambda done: finish(done, results.take(done)))
     ticket = world.submit(code, world.operation_name(kind, name, process_set),
                           [memory.reading(tensor) for tensor in tensors], process_set, **options)
     devices = [tensor.device for tensor in tensors]
@@ -112,12 +119,17 @@ def _all(_, results):
 
 def allgather_async(tensor, name=None, process_set=global_process_set):
     """allgather() without waiting."""
-    return _made("allgather", lib.ALLGATHER, [tensor], name, process_set, _only)
+    return _made("allgather", lib.ALLGATHER, [tensor], name, process_set, _only, _rows_gathered(process_set))
 
 
 def grouped_allgather_async(tensors, name=None, process_set=global_process_set):
     """grouped_allgather() without waiting."""
-    return _made("grouped_allgather", lib.ALLGATHER, _some(tensors), name, process_set, _all)
+    return _made("grouped_allgather", lib.ALLGATHER, _some(tensors), name, process_set, _all,
+                 _rows_gathered(process_set))
+
+
+def _rows_gathered(process_set):
+    return lambda tensor: world.size_of(process_set) * tensor.shape[0]
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
@@ -157,7 +169,9 @@ def splits_of(tensor, splits, process_set):
 
 def exchange(tensor, rows, name, process_set, finish):
     """An alltoall of `rows` to each rank."""
-    return _made("alltoall", lib.ALLTOALL, [tensor], name, process_set, finish, splits=rows)
+    are_even = len(set(rows)) == 1
+    return _made("alltoall", lib.ALLTOALL, [tensor], name, process_set, finish,
+                 lambda one: one.shape[0] if are_even else None, splits=rows)
 
 
 def tuple_with_splits(ranks):
@@ -181,8 +195,16 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=glob
 def _scatter(kind, tensors, name, op, process_set, prescale_factor, postscale_factor, finish):
     if op == Adasum:
         raise ValueError("a reducescatter cannot be an Adasum: use allreduce")
-    return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, op=op, prescale=prescale_factor,
-                 postscale=postscale_factor)
+    return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, _rows_scattered(process_set), op=op,
+                 prescale=prescale_factor, postscale=postscale_factor)
+
+
+def _rows_scattered(process_set):
+    def rows_of(tensor):
+        ranks = world.size_of(process_set)
+        return tensor.shape[0] // ranks + (process_set.rank() < tensor.shape[0] % ranks)
+
+    return rows_of
 
 
 def poll(handle):

@@ -4,6 +4,8 @@ Dense tensors of the CPU or of a GPU (CUDA), of the types in TYPES. One that is 
 back; so is one of a GPU where the operation is one of the host (`on_host`).
 """
 
+import functools
+
 import torch
 
 from muster import _library as lib
@@ -30,15 +32,80 @@ def _type_of(tensor):
     return found
 
 
+def is_on_gpu(tensor):
+    """Whether it is a tensor of a GPU."""
+    return tensor.is_cuda
+
+
+def is_in_place(tensor):
+    """Whether its elements can be read and written where they are."""
+    return tensor.is_contiguous()
+
+
+def copy_of(tensor):
+    """A copy whose elements can be."""
+    return tensor.contiguous()
+
+
 def stream_of(tensor):
     """The stream that computes a tensor of a GPU, the current one (cudaStream_t); None for one of the CPU."""
-    return torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else None
+    return torch.cuda.current_stream(tensor.device).cuda_stream if is_on_gpu(tensor) else None
+
+
+def new(shape, dtype, device):
+    """A tensor of any values, for the current stream."""
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+@functools.lru_cache(maxsize=None)
+def _result_stream(device):
+    return torch.cuda.Stream(device)
+
+
+def new_idle(shape, dtype, device):
+    """new() on a GPU of memory that no stream has work with: other streams may write to it at once. On any thread."""
+    stream = _result_stream(device)
+    with torch.cuda.stream(stream):
+        made = new(shape, dtype, device)
+    stream.synchronize()  # nobody uses it, unless torch has given it to somebody else as well
+    return made
+
+
+def take_over(tensor):
+    """Says that the current stream uses what new_idle() has made."""
+    tensor.record_stream(torch.cuda.current_stream(tensor.device))
+    return tensor
+
+
+class SideStream:
+    """A stream beside those of the program, on a GPU."""
+
+    def __init__(self, device):
+        self._stream = torch.cuda.Stream(device)
+        self.handle = self._stream.cuda_stream
+
+    def follow(self):
+        """What it gets next waits for what the current stream has."""
+        self._stream.wait_stream(torch.cuda.current_stream(self._stream.device))
+
+
+@functools.lru_cache(maxsize=None)
+def _has_driver():
+    return lib.muster_device_count() > 0
+
+
+def stay_on_gpu(tensors):
+    """Whether what libmuster makes of these is made on the GPU: all lie on one, whose driver libmuster can use."""
+    for tensor in tensors:
+        _type_of(tensor)
+    return (all(is_on_gpu(tensor) for tensor in tensors) and len({tensor.device for tensor in tensors}) == 1 and
+            _has_driver())
 
 
 def _dense(tensor, on_host=False):
-    if on_host and not tensor.is_cpu:
+    if on_host and is_on_gpu(tensor):
         return tensor.detach().cpu().contiguous()
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
+    return tensor if is_in_place(tensor) else copy_of(tensor)
 
 
 def reading(tensor):
@@ -48,18 +115,28 @@ def reading(tensor):
     return Buffer(source.data_ptr(), 0, kind, source.shape, source)
 
 
+def reading_on_gpu(tensor, room=None):
+    """A Buffer of the GPU for an operation that makes its result itself, in `room` if it fits."""
+    kind = _type_of(tensor)
+    source = _dense(tensor)
+    # An empty tensor has no address, and libmuster has to know on which GPU it is.
+    there = source if source.numel() else new((1,), source.dtype, source.device)
+    return Buffer(there.data_ptr(), 0 if room is None else room.data_ptr(), kind, source.shape, (there, room),
+                  stream_of(source))
+
+
 def into_new(tensor, on_host=False):
     """(a Buffer whose result is a new tensor, that tensor)."""
     kind = _type_of(tensor)
     source = _dense(tensor, on_host)
-    out = torch.empty(source.shape, dtype=source.dtype, device=source.device)
+    out = new(source.shape, source.dtype, source.device)
     return Buffer(source.data_ptr(), out.data_ptr(), kind, source.shape, (source, out), stream_of(source)), out
 
 
 def in_place(tensor, on_host=False):
     """(a Buffer whose result is `tensor` itself, None or the copy that copy_back() gets the result from)."""
     kind = _type_of(tensor)
-    if tensor.is_contiguous() and not (on_host and not tensor.is_cpu):
+    if is_in_place(tensor) and not (on_host and is_on_gpu(tensor)):
         address = tensor.data_ptr()
         return Buffer(address, address, kind, tensor.shape, tensor, stream_of(tensor)), None
     with torch.no_grad():

@@ -1,0 +1,104 @@
+"""All of test_torch_ops.py and test_torch_backward.py with tensors on a GPU that is none (emulated_gpu.py), and where their
+results lie. That something was copied in the wrong order is seen here; what a GPU does is not."""
+
+import threading
+
+import pytest
+import torch
+from emulated_gpu import EmulatedGpu
+from test_torch_backward import *  # noqa: F401,F403
+from test_torch_ops import *  # noqa: F401,F403
+from torch_ranks import assert_same, own, values
+
+import muster.torch as hvd
+from muster.torch import tensors as memory
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return EmulatedGpu()
+
+
+@pytest.fixture(autouse=True)
+def on_gpu(gpu, monkeypatch):
+    def refuse(_):
+        raise AssertionError("a tensor of a GPU went to the host")
+
+    monkeypatch.setattr(memory, "reading", refuse)
+    gpu.emulate(monkeypatch)
+
+
+@pytest.fixture
+def asked(gpu, monkeypatch):
+    """(shape, thread) of what was asked for when the sizes of results were known."""
+    made = []
+
+    def new_idle(shape, dtype, device):
+        made.append((tuple(shape), threading.get_ident()))
+        return gpu.new(shape, dtype, device)
+
+    monkeypatch.setattr(memory, "new_idle", new_idle)
+    return made
+
+
+def ragged():
+    """No rank's rows are the mean of all."""
+    return [values(rank, (rank * rank + 1, 3)) for rank in range(hvd.size())]
+
+
+def test_results_lie_on_the_gpu(gpu, asked):
+    size = hvd.size()
+    even = torch.ones(size, 2)
+    results = [hvd.allgather(even), hvd.alltoall(even), hvd.reducescatter(torch.ones(size + 1, 2)),
+               *hvd.grouped_allgather([even, even.double()]), *hvd.grouped_reducescatter([even, even])]
+    assert all(gpu.has(result) for result in results)
+    assert not asked  # there was room already
+
+
+def test_room_for_results_of_other_sizes_is_asked_for(gpu, asked):
+    inputs = ragged()
+    result = hvd.allgather(own(inputs), name="asked")
+    assert gpu.has(result)
+    assert_same(result, torch.cat(inputs))
+    if hvd.size() == 1:
+        assert not asked
+        return
+    [(shape, thread)] = asked
+    assert shape == result.shape
+    assert thread != threading.get_ident()  # libmuster's
+    splits = [rank + hvd.rank() for rank in range(hvd.size())]
+    result, received = hvd.alltoall(torch.ones(sum(splits), 2), splits=splits)
+    assert gpu.has(result) and received.sum() == len(result)
+    assert asked[1][0] == result.shape
+
+
+@pytest.mark.skipif("hvd.size() == 1")
+def test_ranks_may_call_in_any_order(asked):
+    """An operation that waits for the size of its result keeps no other from being submitted."""
+    inputs = ragged()
+    order = range(5) if hvd.rank() % 2 else range(4, -1, -1)
+    handles = {i: hvd.allgather_async(own(inputs) + i, name=f"any.{i}") for i in order}
+    for i in range(5):
+        assert_same(hvd.synchronize(handles[i]), torch.cat(inputs) + i)
+    assert len(asked) == 5
+
+
+def test_without_a_driver_the_host_does_it(gpu, monkeypatch):
+    monkeypatch.undo()
+    gpu.emulate(monkeypatch)
+    monkeypatch.setattr(memory, "_has_driver", lambda: False)
+    inputs = ragged()
+    result = hvd.allgather(own(inputs))
+    assert not gpu.has(result)
+    assert_same(result, torch.cat(inputs))
+
+
+def test_tensors_of_both_go_through_the_host(gpu, monkeypatch):
+    monkeypatch.undo()
+    gpu.emulate(monkeypatch)
+    monkeypatch.setattr(memory, "is_on_gpu", gpu.has)
+    there, here = gpu.copy_of(torch.ones(2, 2)), torch.ones(1)
+    gpu.wait()  # as tensor.cpu() does on a GPU
+    first, second = hvd.grouped_allgather([there, here])
+    assert_same(first, torch.ones(2 * hvd.size(), 2))
+    assert_same(second, torch.ones(hvd.size()))
