@@ -1,4 +1,4 @@
-"""Backend "muster" of torch.distributed, for tensors of the CPU.
+"""Backend "muster" of torch.distributed, for tensors of the CPU and of one GPU (CUDA) a rank.
 
     import muster.torch.distributed
 
@@ -11,6 +11,10 @@ message), and the group has ended. The group's `timeout` holds for operations wi
 joins the job: where muster.torch.init() was called before, or MUSTER_OPERATION_TIMEOUT is set, that time-out stays.
 Messages between two ranks arrive in the order in which they were sent: their tags have to agree, and do not choose
 among them. Not supported: recv from any rank, bitwise reductions, sparse tensors.
+
+On a GPU operations follow what the current stream has when they are called, and run beside what it gets next; wait()
+returns when they are done. Allreduce, broadcast, alltoall, and allgather and reduce_scatter of equal sizes stay there; the
+others are copied to the host and back. No part of that has run on a GPU yet.
 """
 
 import inspect
@@ -22,6 +26,7 @@ from torch._C._distributed_c10d import ReduceOp
 from muster import _library as lib
 from muster import requests, world
 from muster.torch import tensors as memory
+from muster.torch.on_stream import OnStream
 from muster.torch.work import MusterWork
 
 _OPS = ((ReduceOp.SUM, lib.OP_SUM), (ReduceOp.AVG, lib.OP_AVG), (ReduceOp.MIN, lib.OP_MIN), (ReduceOp.MAX, lib.OP_MAX),
@@ -47,14 +52,15 @@ def _only(tensors):
     return tensors[0]
 
 
-def _flat(tensors):
-    """One tensor with the elements of all."""
-    return torch.cat([tensor.detach().cpu().reshape(-1) for tensor in tensors])
+def _flat(tensors, on_gpu=False):
+    """One tensor with the elements of all, where they are or on the host."""
+    return torch.cat([(tensor.detach() if on_gpu else tensor.detach().cpu()).reshape(-1) for tensor in tensors])
 
 
-def _room_for(tensors):
-    """A new tensor for the elements of all."""
-    return torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+def _room_for(tensors, on_gpu=False):
+    """A new tensor for the elements of all, where they are or on the host."""
+    return memory.new((sum(tensor.numel() for tensor in tensors),), tensors[0].dtype,
+                      tensors[0].device if on_gpu else "cpu")
 
 
 def _share_out(flat, tensors):
@@ -72,6 +78,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._rank, self._size = rank, size
         self._world = world.current()
         self._comm = world.communicator_of(ranks)
+        self._gpu = None  # an OnStream, since the first tensors of a GPU
 
     def getBackendName(self):
         """muster."""
@@ -82,14 +89,32 @@ class MusterProcessGroup(dist.ProcessGroup):
             raise ValueError("this process group has ended with muster's shutdown()")
         return requests.start(function, self._comm, *arguments, keep=keep)
 
-    def _in_place(self, function, tensors, *arguments, is_separate=True):
+    def _start_on_gpu(self, function, *arguments, keep):
+        if not world.is_current(self._world):
+            raise ValueError("this process group has ended with muster's shutdown()")
+        return self._gpu.start(function, *arguments, keep=keep)
+
+    def _is_on_gpu(self, tensors):
+        """Whether an operation on these is done on the GPU, which this group has from then on. ValueError: it has
+        another."""
+        if not memory.stay_on_gpu(tensors):
+            return False
+        if self._gpu is None:
+            self._gpu = OnStream(self._comm, tensors[0].device)
+        if self._gpu.device != tensors[0].device:
+            raise ValueError(f"this process group works on {self._gpu.device}, and these tensors are on "
+                             f"{tensors[0].device}: use one GPU a rank, torch.cuda.set_device()")
+        return True
+
+    def _in_place(self, function, tensors, *arguments, is_separate=True, on_gpu=False):
         """A work that writes to `tensors`: function(communicator, in, out, ...), or (communicator, data, ...)."""
+        start = self._start_on_gpu if on_gpu else self._start
         copies, started = [], []
         for tensor in tensors:
-            buffer, copy = memory.in_place(tensor, on_host=True)
+            buffer, copy = memory.in_place(tensor, on_host=not on_gpu)
             addresses = (buffer.in_, buffer.out) if is_separate else (buffer.in_,)
             count = tensor.numel()
-            started.append(self._start(function, *addresses, count, buffer.dtype, *arguments, keep=buffer))
+            started.append(start(function, *addresses, count, buffer.dtype, *arguments, keep=buffer))
             copies.append(copy)
 
         def finish():
@@ -100,11 +125,14 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors, opts=None):
         """In place."""
-        return self._in_place(lib.muster_iallreduce, [_only(tensors)], _op_of(opts))
+        return self.allreduce_coalesced([_only(tensors)], opts)
 
     def allreduce_coalesced(self, tensors, opts=None):
         """Of several tensors, in place."""
-        return self._in_place(lib.muster_iallreduce, tensors, _op_of(opts))
+        op = _op_of(opts)
+        if self._is_on_gpu(tensors):
+            return self._in_place(lib.muster_allreduce_on_stream, tensors, op, 1.0, 1.0, on_gpu=True)
+        return self._in_place(lib.muster_iallreduce, tensors, op)
 
     def reduce(self, tensors, opts=None):
         """In place on the root; others' tensors stay as they are."""
@@ -118,12 +146,14 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors, opts=None):
         """In place."""
-        return self._in_place(lib.muster_ibroadcast, [_only(tensors)], _root_of(opts), is_separate=False)
+        on_gpu = self._is_on_gpu([_only(tensors)])
+        return self._in_place(lib.muster_broadcast_on_stream if on_gpu else lib.muster_ibroadcast, tensors,
+                              _root_of(opts), is_separate=False, on_gpu=on_gpu)
 
     def allgather(self, output_lists, input_tensors, opts=None):
         """One list of tensors, which may differ in size."""
-        outputs, source = _only(output_lists), memory.reading(_only(input_tensors))
-        return self._gather_into(_room_for(outputs), [output.numel() for output in outputs], source, outputs)
+        outputs = _only(output_lists)
+        return self._gather_into([output.numel() for output in outputs], _only(input_tensors), outputs)
 
     def allgather_coalesced(self, output_lists, input_tensors, opts=None):
         """Several: a list of tensors for each rank, with an output for each input."""
@@ -132,15 +162,22 @@ class MusterProcessGroup(dist.ProcessGroup):
         return _all_of(works, output_lists)
 
     def _allgather_base(self, output, input, opts=None):
-        source = memory.reading(input)
-        return self._gather_into(_room_for([output]), [input.numel()] * self._size, source, [output])
+        return self._gather_into([input.numel()] * self._size, input, [output])
 
-    def _gather_into(self, room, numbers, source, outputs):
-        if numbers[self._rank] != source.keep.numel() or sum(numbers) != room.numel():
+    def _gather_into(self, numbers, tensor, outputs):
+        on_gpu = len(set(numbers)) == 1 and self._is_on_gpu([tensor, *outputs])
+        room = _room_for(outputs, on_gpu)
+        if numbers[self._rank] != tensor.numel() or sum(numbers) != room.numel():
             raise ValueError(f"allgather: there is room for {numbers} elements of the ranks, and this rank has "
-                             f"{source.keep.numel()}")
-        request = self._start(lib.muster_iallgatherv, source.in_, room.data_ptr(), requests.counts(numbers),
-                              source.dtype, keep=(source, room))
+                             f"{tensor.numel()}")
+        if on_gpu:
+            source = memory.reading_on_gpu(tensor)
+            request = self._start_on_gpu(lib.muster_allgather_on_stream, source.in_, room.data_ptr(), numbers[0],
+                                         source.dtype, keep=(source, room))
+        else:
+            source = memory.reading(tensor)
+            request = self._start(lib.muster_iallgatherv, source.in_, room.data_ptr(), requests.counts(numbers),
+                                  source.dtype, keep=(source, room))
         return MusterWork([request], outputs, lambda: _share_out(room, outputs))
 
     def gather(self, output_lists, input_tensors, opts=None):
@@ -164,37 +201,50 @@ class MusterProcessGroup(dist.ProcessGroup):
     def reduce_scatter(self, output_tensors, input_lists, opts=None):
         """One list of tensors, one for each rank, which may differ in size."""
         inputs = _only(input_lists)
-        return self._scatter_from(_flat(inputs), [tensor.numel() for tensor in inputs], _only(output_tensors), opts)
+        return self._scatter_from(inputs, [tensor.numel() for tensor in inputs], _only(output_tensors), opts)
 
     def _reduce_scatter_base(self, output, input, opts=None):
-        return self._scatter_from(input.detach().cpu().contiguous(), [output.numel()] * self._size, output, opts)
+        return self._scatter_from([input], [output.numel()] * self._size, output, opts)
 
-    def _scatter_from(self, flat, numbers, output, opts):
-        if numbers[self._rank] != output.numel() or sum(numbers) != flat.numel():
+    def _scatter_from(self, inputs, numbers, output, opts):
+        if numbers[self._rank] != output.numel() or sum(numbers) != sum(tensor.numel() for tensor in inputs):
             raise ValueError(f"reduce_scatter: {numbers} elements for the ranks, and room for {output.numel()} here")
-        target, copy = memory.in_place(output, on_host=True)
-        request = self._start(lib.muster_ireduce_scatterv, flat.data_ptr(), target.out, requests.counts(numbers),
-                              target.dtype, _op_of(opts), keep=(flat, target))
+        op = _op_of(opts)
+        on_gpu = len(set(numbers)) == 1 and self._is_on_gpu([output, *inputs])
+        flat = inputs[0] if len(inputs) == 1 else _flat(inputs, on_gpu)
+        target, copy = memory.in_place(output, on_host=not on_gpu)
+        if on_gpu:
+            source = memory.reading_on_gpu(flat)
+            request = self._start_on_gpu(lib.muster_reduce_scatter_on_stream, source.in_, target.out, numbers[0],
+                                         target.dtype, op, keep=(source, target))
+        else:
+            source = memory.reading(flat)
+            request = self._start(lib.muster_ireduce_scatterv, source.in_, target.out, requests.counts(numbers),
+                                  target.dtype, op, keep=(source, target))
         return MusterWork([request], [output], lambda: memory.copy_back(output, copy))
 
     def alltoall_base(self, output, input, output_splits, input_splits, opts=None):
         """Splits are of rows; without them all are equal."""
         sent, received = self._elements(input, input_splits), self._elements(output, output_splits)
-        source = memory.reading(input)
-        target, copy = memory.in_place(output, on_host=True)
-        return self._exchange(source, sent, target, received, [output], lambda: memory.copy_back(output, copy))
+        on_gpu = self._is_on_gpu([input, output])
+        target, copy = memory.in_place(output, on_host=not on_gpu)
+        return self._exchange(input, sent, target, received, [output], lambda: memory.copy_back(output, copy), on_gpu)
 
     def alltoall(self, output_tensors, input_tensors, opts=None):
         """Lists of a tensor for each rank."""
-        flat, room = memory.reading(_flat(input_tensors)), _room_for(output_tensors)
-        target, _ = memory.in_place(room, on_host=True)
+        on_gpu = self._is_on_gpu([*input_tensors, *output_tensors])
+        flat, room = _flat(input_tensors, on_gpu), _room_for(output_tensors, on_gpu)
+        target, _ = memory.in_place(room, on_host=not on_gpu)
         return self._exchange(flat, [tensor.numel() for tensor in input_tensors], target,
                               [tensor.numel() for tensor in output_tensors], output_tensors,
-                              lambda: _share_out(room, output_tensors))
+                              lambda: _share_out(room, output_tensors), on_gpu)
 
-    def _exchange(self, source, sent, target, received, outputs, finish):
-        request = self._start(lib.muster_ialltoallv, source.in_, requests.counts(sent), target.out,
-                              requests.counts(received), source.dtype, keep=(source, target))
+    def _exchange(self, tensor, sent, target, received, outputs, finish, on_gpu):
+        source = memory.reading_on_gpu(tensor) if on_gpu else memory.reading(tensor)
+        start, function = ((self._start_on_gpu, lib.muster_alltoallv_on_stream) if on_gpu else
+                           (self._start, lib.muster_ialltoallv))
+        request = start(function, source.in_, requests.counts(sent), target.out, requests.counts(received),
+                        source.dtype, keep=(source, target))
         return MusterWork([request], outputs, finish)
 
     def _elements(self, tensor, splits):
@@ -256,7 +306,7 @@ def _made(options, _):
 def _register():
     options = {"extended_api": True}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # since torch 2.0
-        options["devices"] = "cpu"
+        options["devices"] = ["cpu", "cuda"]
     dist.Backend.register_backend("muster", _made, **options)
 
 
