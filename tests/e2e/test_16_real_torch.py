@@ -3,14 +3,15 @@
 import re
 
 import pytest
-from conftest import BIN_DIR
+from conftest import BIN_DIR, REPOSITORY
 from torch_programs import FAILS_ONCE, STORE, SUM
 
 TRAINING = 240.0
+EVERY_CALL = (REPOSITORY / "tests/gpu/store.py").read_text()  # what tests/gpu/run does on a machine with a GPU
 
 
 @pytest.fixture(params=[pytest.param("2.1.2", marks=pytest.mark.compat("torch-2.1", "2.1.2")),
-                        pytest.param("2.9.0", marks=pytest.mark.compat("torch-2.2", "2.9.0"))])
+                        pytest.param("2.11.0", marks=pytest.mark.compat("torch-2.2", "2.11.0"))])
 def python(request):
     path = BIN_DIR.parent / f"peers/torch-{request.param}/bin/python"
     if not path.exists():
@@ -23,10 +24,11 @@ def torchrun(hvdrun, cluster, python, no_leftovers):
     """Two ranks a host."""
     scripts = [cluster.path(host, "/home/alice/train.py") for host in cluster.hosts]
 
-    def run(hosts, program, *options):
+    def run(hosts, program, *options, arguments=()):
         for script in scripts:
             script.write_text(program)
-        return hvdrun([], argv=["muster", "torchrun", "-H", hosts, "--nproc-per-node=2", *options, "/home/alice/train.py"],
+        return hvdrun([], argv=["muster", "torchrun", "-H", hosts, "--nproc-per-node=2", *options, "/home/alice/train.py",
+                                 *arguments],
                       env={"PYTHON_EXEC": str(python)}, timeout=TRAINING)
 
     yield run
@@ -42,6 +44,17 @@ def test_ranks_of_four_hosts_sum(torchrun):
 def test_store_used_directly(torchrun):
     result = torchrun("n1,n2,n3,n4", STORE)
     assert result.rc == 0 and result.stdout.count("done") == 8, result
+
+
+def test_every_call_of_the_store(torchrun):
+    result = torchrun("n1,n2", EVERY_CALL)
+    assert result.rc == 0 and result.stdout.count("right: rank ") == 4, result
+
+
+def test_a_killed_rank_ends_waits_in_the_store(torchrun):
+    result = torchrun("n1,n2", EVERY_CALL, "--max-restarts=1", arguments=["killed"])
+    assert result.rc == 0 and result.stdout.count("right: rank ") == 4, result
+    assert re.search(r"^hvdrun: rank 1 on n1 .*: signal 9", result.stderr, re.M), result
 
 
 def test_restart_on_a_fresh_store(torchrun):
