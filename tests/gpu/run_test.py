@@ -1,0 +1,142 @@
+"""tests/gpu/run and what it writes, without a GPU: every number here is made up, and a result of nothing."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import results  # noqa: E402
+
+MACHINE = {"date": "2001-02-03", "commit": "0000000", "gpu": "NVIDIA M1 Made-up", "gpus": 1, "driver": "1.2.3", "memory": "7 MiB",
+           "cores": 3, "cpu": "an abacus", "torch": "0.0"}
+
+
+def packed(op, microseconds, bandwidth):
+    return {"op": op, "model": "toy", "tensors": 3, "bytes": 2048, "us": microseconds, "gbs": bandwidth}
+
+
+def reduced(path, ranks, size, microseconds):
+    return {"op": "allreduce_on_stream", "path": path, "ranks": ranks, "bytes": size, "p50_us": microseconds,
+            "algbw_gbs": size / microseconds / 1e3, "moved_gbs": 2 * ranks * size / microseconds / 1e3}
+
+
+MEASURED = [
+    packed("copy", 10, 100), packed("pack", 10.5, 95), packed("pack_scaled", 20, 50), packed("torch_cat", 21, 48),
+    packed("torch_foreach_copy", 42, 24), {"op": "launch_of_161", "us": 11.0},
+    {"op": "host_to_device", "bytes": 1, "gbs": 10.0}, {"op": "both_ways", "bytes": 2, "gbs": 16.0},
+    reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
+    reduced("staged", 2, 1 << 20, 4 * (1 << 20) / 8e3),
+    {"op": "training_step", "ranks": 2, "compute_us": 10, "allreduce_us": 4, "step_us": 11, "hidden": 0.75},
+    {"op": "invented_since", "answer": 42}, {"op": "pack", "model": "toy"},
+]
+
+
+def write(out, steps=({"name": "build", "seconds": 9, "result": "right"},), measured=MEASURED, rest=""):
+    (out / "machine.json").write_text(json.dumps(MACHINE))
+    (out / "steps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in steps))
+    (out / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in measured) + rest)
+    results.main(out)
+    return (out / "2001-02-03-m1-collectives.md").read_text()
+
+
+def row(text, *cells):
+    """The numbers of the row that begins with these cells."""
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line.startswith("|")]
+    (found,) = [one for one in rows if one[:len(cells)] == list(cells)]
+    return found[len(cells):]
+
+
+def test_ratios_are_to_what_the_run_has_measured(tmp_path):
+    text = write(tmp_path)
+    assert "2001-02-03, NVIDIA M1 Made-up" in text and "commit 0000000" in text and "driver 1.2.3" in text
+    assert row(text, "toy", "pack") == ["3", "2 KiB", "10.5", "95", "0.95 (≥ 0.92, met)", "2.00"]
+    assert row(text, "toy", "pack_scaled")[-2:] == ["0.50 (≥ 0.92, NOT MET)", "1.05"]
+    assert row(text, "toy", "copy")[-2:] == ["-", "-"]
+    assert "161 tensors: 11.00 (≤ 10, NOT MET) µs" in text
+    assert row(text, "ipc", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"
+    assert row(text, "ipc", "4", "4 KiB")[-1] == "0.50"
+    assert row(text, "staged", "2", "1 MiB")[-1] == "0.50"  # half of what both ways at once allow
+    assert "a copy on the device 100 GB/s" in text and "both ways 16.0 GB/s" in text
+    assert row(text, "2", "10", "4", "11") == ["0.75"]
+
+
+def test_lines_of_unknown_form_are_kept_as_they_are(tmp_path):
+    text = write(tmp_path, rest='{"op":"pack","mo')
+    assert "    op=invented_since answer=42\n    op=pack model=toy\n" in text
+
+
+def test_what_was_wrong_is_said_first(tmp_path):
+    steps = [{"name": "build", "seconds": 9, "result": "right"}, {"name": "ipc_2", "seconds": 1, "result": "WRONG: exit 1, x"}]
+    text = write(tmp_path, steps, measured=[])
+    assert "**Wrong: ipc_2.**" in text and row(text, "ipc_2", "1") == ["WRONG: exit 1, x"]
+    assert "## Packing" not in text
+
+
+def test_nothing_measured_is_no_number(tmp_path):
+    results.main(tmp_path)
+    text = (tmp_path / "undated-nogpu-collectives.md").read_text()
+    assert "no GPU" in text and "GB/s" not in text
+
+
+@pytest.mark.parametrize(("name", "device"), [("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA A100-SXM4-80GB", "a100"),
+                                              ("NVIDIA GeForce RTX 4090", "rtx4090"), ("Tesla T4", "t4"), ("", "nogpu")])
+def test_device_names(name, device):
+    assert results.device_name({"gpu": name}) == device
+
+
+def program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def script(tmp_path):
+    """script(cmake, nvidia_smi) -> the finished run of a copy of tests/gpu/run in a tree where nothing is built."""
+    tree, programs = tmp_path / "tree", tmp_path / "bin"
+    shutil.copytree(HERE, tree / "tests" / "gpu")
+    shutil.copytree(HERE.parents[1] / "bench", tree / "bench", ignore=shutil.ignore_patterns("results"))
+    programs.mkdir()
+
+    def run(cmake, nvidia_smi="exit 1"):
+        program(programs / "cmake", cmake)
+        program(programs / "nvidia-smi", nvidia_smi)
+        return subprocess.run([tree / "tests/gpu/run", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=100, check=False,
+                              env=os.environ | {"PATH": f"{programs}:/usr/bin:/bin", "COMMIT": "1234567", "PYTHON": "/usr/bin/python3"})
+
+    yield run
+
+
+FAILING = "i=0; while [ $i -lt 2000 ]; do echo line $i of a long log; i=$((i + 1)); done; echo 'error: no such thing'; exit 1"
+
+
+def test_a_build_that_fails_is_shown_and_costs_only_what_needs_it(script, tmp_path):
+    done = script(FAILING, "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB")
+    assert done.returncode == 1, done.stdout
+    end = done.stdout[-12000:]
+    assert "==== build: the end of its log\n" in end and "error: no such thing" in end and "line 1990 of" in end
+    table = done.stdout.splitlines()[-20:]
+    assert any(line.startswith("build ") and "WRONG: exit 1, error: no such thing" in line for line in table), table
+    assert "kernels             0 s  skipped: build/gpu/tests/gpu_kernels is not there" in table
+    assert table[-1].startswith("racecheck"), table
+    out = tmp_path / "out"
+    assert len(list(out.iterdir())) <= 8 and "line 0 of a long log" in (out / "log").read_text()
+    (written,) = out.glob("*-m1-collectives.md")
+    assert "**Wrong: build, build_staged" in written.read_text() and "commit 1234567" in written.read_text()
+
+
+def test_without_a_gpu_the_rest_is_skipped(script, tmp_path):
+    if pathlib.Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU")
+    done = script("mkdir -p build/gpu/lib && touch build/gpu/lib/libmuster.so")
+    assert done.returncode == 0, done.stdout
+    assert "kernels             0 s  skipped: no GPU\n" in done.stdout
+    assert "tcpstore            0 s  skipped: no muster: tools/dist brings it along" in done.stdout
+    (written,) = (tmp_path / "out").glob("*-nogpu-collectives.md")
+    assert "Nothing was wrong" in written.read_text()
