@@ -20,6 +20,11 @@ constexpr auto kSessionNames =
 constexpr auto kSessionPrefixes =
     std::to_array<std::string_view>({"BASH_FUNC_", "XDG_", "SSH_", "DBUS_", "WAYLAND_", "GRPC_", "SYSTEMD_"});
 
+// Which GPUs of this host are meant: numbers that mean others elsewhere. CUDA's also with something before it.
+constexpr auto kGpuMaskNames = std::to_array<std::string_view>(
+    {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"});
+constexpr std::string_view kCudaMask = "CUDA_VISIBLE_DEVICES";
+
 // What a launcher tells one rank about itself. Settings that users make for all ranks (OMPI_MCA_btl, SLURM_JOB_ID,
 // HOROVOD_CYCLE_TIME, …) are not among them.
 constexpr auto kRankNames = std::to_array<std::string_view>(
@@ -231,7 +236,7 @@ bool is_rank_variable(std::string_view name) {
 
 bool is_never_exported(std::string_view name, bool local) {
   if (contains(kSessionNames, name) || base::starts_with_any(name, kSessionPrefixes)) return true;
-  if (!local && name.ends_with("CUDA_VISIBLE_DEVICES")) return true;
+  if (!local && (name.ends_with(kCudaMask) || contains(kGpuMaskNames, name))) return true;
   return is_rank_variable(name);
 }
 

@@ -21,7 +21,8 @@ struct ExportPolicy {
 
 // The launcher's variables that go to the ranks (CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank
 // variables, …), then the named ones, then the Python folders. `-x NAME` of a variable that is not set is left out.
-// `local`: the ranks run on this host, so *CUDA_VISIBLE_DEVICES travels too.
+// `local`: the ranks run on this host, so masks over its GPUs (*CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, …) travel
+// too.
 std::vector<std::pair<std::string, std::string>> exported_variables(const base::Environment& launcher,
                                                                     const ExportPolicy& policy, bool local);
 

@@ -64,9 +64,14 @@ TEST(NeverExported, LeavesWhatUsersSet) {
 }
 
 TEST(NeverExported, GpuMasksTravelOnlyToThisHost) {
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "NOT_CUDA_VISIBLE_DEVICES"}) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "NOT_CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                           "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"}) {
     EXPECT_TRUE(is_never_exported(name, false)) << name;
     EXPECT_FALSE(is_never_exported(name, true)) << name;
+  }
+  // How they are read is meant for all hosts.
+  for (const char* name : {"CUDA_DEVICE_ORDER", "ZE_FLAT_DEVICE_HIERARCHY"}) {
+    EXPECT_FALSE(is_never_exported(name, false)) << name;
   }
 }
 
