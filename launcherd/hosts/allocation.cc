@@ -1,5 +1,8 @@
 #include "launcherd/hosts/allocation.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/strings.h"
 #include "launcherd/hosts/hostfile.h"
 
@@ -47,10 +50,22 @@ Result<std::vector<int>> expand_tasks(std::string_view text, std::size_t most) {
   return tasks;
 }
 
+bool is_each_once(const Hosts& hosts) {
+  std::set<std::string_view> names;
+  return std::ranges::all_of(hosts,
+                             [&](const HostSpec& host) { return !host.slots && names.insert(host.name).second; });
+}
+
+// Hosts of a scheduler that lists one once for each chunk or task, where it is told of any.
+Allocation once_unless_told(std::string scheduler, std::string source, Hosts hosts) {
+  const bool is_open = is_each_once(hosts);
+  return {std::move(scheduler), std::move(source), std::move(hosts), is_open};
+}
+
 Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_view variable, std::string_view path) {
   auto hosts = read_hostfile(std::string(path));
   if (!hosts.ok()) return hosts.status().with_context(fmt::format("{} (-H names other hosts)", variable));
-  return std::optional(Allocation{std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)});
+  return std::optional(once_unless_told(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
 }
 
 // Where jsrun starts programs, LSF's first host is the one of the batch script, with one slot: no compute node.
@@ -65,18 +80,39 @@ Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
   const auto answer = ask(question);
   if (!answer.ok()) return answer.status().with_context("FLUX_URI (-H names other hosts)");
   MUSTER_ASSIGN_OR_RETURN(Hosts hosts, model::parse_host_list(base::trim(*answer), base::join(question, " ")));
-  return std::optional(Allocation{"Flux", base::join(question, " "), std::move(hosts)});
+  return std::optional(once_unless_told("Flux", base::join(question, " "), std::move(hosts)));
 }
 
-// Who asks Slurm for GPUs and says nothing of tasks means a rank for each: Slurm itself then counts one task a node.
-// Empty: tasks were asked for, or no GPUs; what SLURM_TASKS_PER_NODE says, counts.
-std::string slurm_gpu_tasks(const base::Environment& environment, std::size_t nodes) {
-  if (environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE")) return {};
-  // The second as it was asked for, perhaps "a100:4"; salloc's shell on another host has only that.
-  std::string_view count = environment.get("SLURM_GPUS_ON_NODE").value_or("");
-  if (count.empty()) count = environment.get("SLURM_GPUS_PER_NODE").value_or("");
-  const auto gpus = base::parse_decimal(count.substr(count.rfind(':') + 1), model::kMaxSlotsPerHost);
-  return gpus && *gpus > 0 ? fmt::format("{}(x{})", *gpus, nodes) : std::string();
+// "4", "a100:4"; nullopt: none, or not so.
+std::optional<long> slurm_gpus(std::string_view text) {
+  const auto gpus = base::parse_decimal(text.substr(text.rfind(':') + 1), model::kMaxSlotsPerHost);
+  return gpus && *gpus > 0 ? gpus : std::nullopt;
+}
+
+// Who says nothing of tasks means a rank for each GPU: Slurm itself then counts one task a node.
+Result<std::optional<Allocation>> from_slurm(const base::Environment& environment, std::string_view list) {
+  const std::string variable = "SLURM_JOB_NODELIST";
+  MUSTER_ASSIGN_OR_RETURN(const Hosts nodes, slurm_hosts(list, ""));
+  const bool has_tasks = environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE");
+  // As it was asked for, of every node.
+  const auto of_each = slurm_gpus(environment.get("SLURM_GPUS_PER_NODE").value_or(""));
+  if (!has_tasks && of_each) {
+    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(list, fmt::format("{}(x{})", *of_each, nodes.size())));
+    return std::optional(Allocation{"Slurm", variable, std::move(hosts)});
+  }
+  // What there is on the node of this script; on the others there may be more or fewer.
+  const auto here = slurm_gpus(environment.get("SLURM_GPUS_ON_NODE").value_or(""));
+  const auto own = std::ranges::find(nodes, environment.get("SLURMD_NODENAME").value_or(""), &HostSpec::name);
+  if (!has_tasks && here) {
+    std::vector<std::string> counts(nodes.size(), "1");
+    if (own != nodes.end()) counts[static_cast<std::size_t>(own - nodes.begin())] = fmt::format("{}", *here);
+    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(list, base::join(counts, ",")));
+    const bool has_others = nodes.size() > 1 || own == nodes.end();
+    return std::optional(Allocation{"Slurm", variable, std::move(hosts), has_others});
+  }
+  MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(list, environment.get("SLURM_TASKS_PER_NODE").value_or("")));
+  const bool has_uncounted = !has_tasks && is_each_once(hosts);
+  return std::optional(Allocation{"Slurm", variable, std::move(hosts), has_uncounted});
 }
 
 }  // namespace
@@ -140,11 +176,7 @@ Result<Hosts> lsf_hosts(std::string_view hosts_and_slots) {
 Result<std::optional<Allocation>> find_allocation(const base::Environment& environment, const AskProgram& ask) {
   // A list that lies in the environment itself cannot be gone; a node file may be one of an earlier job.
   if (const auto list = environment.get("SLURM_JOB_NODELIST"); list && !list->empty()) {
-    MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(*list, ""));
-    std::string tasks = slurm_gpu_tasks(environment, hosts.size());
-    if (tasks.empty()) tasks = environment.get("SLURM_TASKS_PER_NODE").value_or("");
-    MUSTER_ASSIGN_OR_RETURN(hosts, slurm_hosts(*list, tasks));
-    return std::optional(Allocation{"Slurm", "SLURM_JOB_NODELIST", std::move(hosts)});
+    return from_slurm(environment, *list);
   }
   if (const auto path = environment.get("PBS_NODEFILE"); path && !path->empty()) {
     return from_file("PBS", "PBS_NODEFILE", *path);
@@ -156,11 +188,12 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
   if (const auto ids = environment.get("COBALT_PARTNAME");
       ids && !ids->empty() && ids->find_first_not_of("0123456789,-") == std::string_view::npos) {
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, cobalt_hosts(*ids));
-    return std::optional(Allocation{"Cobalt", "COBALT_PARTNAME", std::move(hosts)});
+    return std::optional(once_unless_told("Cobalt", "COBALT_PARTNAME", std::move(hosts)));
   }
   if (const auto path = environment.get("LSB_DJOB_HOSTFILE"); path && !path->empty()) {
     MUSTER_ASSIGN_OR_RETURN(auto allocation, from_file("LSF", "LSB_DJOB_HOSTFILE", *path));
     drop_lsf_launch_node(allocation->hosts);
+    allocation->has_uncounted = false;  // slots are what LSF lists
     return allocation;
   }
   if (const auto list = environment.get("LSB_MCPU_HOSTS"); list && !list->empty()) {

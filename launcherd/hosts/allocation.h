@@ -3,7 +3,8 @@
 // for as long as the file system does, and for Flux as long as its answer takes.
 //
 // Where a scheduler counts tasks or chunks of a node, the node is listed once for each: place() takes repeated names as
-// slots, and -N overrides them.
+// slots, and -N overrides them. A host that is listed once in a job that says nothing of tasks may have GPUs that
+// nobody has counted.
 #pragma once
 
 #include <optional>
@@ -22,6 +23,7 @@ struct Allocation {
   std::string scheduler;  // "Slurm", "PBS", "Cobalt", "LSF", "Flux"
   std::string source;     // "SLURM_JOB_NODELIST", "PBS_NODEFILE /var/spool/…"
   std::vector<model::HostSpec> hosts;
+  bool has_uncounted = false;  // what is listed once says nothing of how many ranks it is for
 };
 
 // nullopt: not inside an allocation. The error names the variable, or the file with line and column.

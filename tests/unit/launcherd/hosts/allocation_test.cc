@@ -109,13 +109,42 @@ TEST_F(FindAllocation, SlurmByItsLists) {
 TEST_F(FindAllocation, SlurmsGpusAreSlotsUnlessTasksWereAskedFor) {
   environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
   environment_.set("SLURM_TASKS_PER_NODE", "1(x2)");
+  const auto is_open = [&] { return (*find_allocation(environment_, no_scheduler))->has_uncounted; };
+  EXPECT_TRUE(is_open());
+  // What is on this node says nothing of the other one.
   environment_.set("SLURM_GPUS_ON_NODE", "4");
-  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n1 n1 n2 n2 n2 n2");
-  environment_.unset("SLURM_GPUS_ON_NODE");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2");
+  EXPECT_TRUE(is_open());
+  environment_.set("SLURMD_NODENAME", "n2");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2 n2 n2 n2");
+  EXPECT_TRUE(is_open());
+  environment_.set("SLURM_JOB_NODELIST", "n2");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n2 n2 n2 n2");
+  EXPECT_FALSE(is_open());
+  environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
   environment_.set("SLURM_GPUS_PER_NODE", "a100:2");
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n2 n2");
+  EXPECT_FALSE(is_open());
   environment_.set("SLURM_NTASKS", "2");
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2");
+  EXPECT_FALSE(is_open());
+}
+
+TEST_F(FindAllocation, WhoseHostsNobodyHasCounted) {
+  const auto is_open = [&] { return (*find_allocation(environment_, no_scheduler))->has_uncounted; };
+  environment_.set("PBS_NODEFILE", write("n1\nn2\n"));
+  EXPECT_TRUE(is_open());
+  environment_.set("PBS_NODEFILE", write("n1\nn1\nn2\n"));
+  EXPECT_FALSE(is_open());
+  environment_.unset("PBS_NODEFILE");
+  environment_.set("COBALT_NODEFILE", write("n1\nn2\n"));
+  EXPECT_TRUE(is_open());
+  environment_.unset("COBALT_NODEFILE");
+  environment_.set("LSB_DJOB_HOSTFILE", write("n1\nn2\n"));  // LSF's slots
+  EXPECT_FALSE(is_open());
+  environment_.set("SLURM_JOB_NODELIST", "n[1-2]");
+  environment_.set("SLURM_TASKS_PER_NODE", "2,1");
+  EXPECT_FALSE(is_open());
 }
 
 TEST_F(FindAllocation, PbsByItsFile) {
@@ -167,6 +196,7 @@ TEST_F(FindAllocation, FluxIsAsked) {
   ASSERT_TRUE(found.ok() && *found);
   EXPECT_EQ((*found)->scheduler, "Flux");
   EXPECT_EQ(names((*found)->hosts), "fluke6 fluke7 fluke8");
+  EXPECT_TRUE((*found)->has_uncounted);
 }
 
 TEST_F(FindAllocation, ANodeFileMustBeThereAndRight) {
