@@ -107,6 +107,7 @@ base::Result<std::vector<DryHost>> plan_dry_run(const model::Placement& placemen
       auto bound = model::bind_node(*shapes[i], static_cast<int>(placed.ranks.size()), job.pinning, masks);
       if (!bound.ok()) return bound.status().with_context(placed.host.name);
       binding = *std::move(bound);
+      host.remark = binding.remark;
     }
     for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
       DryRank& rank = host.ranks.emplace_back();
@@ -184,6 +185,9 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
   if (!hosts.ok()) {
     base::print_remark("hvdrun: {}\n", hosts.status().message());
     return placement_exit_code(hosts.status());
+  }
+  for (const DryHost& host : *hosts) {
+    if (!host.remark.empty()) base::print_remark("hvdrun: {}: {}\n", host.host->host.name, host.remark);
   }
   return print_answer("hvdrun", options.dry_run.json ? dry_run_json(placed->placement, *hosts)
                                                      : format_dry_run(*hosts, placed->placement));

@@ -25,6 +25,7 @@ struct DryHost {
   const model::PlacedHost* host = nullptr;
   bool is_known = false;  // its shape is
   std::vector<DryRank> ranks;
+  std::string remark;  // NodeBinding::remark
 };
 
 // `shapes`: one for each host of `placement`; nullopt: not known. `launcher`: its environment, of which masks over GPUs

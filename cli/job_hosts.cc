@@ -54,11 +54,20 @@ base::Status all_of(const std::vector<base::Status>& failures) {
   return {failures.front().code(), base::join(messages, "; ")};
 }
 
+// How many ranks a host of this shape has GPUs for, as they will be bound there.
+base::Result<int> count_gpus(const model::NodeShape& shape, const model::JobSpec& job,
+                             const base::Environment& environment, const model::HostSpec& host) {
+  model::GpuMasks masks;
+  model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(host)), masks);
+  return model::most_ranks(shape, job.pinning, masks);
+}
+
 // How many ranks a host of this shape gets.
 base::Result<int> count_devices(const DeviceCount& devices, const std::string& host, const model::NodeShape& shape,
-                                const model::GpuMasks& masks) {
+                                const base::Result<int>& counted) {
   using Of = DeviceCount::Of;
-  const int gpus = model::count_gpus(shape, masks);
+  if (devices.of == Of::kGpus && !counted.ok()) return counted.status().with_context(host);
+  const int gpus = counted.ok() ? *counted : 0;
   if (devices.of == Of::kGpus && gpus == 0) {
     return base::error(base::Code::kFailedPrecondition, "no GPU is seen on {}: --nproc-per-node cpu, or a number",
                        host);
@@ -88,16 +97,16 @@ base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, 
   for (const base::Result<model::NodeShape>& shape : shapes) {
     host = std::find_if(host, hosts.end(), [](const model::HostSpec& each) { return !each.slots; });
     MUSTER_CHECK(host != hosts.end());
-    model::GpuMasks masks;
-    model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(*host)), masks);
-    const base::Result<int> count = shape.ok() ? count_devices(devices, host->name, *shape, masks) : shape.status();
+    const base::Result<int> count =
+        shape.ok() ? count_devices(devices, host->name, *shape, count_gpus(*shape, job, environment, *host))
+                   : shape.status();
     if (!count.ok()) failures.push_back(count.status());
     host->slots = count.ok() ? *count : 0;
   }
   return all_of(failures).with_context(devices.label);
 }
 
-// Hosts that the user has named once and without slots have as many as GPUs; schedulers say what they have given.
+// Hosts that the user, or a scheduler that counts no tasks, has named once and without slots have as many as GPUs.
 // Nobody is asked where one rank on each is enough, as horovodrun has it, or where the number on each host is said in
 // another way.
 bool counts_gpus(const HvdrunOptions& options) {
@@ -143,10 +152,9 @@ std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::
                                   asked[i].name));
       continue;
     }
-    model::GpuMasks masks;
-    model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(asked[i])), masks);
-    const int devices = model::count_gpus(*shapes[i], masks) / std::max(job.pinning.gpus_per_rank, 1);
-    if (devices > 0) open[i]->slots = devices;
+    // Where its ranks cannot be given what they were to have, the launch says so.
+    const base::Result<int> count = count_gpus(*shapes[i], job, environment, asked[i]);
+    if (count.ok() && *count > 0) open[i]->slots = *count;
   }
   return notes;
 }
@@ -168,10 +176,12 @@ base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRe
 }
 
 // As many as the ranks need that are asked for; one if nobody has asked for any.
-std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options) {
+std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const base::Environment& environment) {
   const model::PlacementRequest& request = options.job.placement;
   const auto& node = options.dry_run.assumed_node;
-  const int gpus = node ? static_cast<int>(node->gpus.size()) : 0;
+  const base::Result<int> counted =
+      node ? count_gpus(*node, options.job, environment, {.name = "made-up"}) : base::Result<int>(0);
+  const int gpus = counted.ok() ? *counted : 0;
   const int on_each = request.ranks_per_node > 0 ? request.ranks_per_node : std::max(gpus, 1);
   const int needed = request.np > 0 ? (request.np - 1) / on_each + 1 : 1;
   const int count = options.dry_run.host_count.value_or(needed);
@@ -184,13 +194,18 @@ std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options) {
   return hosts;
 }
 
-// Fills the list from whatever names hosts; the line says what that was.
-base::Result<std::string> list_hosts(HvdrunOptions& options, const base::Environment& environment,
-                                     const std::string& directory) {
+struct HostSource {
+  std::string note{};           // a line that says what it was; empty: the user has named them
+  bool may_be_counted = false;  // nobody has said how many ranks a host is for that is listed once
+};
+
+// Fills the list from whatever names hosts.
+base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory) {
   std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
   if (!options.hostfile.empty()) {
     MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::read_hostfile(absolute_path(options.hostfile, directory)));
-    return std::string();
+    return HostSource{.may_be_counted = true};
   }
   if (!options.elastic.discovery_script.empty()) {
     // The script has a session of its own: Ctrl-C would end us alone.
@@ -201,19 +216,31 @@ base::Result<std::string> list_hosts(HvdrunOptions& options, const base::Environ
     for (model::HostSpec& host : hosts) {
       if (!host.slots && options.elastic.slots_per_host) host.slots = static_cast<int>(*options.elastic.slots_per_host);
     }
-    return fmt::format("hosts from {}", options.elastic.discovery_script);
+    return HostSource{.note = fmt::format("hosts from {}", options.elastic.discovery_script)};
   }
-  if (!hosts.empty()) return std::string();
+  if (!hosts.empty()) return HostSource{.may_be_counted = true};
   MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment, ask_scheduler));
   if (!allocation && options.dry_run.host_pattern) {
-    hosts = made_up_hosts(options);
+    hosts = made_up_hosts(options, environment);
     options.notes.push_back(fmt::format("the names of the hosts are made up{}; -H names real ones",
                                         options.dry_run.host_pattern->empty() ? "" : " in the site's manner"));
-    return std::string();
+    return HostSource{.may_be_counted = true};
   }
-  if (!allocation) return std::string();
+  if (!allocation) return HostSource();
   hosts = std::move(allocation->hosts);
-  return fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source);
+  return HostSource{
+      fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source),
+      allocation->has_uncounted};
+}
+
+base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory) {
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(options, environment, directory));
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (options.host_numbers) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
+  }
+  return source;
 }
 
 // Before any host is asked: what is to be staged must be there.
@@ -242,12 +269,8 @@ base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const
 
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(std::string note, list_hosts(options, environment, directory));
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
-  if (options.host_numbers) {
-    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
-  }
-  return note;
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  return std::move(source.note);
 }
 
 base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check) {
@@ -292,14 +315,15 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   MUSTER_RETURN_IF_ERROR(check_stages(job));
   job.umask = current_umask();
   PlacedJob placed;
-  MUSTER_ASSIGN_OR_RETURN(placed.hosts_note, choose_hosts(options, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  placed.hosts_note = std::move(source.note);
   MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
   if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts));
   if (options.devices) {
     MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
   }
   std::vector<std::string> not_counted;
-  if (look && placed.hosts_note.empty() && counts_gpus(options)) {
+  if (look && source.may_be_counted && counts_gpus(options)) {
     not_counted = count_gpu_slots(job, environment, look, job.placement.hosts);
     options.notes.insert(options.notes.end(), not_counted.begin(), not_counted.end());
   }

@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "model/cpu_binding.h"
+#include "model/gpu_choice.h"
 #include "model/gpu_mask.h"
 #include "model/intel_gpus.h"
 
@@ -20,11 +21,6 @@ constexpr const char* kByBus = "PCI_BUS_ID";
 
 // How far a GPU is from a rank's cores.
 enum Distance { kSameNode = 0, kSameSocket = 1, kElsewhere = 2 };
-
-struct Devices {
-  GpuVendor vendor = GpuVendor::kNvidia;
-  std::vector<VisibleGpu> list;
-};
 
 bool intersects(const std::vector<int>& sorted, const std::vector<int>& cpus) {
   return std::ranges::any_of(cpus, [&](int cpu) { return std::ranges::binary_search(sorted, cpu); });
@@ -99,68 +95,6 @@ class Dealer {
   std::vector<std::size_t> taker_of_;
 };
 
-bool has_gpus(const NodeShape& node, GpuVendor vendor) {
-  return std::ranges::any_of(node.gpus, [&](const GpuShape& gpu) { return gpu.vendor == vendor; });
-}
-
-std::optional<std::string> first(const std::optional<std::string>& a, const std::optional<std::string>& b) {
-  return a ? a : b;
-}
-
-Devices devices_of(const NodeShape& node, const GpuMasks& job_masks) {
-  const auto cuda = first(job_masks.cuda, node.gpu_masks.cuda);
-  if (has_gpus(node, GpuVendor::kNvidia)) return {GpuVendor::kNvidia, visible_gpus(node, GpuVendor::kNvidia, cuda)};
-  // HIP reads CUDA's variable as its own.
-  if (cuda || job_masks.hip || node.gpu_masks.hip) return {};
-  return {GpuVendor::kAmd, visible_gpus(node, GpuVendor::kAmd, first(job_masks.rocr, node.gpu_masks.rocr))};
-}
-
-base::Result<Devices> devices_to_deal(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks) {
-  const bool has_others = has_gpus(node, GpuVendor::kNvidia) || has_gpus(node, GpuVendor::kAmd);
-  const bool is_intel = pinning.gpu_bind == GpuBind::kTile || (pinning.gpu_bind == GpuBind::kOne && !has_others);
-  if (!is_intel) return devices_of(node, job_masks);
-  Devices devices{.vendor = GpuVendor::kIntel, .list = {}};
-  const GpuMasks masks{.ze = first(job_masks.ze, node.gpu_masks.ze),
-                       .ze_hierarchy = first(job_masks.ze_hierarchy, node.gpu_masks.ze_hierarchy)};
-  MUSTER_ASSIGN_OR_RETURN(devices.list, intel_devices(node, pinning.gpu_bind, masks));
-  // A host without any GPU binds none, as with `one`: a site's template says `tile` of all of its jobs.
-  if (!devices.list.empty() || pinning.gpu_bind != GpuBind::kTile || node.gpus.empty()) return devices;
-  return base::error(base::Code::kInvalidArgument,
-                     "--gpu-bind tile: the kernel shows no Intel GPU; --gpu-tiles 6x2 says what there is");
-}
-
-// The devices as --gpu-order has them; not for kNearest.
-base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>& devices, const Pinning& pinning) {
-  std::vector<VisibleGpu> order = devices;
-  if (pinning.gpu_order == GpuOrder::kReverse) std::ranges::reverse(order);
-  if (pinning.gpu_order == GpuOrder::kRoundRobin) {
-    std::ranges::stable_sort(order, {}, [](const VisibleGpu& device) { return device.tile.value_or(0); });
-  }
-  if (pinning.gpu_order != GpuOrder::kList) return order;
-  order.clear();
-  for (const int index : pinning.gpu_list) {
-    const std::size_t before = order.size();
-    std::ranges::copy_if(devices, std::back_inserter(order),
-                         [&](const VisibleGpu& device) { return device.gpu != nullptr && device.gpu->index == index; });
-    if (order.size() > before) continue;
-    std::vector<int> there;
-    for (const VisibleGpu& device : devices) {
-      if (device.gpu != nullptr) there.push_back(device.gpu->index);
-    }
-    return base::error(base::Code::kInvalidArgument, "--gpu-order names GPU {}, and ranks may use {}", index,
-                       there.empty() ? "none by number" : format_cpu_list(there));
-  }
-  return order;
-}
-
-// CUDA shows a process one part of a divided GPU, and no whole one beside it: whole ones alone, where they are enough
-// or only they can be had.
-void prefer_whole_gpus(std::size_t ranks, std::size_t each, std::vector<VisibleGpu>& devices) {
-  const auto is_part = [](const VisibleGpu& device) { return is_mig_name(device.name); };
-  const std::size_t whole = devices.size() - static_cast<std::size_t>(std::ranges::count_if(devices, is_part));
-  if (whole >= ranks * each || (each > 1 && whole >= each)) std::erase_if(devices, is_part);
-}
-
 // The local ranks in the order in which shares are dealt to them: those that share a GPU one after the other.
 std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   std::vector<std::size_t> order(ranks);
@@ -169,10 +103,10 @@ std::vector<std::size_t> sharing_order(std::size_t ranks, std::size_t devices) {
   return order;
 }
 
-// devices.list in the order in which groups of `each` of them are the ranks', the unused ones after them.
-std::vector<VisibleGpu> dealt_order(const NodeShape& node, const Devices& devices, std::size_t each,
+// `devices` in the order in which groups of `each` of them are the ranks', the unused ones after them.
+std::vector<VisibleGpu> dealt_order(const NodeShape& node, const std::vector<VisibleGpu>& devices, std::size_t each,
                                     const std::vector<RankBinding>& cores) {
-  const std::size_t count = devices.list.size();
+  const std::size_t count = devices.size();
   const std::size_t groups = std::min(cores.size(), count / each);
   std::vector<std::vector<int>> cpus(groups);
   for (std::size_t rank = 0; rank < cores.size(); ++rank) {
@@ -183,122 +117,156 @@ std::vector<VisibleGpu> dealt_order(const NodeShape& node, const Devices& device
   for (std::size_t taker = 0; taker < distances.size(); ++taker) {
     std::vector<int>& of_group = cpus[taker / each];
     std::ranges::sort(of_group);
-    for (const VisibleGpu& device : devices.list) {
+    for (const VisibleGpu& device : devices) {
       distances[taker].push_back(distance(node, of_group, device.gpu));
     }
   }
   std::vector<VisibleGpu> order;
   std::vector<bool> is_dealt(count, false);
   for (const std::size_t device : Dealer(distances).deal()) {
-    order.push_back(devices.list[device]);
+    order.push_back(devices[device]);
     is_dealt[device] = true;
   }
   for (std::size_t device = 0; device < count; ++device) {
-    if (!is_dealt[device]) order.push_back(devices.list[device]);
+    if (!is_dealt[device]) order.push_back(devices[device]);
   }
   return order;
 }
 
+// What a rank sees: so many devices, by this list.
 std::vector<std::pair<std::string, std::string>> variables_of(GpuVendor vendor, const std::string& list,
-                                                              bool by_index) {
-  if (vendor == GpuVendor::kAmd) return {{"ROCR_VISIBLE_DEVICES", list}};
+                                                              std::size_t count, bool by_index, const GpuMasks& masks) {
   // Level Zero counts as it likes unless it is told to go by the PCI bus.
   if (vendor == GpuVendor::kIntel) return {{"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}, {"ZE_AFFINITY_MASK", list}};
-  // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
-  if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
-  return {{"CUDA_VISIBLE_DEVICES", list}};
+  if (vendor == GpuVendor::kNvidia) {
+    // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
+    if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
+    return {{"CUDA_VISIBLE_DEVICES", list}};
+  }
+  // Masks that count within ROCr's have been read, and let all of it through.
+  std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));
+  const std::string all = base::join(numbers, ",");
+  if (masks.hip) variables.emplace_back("HIP_VISIBLE_DEVICES", all);
+  if (masks.cuda) variables.emplace_back("CUDA_VISIBLE_DEVICES", all);
+  if (masks.ordinal) variables.emplace_back("GPU_DEVICE_ORDINAL", all);
+  return variables;
+}
+
+bool is_by_index(const VisibleGpu& device) {
+  return device.gpu != nullptr && device.name == fmt::format("{}", device.gpu->index);
+}
+
+// The names of `dealt` so that number i is local rank i's, also of ranks that share GPUs: the first one of every rank,
+// then the second ones, …, and those that are nobody's last.
+std::vector<std::string> common_list(const std::vector<VisibleGpu>& dealt, std::size_t each, std::size_t ranks) {
+  const std::size_t groups = std::min(ranks, dealt.size() / each);
+  std::vector<std::string> names;
+  for (std::size_t nth = 0; nth < each; ++nth) {
+    for (std::size_t group = 0; group < groups; ++group) names.push_back(dealt[group * each + nth].name);
+  }
+  // Where ranks share GPUs, those beyond would be taken by number, and are too few for one of them.
+  for (std::size_t i = groups * each; i < dealt.size() && ranks <= groups; ++i) names.push_back(dealt[i].name);
+  return names;
 }
 
 // Local rank i has the i-th group of `each` of `dealt`, and sees it alone or with all others.
-void give_gpus(const std::vector<VisibleGpu>& dealt, GpuVendor vendor, std::size_t each, bool sees_all,
-               NodeBinding& binding) {
+void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, std::size_t each, bool sees_all,
+               const GpuMasks& masks, NodeBinding& binding) {
+  const std::size_t ranks = binding.gpus.size();
   const std::size_t groups = dealt.size() / each;
-  const bool by_index = std::ranges::any_of(
-      dealt, [](const VisibleGpu& device) { return !is_mig_name(device.name) && device.gpu->uuid.empty(); });
-  std::vector<std::string> names;
-  for (const VisibleGpu& device : dealt) names.push_back(device.name);
+  const bool by_index = std::ranges::any_of(dealt, is_by_index);
+  const std::vector<std::string> common = common_list(dealt, each, ranks);
   binding.visible_gpus = static_cast<int>(dealt.size());
-  for (std::size_t rank = 0; rank < binding.gpus.size(); ++rank) {
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::size_t first = rank % groups * each;
     RankGpus& own = binding.gpus[rank];
+    std::vector<std::string> names;
     for (std::size_t i = first; i < first + each; ++i) {
+      names.push_back(dealt[i].name);
       if (dealt[i].gpu != nullptr) own.indices.push_back(dealt[i].gpu->index);
     }
     if (!own.indices.empty()) own.index = own.indices.front();
     if (each == 1) own.tile = dealt[first].tile;
-    const std::span<const std::string> seen(names);
-    own.variables = variables_of(vendor, base::join(sees_all ? seen : seen.subspan(first, each), ","), by_index);
+    if (sees_all) names = common;
+    own.variables = variables_of(choice.vendor, base::join(names, ","), names.size(), by_index, masks);
   }
 }
 
-std::string devices_word(std::size_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+// Under `order`, where nobody has said that ranks must have GPUs.
+std::string none_remark(const GpuChoice& choice) {
+  if (choice.hidden_by.empty() || choice.is_meant) return {};
+  return choice.hidden_by + ": no rank is given one (--gpu-bind none if the ranks need none)";
 }
 
-// Whoever has said what GPUs each rank is to have gets no fewer. `each`: devices for a rank.
-base::Status check_enough(std::size_t ranks, std::size_t devices, std::size_t each, const Pinning& pinning) {
-  const char* const noun = pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU";
-  if (devices < each) {
-    return base::error(base::Code::kInvalidArgument, "--gpus-per-rank {}: ranks may use {} there", each,
-                       devices_word(devices, noun));
-  }
-  const bool were_asked_for = pinning.gpu_bind != GpuBind::kOrder || pinning.gpus_per_rank > 0;
-  if (!were_asked_for || pinning.share_gpu || ranks <= devices / each) return base::ok_status();
-  return base::error(base::Code::kInvalidArgument,
-                     "{} ranks with {} of their own, and ranks may use {}: fewer ranks, --share-gpu where several may "
-                     "have the same, or --gpu-bind none",
-                     ranks, devices_word(each, noun), devices_word(devices, noun));
-}
+constexpr const char* kPartsRemark =
+    "a GPU there is divided (MIG), and CUDA shows a process one part: each rank sees its own alone, as device 0, and "
+    "set_device(local_rank) fails (--gpu-bind one if that is meant)";
 
 }  // namespace
 
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks) {
-  return static_cast<int>(devices_of(node, job_masks).list.size());
+  const auto most = most_ranks(node, {}, job_masks);
+  return most.ok() ? *most : 0;
 }
 
-int count_all_gpus(const NodeShape& node) {
-  int count = 0;
-  for (const GpuShape& gpu : node.gpus) count += gpu.is_divided ? static_cast<int>(gpu.parts.size()) : 1;
-  return count;
+base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_pinning, const GpuMasks& job_masks) {
+  const NodeShape node = with_described_gpus(given_node, given_pinning);
+  const GpuMasks masks = masks_in_force(node, job_masks);
+  Pinning pinning = given_pinning;
+  pinning.share_gpu = false;  // each has its own
+  // Ranks whose masks we leave alone use GPUs all the same.
+  const auto is_intel = [](const GpuShape& gpu) { return gpu.vendor == GpuVendor::kIntel; };
+  const bool is_left_alone =
+      pinning.gpu_bind == GpuBind::kNone || (pinning.gpu_bind == GpuBind::kOrder && pinning.gpus_per_rank == 0);
+  if (pinning.gpu_bind == GpuBind::kNone) pinning.gpu_bind = GpuBind::kOrder;
+  if (is_left_alone && std::ranges::all_of(node.gpus, is_intel)) pinning.gpu_bind = GpuBind::kOne;
+  const auto all = choose_gpus(node, pinning, masks);
+  if (!all.ok()) return is_left_alone ? base::Result<int>(0) : all.status();
+  const auto fits = [&](std::size_t ranks) -> base::Status {
+    MUSTER_RETURN_IF_ERROR(fit_gpus(*all, ranks, pinning).status());
+    return bind_cpus(node, static_cast<int>(ranks), pinning).status();
+  };
+  std::size_t most = all->list.size() / gpus_for_each(pinning);
+  while (most > 0 && !fits(most).ok()) --most;
+  if (most > 0) return static_cast<int>(most);
+  const base::Status why = fits(1);
+  if (!why.ok() && !is_left_alone) return why;
+  return 0;
 }
 
 base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks) {
   const NodeShape node = with_described_gpus(given_node, pinning);
+  const GpuMasks masks = masks_in_force(node, job_masks);
+  const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
+  // Before the cores: a site's lists of CPUs are as many as its GPUs, and too many ranks for both are told how many
+  // the GPUs are enough for, and what to say if none is needed.
+  GpuChoice choice;
+  if (pinning.gpu_bind != GpuBind::kNone && ranks > 0) {
+    MUSTER_ASSIGN_OR_RETURN(const GpuChoice all, choose_gpus(node, pinning, masks));
+    MUSTER_ASSIGN_OR_RETURN(choice, fit_gpus(all, ranks, pinning));
+  }
   NodeBinding binding;
   MUSTER_ASSIGN_OR_RETURN(binding.cores, bind_cpus(node, local_size, pinning));
-  const std::size_t ranks = binding.cores.size();
   binding.gpus.resize(ranks);
-  if (pinning.gpu_bind == GpuBind::kNone || ranks == 0) return binding;
-  MUSTER_ASSIGN_OR_RETURN(Devices devices, devices_to_deal(node, pinning, job_masks));
-  if (devices.list.empty()) {
-    if (pinning.gpus_per_rank == 0) return binding;
-    return base::error(base::Code::kInvalidArgument,
-                       "--gpus-per-rank {}: no GPU is seen there that ranks can be given; muster doctor says what is",
-                       pinning.gpus_per_rank);
+  if (choice.list.empty()) {
+    binding.remark = none_remark(choice);
+    return binding;
   }
-  if (pinning.gpu_order != GpuOrder::kNearest) {
-    MUSTER_ASSIGN_OR_RETURN(devices.list, chosen_order(devices.list, pinning));
-  }
-  const auto each = static_cast<std::size_t>(std::max(pinning.gpus_per_rank, 1));
-  if (pinning.gpu_order != GpuOrder::kList) prefer_whole_gpus(ranks, each, devices.list);
-  const bool has_mig =
-      std::ranges::any_of(devices.list, [](const VisibleGpu& device) { return is_mig_name(device.name); });
-  if (has_mig && each > 1) {
-    return base::error(base::Code::kInvalidArgument,
-                       "--gpus-per-rank {}: a GPU there is divided (MIG), and CUDA shows a process one part of it",
-                       each);
-  }
-  MUSTER_RETURN_IF_ERROR(check_enough(ranks, devices.list.size(), each, pinning));
+  const std::size_t each = gpus_for_each(pinning);
   if (pinning.bind_to != BindTo::kDepth && pinning.bind_to != BindTo::kList) {
     const std::vector<RankBinding> shares = binding.cores;
-    const std::vector<std::size_t> order = sharing_order(ranks, devices.list.size() / each);
+    const std::vector<std::size_t> order = sharing_order(ranks, choice.list.size() / each);
     for (std::size_t i = 0; i < ranks; ++i) binding.cores[order[i]] = shares[i];
   }
+  const bool is_order = pinning.gpu_bind == GpuBind::kOrder;
+  const bool is_parts = has_parts(choice.list);
   const bool is_nearest = pinning.gpu_order == GpuOrder::kNearest;
-  const bool sees_all = pinning.gpu_bind == GpuBind::kOrder && !has_mig;
-  give_gpus(is_nearest ? dealt_order(node, devices, each, binding.cores) : devices.list, devices.vendor, each, sees_all,
-            binding);
+  give_gpus(is_nearest ? dealt_order(node, choice.list, each, binding.cores) : choice.list, choice, each,
+            is_order && !is_parts, masks, binding);
+  binding.remark = is_order && is_parts && ranks > 1 ? kPartsRemark : choice.remark;
   return binding;
 }
 

@@ -7,9 +7,10 @@
 // modulo the number of devices expect; those ranks get neighbouring shares (not where depth or list says which cores a
 // rank has). With another --gpu-order than nearest local rank i gets the i-th GPU of that order.
 //
-// --gpus-per-rank N: the same with N GPUs for each: those of local rank i come at i*N, …, i*N + N-1 of the list that
-// all see (order), or are all that it sees (one). MIG: CUDA sees one part at a time, so each rank sees its own alone; a
-// host's whole GPUs go before parts where they are enough for all, unless --gpu-order lists what is to be used.
+// --gpus-per-rank N: the same with N GPUs for each. They are all that it sees (one), or of the list that all see
+// (order) numbers i, i + R, …, where R is the number of local ranks, or of the groups that ranks share: so number i is
+// local rank i's own here, too. MIG: CUDA sees one part at a time, so each rank sees its own alone; a host's whole GPUs
+// go before parts where they are enough for all, unless --gpu-order lists what is to be used.
 #pragma once
 
 #include <optional>
@@ -27,7 +28,8 @@ struct RankGpus {
   std::optional<int> index;  // GpuShape::index of its own, or of the first of them; nullopt: none, or not known
   std::vector<int> indices;  // of all its own, as far as they are known; of a part: of its GPU
   std::optional<int> tile;   // in that GPU, where it has that alone
-  // CUDA_VISIBLE_DEVICES and the like; empty: its environment stays as it is.
+  // CUDA_VISIBLE_DEVICES and the like; empty: its environment stays as it is. Of AMD's ROCr's mask, and with it those
+  // of the user's that count within it.
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
@@ -36,22 +38,23 @@ struct NodeBinding {
   std::vector<RankBinding> cores;
   std::vector<RankGpus> gpus;
   int visible_gpus = 0;  // GPUs, or tiles, that were dealt; 0: none there, none left by a mask, or kNone
+  std::string remark;  // one sentence without the host's name that the user is to read; empty: there is nothing to say
 };
 
-// How many GPUs, or parts of divided ones, a rank can see there: of the vendor that bind_node chooses, within the
-// masks.
+// How many ranks a host gets that nobody gives slots: as many as have GPUs of their own there, as bind_node() would
+// give them, and cores; bind_node() takes that number and every smaller one. Under kNone, and for Intel's under kOrder,
+// where nothing is bound: the GPUs that ranks can see. 0: none to be seen, or hidden. INVALID_ARGUMENT: bind_node()
+// refuses a single rank, too; why.
+base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, const GpuMasks& job_masks);
+
+// The same of a job of which nothing is known.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
-// All of the node, of whatever vendor; of a GPU that is divided its parts.
-int count_all_gpus(const NodeShape& node);
-
-// `job_masks`: what the job's own environment says; it goes before the host's (NodeShape::gpu_masks). NVIDIA's GPUs go
-// before AMD's where a host has both: the latter is then rather a processor's own; Intel's are for `one`, where there
-// are no others, and for `tile`. Nothing is bound where HIP's mask is set, which counts within ROCr's.
+// `job_masks`: what the job's own environment says; it goes before the host's (NodeShape::gpu_masks). Which GPUs there
+// are to deal: model/gpu_choice.h.
 // Ranks may be more than there are GPUs where the GPUs were not asked for (order, and no --gpus-per-rank), or with
-// share_gpu. INVALID_ARGUMENT, one sentence without the host's
-// name: bind_cpus() cannot, there are GPUs but no tile for `tile`, a GPU of --gpu-order is not there, or there are too
-// few.
+// share_gpu. INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() cannot, there are GPUs but no tile for
+// `tile`, a mask leaves none of them and they were asked for, a GPU of --gpu-order is not there, or there are too few.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
                                     const GpuMasks& job_masks);
 

@@ -1,6 +1,7 @@
 #include "model/gpu_mask.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,8 +14,10 @@ namespace {
 constexpr long kMostGpus = 4096;
 constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kMasks[] = {
     {"CUDA_VISIBLE_DEVICES", &GpuMasks::cuda},
+    {"CUDA_DEVICE_ORDER", &GpuMasks::cuda_order},
     {"ROCR_VISIBLE_DEVICES", &GpuMasks::rocr},
     {"HIP_VISIBLE_DEVICES", &GpuMasks::hip},
+    {"GPU_DEVICE_ORDINAL", &GpuMasks::ordinal},
     {"ZE_AFFINITY_MASK", &GpuMasks::ze},
     {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy}};
 
@@ -52,9 +55,22 @@ const GpuShape* gpu_of_mig(const std::vector<const GpuShape*>& all, std::string_
 
 bool is_repeated(const std::vector<VisibleGpu>& visible, const VisibleGpu& entry) {
   return std::ranges::any_of(visible, [&](const VisibleGpu& other) {
-    const bool is_mig = is_mig_name(entry.name) || is_mig_name(other.name);
-    return is_mig ? other.name == entry.name : other.gpu == entry.gpu;
+    const bool is_by_name = is_mig_name(entry.name) || is_mig_name(other.name) || entry.gpu == nullptr;
+    return is_by_name ? other.name == entry.name : other.gpu == entry.gpu;
   });
+}
+
+// Whether its UUID names it alone.
+bool has_own_uuid(const GpuShape& gpu, const std::vector<const GpuShape*>& all) {
+  return !gpu.uuid.empty() && std::ranges::count(all, gpu.uuid, &GpuShape::uuid) == 1;
+}
+
+std::vector<const GpuShape*> gpus_of(const NodeShape& node, GpuVendor vendor) {
+  std::vector<const GpuShape*> all;
+  for (const GpuShape& gpu : node.gpus) {
+    if (gpu.vendor == vendor) all.push_back(&gpu);
+  }
+  return all;
 }
 
 // The GPU itself, or its parts where it is divided. The name of a whole one is not known yet.
@@ -65,14 +81,26 @@ std::vector<VisibleGpu> devices_of(const GpuShape& gpu) {
   return parts;
 }
 
-std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::string_view mask) {
+// A word that is no UUID: what CUDA makes of its number, of which we know only that it has so many GPUs. Empty: it has
+// not.
+std::vector<VisibleGpu> unknown_number(const std::vector<const GpuShape*>& all, std::string_view word) {
+  const auto number = leading_number(word);
+  if (!number || static_cast<std::size_t>(*number) >= all.size()) return {};
+  return {{fmt::format("{}", *number), nullptr}};
+}
+
+std::vector<VisibleGpu> read_mask(const std::vector<const GpuShape*>& all, std::string_view mask, MaskNumbers numbers) {
+  const bool has_mig = !all.empty() && all.front()->vendor == GpuVendor::kNvidia;
   const bool knows_uuids = std::ranges::none_of(all, [](const GpuShape* gpu) { return gpu->uuid.empty(); });
   std::vector<VisibleGpu> visible;
   for (std::string_view word : base::split(mask, ',')) {
     word = base::trim(word);
     std::vector<VisibleGpu> entries;
-    if (is_mig_name(word)) {
+    if (has_mig && is_mig_name(word)) {
       entries = {{std::string(word), gpu_of_mig(all, word)}};
+    } else if (numbers == MaskNumbers::kUnknown && !word.starts_with("GPU-")) {
+      entries = unknown_number(all, word);
+      if (entries.empty()) break;
     } else {
       const bool is_uuid = word.starts_with("GPU-");
       const GpuShape* const gpu = is_uuid ? find_uuid(all, word) : find_index(all, word);
@@ -110,26 +138,58 @@ std::vector<std::pair<std::string, std::string>> gpu_mask_variables(const GpuMas
   return variables;
 }
 
-std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, const std::optional<std::string>& mask) {
-  std::vector<const GpuShape*> all;
-  for (const GpuShape& gpu : node.gpus) {
-    if (gpu.vendor == vendor) all.push_back(&gpu);
-  }
+MaskNumbers cuda_numbers(const NodeShape& node, const GpuMasks& masks) {
+  if (masks.cuda_order == "PCI_BUS_ID") return MaskNumbers::kByBus;
+  const std::vector<const GpuShape*> all = gpus_of(node, GpuVendor::kNvidia);
+  const bool is_alike = std::ranges::all_of(all, [&](const GpuShape* gpu) { return gpu->model == all.front()->model; });
+  return is_alike ? MaskNumbers::kByBus : MaskNumbers::kUnknown;
+}
+
+std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, const std::optional<std::string>& mask,
+                                     MaskNumbers numbers) {
+  const std::vector<const GpuShape*> all = gpus_of(node, vendor);
   std::vector<VisibleGpu> visible;
   if (mask) {
-    visible = read_mask(all, *mask);
+    visible = read_mask(all, *mask, numbers);
   } else {
     for (const GpuShape* gpu : all) {
       for (VisibleGpu& device : devices_of(*gpu)) visible.push_back(std::move(device));
     }
   }
-  const bool has_mig = std::ranges::any_of(visible, [](const VisibleGpu& entry) { return is_mig_name(entry.name); });
-  const bool has_uuids = std::ranges::all_of(
-      visible, [](const VisibleGpu& entry) { return is_mig_name(entry.name) || !entry.gpu->uuid.empty(); });
-  if (has_mig && !has_uuids) return {};  // an index and a MIG device in one list: no runtime takes that
+  const auto is_mig = [](const VisibleGpu& entry) { return is_mig_name(entry.name); };
+  const auto is_number = [&](const VisibleGpu& entry) { return entry.gpu == nullptr && !is_mig(entry); };
+  const bool has_uuids = std::ranges::all_of(visible, [&](const VisibleGpu& entry) {
+    return entry.gpu == nullptr || is_mig(entry) || has_own_uuid(*entry.gpu, all);
+  });
+  // An index and a MIG device in one list: no runtime takes that.
+  const bool has_numbers = !has_uuids || std::ranges::any_of(visible, is_number);
+  if (has_numbers && std::ranges::any_of(visible, is_mig)) return {};
   for (VisibleGpu& entry : visible) {
     if (!entry.name.empty()) continue;
     entry.name = has_uuids ? entry.gpu->uuid : fmt::format("{}", entry.gpu->index);
+  }
+  return visible;
+}
+
+std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& masks) {
+  std::vector<VisibleGpu> pool = visible_gpus(node, GpuVendor::kAmd, masks.rocr);
+  const std::optional<std::string>& mask = masks.hip ? masks.hip : masks.cuda;
+  if (!mask) return pool;
+  std::vector<const GpuShape*> gpus;
+  for (const VisibleGpu& entry : pool) gpus.push_back(entry.gpu);
+  std::vector<VisibleGpu> visible;
+  for (const std::string_view word : base::split(*mask, ',')) {
+    const VisibleGpu* found = nullptr;
+    if (word.starts_with("GPU-")) {
+      const GpuShape* const gpu = find_uuid(gpus, word);
+      for (const VisibleGpu& entry : pool) {
+        if (gpu != nullptr && entry.gpu == gpu) found = &entry;
+      }
+    } else if (const auto number = base::parse_decimal(word, kMostGpus); number && word == std::to_string(*number)) {
+      if (static_cast<std::size_t>(*number) < pool.size()) found = &pool[static_cast<std::size_t>(*number)];
+    }
+    if (found == nullptr) break;
+    if (!is_repeated(visible, *found)) visible.push_back(*found);
   }
   return visible;
 }

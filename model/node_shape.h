@@ -47,8 +47,10 @@ struct GpuShape {
 // Masks over a host's GPUs that its user has set himself, and how one of them is read; nullopt: not set.
 struct GpuMasks {
   std::optional<std::string> cuda{};          // CUDA_VISIBLE_DEVICES
+  std::optional<std::string> cuda_order{};    // CUDA_DEVICE_ORDER
   std::optional<std::string> rocr{};          // ROCR_VISIBLE_DEVICES
   std::optional<std::string> hip{};           // HIP_VISIBLE_DEVICES
+  std::optional<std::string> ordinal{};       // GPU_DEVICE_ORDINAL: what HIP's mask is to HIP, to AMD's OpenCL
   std::optional<std::string> ze{};            // ZE_AFFINITY_MASK
   std::optional<std::string> ze_hierarchy{};  // ZE_FLAT_DEVICE_HIERARCHY
 

@@ -24,6 +24,7 @@
 #include "base/strings.h"
 #include "base/tls_pump.h"
 #include "model/gpu_binding.h"
+#include "model/gpu_mask.h"
 #include "model/rank_env.h"
 #include "proto/enrolment.h"
 #include "proto/join_file.h"
@@ -152,8 +153,10 @@ base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, s
 
 int slots_here() {
   model::NodeShape node;
-  node.gpus = find_gpus({}, "", ask_nvidia_blocking(base::Environment::current()).report);
-  if (const int gpus = model::count_all_gpus(node); gpus > 0) return gpus;
+  const base::Environment login = base::Environment::current();
+  node.gpus = find_gpus({}, "", ask_nvidia_blocking(login).report);
+  model::set_gpu_masks(login.entries(), node.gpu_masks);
+  if (const int gpus = model::count_gpus(node, {}); gpus > 0) return gpus;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;

@@ -286,6 +286,7 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
     if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job.pinning.share_gpu) {
       plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus, job.pinning.gpu_bind));
     }
+    if (!binding.remark.empty()) plan.warnings.push_back(fmt::format("{}: {}", host.host.name, binding.remark));
     if (binding.visible_gpus == 0 && job.pinning.gpu_bind == model::GpuBind::kTile) {
       plan.warnings.push_back(no_tiles_warning(host.host.name));
     }

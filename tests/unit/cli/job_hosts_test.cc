@@ -69,7 +69,7 @@ TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {
 }
 
 // n1 has two GPUs, n2 four, n3 none, n4 cannot be asked. `asked`: whose shapes were asked for.
-std::string slots_of(const Words& words, std::string* asked = nullptr) {
+std::string slots_of(const Words& words, std::string* asked = nullptr, const base::Environment& environment = {}) {
   const LookAtHosts look = [&](const std::vector<model::HostSpec>& hosts) {
     std::vector<base::Result<model::NodeShape>> shapes;
     for (const model::HostSpec& host : hosts) {
@@ -86,7 +86,7 @@ std::string slots_of(const Words& words, std::string* asked = nullptr) {
     return shapes;
   };
   ParsedHvdrun parsed = parse(words);
-  const auto placed = place_job(parsed.options, {}, "/", look);
+  const auto placed = place_job(parsed.options, environment, "/", look);
   if (!placed.ok()) return "error";
   std::string text;
   for (const model::PlacedHost& host : placed->placement.hosts) {
@@ -103,6 +103,26 @@ TEST(GpuSlots, OfHostsWithoutSlots) {
   EXPECT_EQ(slots_of({"-H", "n1,n2", "--gpus-per-rank", "2", "p"}), "n1:1 n2:2 ");
   EXPECT_EQ(slots_of({"-H", "n1,n2", "-x", "CUDA_VISIBLE_DEVICES=1", "p"}), "n1:1 n2:1 ");
   EXPECT_EQ(slots_of({"-H", "n1,n2", "-np", "9", "p"}), "error");  // 6 slots
+  // As they will be bound.
+  EXPECT_EQ(slots_of({"-H", "n2", "--gpu-order", "0,1", "--gpu-bind", "one", "p"}), "n2:2 ");
+  EXPECT_EQ(slots_of({"-H", "n3", "--gpu-tiles", "6x2", "--gpu-bind", "tile", "p"}), "n3:12 ");
+  EXPECT_EQ(slots_of({"-H", "n1", "--gpu-bind", "one", "-x", "CUDA_VISIBLE_DEVICES=all", "p"}), "n1:1 ");  // told later
+}
+
+TEST(GpuSlots, OfAllocationsThatCountNoTasks) {
+  base::Environment environment;
+  environment.set("SLURM_JOB_NODELIST", "n[1-3]");
+  environment.set("SLURM_TASKS_PER_NODE", "1(x3)");
+  EXPECT_EQ(slots_of({"p"}, nullptr, environment), "n1:2 n2:4 n3:1 ");
+  EXPECT_EQ(slots_of({"-N", "1", "p"}, nullptr, environment), "n1:1 n2:1 n3:1 ");
+  environment.set("SLURM_GPUS_ON_NODE", "2");
+  environment.set("SLURMD_NODENAME", "n1");
+  std::string asked;
+  EXPECT_EQ(slots_of({"p"}, &asked, environment), "n1:2 n2:4 n3:1 ");
+  EXPECT_EQ(asked, "n2 n3 ");
+  EXPECT_EQ(slots_of({"-N", "1", "p"}, nullptr, environment), "n1:1 n2:1 n3:1 ");
+  environment.set("SLURM_NTASKS", "3");
+  EXPECT_EQ(slots_of({"p"}, nullptr, environment), "n1:1 n2:1 n3:1 ");
 }
 
 TEST(GpuSlots, AHostThatCannotBeAskedIsNamed) {

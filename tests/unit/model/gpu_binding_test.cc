@@ -208,13 +208,20 @@ TEST(BindNode, IndicesComeWithTheOrderThatTheyMean) {
             (Variables{{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}, {"CUDA_VISIBLE_DEVICES", "1,0"}}));
 }
 
-TEST(BindNode, AmdByRocrUnlessHipHasAMask) {
+// The last rank's variables, "A=1 B=2".
+std::string last_of(const NodeShape& node, int ranks, const Pinning& pinning, const GpuMasks& masks) {
+  const auto binding = bind_node(node, ranks, pinning, masks);
+  if (!binding.ok()) return binding.status().message();
+  std::vector<std::string> words;
+  for (const auto& [name, value] : binding->gpus.back().variables) words.push_back(fmt::format("{}={}", name, value));
+  return base::join(words, " ");
+}
+
+TEST(BindNode, AmdByRocr) {
   NodeShape node = two_sockets();
   for (GpuShape& gpu : node.gpus) gpu.vendor = GpuVendor::kAmd;
   EXPECT_EQ(variables(node, GpuBind::kOrder), (Variables{{"ROCR_VISIBLE_DEVICES", "GPU-b,GPU-a"}}));
   EXPECT_EQ(variables(node, GpuBind::kOne, {.rocr = "1"}), (Variables{{"ROCR_VISIBLE_DEVICES", "GPU-b"}}));
-  EXPECT_TRUE(variables(node, GpuBind::kOrder, {.hip = "0"}).empty());
-  EXPECT_TRUE(variables(node, GpuBind::kOrder, {.cuda = "0"}).empty());  // HIP reads it, too
   node.gpus[0].vendor = GpuVendor::kNvidia;
   EXPECT_EQ(variables(node, GpuBind::kOrder), (Variables{{"CUDA_VISIBLE_DEVICES", "GPU-a"}}));
 }
@@ -225,6 +232,94 @@ TEST(BindNode, TheJobsMaskGoesBeforeTheLogins) {
   EXPECT_EQ(variables(node, GpuBind::kOrder), (Variables{{"CUDA_VISIBLE_DEVICES", "GPU-a"}}));
   EXPECT_EQ(variables(node, GpuBind::kOrder, {.cuda = "1"}), (Variables{{"CUDA_VISIBLE_DEVICES", "GPU-b"}}));
   EXPECT_TRUE(variables(node, GpuBind::kOrder, {.cuda = ""}).empty());  // none: the variable stays as it is
+}
+
+// What a mask within ROCr's has left is dealt, and then lets all through.
+TEST(BindNode, AmdMasksThatCountWithinRocrs) {
+  NodeShape node;
+  for (int i = 0; i < 4; ++i)
+    node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = i, .uuid = fmt::format("G{}", i)});
+  const Pinning one{.gpu_bind = GpuBind::kOne};
+  const Pinning order;
+  EXPECT_EQ(last_of(node, 4, one, {.cuda = "0,1,2,3", .rocr = "0,1,2,3"}),
+            "ROCR_VISIBLE_DEVICES=G3 CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(last_of(node, 2, one, {.hip = "0,1"}), "ROCR_VISIBLE_DEVICES=G1 HIP_VISIBLE_DEVICES=0");
+  EXPECT_EQ(last_of(node, 2, order, {.hip = "0,1"}), "ROCR_VISIBLE_DEVICES=G0,G1 HIP_VISIBLE_DEVICES=0,1");
+  EXPECT_EQ(last_of(node, 2, order, {.rocr = "3,2,1", .hip = "2,0"}),
+            "ROCR_VISIBLE_DEVICES=G1,G3 HIP_VISIBLE_DEVICES=0,1");
+  EXPECT_EQ(last_of(node, 1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 2}, {.cuda = "3", .hip = "1,2,3"}),
+            "ROCR_VISIBLE_DEVICES=G1,G2 HIP_VISIBLE_DEVICES=0,1 CUDA_VISIBLE_DEVICES=0,1");
+  node.gpu_masks = {.rocr = "2,3", .ordinal = "2,3"};  // Slurm says both
+  EXPECT_EQ(last_of(node, 2, one, {}), "ROCR_VISIBLE_DEVICES=G3 GPU_DEVICE_ORDINAL=0");
+  EXPECT_EQ(last_of(node, 2, one, {.cuda = "2,3"}),
+            "--gpu-bind one: CUDA_VISIBLE_DEVICES is '2,3', which leaves none of the 2 that ROCR_VISIBLE_DEVICES does "
+            "(--gpu-bind none if the ranks need none)");
+}
+
+// Parts of AMD's GPUs may all have the GPU's UUID: ROCr would take the first one for each of them.
+TEST(BindNode, AUuidThatSeveralHaveNamesNone) {
+  NodeShape node;
+  for (int i = 0; i < 4; ++i) {
+    node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = i, .uuid = fmt::format("GPU-{}", i / 2)});
+  }
+  EXPECT_EQ(last_of(node, 4, {.gpu_bind = GpuBind::kOne}, {}), "ROCR_VISIBLE_DEVICES=3");
+  EXPECT_EQ(last_of(node, 4, {}, {}), "ROCR_VISIBLE_DEVICES=0,1,2,3");
+  node.gpus.pop_back();
+  EXPECT_EQ(last_of(node, 1, {.gpu_bind = GpuBind::kOne}, {.rocr = "GPU-1"}), "ROCR_VISIBLE_DEVICES=GPU-1");
+  EXPECT_EQ(last_of(node, 1, {.gpu_bind = GpuBind::kOne}, {.rocr = "GPU-0"}),
+            "--gpu-bind one: ROCR_VISIBLE_DEVICES is 'GPU-0', which leaves none of its 3 GPUs (--gpu-bind none if the "
+            "ranks need none)");
+}
+
+// CUDA counts GPUs that differ by speed, and we do not know it.
+TEST(BindNode, NumbersOfCudasOwnAreDealtAsTheyStand) {
+  NodeShape node = two_sockets();
+  node.gpus[0].model = "A100";
+  node.gpus[1].model = "T4";
+  EXPECT_EQ(last_of(node, 2, {}, {}), "CUDA_VISIBLE_DEVICES=GPU-b,GPU-a");
+  EXPECT_EQ(last_of(node, 2, {}, {.cuda = "1,0"}), "CUDA_VISIBLE_DEVICES=1,0");
+  EXPECT_EQ(last_of(node, 2, {.gpu_bind = GpuBind::kOne}, {.cuda = "1,0"}), "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(last_of(node, 2, {}, {.cuda = "1,0", .cuda_order = "FASTEST_FIRST"}), "CUDA_VISIBLE_DEVICES=1,0");
+  EXPECT_EQ(last_of(node, 2, {}, {.cuda = "1,0", .cuda_order = "PCI_BUS_ID"}), "CUDA_VISIBLE_DEVICES=GPU-b,GPU-a");
+  EXPECT_EQ(last_of(node, 2, {}, {.cuda = "GPU-b"}), "CUDA_VISIBLE_DEVICES=GPU-b");
+  const auto binding = bind_node(node, 2, {}, {.cuda = "1,0"});
+  ASSERT_TRUE(binding.ok());
+  EXPECT_FALSE(binding->gpus[0].index);
+  EXPECT_TRUE(binding->remark.starts_with("CUDA_VISIBLE_DEVICES is '1,0', and its GPUs differ:")) << binding->remark;
+  EXPECT_EQ(bind_node(node, 2, {}, {.cuda = "1,0", .cuda_order = "PCI_BUS_ID"})->remark, "");
+  EXPECT_EQ(last_of(node, 1, {.gpu_order = GpuOrder::kList, .gpu_list = {0}}, {.cuda = "1,0"}),
+            "--gpu-order names GPU 0, and ranks may use none by number");
+  for (GpuShape& gpu : node.gpus) gpu.uuid.clear();
+  EXPECT_EQ(last_of(node, 2, {}, {.cuda = "1,0"}), "CUDA_VISIBLE_DEVICES=1,0");
+  EXPECT_EQ(last_of(node, 2, {}, {}), "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,0");
+  node.gpu_masks = {.cuda = "1", .cuda_order = "PCI_BUS_ID"};
+  EXPECT_EQ(last_of(node, 1, {}, {}), "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1");
+}
+
+TEST(BindNode, AMaskThatLeavesNoneIsSaid) {
+  const NodeShape node = two_sockets();
+  const Pinning one{.gpu_bind = GpuBind::kOne};
+  for (const char* mask : {"all", "GPU-zz", "0,0", "7", ""}) {
+    EXPECT_EQ(last_of(node, 1, one, {.cuda = mask}),
+              fmt::format("--gpu-bind one: CUDA_VISIBLE_DEVICES is '{}', which leaves none of its 2 GPUs (--gpu-bind "
+                          "none if the ranks need none)",
+                          mask));
+    EXPECT_EQ(last_of(node, 1, {.gpus_per_rank = 1}, {.cuda = mask}),
+              fmt::format("--gpus-per-rank 1: CUDA_VISIBLE_DEVICES is '{}', which leaves none of its 2 GPUs "
+                          "(--gpu-bind none if the ranks need none)",
+                          mask));
+    // Nobody has asked for GPUs: a line, unless that is what the mask says.
+    const auto order = bind_node(node, 1, {}, {.cuda = mask});
+    ASSERT_TRUE(order.ok()) << order.status();
+    EXPECT_TRUE(order->gpus[0].variables.empty());
+    EXPECT_EQ(order->remark, *mask == '\0' ? ""
+                                           : fmt::format("CUDA_VISIBLE_DEVICES is '{}', which leaves none of its 2 "
+                                                         "GPUs: no rank is given one (--gpu-bind none if the ranks "
+                                                         "need none)",
+                                                         mask));
+    EXPECT_EQ(last_of(node, 1, {.gpu_bind = GpuBind::kNone}, {.cuda = mask}), "");
+  }
+  EXPECT_EQ(last_of({}, 1, one, {.cuda = "all"}), "");  // a host without GPUs has none to leave
 }
 
 TEST(BindNode, PartsOfAGpuOneByOne) {
@@ -285,11 +380,16 @@ TEST(GpusPerRank, TableOfAHostWithFour) {
   constexpr auto kOrder = GpuBind::kOrder;
   constexpr auto kOne = GpuBind::kOne;
   const Dealt table[] = {
-      {2, {.gpu_bind = kOrder, .gpus_per_rank = 2}, "0,1 G0,G1,G2,G3 | 2,3 G0,G1,G2,G3"},
+      {2, {.gpu_bind = kOrder, .gpus_per_rank = 2}, "0,1 G0,G2,G1,G3 | 2,3 G0,G2,G1,G3"},
       {2, {.gpu_bind = kOne, .gpus_per_rank = 2}, "0,1 G0,G1 | 2,3 G2,G3"},
       {1, {.gpu_bind = kOne, .gpus_per_rank = 4}, "0,1,2,3 G0,G1,G2,G3"},
       {1, {.gpu_bind = kOne, .gpus_per_rank = 3}, "0,1,2 G0,G1,G2"},
       {1, {.gpu_bind = kOrder, .gpus_per_rank = 3}, "0,1,2 G0,G1,G2,G3"},
+      {3,
+       {.gpu_bind = kOrder, .gpus_per_rank = 2, .share_gpu = true},
+       "0,1 G0,G2,G1,G3 | 2,3 G0,G2,G1,G3 | 0,1 G0,G2,G1,G3"},
+      // What is too little for one of them is not taken by number.
+      {2, {.gpu_bind = kOrder, .gpus_per_rank = 3, .share_gpu = true}, "0,1,2 G0,G1,G2 | 0,1,2 G0,G1,G2"},
       {4, {.gpu_bind = kOne, .gpus_per_rank = 1}, "0 G0 | 1 G1 | 2 G2 | 3 G3"},
       {2, {.gpu_bind = kOne, .gpu_order = GpuOrder::kReverse, .gpus_per_rank = 2}, "3,2 G3,G2 | 1,0 G1,G0"},
       {1, {.gpu_bind = kOne, .gpu_order = GpuOrder::kList, .gpu_list = {1, 3}, .gpus_per_rank = 2}, "1,3 G1,G3"},
@@ -342,7 +442,7 @@ TEST(GpusPerRank, EveryGpuIsOneRanksWherePossible) {
         if (ranks * each <= 4) {
           for (const auto& [index, count] : uses) EXPECT_EQ(count, 1) << index;
         }
-        // Under order the same GPUs are at local_rank * each, …
+        // Under order all see one list, in which number local_rank is the rank's own, and the same GPUs are its.
         Pinning in_order = pinning;
         in_order.gpu_bind = GpuBind::kOrder;
         const auto order = bind_node(four_gpus(), ranks, in_order, {});
@@ -351,8 +451,13 @@ TEST(GpusPerRank, EveryGpuIsOneRanksWherePossible) {
         for (int rank = 0; rank < ranks; ++rank) {
           const auto list = base::split(order->gpus[static_cast<std::size_t>(rank)].variables[0].second, ',');
           const auto own = base::split(one->gpus[static_cast<std::size_t>(rank)].variables[0].second, ',');
+          EXPECT_EQ(order->gpus[static_cast<std::size_t>(rank)].variables, order->gpus[0].variables);
+          const std::string_view taken = list[static_cast<std::size_t>(rank) % list.size()];
+          EXPECT_NE(std::ranges::find(own, taken), own.end()) << taken;
           for (std::size_t i = 0; i < own.size(); ++i) {
-            EXPECT_EQ(list.at(static_cast<std::size_t>(rank % groups * each) + i), own[i]);
+            EXPECT_EQ(list.at(static_cast<std::size_t>(rank % groups) +
+                              i * static_cast<std::size_t>(std::min(ranks, groups))),
+                      own[i]);
           }
         }
       }
@@ -371,10 +476,16 @@ TEST(DividedGpus, TheirPartsAreTheDevices) {
             "--gpus-per-rank 2: a GPU there is divided (MIG), and CUDA shows a process one part of it");
   EXPECT_EQ(dealt(divided(), 1, {.gpu_bind = GpuBind::kNone}), " -");
   EXPECT_EQ(count_gpus(divided(), {}), 3);
-  EXPECT_EQ(count_all_gpus(divided()), 3);
+  EXPECT_EQ(bind_node(divided(), 1, {}, {})->remark, "");
+  EXPECT_EQ(bind_node(divided(), 2, {.gpu_bind = GpuBind::kOne}, {})->remark, "");
+  EXPECT_NE(bind_node(divided(), 2, {}, {})->remark.find("set_device(local_rank) fails (--gpu-bind one if"),
+            std::string::npos);
   NodeShape nothing = divided();
   nothing.gpus = {nothing.gpus[1]};
   EXPECT_EQ(dealt(nothing, 1, {}), " -");
+  EXPECT_EQ(dealt(nothing, 1, {.gpu_bind = GpuBind::kOne}),
+            "--gpu-bind one: its 1 GPU is divided (MIG), into no parts that can be named (--gpu-bind none if the ranks "
+            "need none)");
 }
 
 TEST(DividedGpus, WholeOnesBesideThem) {
@@ -402,6 +513,106 @@ TEST(DividedGpus, WholeOnesBesideThem) {
   node.gpus.pop_back();
   node.gpus[1].uuid.clear();  // an index and a MIG device in one list: no runtime takes that
   EXPECT_EQ(dealt(node, 4, {}), " - |  - |  - |  -");
+}
+
+// Ranks of a host that nobody gives slots; -1: bind_node() refuses one, too.
+int most(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks = {}) {
+  const auto count = most_ranks(node, pinning, masks);
+  return count.ok() ? *count : -1;
+}
+
+TEST(MostRanks, AsManyAsHaveGpusOfTheirOwn) {
+  const NodeShape node = four_gpus();
+  EXPECT_EQ(most(node, {}), 4);
+  EXPECT_EQ(most({}, {}), 0);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kNone}), 4);
+  EXPECT_EQ(most(node, {.gpus_per_rank = 3, .share_gpu = true}), 1);
+  EXPECT_EQ(most(node, {.gpus_per_rank = 5}), -1);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kOne, .gpu_order = GpuOrder::kList, .gpu_list = {0, 1}}), 2);
+  EXPECT_EQ(most(node, {}, {.cuda = "2"}), 1);
+  EXPECT_EQ(most(node, {}, {.cuda = "all"}), 0);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kOne}, {.cuda = "all"}), -1);
+  EXPECT_EQ(most(node, {.bind_to = BindTo::kDepth, .depth = 3}), 2);  // 8 cores in two sockets
+  NodeShape mixed = four_gpus();
+  mixed.gpus.push_back({.vendor = GpuVendor::kAmd, .index = 0, .uuid = "GPU-apu"});
+  EXPECT_EQ(most(mixed, {}), 4);
+}
+
+TEST(MostRanks, OfWholeGpusAndParts) {
+  NodeShape node;
+  for (int i = 0; i < 4; ++i) node.gpus.push_back({.index = i, .uuid = fmt::format("G{}", i)});
+  node.gpus[3].is_divided = true;
+  for (int i = 0; i < 7; ++i) node.gpus[3].parts.push_back({.uuid = fmt::format("MIG-{}", i)});
+  EXPECT_EQ(most(node, {}), 10);
+  EXPECT_EQ(most(node, {.gpus_per_rank = 2}), 1);
+}
+
+TEST(MostRanks, OfIntels) {
+  NodeShape node;
+  for (int i = 0; i < 2; ++i) node.gpus.push_back({.vendor = GpuVendor::kIntel, .index = i, .tiles = 2});
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kOne}), 2);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kTile}), 4);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kTile, .gpus_per_rank = 2}), 2);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kTile}, {.ze = "1"}), 1);
+  EXPECT_EQ(most(node, {}), 2);  // ranks use them, though nothing is set
+  EXPECT_EQ(most(node, {.gpus_per_rank = 1}), -1);
+  EXPECT_EQ(most({}, {.gpu_bind = GpuBind::kTile, .gpus = 3, .tiles = 2}), 6);
+  EXPECT_EQ(most(node, {.gpu_bind = GpuBind::kTile}, {.ze = "x"}), -1);
+}
+
+TEST(MostRanks, BindNodeTakesThatManyOnAnyMachine) {
+  constexpr unsigned kSeed = 20260102;
+  std::mt19937 random(kSeed);
+  const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+  const std::optional<std::string> masks[] = {{}, {},       "0,1", "0,1,2,3,4,5,6,7", "3,1,0", "all",
+                                              "", "GPU-0.", "1,1", "MIG-0a,0",        "9"};
+  int counted = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Machine machine = random_machine(random);
+    const auto vendor = static_cast<GpuVendor>(pick(0, 2));
+    for (GpuShape& gpu : machine.node.gpus) {
+      gpu.vendor = vendor;
+      gpu.tiles = pick(1, 2);
+      gpu.model = pick(0, 9) == 0 ? "other" : "";
+      if (pick(0, 15) == 0) gpu.uuid.clear();
+      if (vendor != GpuVendor::kNvidia || pick(0, 5) > 0) continue;
+      gpu.is_divided = true;
+      for (int part = pick(0, 7); part > 0; --part) {
+        gpu.parts.push_back({.uuid = fmt::format("MIG-{}{}", gpu.index, static_cast<char>('a' + part))});
+      }
+    }
+    Pinning pinning;
+    pinning.gpu_bind = static_cast<GpuBind>(pick(0, 3));
+    pinning.gpu_order = static_cast<GpuOrder>(pick(0, 3));
+    if (pinning.gpu_order == GpuOrder::kList) pinning.gpu_list = {pick(0, 3), 4 + pick(0, 3)};
+    pinning.gpus_per_rank = std::max(0, pick(-3, 4));
+    pinning.share_gpu = pick(0, 3) == 0;
+    pinning.bind_to = pick(0, 4) == 0 ? BindTo::kDepth : BindTo::kShare;
+    pinning.depth = pick(1, 4);
+    const auto mask = [&] { return masks[static_cast<std::size_t>(pick(0, static_cast<int>(std::size(masks)) - 1))]; };
+    GpuMasks job;
+    if (pick(0, 1) == 0) job.cuda = mask();
+    if (vendor != GpuVendor::kNvidia) job.rocr = mask();
+    if (vendor == GpuVendor::kIntel) job.ze = mask();
+    SCOPED_TRACE(fmt::format("seed {} round {}: {}", kSeed, round, machine.text));
+    const auto ranks = most_ranks(machine.node, pinning, job);
+    if (!ranks.ok()) {
+      EXPECT_EQ(bind_node(machine.node, 1, pinning, job).status().message(), ranks.status().message());
+      continue;
+    }
+    counted += *ranks > 0 ? 1 : 0;
+    for (int fewer = 1; fewer <= *ranks; ++fewer) {
+      const auto binding = bind_node(machine.node, fewer, pinning, job);
+      EXPECT_TRUE(binding.ok()) << fewer << " of " << *ranks << ": " << binding.status();
+    }
+    // Each has its own.
+    if (pinning.gpu_bind != GpuBind::kOne || *ranks == 0) continue;
+    std::set<Variables> seen;
+    const auto binding = bind_node(machine.node, *ranks, pinning, job);
+    for (const RankGpus& gpus : binding->gpus) seen.insert(gpus.variables);
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(*ranks));
+  }
+  EXPECT_GT(counted, 500);
 }
 
 }  // namespace

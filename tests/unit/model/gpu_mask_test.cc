@@ -70,10 +70,55 @@ TEST(VisibleGpus, WithoutUuidsByIndex) {
   EXPECT_EQ(nvidia("0,MIG-1", false), "");
 }
 
+TEST(VisibleGpus, NumbersOfCudasOwnStayNumbers) {
+  NodeShape node = four_gpus();
+  EXPECT_EQ(cuda_numbers(node, {}), MaskNumbers::kByBus);
+  node.gpus[4].model = "MI300X";  // AMD's
+  EXPECT_EQ(cuda_numbers(node, {}), MaskNumbers::kByBus);
+  node.gpus[2].model = "T4";
+  EXPECT_EQ(cuda_numbers(node, {.cuda_order = "PCI_BUS_ID"}), MaskNumbers::kByBus);
+  EXPECT_EQ(cuda_numbers(node, {.cuda_order = "FASTEST_FIRST"}), MaskNumbers::kUnknown);
+  EXPECT_EQ(cuda_numbers(node, {}), MaskNumbers::kUnknown);
+  const std::pair<const char*, const char*> table[] = {
+      {"3, 1", "3 1"}, {"01", "1"}, {"0,4", "0"}, {"1,1", ""}, {"GPU-b,2", "GPU-b0-=1 2"},
+      {"2,MIG-1", ""}, {"all", ""}};
+  for (const auto& [mask, expected] : table) {
+    EXPECT_EQ(shown(visible_gpus(node, GpuVendor::kNvidia, mask, MaskNumbers::kUnknown)), expected) << mask;
+  }
+}
+
+TEST(VisibleAmdGpus, HipCountsWithinRocr) {
+  NodeShape node;
+  for (int i = 0; i < 4; ++i) {
+    node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = i, .uuid = fmt::format("GPU-{}0", i)});
+  }
+  const auto left = [&](const GpuMasks& masks) { return shown(visible_amd_gpus(node, masks)); };
+  EXPECT_EQ(left({}), "GPU-00=0 GPU-10=1 GPU-20=2 GPU-30=3");
+  EXPECT_EQ(left({.rocr = "3,1"}), "GPU-30=3 GPU-10=1");
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "1"}), "GPU-10=1");
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "1,0,1"}),
+            "GPU-10=1 GPU-30=3");  // HIP, unlike CUDA, takes a second one for none
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "0,2,1"}), "GPU-30=3");
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "01"}), "");
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "GPU-1,0"}), "GPU-10=1 GPU-30=3");
+  EXPECT_EQ(left({.rocr = "3,1", .hip = "GPU-2"}), "");
+  EXPECT_EQ(left({.cuda = "2"}), "GPU-20=2");
+  EXPECT_EQ(left({.cuda = "2", .hip = "0"}), "GPU-00=0");
+  EXPECT_EQ(left({.cuda = "2", .hip = ""}), "");
+  EXPECT_EQ(left({.rocr = "", .hip = "0"}), "");
+  EXPECT_EQ(left({.rocr = "1,MIG-1", .hip = "GPU-1,1"}), "GPU-10=1");
+  EXPECT_EQ(left({.ordinal = "2"}), "GPU-00=0 GPU-10=1 GPU-20=2 GPU-30=3");  // OpenCL's
+}
+
 TEST(GpuMasks, OfVariablesAndBack) {
   GpuMasks masks{.cuda = "1", .rocr = "2"};
-  set_gpu_masks({{"CUDA_VISIBLE_DEVICES", ""}, {"HIP_VISIBLE_DEVICES", "0"}, {"OTHER", "3"}}, masks);
-  EXPECT_EQ(masks, (GpuMasks{.cuda = "", .rocr = "2", .hip = "0"}));
+  set_gpu_masks({{"CUDA_VISIBLE_DEVICES", ""},
+                 {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                 {"HIP_VISIBLE_DEVICES", "0"},
+                 {"GPU_DEVICE_ORDINAL", "1"},
+                 {"OTHER", "3"}},
+                masks);
+  EXPECT_EQ(masks, (GpuMasks{.cuda = "", .cuda_order = "PCI_BUS_ID", .rocr = "2", .hip = "0", .ordinal = "1"}));
   GpuMasks back;
   set_gpu_masks(gpu_mask_variables(masks), back);
   EXPECT_EQ(back, masks);

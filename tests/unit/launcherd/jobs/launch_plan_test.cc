@@ -301,6 +301,45 @@ TEST(LaunchPlan, EveryRankFindsItsGpu) {
   EXPECT_TRUE(plan_with_gpus(job, 3).warnings.empty());
 }
 
+TEST(LaunchPlan, AMaskThatLeavesNoGpuIsSaid) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.environment.named = {"CUDA_VISIBLE_DEVICES=all"};
+  const LaunchPlan plan = plan_with_gpus(job, 1);
+  EXPECT_EQ(visible(plan, 0), "-");
+  EXPECT_EQ(plan.warnings,
+            std::vector<std::string>{"n1: CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs: no rank is "
+                                     "given one (--gpu-bind none if the ranks need none)"});
+}
+
+// Numbers of this host's GPUs mean others elsewhere.
+TEST(LaunchPlan, MasksOfTheLaunchersShellStayThere) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  base::Environment launcher;
+  launcher.set("ROCR_VISIBLE_DEVICES", "1");
+  launcher.set("ZE_AFFINITY_MASK", "1");
+  auto facts = host("n1", {"10.0.0.1"});
+  for (int i = 0; i < 2; ++i) {
+    v1::Gpu* gpu = facts.hello.add_gpus();
+    gpu->set_vendor(v1::GPU_VENDOR_AMD);
+    gpu->set_index(i);
+    gpu->set_uuid(fmt::format("GPU-{}", i));
+  }
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:1", "-H");
+  const auto mask = [&] {
+    const auto plan = planned(plan_launch(job, *model::place(request), {facts}, {"abcdefgh"}, "127.0.0.1", launcher));
+    return environment(plan.hosts.at(0).ranks(0)).at("ROCR_VISIBLE_DEVICES");
+  };
+  EXPECT_EQ(mask(), "GPU-0,GPU-1");
+  job.environment.named = {"ROCR_VISIBLE_DEVICES"};
+  EXPECT_EQ(mask(), "GPU-1");
+  job.environment.named.clear();
+  facts.local = true;
+  EXPECT_EQ(mask(), "GPU-1");
+}
+
 TEST(LaunchPlan, WhatIsNotKnownOfGpusIsSaidWhereTheyMatter) {
   model::JobSpec job;
   job.command = {"./a"};
