@@ -111,6 +111,17 @@ TEST(DryRun, TilesAndWhatDoesNotFit) {
       "threads of two: 2 do; take fewer ranks a host, or another --depth or --hyperthreads");
 }
 
+TEST(DryRun, WhatTheLaunchWouldSayOfGpusIsKept) {
+  const auto node = parse_assumed_node("1x4+2");
+  ASSERT_TRUE(node.ok());
+  model::JobSpec job;
+  job.environment.named = {"CUDA_VISIBLE_DEVICES=all"};
+  const model::Placement placement = placed("n1:1,n2:1", 2);
+  const auto hosts = planned(placement, {*node, std::nullopt}, job);
+  EXPECT_THAT(hosts.at(0).remark, HasSubstr("CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs"));
+  EXPECT_EQ(hosts.at(1).remark, "");  // nobody knows what it has
+}
+
 TEST(DryRun, OptionsBelongTogether) {
   const ParsedHvdrun parsed = parse({"--dry-run", "--json", "--assume-node", "2x4+2", "-np", "4"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
