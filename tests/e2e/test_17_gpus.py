@@ -64,6 +64,32 @@ def test_masks_of_the_job_and_of_the_login(hvdrun, cluster, gpus, no_leftovers):
         assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 "}
 
 
+def test_a_mask_that_leaves_none(hvdrun, cluster, gpus, no_leftovers):
+    result = hvdrun(["-H", "n1:1", "-x", "CUDA_VISIBLE_DEVICES=all", *SHOW])
+    assert seen(result) == {0: "0 all"}
+    assert "n1: CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs" in result.stderr, result
+    for wish in (["--gpu-bind", "one"], ["--gpus-per-rank", "1"]):
+        with bashrc(cluster, "n1", "export CUDA_VISIBLE_DEVICES=0,0\n"):
+            result = hvdrun(["-H", "n1:1", *wish, *SHOW])
+            assert result.rc == 2 and f"n1: {' '.join(wish)}: CUDA_VISIBLE_DEVICES is '0,0'" in result.stderr, result
+            assert seen(hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW])) == {0: "0 0,0"}
+
+
+def test_the_launchers_own_masks_stay_with_it(hvdrun, gpus, no_leftovers):
+    show = ["sh", "-c", 'echo "${ROCR_VISIBLE_DEVICES-unset} ${HIP_VISIBLE_DEVICES-unset} ${ZE_AFFINITY_MASK-unset}"']
+    masks = {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1", "ZE_AFFINITY_MASK": "1"}
+    assert seen(hvdrun(["-H", "n1:1", *show], env=masks)) == {0: "unset unset unset"}
+    assert seen(hvdrun(["-H", "n1:1", "-x", "ZE_AFFINITY_MASK", *show], env=masks)) == {0: "unset unset 1"}
+    assert seen(hvdrun(["-np", "1", *show], env=masks)) == {0: "1 1 1"}  # this host
+
+
+def test_several_for_each_rank(hvdrun, gpus, no_leftovers):
+    """Number local_rank of the list that all see is the rank's own."""
+    assert seen(hvdrun(["-H", "n1:1", "--gpus-per-rank", "2", *SHOW])) == {0: "0 GPU-n1-0,GPU-n1-1"}
+    result = hvdrun(["-H", "n1", "--gpu-order", "1", "--gpu-bind", "one", *SHOW])
+    assert seen(result) == {0: "0 GPU-n1-1"}  # so many slots as can be dealt
+
+
 def test_a_rank_for_each_gpu(hvdrun, gpus, no_leftovers):
     args = ["torchrun", "--no-python", "-H", "n1,n2", "--nproc-per-node"]
     result = hvdrun([], argv=["muster", *args, "gpu", *SHOW])

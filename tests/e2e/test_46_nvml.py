@@ -115,7 +115,11 @@ def test_a_dry_run_knows_this_machines_gpus(cluster, nvml, no_leftovers):
 def test_parts_of_a_divided_gpu(hvdrun, cluster, nvml, no_leftovers):
     parts = f"divided\npart MIG-a {10 * GIB} 0 NVIDIA H100 MIG 1g.10gb\ngap\npart MIG-b {20 * GIB} 0 NVIDIA H100 MIG 2g.20gb\n"
     say(cluster, "n1", gpu(0, "n1", parts))
-    assert seen(hvdrun(["-H", "n1", *SHOW])) == {0: "0 MIG-a", 1: "1 MIG-b"}
+    result = hvdrun(["-H", "n1", *SHOW])
+    assert seen(result) == {0: "0 MIG-a", 1: "1 MIG-b"}
+    assert "n1: a GPU there is divided (MIG)" in result.stderr and "--gpu-bind one if that is meant" in result.stderr, result
+    result = hvdrun(["-H", "n1", "--gpu-bind", "one", *SHOW])
+    assert seen(result) == {0: "0 MIG-a", 1: "1 MIG-b"} and "divided" not in result.stderr, result
     result = hvdrun(["-H", "n1:1", "--gpus-per-rank", "2", *SHOW])
     assert result.rc == 2 and "divided (MIG)" in result.stderr, result
     # A whole one beside it, where that is enough.
