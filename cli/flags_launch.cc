@@ -141,8 +141,9 @@ std::vector<FlagRow> pinning_rows() {
           .offers({"nearest", "reverse", "round-robin"})
           .standard("nearest"),
       option("gpus-per-rank", {"--gpus-per-rank"}, "N",
-             "GPUs that each rank has as its own: numbers local_rank*N and following of those that it sees, or with "
-             "--gpu-bind one all of them. Too few for the ranks is an error."),
+             "GPUs that each rank has as its own. All ranks of a host see one list, in which those of local rank i of "
+             "R are "
+             "numbers i, i+R, …; with --gpu-bind one it sees its own alone. Too few for the ranks is an error."),
       toggle("share-gpu", {{"--share-gpu", "true"}, {"--no-share-gpu", "false"}},
              "Several ranks may be given the same GPU, where GPUs are fewer; for --gpu-bind one and --gpus-per-rank."),
       option("gpu-tiles", {"--gpu-tiles"}, "GPUSxTILES",

@@ -30,6 +30,14 @@ def test_salloc(slurm):
     assert ranks_in(result.stdout) == (wanted, {6}), result
 
 
+def test_salloc_without_tasks(slurm):
+    """The hosts are asked for their GPUs, by srun as well; they have none: one rank on each."""
+    all_cpus = str(len(os.sched_getaffinity(0)))  # so that Slurm counts one task a node
+    result = slurm.run("alice", ["salloc", "-Q", "-N", "2", "-c", all_cpus, HVDRUN, *SAY])
+    assert result.returncode == 0, result
+    assert ranks_in(result.stdout) == ([("n1", 0), ("n2", 0)], {2}), result
+
+
 def test_sbatch_and_an_exit_code(slurm, hvdrun_by):
     program = f"{SAY[2]}; touch said.$MUSTER_RANK; [ $MUSTER_RANK = 5 ] || exec sleep 100; " \
               "while [ $(ls said.* | wc -l) -lt 8 ]; do sleep 0.05; done; exit 7"

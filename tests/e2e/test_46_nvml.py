@@ -83,6 +83,25 @@ def test_slots_are_gpus(hvdrun, nvml, no_leftovers):
         0: "0 GPU-n1-0,GPU-n1-1", 1: "0 GPU-n2-0,GPU-n2-1"}
 
 
+def test_slots_of_an_allocation_that_counts_no_tasks(hvdrun, cluster, nvml, no_leftovers):
+    nodes = "/home/alice/nodes"
+    by_gpus = {0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0", 3: "1 GPU-n2-1"}
+    try:
+        cluster.run("head", "alice", ["sh", "-c", f"printf 'n1\\nn2\\n' > {nodes}"], check=True)
+        for environment in ({"PBS_NODEFILE": nodes}, {"COBALT_NODEFILE": nodes}):
+            assert seen(hvdrun(["--gpu-bind", "one", *SHOW], env=environment)) == by_gpus
+        assert len(seen(hvdrun(["-N", "1", *SHOW], env={"PBS_NODEFILE": nodes}))) == 2
+        # Chunks are slots.
+        cluster.run("head", "alice", ["sh", "-c", f"printf 'n1\\nn1\\nn2\\n' > {nodes}"], check=True)
+        assert len(seen(hvdrun(SHOW, env={"PBS_NODEFILE": nodes}))) == 3
+    finally:
+        cluster.run("head", "alice", ["rm", "-f", nodes], check=True)
+    # What is on one node of Slurm's says nothing of the others.
+    slurm = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_GPUS_ON_NODE": "2", "SLURMD_NODENAME": "n1"}
+    say(cluster, "n2", gpu(0, "n2"))
+    assert len(seen(hvdrun(SHOW, env=slurm))) == 3
+
+
 def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     # Nobody has asked for GPUs: the ranks may need none.
     result = hvdrun(["-H", "n1:3", *SHOW])
