@@ -5,6 +5,7 @@ they have another, a thread of libmuster's asks for memory once the ranks have a
 """
 
 import math
+import traceback
 
 from muster.torch import tensors as memory
 
@@ -30,7 +31,8 @@ class Results:
             rows = size // (math.prod(tensor.shape[1:]) * tensor.element_size())
             self._asked[index] = made = memory.new_idle((rows, *tensor.shape[1:]), tensor.dtype, tensor.device)
             return made.data_ptr()
-        except Exception:  # pylint: disable=broad-except  # libmuster says that there is no memory
+        except Exception:  # pylint: disable=broad-except  # of torch's; libmuster ends the operation on all ranks
+            traceback.print_exc()
             return None
 
     def take(self, done):

@@ -12,6 +12,8 @@ from torch_ranks import assert_same, own, values
 
 import muster.torch as hvd
 from muster.torch import tensors as memory
+from muster.torch.results import Results
+from muster.torch.tensors import new_idle
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,45 @@ def test_ranks_may_call_in_any_order(asked):
     for i in range(5):
         assert_same(hvd.synchronize(handles[i]), torch.cat(inputs) + i)
     assert len(asked) == 5
+
+
+class Stream:
+    """Of torch.cuda."""
+
+    def __init__(self, device):
+        self.device, self.calls = device, []
+
+    def __enter__(self):
+        self.calls.append("enter")
+
+    def __exit__(self, *_):
+        self.calls.append("exit")
+
+    def synchronize(self):
+        self.calls.append("synchronize")
+
+
+def test_memory_that_is_asked_for_is_of_a_stream_of_its_own(monkeypatch):
+    """What torch would do on a GPU is not seen here, but what it is asked for."""
+    streams = []
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: streams.append(Stream(device)) or streams[-1])
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(memory, "new", lambda *like: streams[0].calls.append(like) or like)
+    for _ in range(2):
+        assert new_idle((3,), torch.int8, "cuda:5") == ((3,), torch.int8, "cuda:5")
+    [stream] = streams
+    assert stream.device == "cuda:5"
+    assert stream.calls == 2 * ["enter", ((3,), torch.int8, "cuda:5"), "exit", "synchronize"]
+
+
+def test_why_there_is_no_memory_is_said(monkeypatch, capfd):
+    def full(*_):
+        raise RuntimeError("CUDA out of memory")
+
+    results = Results([torch.ones(2)], lambda tensor: None)
+    monkeypatch.setattr(memory, "new_idle", full)
+    assert results.allocate(0, 8) is None
+    assert "CUDA out of memory" in capfd.readouterr().err
 
 
 def test_without_a_driver_the_host_does_it(gpu, monkeypatch):
