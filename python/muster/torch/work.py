@@ -10,6 +10,13 @@ from torch._C._distributed_c10d import Work
 from muster.exceptions import HorovodInternalError
 
 
+def _gpus_of(result):
+    """Where the tensors of lists in lists lie; a future has to know that of its result."""
+    if isinstance(result, (list, tuple)):
+        return sorted({gpu for part in result for gpu in _gpus_of(part)}, key=str)
+    return [result.device] if result.is_cuda else []
+
+
 class MusterWork(Work):
     """An operation that runs: its requests, and what is to be done when they are (`finish`, once). Thread-safe."""
 
@@ -72,7 +79,7 @@ class MusterWork(Work):
         """A torch.futures.Future of result(), which another thread completes."""
         with self._lock:
             if self._future is None:
-                done = torch.futures.Future()
+                done = torch.futures.Future(devices=_gpus_of(self._result))
                 # What this function raises is the future's error, also for C++.
                 self._future = done.then(lambda _: self.wait() and self._result)
                 _completer.complete(self, done)

@@ -1,5 +1,7 @@
 """All of test_torch_distributed.py with tensors on a GPU that is none (emulated_gpu.py), and what goes through the host."""
 
+import types
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -9,6 +11,7 @@ from test_torch_distributed import rank, size
 
 from muster import _library as lib
 from muster import requests
+from muster.torch.work import _gpus_of
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +66,12 @@ def test_a_group_has_one_gpu(monkeypatch):
     monkeypatch.setattr(group._gpu, "device", "cuda:7")
     with pytest.raises(ValueError, match="works on cuda:7.*set_device"):
         dist.all_reduce(torch.ones(1), group=group)
+
+
+def test_a_future_knows_where_its_tensors_are():
+    """torch refuses tensors of another GPU than a future has been told of."""
+    def on(device):
+        return types.SimpleNamespace(is_cuda=device != "cpu", device=device)
+
+    assert _gpus_of([on("cpu")]) == [] and _gpus_of([]) == []
+    assert _gpus_of([[on("cuda:1"), on("cpu")], [on("cuda:1")]]) == ["cuda:1"]
