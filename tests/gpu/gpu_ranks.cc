@@ -19,13 +19,17 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/device/gpu.h"
 #include "collectives/include/muster/device.h"
+#include "tests/gpu/gpu_rank.h"
 
 namespace {
 
 namespace device = muster::collectives::device;
 using device::address_of;
+using gpu_ranks::Machine;
+using gpu_ranks::must;
+using gpu_ranks::Rank;
+using gpu_ranks::value_of;
 
 struct Options {
   int device = 0;  // -1: the local rank's
@@ -38,40 +42,6 @@ int fail(const char* what, muster_error* error) {
   std::fprintf(stderr, "gpu_ranks: %s: %s\n", what, error == nullptr ? "failed" : muster_error_message(error));
   muster_error_free(error);
   return 1;
-}
-
-void must(const muster::base::Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "gpu_ranks: %s\n", status.message().c_str());
-  std::exit(1);
-}
-
-// One stream of the user's, and copies in it.
-struct Machine {
-  std::shared_ptr<const device::Gpu> gpu;
-  device::Stream stream;
-  void copy(const void* to, const void* from, std::size_t bytes) const {
-    must(gpu->call("cuMemcpyAsync", gpu->api().copy_async, address_of(to), address_of(from), bytes, stream.get()));
-  }
-  void wait() const {
-    auto event = device::make_event(gpu);
-    must(event.status());
-    must(gpu->call("cuEventRecord", gpu->api().event_record, event->get(), stream.get()));
-    const device::Gpu::Current current(*gpu);
-    while (gpu->api().event_query(event->get()) == device::kCudaNotReady) continue;
-  }
-};
-
-struct Rank {
-  muster_comm* comm;
-  Machine machine;
-  int rank, size;
-  std::size_t checks = 0;
-};
-
-float value_of(int rank, std::size_t i, unsigned seed) {
-  const std::uint64_t mixed = (i * 2654435761U + static_cast<unsigned>(rank) * 40503U + seed * 97U) % 20001;
-  return (static_cast<float>(mixed) - 10000) / 4096;
 }
 
 // Enqueues an allreduce and reads its result in the same stream, without a wait between; then looks at the values.
@@ -316,7 +286,9 @@ int run(const Options& options) {
   std::printf("path %s\n", muster_device_path(comm));
   if (!options.expected.empty() && options.expected != muster_device_path(comm)) return 1;
   if (options.die_after >= 0) run_until_failure(own, options.die_after);
-  if (!check_all(own, &error) || !check_others(own, &error)) return fail("a collective", error);
+  if (!check_all(own, &error) || !check_others(own, &error) || !gpu_ranks::check_engine(own, &error)) {
+    return fail("a collective", error);
+  }
   std::printf("right %zu checks\n", own.checks);
   if (options.perf_bytes > 0 && !time_allreduce(own, options.perf_bytes, &error)) return fail("a collective", error);
   if (muster_barrier(comm, &error) != MUSTER_OK) return fail("the last barrier", error);

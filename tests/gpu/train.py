@@ -2,15 +2,21 @@
 
 Two models with the same start: one trained by all ranks with DistributedOptimizer, each on its part of every batch, and one
 by this rank alone on whole batches. They have to stay the same, up to rounding. Then operations one by one against what they
-have to give, on streams of their own, without a synchronization between; then how much of the gradients' way is hidden behind
-the backward pass. Prints "right" or raises.
+have to give, on streams of their own, without a synchronization between (operations.py has those whose results have other
+sizes, and torch.distributed); then how much of the gradients' way is hidden behind the backward pass. Prints "right" or raises.
 """
 
+import json
+import os
+import sys
 import time
 
 import torch
+import torch.distributed as dist
 
 import muster.torch as hvd
+import muster.torch.distributed  # noqa: F401
+import operations
 
 
 def model():
@@ -60,7 +66,6 @@ def check_operations():
                                                      op=hvd.Sum)):
         assert torch.equal(result, torch.full((i,), size * (size + 1) / 2, device="cuda")), i
     assert hvd.broadcast(torch.full((7,), float(rank), device="cuda"), root_rank=size - 1).eq(size - 1).all()
-    assert hvd.alltoall(torch.full((size, 3), float(rank), device="cuda")).is_cuda
     for compression, epsilon in ((hvd.Compression.fp16, 2.0 ** -11), (hvd.Compression.bf16, 2.0 ** -8)):
         # Cast as they are packed and unpacked: what is lost is what the cast loses, and no more.
         torch.manual_seed(rank)
@@ -102,20 +107,43 @@ def measure_overlap():
         ours(inputs).square().mean().backward()
         optimizer.step()
 
+    def step_apart():
+        plain.zero_grad()
+        ours(inputs).square().mean().backward()
+        hvd.grouped_allreduce_([parameter.grad for parameter in ours.parameters()], name="apart")
+        plain.step()
+
     alone = seconds_of(lambda: step(plain))
     gradients = [torch.rand_like(parameter) for parameter in ours.parameters()]
     ways = seconds_of(lambda: hvd.grouped_allreduce_(gradients, name="gradients"))
+    apart = seconds_of(step_apart)
     optimizer = hvd.DistributedOptimizer(plain, named_parameters=ours.named_parameters())
     together = seconds_of(lambda: step(optimizer))
     if hvd.rank() == 0:
-        print(f'{{"op":"training_step","ranks":{hvd.size()},"compute_us":{alone * 1e6:.0f},"allreduce_us":{ways * 1e6:.0f},'
-              f'"step_us":{together * 1e6:.0f},"hidden":{1 - (together - alone) / ways:.2f}}}')
+        # apart: gradients are reduced when the backward pass is over; saved: of that step's time.
+        times = {"compute_us": alone, "allreduce_us": ways, "apart_us": apart, "step_us": together}
+        print(json.dumps({"op": "training_step", "ranks": hvd.size(),
+                          **{name: round(seconds * 1e6) for name, seconds in times.items()},
+                          "hidden": round(1 - (together - alone) / ways, 2),
+                          "saved": round(1 - together / apart, 2)}, separators=(",", ":")), flush=True)
+
+
+def check_distributed():
+    folder = os.environ["MUSTER_RENDEZVOUS"].removeprefix("file://")  # of start_ranks
+    dist.init_process_group("muster", init_method=f"file://{folder}/torch", rank=hvd.rank(), world_size=hvd.size())
+    operations.check_distributed("cuda")
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        print("skipped: torch sees no GPU")
+        sys.exit(77)
     hvd.init()
     torch.cuda.set_device(0)
     check_operations()
+    operations.check_all("cuda")
+    check_distributed()
     check_training()
     measure_overlap()
     hvd.shutdown()
