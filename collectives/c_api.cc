@@ -16,6 +16,7 @@ using muster::collectives::World;
 using muster::collectives::WorldOptions;
 using muster::collectives::c_api::call;
 using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::part_on_gpu;
 using muster::collectives::c_api::report;
 
 namespace {
@@ -57,11 +58,17 @@ muster_code give(muster_comm** made, muster_error** error, const Make& make) {
   *made = nullptr;
   return guarded(error, [&] {
     Failure why;
-    muster::base::Result<std::shared_ptr<Communicator>> result = make(&why);
+    auto result = make(&why);
     if (!result.ok()) return report(result.status(), why, error);
-    if (*result != nullptr) *made = new muster_comm{std::move(*result)};
+    *made = result->release();
     return MUSTER_OK;
   });
+}
+
+muster::base::Result<std::unique_ptr<muster_comm>> handle_of(
+    muster::base::Result<std::shared_ptr<Communicator>> communicator) {
+  if (!communicator.ok()) return communicator.status();
+  return std::make_unique<muster_comm>(muster_comm{std::move(*communicator)});
 }
 
 // Seconds, or what MUSTER_OPERATION_TIMEOUT says where it is about an operation; the default where neither does.
@@ -161,6 +168,7 @@ muster_code muster_init(const muster_options* options, muster_world** world, mus
 }
 void muster_finalize(muster_world* world) {
   if (world == nullptr || !world->world->is_of_this_process()) return;
+  part_on_gpu(world->all);
   delete world;
 }
 muster_comm* muster_world_comm(muster_world* world) {
@@ -187,20 +195,21 @@ int muster_comm_world_rank(const muster_comm* comm, int rank) {
 }
 
 muster_code muster_comm_split(muster_comm* comm, int color, int key, muster_comm** made, muster_error** error) {
-  return give(made, error, [&](Failure* why) { return comm->communicator->split(color, key, why); });
+  return give(made, error, [&](Failure* why) { return muster::collectives::c_api::split(*comm, color, key, why); });
 }
 muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                               muster_error** error) {
-  return give(made, error, [&](Failure* why) -> muster::base::Result<std::shared_ptr<Communicator>> {
+  return give(made, error, [&](Failure* why) -> muster::base::Result<std::unique_ptr<muster_comm>> {
     if (ranks == nullptr || count < 1) return Status(Code::kInvalidArgument, "a group needs at least one rank");
-    return comm->communicator->group({ranks, static_cast<std::size_t>(count)}, why);
+    return handle_of(comm->communicator->group({ranks, static_cast<std::size_t>(count)}, why));
   });
 }
 muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error) {
-  return give(made, error, [&](Failure* why) { return comm->communicator->shrink(why); });
+  return give(made, error, [&](Failure* why) { return handle_of(comm->communicator->shrink(why)); });
 }
 void muster_comm_free(muster_comm* comm) {
   if (comm == nullptr || !is_ours(*comm->communicator)) return;
+  part_on_gpu(*comm);
   delete comm;
 }
 

@@ -20,12 +20,15 @@ struct muster_error {
 };
 
 namespace muster::collectives::c_api {
-struct AttachedGpu;  // of c_api_device.cc
-}
+// Of c_api_device.cc.
+struct AttachedGpu;
+struct InheritedGpu;
+}  // namespace muster::collectives::c_api
 
 struct muster_comm {
   std::shared_ptr<muster::collectives::Communicator> communicator;
-  std::shared_ptr<muster::collectives::c_api::AttachedGpu> gpu{};  // null: not attached; uses the communicator
+  std::shared_ptr<muster::collectives::c_api::AttachedGpu> gpu{};         // null: not attached; uses the communicator
+  std::shared_ptr<muster::collectives::c_api::InheritedGpu> inherited{};  // null: none, or attached
 };
 
 struct muster_world {
@@ -55,6 +58,12 @@ muster_code guarded(muster_error** error, const Body& body) {
     return report_no_memory(error);
   }
 }
+
+// Communicator::split(), and of what the communicator has on its GPU. Null: none for this rank.
+base::Result<std::unique_ptr<muster_comm>> split(const muster_comm& comm, int color, int key, Failure* why);
+
+// Before a communicator is freed: its ranks meet, where what one of them has on its GPU could be cut off by another.
+void part_on_gpu(const muster_comm& comm);
 
 template <typename Operation>
 muster_code call(muster_comm* comm, muster_error** error, const Operation& operation) {

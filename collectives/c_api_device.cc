@@ -1,5 +1,6 @@
 // The C ABI on memory of GPUs: operations that a communicator's worker does, at a place in the caller's stream.
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -20,11 +21,14 @@ using muster::collectives::RedOp;
 using muster::collectives::ReduceTask;
 using muster::collectives::c_api::AttachedGpu;
 using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::InheritedGpu;
 using muster::collectives::c_api::report;
 using muster::collectives::device::device_of;
 using muster::collectives::device::DeviceTeam;
 using muster::collectives::device::Event;
 using muster::collectives::device::Kernels;
+using muster::collectives::device::NcclPart;
+using muster::collectives::device::Path;
 using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
@@ -32,14 +36,20 @@ struct muster::collectives::c_api::AttachedGpu {
   std::unique_ptr<DeviceTeam> team;
   std::shared_ptr<StreamGate> gate;
 };
+struct muster::collectives::c_api::InheritedGpu {
+  NcclPart nccl;
+};
 
 namespace {
 
+constexpr std::chrono::seconds kFarewell{2};             // for ranks that have not freed a communicator yet
 constexpr std::size_t kMaxCount = std::size_t{1} << 44;  // as in c_api_operations.cc
 
-Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device) {
+// What is inherited is given back where it is not used: the GPU is another one, or the path.
+Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::shared_ptr<InheritedGpu> inherited) {
   auto made = std::make_shared<AttachedGpu>();
-  MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device));
+  NcclPart part = inherited == nullptr ? NcclPart{} : std::move(inherited->nccl);
+  MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device, std::move(part)));
   MUSTER_ASSIGN_OR_RETURN(made->gate, StreamGate::make(made->team->shared_gpu()));
   return made;
 }
@@ -131,6 +141,42 @@ ReduceTask task_of(const void* in, void* out, std::size_t count, muster_dtype ty
 
 }  // namespace
 
+// By the communicator's worker, between its operations: NCCL's part is made in the same order on all ranks.
+muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::c_api::split(const muster_comm& comm, int color,
+                                                                                     int key, Failure* why) {
+  auto made = std::make_unique<muster_comm>();
+  if (comm.gpu == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(made->communicator, comm.communicator->split(color, key, why));
+  } else {
+    MUSTER_RETURN_IF_ERROR(check_attached(comm));
+    auto work = [&comm, &made, color, key, why] {
+      MUSTER_ASSIGN_OR_RETURN(auto both, comm.gpu->team->split(color, key, why));
+      made->communicator = std::move(both.communicator);
+      made->inherited = std::make_shared<InheritedGpu>(InheritedGpu{std::move(both.nccl)});
+      return Status();
+    };
+    MUSTER_RETURN_IF_ERROR(comm.communicator->start(std::move(work))->wait());
+  }
+  if (made->communicator == nullptr) return std::unique_ptr<muster_comm>();
+  return made;
+}
+
+// NCCL's communicator is aborted: ending it well would wait for ranks that do other things. But what this rank's GPU is
+// done with may still be on its way to another one's.
+void muster::collectives::c_api::part_on_gpu(const muster_comm& comm) {
+  Communicator& on = *comm.communicator;
+  if (comm.gpu == nullptr || comm.gpu->team->path() != Path::kNccl || on.failure().code != Code::kOk) return;
+  (void)guarded(nullptr, [&on] {
+    const auto met = on.start([&on] { return on.barrier(); });
+    if (met->wait_for(kFarewell)) return MUSTER_OK;
+    const auto& own = on.world().member(on.world().rank());
+    on.cancel({Code::kAborted, own.rank, own.host,
+               fmt::format("rank {} ({}) has freed communicator {}", own.rank, own.host, on.name())});
+    (void)met->wait();
+    return MUSTER_OK;
+  });
+}
+
 muster_code muster_device_attach(muster_comm* comm, int device, muster_error** error) {
   return guarded(error, [&] {
     Communicator& on = *comm->communicator;
@@ -139,7 +185,7 @@ muster_code muster_device_attach(muster_comm* comm, int device, muster_error** e
                                         on.name(), comm->gpu->team->gpu().ordinal()),
                     nullptr, error);
     }
-    auto made = attach(on, device);
+    auto made = attach(on, device, std::exchange(comm->inherited, nullptr));
     if (!made.ok()) return report(made.status(), &on, error);
     comm->gpu = std::move(*made);
     return MUSTER_OK;

@@ -55,8 +55,10 @@ class Communicator final : public NewsListener {
 
   // Collective. Ranks with the same color become a communicator, ordered by key, then by rank here; color < 0: none
   // for this rank (null).
-  // In case of an error, `why` (may be null) says whose it was; so for the next two.
-  base::Result<std::shared_ptr<Communicator>> split(int color, int key, Failure* why = nullptr);
+  // In case of an error, `why` (may be null) says whose it was; so for the next two. `with_it` (may be empty) is called
+  // on all ranks, also those that get none, when they have met and before any is made; its error is that of the call.
+  base::Result<std::shared_ptr<Communicator>> split(int color, int key, Failure* why = nullptr,
+                                                    const std::function<base::Status()>& with_it = {});
   // Called by the ranks of `ranks` (of this communicator, without doubles) only. Works after an error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
   // group() of the ranks that are left, all of which call it. When one more is lost meanwhile it fails on all, and may

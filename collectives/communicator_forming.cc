@@ -235,7 +235,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::group(std::span<const 
   return make(world_, std::move(name), std::move(members), why);
 }
 
-base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key, Failure* why) {
+base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key, Failure* why,
+                                                                const std::function<base::Status()>& with_it) {
   struct Wanted {
     std::int32_t color;
     std::int32_t key;
@@ -245,10 +246,11 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   const std::vector<std::size_t> counts(index(size()), sizeof own / 4);
   // Its number is taken with the exchange, so that ranks with several threads that split pair the same ones.
   int child = 0;
-  const base::Status gathered = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
-  if (!gathered.ok()) {
+  base::Status met = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
+  if (met.ok() && with_it) met = with_it();
+  if (!met.ok()) {
     if (why != nullptr) *why = failure();
-    return gathered;
+    return met;
   }
   if (color < 0) return std::shared_ptr<Communicator>();
   std::vector<int> ranks;

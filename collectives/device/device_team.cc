@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/env.h"
-#include "collectives/device/nccl_route.h"
 #include "collectives/device/shared_gpu.h"
 
 namespace muster::collectives::device {
@@ -16,10 +15,10 @@ constexpr std::chrono::milliseconds kPatience{300};  // with the device, after a
 
 }  // namespace
 
-base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm, int ordinal) {
+base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm, int ordinal, NcclPart part) {
   std::unique_ptr<DeviceTeam> team(new DeviceTeam(comm));
-  MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal)));
-  const base::Status made = team->make_route();
+  MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal), part));
+  const base::Status made = team->make_route(std::move(part));
   if (made.ok()) return team;
   return team->fail(made.with_context(fmt::format("collectives on the GPU of rank {}", comm.world_rank(comm.rank()))));
 }
@@ -59,7 +58,7 @@ base::Result<std::vector<Facts>> DeviceTeam::gather(const Facts& own) {
 }
 
 // Also where this rank cannot take part, so that the others hear it.
-base::Status DeviceTeam::choose(const base::Status& started) {
+base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& part) {
   const auto forced = parse_path(base::env_var("MUSTER_DEVICE_PATH").value_or(""));
   Facts own;
   if (started.ok() && forced.ok()) {
@@ -69,6 +68,7 @@ base::Status DeviceTeam::choose(const base::Status& started) {
     own.forced = *forced ? static_cast<std::int32_t>(**forced) : -1;
     own.has_kernels = kernels_ != nullptr ? 1 : 0;
     own.has_ipc = ground_.gpu->has_ipc_events() ? 1 : 0;
+    own.has_part = !part.comm.is_empty() && part.ordinal == ground_.gpu->ordinal() ? 1 : 0;
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Facts> all, gather(own));
   MUSTER_RETURN_IF_ERROR(started);
@@ -84,15 +84,14 @@ base::Status DeviceTeam::choose(const base::Status& started) {
   MUSTER_ASSIGN_OR_RETURN(all, gather(own));
   MUSTER_ASSIGN_OR_RETURN(path_, choose_path(all, ground_.comm.hosts()));
   all_have_kernels_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_kernels != 0; });
+  all_have_parts_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_part != 0; });
   return base::ok_status();
 }
 
-base::Status DeviceTeam::make_route() {
+base::Status DeviceTeam::make_route(NcclPart part) {
   switch (path_) {
-    case Path::kNccl: {
-      MUSTER_ASSIGN_OR_RETURN(route_, NcclRoute::make(ground_, nccl_));
-      return base::ok_status();
-    }
+    case Path::kNccl:
+      return make_nccl_route(std::move(part));
     case Path::kIpc: {
       MUSTER_ASSIGN_OR_RETURN(route_, SharedGpu::make(ground_));
       return base::ok_status();
@@ -105,11 +104,38 @@ base::Status DeviceTeam::make_route() {
   return base::ok_status();
 }
 
-// Whoever waits for this rank hears why it does not come. What others have said before counts.
+// The route is there before NCCL begins, so that fail() can tell the others first and abort then, which may take a
+// while.
+base::Status DeviceTeam::make_nccl_route(NcclPart part) {
+  MUSTER_ASSIGN_OR_RETURN(auto made, NcclRoute::make(ground_, nccl_));
+  nccl_route_ = made.get();
+  route_ = std::move(made);
+  if (!all_have_parts_) return nccl_route_->form();
+  nccl_route_->adopt(std::move(part));
+  return base::ok_status();
+}
+
+base::Result<DeviceTeam::Split> DeviceTeam::split(int color, int key, Failure* why) {
+  Split made;
+  const auto split_nccl = [&] {
+    if (nccl_route_ == nullptr) return base::ok_status();
+    return run({}, [&](Route&) {
+      MUSTER_ASSIGN_OR_RETURN(made.nccl, nccl_route_->split(color, key));
+      return base::ok_status();
+    });
+  };
+  MUSTER_ASSIGN_OR_RETURN(made.communicator, ground_.comm.split(color, key, why, split_nccl));
+  return made;
+}
+
+// Whoever waits for this rank hears why it does not come. What others have said before counts. Nobody knows whose doing
+// a deadline is.
 base::Status DeviceTeam::fail(const base::Status& status) {
   if (ground_.comm.failure().code == base::Code::kOk) {
     World& world = ground_.comm.world();
-    ground_.comm.cancel({status.code(), world.rank(), world.member(world.rank()).host, status.message()});
+    const bool is_ours = status.code() != base::Code::kDeadlineExceeded;
+    ground_.comm.cancel(
+        {status.code(), is_ours ? world.rank() : -1, is_ours ? world.member(world.rank()).host : "", status.message()});
   }
   if (route_ != nullptr) {
     route_->abort();
@@ -152,7 +178,7 @@ base::Status DeviceTeam::begin(std::span<void* const> ready) {
 base::Status DeviceTeam::finish() {
   MUSTER_RETURN_IF_ERROR(
       ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, done_.get(), ground_.stream));
-  return wait_until_done(ground_, done_.get());
+  return wait_until_done(ground_, done_.get(), route_.get());
 }
 
 }  // namespace muster::collectives::device

@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "collectives/communicator.h"
-#include "collectives/device/nccl_api.h"
+#include "collectives/device/nccl_route.h"
 #include "collectives/device/path.h"
 #include "collectives/device/route.h"
 
@@ -24,7 +24,8 @@ class DeviceTeam {
  public:
   // Collective. `comm` outlives the team. FAILED_PRECONDITION, on all ranks: one of them has no driver, or no such GPU,
   // or the path that the user has named cannot be taken; the communicator goes on then. Other errors end it.
-  static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal);
+  // `part`: of another team's split(); used where all ranks bring theirs, and go by NCCL.
+  static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
   // What the device will never finish (it waits for an event of a rank that has ended) is left to the driver: freeing
   // it would wait as well.
   ~DeviceTeam();
@@ -40,6 +41,14 @@ class DeviceTeam {
   bool all_have_kernels() const { return all_have_kernels_; }
   void* stream() const { return ground_.stream; }
   Route& route() { return *route_; }
+
+  // Communicator::split(), which makes a part of NCCL's communicator as well, where this team has one. To be called by
+  // the communicator's worker, as operations are.
+  struct Split {
+    std::shared_ptr<Communicator> communicator;  // null: none for this rank
+    NcclPart nccl;
+  };
+  base::Result<Split> split(int color, int key, Failure* why = nullptr);
 
   // A mark behind all that `stream` (the caller's, of this GPU) has at this moment. Any thread.
   base::Result<Event> mark(void* stream) const;
@@ -60,21 +69,24 @@ class DeviceTeam {
   explicit DeviceTeam(Communicator& comm) : ground_{comm, nullptr, nullptr, nullptr} {}
   base::Status start(int ordinal);
   base::Status load(int ordinal);
-  base::Status choose(const base::Status& started);
+  base::Status choose(const base::Status& started, const NcclPart& part);
   base::Result<std::vector<Facts>> gather(const Facts& own);
-  base::Status make_route();
+  base::Status make_route(NcclPart part);
+  base::Status make_nccl_route(NcclPart part);
   base::Status fail(const base::Status& status);
   bool becomes_quiet(std::chrono::milliseconds time);
 
   Ground ground_;
   Path path_ = Path::kStaged;
   bool all_have_kernels_ = false;
+  bool all_have_parts_ = false;
   std::unique_ptr<Kernels> kernels_;
   std::shared_ptr<const NcclApi> nccl_;
   bool is_quiet_ = true;  // false: after a failure, and the device was still at work
   Stream stream_;
   Event done_;
-  std::unique_ptr<Route> route_;  // uses all above: ends first
+  std::unique_ptr<Route> route_;     // uses all above: ends first
+  NcclRoute* nccl_route_ = nullptr;  // the same, where it is one
 };
 
 }  // namespace muster::collectives::device

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "base/env.h"
@@ -9,6 +10,8 @@
 
 namespace muster::collectives::device {
 namespace {
+
+constexpr int kFirstSplit = 22005;
 
 // NCCL's lines (also those of RAS) go to the C library's stdout, and stay in its buffer where that is a pipe, as a
 // launcher's is: the last ones, which tell why, would be lost with the process. A file of NCCL's own has line
@@ -31,7 +34,14 @@ base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_FIND)
 #undef MUSTER_NCCL_FIND
   MUSTER_RETURN_IF_ERROR(api->check(api->get_version(&api->version), "ncclGetVersion"));
+  if (api->version < kFirstSplit || !nccl.find("ncclCommSplit", api->split).ok()) api->split = nullptr;
   return std::shared_ptr<const NcclApi>(std::move(api));
+}
+
+// With shared resources a part has its parent's flag for aborting: who frees one ends the other.
+bool NcclApi::splits() const {
+  const std::string shares = base::env_var("NCCL_COMM_SPLIT_SHARE_RESOURCES").value_or("");
+  return split != nullptr && (shares.empty() || shares == "0");
 }
 
 base::Status NcclApi::check(NcclResult result, const char* what) const {

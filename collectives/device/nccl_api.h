@@ -29,6 +29,7 @@ static_assert(sizeof(NcclConfig) == 24);
 
 inline constexpr NcclResult kNcclSuccess = 0;
 inline constexpr NcclResult kNcclInProgress = 7;
+inline constexpr int kNcclNoColor = -1;
 
 #define MUSTER_NCCL_FUNCTIONS(X)                                                                                      \
   X(get_version, ncclGetVersion, (int* version))                                                                      \
@@ -57,11 +58,16 @@ struct NcclApi {
   // These return no result: they are not in the table.
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm comm) = nullptr;
+  // Null: this version has none, or one in which processes of one host lose each other (before 2.20.5).
+  NcclResult (*split)(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) = nullptr;
 #define MUSTER_NCCL_MEMBER(member, symbol, parameters) NcclResult(*member) parameters = nullptr;
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_MEMBER)
 #undef MUSTER_NCCL_MEMBER
 
   int version = 0;
+  // That a part which split() makes lives and ends without its parent. When NCCL has formed a communicator: it reads
+  // its configuration files before, and puts what they say into the environment.
+  bool splits() const;
   // OK, or INTERNAL with NCCL's last words in this process: "ncclCommInitRankConfig: unhandled system error: no socket
   // interface found (NCCL error 2)".
   base::Status check(NcclResult result, const char* what) const;

@@ -1,12 +1,13 @@
-// By NCCL, for ranks that have a GPU each. Its unique id travels over the communicator (never through NCCL_COMM_ID), it
-// is formed and used without blocking, and aborted as soon as the communicator has ended: a rank that dies becomes an
-// error and no hang. What NCCL has no type or reduction for goes the staged way. Its lines (NCCL_DEBUG) go to the
-// rank's own output.
+// By NCCL, for ranks that have a GPU each. Its communicator is formed by a unique id that travels over ours (never
+// through NCCL_COMM_ID), or was split off that of a larger communicator. It is formed and used without blocking, and
+// aborted as soon as the communicator has ended: a rank that dies becomes an error and no hang. What NCCL has no type
+// or reduction for goes the staged way. Its lines (NCCL_DEBUG) go to the rank's own output.
 //
 // Results are the same on all ranks, but not from run to run; bool must be 0 or 1; scaled 16-bit floats are rounded
 // once for each scale and once for the reduction.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "collectives/device/nccl_api.h"
@@ -14,15 +15,29 @@
 
 namespace muster::collectives::device {
 
+// What was split off, for a communicator that is not attached to a GPU yet. Aborted where none takes it over.
+struct NcclPart {
+  Owned<NcclComm> comm;  // empty: none
+  int ordinal = -1;      // of its GPU
+};
+
 class NcclRoute final : public Staged {
  public:
-  // Collective.
-  static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
+  // Collective, as are the next three. One of form() and adopt() follows.
+  static base::Result<std::unique_ptr<NcclRoute>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
+  // After an error NCCL may still be at it, until abort(): tell the other ranks first.
+  base::Status form();
+  void adopt(NcclPart part);
+  // A part for the ranks with this color, ordered by key, then by rank; a negative color: for none. Empty, on all
+  // ranks: one of them cannot. An error leaves this route of no use, as any does.
+  base::Result<NcclPart> split(int color, int key);
+
   ~NcclRoute() override { NcclRoute::abort(); }
   NcclRoute(const NcclRoute&) = delete;
   NcclRoute& operator=(const NcclRoute&) = delete;
 
   void abort() override;
+  base::Status health() override;
   base::Status allreduce(const ReduceTask& task) override;
   base::Status broadcast(void* data, std::size_t bytes, int root) override;
   base::Status allgather(const void* in, void* out, std::size_t bytes) override;
@@ -31,16 +46,23 @@ class NcclRoute final : public Staged {
 
  private:
   NcclRoute(const Ground& ground, std::shared_ptr<const NcclApi> nccl) : Staged(ground), nccl_(std::move(nccl)) {}
-  base::Status form();
+  std::chrono::milliseconds forming_time() const;
   // That all ranks call the same: NCCL would hang.
   base::Status meet(const Call& call);
-  // Until NCCL has enqueued what it was given; aborts it when the communicator has ended.
+  // Until NCCL has done, or enqueued, what it was given on `comm`.
+  base::Status settle(NcclComm comm, NcclResult result, const char* what, std::chrono::milliseconds time);
   base::Status settle(NcclResult result, const char* what);
+  base::Result<bool> is_done(NcclComm comm, const char* what) const;
+  base::Status explain(const base::Status& failed) const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
+  base::Status reduce_scatter_now(const void* in, const ReduceTask& task);
+  base::Status reduce_scatter_moved(const ReduceTask& task);
   static bool has(const ReduceTask& task);
 
   const std::shared_ptr<const NcclApi> nccl_;
   NcclComm comm_ = nullptr;
+  NcclComm part_ = nullptr;  // while NCCL splits: it writes here
+  DeviceMemory room_;        // for inputs that are moved before they are reduced
 };
 
 }  // namespace muster::collectives::device

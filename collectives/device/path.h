@@ -30,7 +30,8 @@ struct Facts {
   std::uint8_t has_ipc = 0;      // events that other processes can wait for
   std::uint8_t reaches_all = 0;  // its GPU may use the memory of all others'
   std::uint8_t is_ready = 0;     // 0: it has no GPU that it can use
-  std::uint8_t padding[4] = {};
+  std::uint8_t has_part = 0;     // of a larger NCCL communicator, on this GPU
+  std::uint8_t padding[3] = {};
 };
 static_assert(sizeof(Facts) == 32);
 

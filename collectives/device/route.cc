@@ -90,7 +90,7 @@ base::Status Watch::pause() const {
   return base::ok_status();
 }
 
-base::Status wait_until_done(const Ground& ground, void* event) {
+base::Status wait_until_done(const Ground& ground, void* event, Route* route) {
   const CudaApi& api = ground.gpu->api();
   const Gpu::Current current(*ground.gpu);
   const Watch watch(ground.comm);
@@ -98,6 +98,7 @@ base::Status wait_until_done(const Ground& ground, void* event) {
     const CudaResult result = api.event_query(event);
     if (result == kCudaSuccess) return base::ok_status();
     if (result != kCudaNotReady) return api.check(result, "what was running on the GPU (cuEventQuery)");
+    if (route != nullptr) MUSTER_RETURN_IF_ERROR(route->health());
     MUSTER_RETURN_IF_ERROR(watch.pause());
   }
 }

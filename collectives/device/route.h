@@ -33,6 +33,8 @@ class Route {
   virtual ~Route() = default;
   // The communicator has ended: what runs on the device and waits for other ranks is to give up.
   virtual void abort() {}
+  // An error: what this route has on the device will not come to an end by itself. Asked while the host waits for that.
+  virtual base::Status health() { return base::ok_status(); }
   // The rank's stream goes on when the device has done what this route has given it in streams of its own.
   virtual base::Status gather() { return base::ok_status(); }
   // Of task.count elements; the divisor of kAvg is the route's business. In place allowed, as everywhere here.
@@ -52,7 +54,7 @@ class Route {
 };
 
 // What a rank says of an operation, so that ranks that call different things find out before data is taken, and where
-// its buffers lie for others (region 0: nowhere). Trivially copyable.
+// its buffers lie for others (region 0: nowhere); NcclRoute puts a yes (1) or no there. Trivially copyable.
 struct Said {
   Call call;
   std::uint32_t in_region = 0;
@@ -84,8 +86,8 @@ class Watch {
   const std::chrono::steady_clock::time_point end_awake_;
 };
 
-// Until the device has come to `event`; fails when the communicator has ended meanwhile: an event of a
-// process that has ended may never come.
-base::Status wait_until_done(const Ground& ground, void* event);
+// Until the device has come to `event`; fails when the communicator has ended meanwhile (an event of a process that has
+// ended may never come), or when `route`, if there is one, is not healthy.
+base::Status wait_until_done(const Ground& ground, void* event, Route* route = nullptr);
 
 }  // namespace muster::collectives::device

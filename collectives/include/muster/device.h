@@ -25,8 +25,10 @@ extern "C" {
 #endif
 
 /* Collective. From here the functions below may be called with memory of GPU `device`, this rank's, as CUDA numbers
- * this process's devices; once for a communicator. MUSTER_MISMATCH or MUSTER_INVALID, on all ranks: one of them has no
- * driver or no such GPU, or MUSTER_DEVICE_PATH cannot be taken; the communicator is as before. */
+ * this process's devices; once for a communicator. One that muster_comm_split() has made of a communicator that goes by
+ * NCCL, on the same GPUs, has its part of that: nothing is formed anew. MUSTER_MISMATCH or MUSTER_INVALID, on all
+ * ranks: one of them has no driver or no such GPU, or MUSTER_DEVICE_PATH cannot be taken; the communicator is as
+ * before. */
 MUSTER_API muster_code muster_device_attach(muster_comm* comm, int device, muster_error** error);
 /* "nccl", "ipc" or "staged"; NULL: not attached. Never freed. */
 MUSTER_API const char* muster_device_path(const muster_comm* comm);

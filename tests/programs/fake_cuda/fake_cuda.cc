@@ -405,7 +405,10 @@ CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, uns
   return kCudaSuccess;
 }
 
-// For libnccl.so.2 beside it: work of its own in a stream.
+// For libnccl.so.2 beside it: the device of the thread's context, and work of its own in a stream.
+int fake_cuda_current() {
+  return current_ordinal();
+}
 void fake_cuda_push(void* stream, void (*work)(void*), void* argument) {
   stream_of(stream).push([=] { work(argument); });
 }

@@ -1,5 +1,6 @@
 // libnccl.so.2 for tests: README.md. Ranks are threads of one process. An operation waits in its stream until all ranks
-// have come to it, or the communicator is aborted, as NCCL's kernels do.
+// have come to it, or the communicator is aborted, as NCCL's kernels do. Who breaks NCCL's rules for communicators that
+// do not block gets the error that it would get there, or one where NCCL would hang.
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "tests/unit/collectives/device/host_kernels.h"
 
 extern "C" void fake_cuda_push(void* stream, void (*work)(void*), void* argument);
+extern "C" int fake_cuda_current();
 
 namespace {
 
@@ -30,10 +33,15 @@ using muster::collectives::device::NcclUniqueId;
 
 constexpr NcclResult kSystemError = 2;
 constexpr NcclResult kInvalidArgument = 4;
+constexpr NcclResult kInvalidUsage = 5;
+constexpr NcclResult kRemoteError = 6;
+using muster::collectives::device::kNcclInProgress;
+using muster::collectives::device::kNcclNoColor;
 
-bool fails(const char* function) {
+// By "ncclGetUniqueId", or "ncclCommSplit:1" on rank 1 alone.
+bool fails(const std::string& what, int rank = -1) {
   const char* const named = std::getenv("FAKE_NCCL_FAIL");
-  return named != nullptr && std::strcmp(named, function) == 0;
+  return named != nullptr && (named == what || named == what + ":" + std::to_string(rank));
 }
 
 // As NCCL does it: to stdout, whose buffer is the program's business, or to a file with line buffering.
@@ -59,9 +67,21 @@ struct Parcel {
   std::size_t bytes;
   bool is_taken = false;
 };
+struct Group;
+// What all ranks of a group put into one ncclCommSplit().
+struct Splitting {
+  struct Wanted {
+    int color;
+    int key;
+  };
+  std::map<int, Wanted> wanted;  // by rank
+  std::map<int, std::shared_ptr<Group>> by_color;
+};
 struct Group {
   explicit Group(int count) : ranks(count) {}
   const int ranks;
+  std::map<int, int> devices;  // that were current when its ranks came, and whose they are
+  std::map<std::uint64_t, Splitting> splittings;
   std::mutex mutex;
   std::condition_variable news;
   std::map<std::uint64_t, Meeting> meetings;
@@ -73,7 +93,12 @@ struct Rank {
   std::uint64_t operations = 0;
   std::atomic<int> turns{3};  // get_async_error says "in progress" so often
   std::atomic<bool> is_aborted{false};
+  std::atomic<int> running{0};      // operations that are not done
+  std::atomic<bool> is_cut{false};  // they will never be
+  std::uint64_t splits = 0;
+  NcclComm* part = nullptr;  // where ncclCommSplit() puts the part when all ranks have come
 };
+std::atomic<int> operations_so_far{0};
 
 // Nothing may be at no place.
 void copy(void* to, const void* from, std::size_t bytes) {
@@ -122,6 +147,10 @@ void run(void* argument) {
   Group& group = *work->rank->group;
   std::unique_lock lock(group.mutex);
   Meeting& meeting = group.meetings[work->number];
+  if (work->rank->is_cut) {
+    group.news.wait(lock, [&] { return work->rank->is_aborted.load(); });
+    return;
+  }
   meeting.in.resize(static_cast<std::size_t>(group.ranks));
   meeting.out.resize(meeting.in.size());
   meeting.in[static_cast<std::size_t>(work->rank->rank)] = work->in;
@@ -132,6 +161,7 @@ void run(void* argument) {
     group.news.notify_all();
   }
   group.news.wait(lock, [&] { return meeting.is_done || work->rank->is_aborted.load(); });
+  --work->rank->running;
 }
 
 // Sends and receives between ncclGroupStart() and ncclGroupEnd(), all under way at once.
@@ -148,8 +178,7 @@ struct Exchange {
 };
 thread_local std::unique_ptr<Exchange> open_exchange;
 
-void run_exchange(void* argument) {
-  const std::unique_ptr<Exchange> work(static_cast<Exchange*>(argument));
+void exchange(const std::unique_ptr<Exchange>& work) {
   Rank& own = *work->rank;
   Group& group = *own.group;
   std::unique_lock lock(group.mutex);
@@ -176,6 +205,11 @@ void run_exchange(void* argument) {
   }
   for (const auto& parcel : sent) wait_for([&] { return parcel->is_taken; });
 }
+void run_exchange(void* argument) {
+  const std::unique_ptr<Exchange> work(static_cast<Exchange*>(argument));
+  exchange(work);
+  --work->rank->running;
+}
 
 // Ranks that are aborted leave what they wait for in.
 std::map<NcclComm, std::shared_ptr<Rank>>& ranks() {
@@ -192,17 +226,63 @@ std::shared_ptr<Rank> find(NcclComm comm) {
   return found == ranks().end() ? nullptr : found->second;
 }
 
+// Whether its last call was seen to be done: NCCL takes no other before.
+bool is_ready(const Rank& rank) {
+  return rank.turns <= 0 && rank.part == nullptr;
+}
+
+NcclComm add_rank(std::shared_ptr<Group> group, int number) {
+  auto made = std::make_shared<Rank>();
+  made->group = std::move(group);
+  made->rank = number;
+  NcclComm const comm = made.get();
+  const std::lock_guard lock(ranks_mutex());
+  ranks()[comm] = std::move(made);
+  return comm;
+}
+
 NcclResult push(NcclComm comm, void* stream, const void* in, void* out, std::function<void(const Meeting&)> act) {
   const std::shared_ptr<Rank> rank = find(comm);
-  if (rank == nullptr) return kInvalidArgument;
+  if (rank == nullptr || !is_ready(*rank)) return kInvalidArgument;
   rank->turns = 2;
+  if (fails("network")) rank->is_cut = true;
+  ++rank->running;
+  ++operations_so_far;
   fake_cuda_push(stream, run, new Work{rank, ++rank->operations, in, out, std::move(act)});
-  return muster::collectives::device::kNcclInProgress;
+  return kNcclInProgress;
+}
+
+// The part of one rank, when all have said what they want. True: it is there, or this rank gets none.
+bool take_part(Rank& rank) {
+  Group& group = *rank.group;
+  NcclComm made = nullptr;
+  {
+    const std::lock_guard lock(group.mutex);
+    Splitting& all = group.splittings[rank.splits];
+    if (static_cast<int>(all.wanted.size()) != group.ranks) return false;
+    const Splitting::Wanted own = all.wanted[rank.rank];
+    if (own.color != kNcclNoColor) {
+      int size = 0;
+      int number = 0;
+      for (const auto& [other, wanted] : all.wanted) {
+        if (wanted.color != own.color) continue;
+        ++size;
+        number += wanted.key < own.key || (wanted.key == own.key && other < rank.rank) ? 1 : 0;
+      }
+      auto& part = all.by_color[own.color];
+      if (part == nullptr) part = std::make_shared<Group>(size);
+      made = add_rank(part, number);
+    }
+  }
+  if (made != nullptr) find(made)->turns = 0;
+  *std::exchange(rank.part, nullptr) = made;
+  return true;
 }
 
 NcclResult add_message(NcclComm comm, void* stream, const Message& message) {
   const std::shared_ptr<Rank> rank = find(comm);
-  if (rank == nullptr || open_exchange == nullptr || message.peer < 0 || message.peer >= rank->group->ranks) {
+  if (rank == nullptr || open_exchange == nullptr || message.peer < 0 || message.peer >= rank->group->ranks ||
+      !is_ready(*rank)) {
     return kInvalidArgument;
   }
   open_exchange->rank = rank;
@@ -242,20 +322,41 @@ NcclResult ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int
   static std::map<int, std::weak_ptr<Group>> groups;
   int number = 0;
   std::memcpy(&number, id.internal, sizeof number);
-  const std::lock_guard lock(ranks_mutex());
-  std::shared_ptr<Group> group = groups[number].lock();
-  if (group == nullptr) groups[number] = group = std::make_shared<Group>(size);
-  auto made = std::make_shared<Rank>();
-  made->group = group;
-  made->rank = rank;
-  *comm = made.get();
-  ranks()[*comm] = std::move(made);
-  return muster::collectives::device::kNcclInProgress;
+  std::shared_ptr<Group> group;
+  {
+    const std::lock_guard lock(ranks_mutex());
+    group = groups[number].lock();
+    if (group == nullptr) groups[number] = group = std::make_shared<Group>(size);
+  }
+  {
+    const std::lock_guard lock(group->mutex);
+    if (!group->devices.emplace(fake_cuda_current(), rank).second) return kInvalidUsage;  // two ranks on one GPU
+  }
+  *comm = add_rank(std::move(group), rank);
+  return kNcclInProgress;
+}
+NcclResult ncclCommSplit(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) {
+  const std::shared_ptr<Rank> rank = find(comm);
+  if (rank == nullptr || !is_ready(*rank) || color < kNcclNoColor || config->blocking != 0) return kInvalidArgument;
+  if (rank->running != 0) return kInvalidUsage;
+  if (fails("ncclCommSplit", rank->rank)) return kSystemError;
+  say("ncclCommSplit");
+  *made = nullptr;
+  rank->part = made;
+  rank->turns = 3;
+  ++rank->splits;
+  const std::lock_guard lock(rank->group->mutex);
+  rank->group->splittings[rank->splits].wanted[rank->rank] = {color, key};
+  return kNcclInProgress;
 }
 NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
   const std::shared_ptr<Rank> rank = find(comm);
   if (rank == nullptr) return kInvalidArgument;
-  *error = rank->turns-- > 0 ? muster::collectives::device::kNcclInProgress : 0;
+  const bool is_busy = fails("stall") || rank->turns > 0 || (rank->part != nullptr && !take_part(*rank));
+  *error = is_busy ? kNcclInProgress : 0;
+  // Enqueued is well; what the network then does to it is seen by the next look.
+  if (rank->is_cut && --rank->turns < -1) *error = kRemoteError;
+  if (!rank->is_cut && rank->turns > 0) --rank->turns;
   return 0;
 }
 NcclResult ncclCommAbort(NcclComm comm) {
@@ -311,9 +412,20 @@ NcclResult ncclGroupEnd() {
   std::unique_ptr<Exchange> made = std::move(open_exchange);
   if (made == nullptr || made->messages.empty()) return 0;
   made->rank->turns = 2;
+  ++made->rank->running;
+  ++operations_so_far;
   void* const stream = made->stream;
   fake_cuda_push(stream, run_exchange, made.release());
-  return muster::collectives::device::kNcclInProgress;
+  return kNcclInProgress;
+}
+
+// For tests: how many communicators there are, and how many operations there were.
+int fake_nccl_communicators() {
+  const std::lock_guard lock(ranks_mutex());
+  return static_cast<int>(ranks().size());
+}
+int fake_nccl_operations() {
+  return operations_so_far;
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -32,6 +32,7 @@ MUSTER_CUDA_FUNCTIONS(MUSTER_CHECK_CUDA)
 MUSTER_NCCL_FUNCTIONS(MUSTER_CHECK_NCCL)
 static_assert(Compare<decltype(NcclApi::get_error_string), decltype(&::ncclGetErrorString)>::value);
 static_assert(Compare<decltype(NcclApi::get_last_error), decltype(&::ncclGetLastError)>::value);
+static_assert(Compare<decltype(NcclApi::split), decltype(&::ncclCommSplit)>::value);
 
 static_assert(sizeof(IpcMemoryHandle) == sizeof(CUipcMemHandle) && sizeof(IpcEventHandle) == sizeof(CUipcEventHandle));
 static_assert(sizeof(DeviceUuid) == sizeof(CUuuid) && sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
@@ -45,7 +46,7 @@ static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 
-static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress);
+static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress && kNcclNoColor == NCCL_SPLIT_NOCOLOR);
 static_assert(offsetof(ncclConfig_t, size) == offsetof(NcclConfig, size));
 static_assert(offsetof(ncclConfig_t, magic) == offsetof(NcclConfig, magic));
 static_assert(offsetof(ncclConfig_t, version) == offsetof(NcclConfig, version));

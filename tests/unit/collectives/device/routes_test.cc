@@ -15,6 +15,8 @@
 #include "tests/unit/collectives/support/numbers.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
+extern "C" int fake_nccl_operations();
+
 namespace muster::collectives::device {
 namespace {
 
@@ -114,7 +116,9 @@ class Machine {
     if (path == "ipc") return SharedGpu::make(ground_, kSmall);
     if (path == "staged") return Staged::make(ground_);
     MUSTER_ASSIGN_OR_RETURN(auto nccl, NcclApi::load());
-    return NcclRoute::make(ground_, std::move(nccl));
+    MUSTER_ASSIGN_OR_RETURN(auto made, NcclRoute::make(ground_, std::move(nccl)));
+    MUSTER_RETURN_IF_ERROR(made->form());
+    return std::unique_ptr<Route>(std::move(made));
   }
   void copy(void* to, const void* from, std::size_t bytes) const {
     const auto& api = ground_.gpu->api();
@@ -267,6 +271,60 @@ TEST_P(RoutesTest, InPlace) {
           ASSERT_EQ(got, expected) << "at " << out;
         }
       }
+    }
+  });
+}
+
+// Powers of two, which lose nothing however often is rounded.
+TEST_P(RoutesTest, ScaleAsTheProcessorDoes) {
+  const bool is_nccl = std::string(GetParam().path) == "nccl";
+  const int before = fake_nccl_operations();
+  run([](Communicator& comm, const Machine& machine, Route& route) {
+    const Buffer in(machine.ground().gpu, kMostBytes);
+    const Buffer out(machine.ground().gpu, kMostBytes);
+    const auto all = operations(comm.size());
+    for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+      for (const RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kMax, RedOp::kProd}) {
+        if (op == RedOp::kAvg && comm.size() == 3) continue;  // thirds are rounded
+        for (const Scale scale : {Scale{.before = 0.5}, Scale{.after = 0.25}, Scale{.before = 2, .after = 0.5}}) {
+          for (const Operation& operation : {all[0], all[3]}) {
+            const ReduceTask task{.type = type, .op = op, .scale = scale, .count = 1001};
+            check(comm, machine, route, operation, task, static_cast<std::byte*>(in.data()),
+                  static_cast<std::byte*>(out.data()));
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  });
+  const int kinds = GetParam().hosts == std::vector<int>{3} ? 3 : 4;
+  EXPECT_EQ(fake_nccl_operations() - before, is_nccl ? ranks_.size() * 4 * kinds * 3 * 2 : 0) << "not by the host";
+}
+
+// More than there is room for at once, and not in whole elements of a piece.
+TEST_P(RoutesTest, ManyElementsAreScaledInPieces) {
+  run([](Communicator& comm, const Machine& machine, Route& route) {
+    const std::size_t ranks = index(comm.size());
+    const std::size_t count = (std::size_t{34} << 20) / sizeof(double) / ranks + 3;
+    const Buffer in(machine.ground().gpu, ranks * count * sizeof(double));
+    const Buffer out(machine.ground().gpu, count * sizeof(double));
+    std::vector<double> values(ranks * count);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 1009) + comm.rank();
+    in.write(values.data(), machine.ground().stream);
+    const ReduceTask task{.type = DType::kF64,
+                          .scale = {.before = 0.5, .after = 4},
+                          .input = in.data(),
+                          .output = out.data(),
+                          .count = count};
+    const base::Status done = route.reduce_scatter(task);
+    ASSERT_TRUE(done.ok()) << done;
+    std::vector<double> got(count);
+    out.read(got.data(), machine.ground().stream);
+    machine.wait();
+    const auto all = static_cast<double>(ranks);
+    for (std::size_t i = 0; i < count; ++i) {
+      const double sum = static_cast<double>((index(comm.rank()) * count + i) % 1009) * all + all * (all - 1) / 2;
+      ASSERT_EQ(got[i], sum * 2) << i;
     }
   });
 }

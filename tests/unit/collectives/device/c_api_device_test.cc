@@ -1,0 +1,124 @@
+// The C ABI on GPUs that are none (tests/programs/fake_cuda), of ranks that are threads: what a communicator gets from
+// the one that it was split off, and how one ends. Nothing here ran on a GPU.
+#include "collectives/c_api.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "collectives/include/muster/device.h"
+#include "tests/unit/collectives/device/device_support.h"
+#include "tests/unit/collectives/support/ranks_in_threads.h"
+
+extern "C" int fake_nccl_communicators();
+
+namespace muster::collectives::device {
+namespace {
+
+constexpr int kRanks = 3;
+
+class CApiDeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  }
+  // `body` of each rank with its communicator, which is attached. It is freed by the body.
+  static void run(const std::function<void(muster_comm*, int rank)>& body) {
+    const Settings settings(
+        std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "nccl"}, {"FAKE_CUDA_DEVICES", "3"}});
+    RanksInThreads ranks({2, 1});
+    std::latch are_through(kRanks);
+    ranks.run([&](const std::shared_ptr<Communicator>& communicator) {
+      auto* const comm = new muster_comm{communicator};
+      muster_error* error = nullptr;
+      EXPECT_EQ(muster_device_attach(comm, communicator->rank(), &error), MUSTER_OK) << muster_error_message(error);
+      muster_error_free(error);
+      body(comm, communicator->rank());
+      are_through.arrive_and_wait();
+    });
+    EXPECT_EQ(fake_nccl_communicators(), 0);
+  }
+};
+
+// The sum of one float of each rank.
+float sum_of(muster_comm* comm, int device, float own) {
+  auto api = CudaApi::load();
+  const std::shared_ptr<const Gpu> gpu = *Gpu::open(*api, device);
+  const Stream stream = *make_stream(gpu);
+  const Buffer buffer(gpu, sizeof own);
+  buffer.write(&own, stream.get());
+  muster_request* request = nullptr;
+  muster_error* error = nullptr;
+  EXPECT_EQ(muster_allreduce_on_stream(comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
+                                       stream.get(), &request, &error),
+            MUSTER_OK)
+      << muster_error_message(error);
+  EXPECT_EQ(muster_wait(request, -1, &error), MUSTER_OK) << muster_error_message(error);
+  muster_request_free(request);
+  buffer.read(&own, stream.get());
+  const Event done = *make_event(gpu);
+  EXPECT_TRUE(gpu->call("mark", gpu->api().event_record, done.get(), stream.get()).ok());
+  while (gpu->api().event_query(done.get()) == kCudaNotReady) std::this_thread::yield();
+  return own;
+}
+
+TEST_F(CApiDeviceTest, WhatIsSplitOffHasItsPartOfNccl) {
+  std::latch are_split(kRanks);
+  std::latch are_counted(kRanks);
+  run([&](muster_comm* comm, int rank) {
+    muster_comm* pair = nullptr;
+    ASSERT_EQ(muster_comm_split(comm, rank == 1 ? -1 : 0, 0, &pair, nullptr), MUSTER_OK);
+    EXPECT_EQ(pair == nullptr, rank == 1);
+    if (rank != 1) {
+      EXPECT_EQ(muster_device_path(pair), nullptr) << "not attached yet";
+      ASSERT_EQ(muster_device_attach(pair, rank, nullptr), MUSTER_OK);
+      EXPECT_STREQ(muster_device_path(pair), "nccl");
+    }
+    are_split.arrive_and_wait();
+    EXPECT_EQ(fake_nccl_communicators(), kRanks + 2);
+    are_counted.arrive_and_wait();
+    if (rank != 1) {
+      EXPECT_EQ(sum_of(pair, rank, 2), 4);
+    }
+    EXPECT_EQ(sum_of(comm, rank, 1), 3);
+    muster_comm_free(pair);
+    EXPECT_EQ(sum_of(comm, rank, 2), 6);
+    muster_comm_free(comm);
+  });
+}
+
+TEST_F(CApiDeviceTest, WhatIsNeverAttachedIsFreed) {
+  run([](muster_comm* comm, int) {
+    muster_comm* same = nullptr;
+    ASSERT_EQ(muster_comm_split(comm, 0, 0, &same, nullptr), MUSTER_OK);
+    muster_comm_free(comm);
+    muster_comm_free(same);
+  });
+}
+
+TEST_F(CApiDeviceTest, WhoFreesItWaitsForTheOthersButNotForEver) {
+  std::latch is_freed(1);
+  run([&](muster_comm* comm, int rank) {
+    EXPECT_EQ(sum_of(comm, rank, 1), 3);
+    if (rank == 0) {
+      muster_comm_free(comm);
+      is_freed.count_down();
+      return;
+    }
+    is_freed.wait();
+    muster_error* error = nullptr;
+    EXPECT_EQ(muster_barrier(comm, &error), MUSTER_FAILED);
+    EXPECT_NE(std::string(muster_error_message(error)).find("has freed communicator"), std::string::npos);
+    EXPECT_EQ(muster_error_rank(error), 0);
+    muster_error_free(error);
+    muster_comm_free(comm);
+  });
+}
+
+}  // namespace
+}  // namespace muster::collectives::device
