@@ -171,13 +171,17 @@ void check_reduce(Machine& machine, std::mt19937& random, std::size_t most, DTyp
       }
       const auto divisor = static_cast<std::uint32_t>(op == RedOp::kAvg ? ranks : 1);
       must(machine.kernels->reduce(machine.stream.get(), in, out, count, type, op, {.divisor = divisor}));
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const auto got = outputs[rank].read(what);
-        for (std::size_t i = 0; i < count; ++i) {
-          std::vector<double> given;
-          for (const auto& input : values) given.push_back(value_at(input, i, type));
-          check(what, got, type, i, reference(op, type, given), ranks);
-        }
+      // One result in float64, since that takes the host its time; the others are the same bits.
+      const auto first = outputs.front().read(what);
+      std::vector<double> given(ranks);
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t rank = 0; rank < ranks; ++rank) given[rank] = value_at(values[rank], i, type);
+        check(what, first, type, i, reference(op, type, given), ranks);
+      }
+      for (std::size_t rank = 1; rank < ranks; ++rank) {
+        if (outputs[rank].read(what) == first) continue;
+        std::printf("WRONG %s: output %zu is not the first one\n", what.c_str(), rank);
+        has_failed = true;
       }
     }
   }
@@ -331,6 +335,7 @@ int run(const Options& options) {
 }  // namespace muster::collectives::device
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   muster::collectives::device::Options options;
   options.seed = std::random_device{}();
   for (int i = 1; i < argc; ++i) {

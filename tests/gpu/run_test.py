@@ -32,7 +32,7 @@ MEASURED = [
     {"op": "host_to_device", "bytes": 1, "gbs": 10.0}, {"op": "both_ways", "bytes": 2, "gbs": 16.0},
     reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
     reduced("staged", 2, 1 << 20, 4 * (1 << 20) / 8e3),
-    {"op": "training_step", "ranks": 2, "compute_us": 10, "allreduce_us": 4, "step_us": 11, "hidden": 0.75},
+    {"op": "training_step", "ranks": 2, "compute_us": 10, "allreduce_us": 4, "apart_us": 14, "step_us": 11, "hidden": 0.75, "saved": 0.21},
     {"op": "invented_since", "answer": 42}, {"op": "pack", "model": "toy"},
 ]
 
@@ -63,7 +63,7 @@ def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     assert row(text, "ipc", "4", "4 KiB")[-1] == "0.50"
     assert row(text, "staged", "2", "1 MiB")[-1] == "0.50"  # half of what both ways at once allow
     assert "a copy on the device 100 GB/s" in text and "both ways 16.0 GB/s" in text
-    assert row(text, "2", "10", "4", "11") == ["0.75"]
+    assert row(text, "2", "10", "4", "14", "11") == ["0.75", "0.21"]
 
 
 def test_lines_of_unknown_form_are_kept_as_they_are(tmp_path):
