@@ -34,7 +34,7 @@ class Rows {
       : machine_(machine), rows_(rows), values_(rows * static_cast<std::size_t>(kRow)) {
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = value_of(rank, i / kRow);
     in_ = allocate(values_.size());
-    machine.copy(in_, address_of(values_.data()), 4 * values_.size());
+    if (rows != 0) machine.copy(in_, address_of(values_.data()), 4 * values_.size());
   }
   ~Rows() { machine_.wait(); }  // for what reads the values
   Rows(const Rows&) = delete;
