@@ -133,27 +133,6 @@ std::vector<VisibleGpu> dealt_order(const NodeShape& node, const std::vector<Vis
   return order;
 }
 
-// What a rank sees: so many devices, by this list.
-std::vector<std::pair<std::string, std::string>> variables_of(GpuVendor vendor, const std::string& list,
-                                                              std::size_t count, bool by_index, const GpuMasks& masks) {
-  // Level Zero counts as it likes unless it is told to go by the PCI bus.
-  if (vendor == GpuVendor::kIntel) return {{"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}, {"ZE_AFFINITY_MASK", list}};
-  if (vendor == GpuVendor::kNvidia) {
-    // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
-    if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
-    return {{"CUDA_VISIBLE_DEVICES", list}};
-  }
-  // Masks that count within ROCr's have been read, and let all of it through.
-  std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
-  std::vector<std::string> numbers;
-  for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));
-  const std::string all = base::join(numbers, ",");
-  if (masks.hip) variables.emplace_back("HIP_VISIBLE_DEVICES", all);
-  if (masks.cuda) variables.emplace_back("CUDA_VISIBLE_DEVICES", all);
-  if (masks.ordinal) variables.emplace_back("GPU_DEVICE_ORDINAL", all);
-  return variables;
-}
-
 bool is_by_index(const VisibleGpu& device) {
   return device.gpu != nullptr && device.name == fmt::format("{}", device.gpu->index);
 }
@@ -179,6 +158,7 @@ void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, st
   const bool by_index = std::ranges::any_of(dealt, is_by_index);
   const std::vector<std::string> common = common_list(dealt, each, ranks);
   binding.visible_gpus = static_cast<int>(dealt.size());
+  for (const VisibleGpu& device : dealt) binding.dealt.push_back(device_id(choice.vendor, device));
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::size_t first = rank % groups * each;
     RankGpus& own = binding.gpus[rank];
@@ -186,11 +166,12 @@ void give_gpus(const std::vector<VisibleGpu>& dealt, const GpuChoice& choice, st
     for (std::size_t i = first; i < first + each; ++i) {
       names.push_back(dealt[i].name);
       if (dealt[i].gpu != nullptr) own.indices.push_back(dealt[i].gpu->index);
+      own.devices.push_back(binding.dealt[i]);
     }
     if (!own.indices.empty()) own.index = own.indices.front();
     if (each == 1) own.tile = dealt[first].tile;
     if (sees_all) names = common;
-    own.variables = variables_of(choice.vendor, base::join(names, ","), names.size(), by_index, masks);
+    own.variables = mask_variables(choice.vendor, base::join(names, ","), names.size(), by_index, masks);
   }
 }
 
@@ -203,6 +184,12 @@ std::string none_remark(const GpuChoice& choice) {
 constexpr const char* kPartsRemark =
     "a GPU there is divided (MIG), and CUDA shows a process one part: each rank sees its own alone, as device 0, and "
     "set_device(local_rank) fails (--gpu-bind one if that is meant)";
+
+void keep_allowed(const std::set<std::string>& allowed, GpuChoice& choice) {
+  const auto erased = std::erase_if(
+      choice.list, [&](const VisibleGpu& device) { return !allowed.contains(device_id(choice.vendor, device)); });
+  if (erased > 0 && choice.list.empty()) choice.hidden_by = "others have its GPUs";
+}
 
 }  // namespace
 
@@ -236,8 +223,57 @@ base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_p
   return 0;
 }
 
+std::string device_id(GpuVendor vendor, const VisibleGpu& device) {
+  if (is_mig_name(device.name)) return device.name;
+  if (device.gpu == nullptr) return "cuda:" + device.name;
+  if (vendor == GpuVendor::kNvidia && !device.gpu->uuid.empty()) return device.gpu->uuid;
+  const char* const name = vendor == GpuVendor::kIntel ? "intel" : vendor == GpuVendor::kAmd ? "amd" : "nvidia";
+  if (!device.tile) return fmt::format("{}:{}", name, device.gpu->index);
+  return fmt::format("{}:{}.{}", name, device.gpu->index, *device.tile);
+}
+
+bool is_same_device(std::string_view id, std::string_view other) {
+  if (id.size() > other.size()) std::swap(id, other);
+  if (!other.starts_with(id)) return false;
+  return id.size() == other.size() || (other[id.size()] == '.' && other.starts_with("intel:"));
+}
+
+std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
+                                                                std::size_t count, bool by_index,
+                                                                const GpuMasks& masks) {
+  // Level Zero counts as it likes unless it is told to go by the PCI bus.
+  if (vendor == GpuVendor::kIntel) return {{"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}, {"ZE_AFFINITY_MASK", list}};
+  if (vendor == GpuVendor::kNvidia) {
+    // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
+    if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};
+    return {{"CUDA_VISIBLE_DEVICES", list}};
+  }
+  // Masks that count within ROCr's have been read, and let all of it through.
+  std::vector<std::pair<std::string, std::string>> variables = {{"ROCR_VISIBLE_DEVICES", list}};
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(fmt::format("{}", i));
+  const std::string all = base::join(numbers, ",");
+  if (masks.hip) variables.emplace_back("HIP_VISIBLE_DEVICES", all);
+  if (masks.cuda) variables.emplace_back("CUDA_VISIBLE_DEVICES", all);
+  if (masks.ordinal) variables.emplace_back("GPU_DEVICE_ORDINAL", all);
+  return variables;
+}
+
+base::Result<std::vector<std::string>> devices_of_job(const NodeShape& given_node, const Pinning& pinning,
+                                                      const GpuMasks& job_masks) {
+  std::vector<std::string> ids;
+  if (pinning.gpu_bind == GpuBind::kNone) return ids;
+  // Asked often: copied only where something is added.
+  const std::optional<NodeShape> described =
+      pinning.gpus > 0 ? std::optional(with_described_gpus(given_node, pinning)) : std::nullopt;
+  const NodeShape& node = described ? *described : given_node;
+  MUSTER_ASSIGN_OR_RETURN(const GpuChoice choice, choose_gpus(node, pinning, masks_in_force(node, job_masks)));
+  for (const VisibleGpu& device : choice.list) ids.push_back(device_id(choice.vendor, device));
+  return ids;
+}
+
 base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size, const Pinning& pinning,
-                                    const GpuMasks& job_masks) {
+                                    const GpuMasks& job_masks, const std::set<std::string>* allowed) {
   const NodeShape node = with_described_gpus(given_node, pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
@@ -245,7 +281,8 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
   // the GPUs are enough for, and what to say if none is needed.
   GpuChoice choice;
   if (pinning.gpu_bind != GpuBind::kNone && ranks > 0) {
-    MUSTER_ASSIGN_OR_RETURN(const GpuChoice all, choose_gpus(node, pinning, masks));
+    MUSTER_ASSIGN_OR_RETURN(GpuChoice all, choose_gpus(node, pinning, masks));
+    if (allowed != nullptr) keep_allowed(*allowed, all);
     MUSTER_ASSIGN_OR_RETURN(choice, fit_gpus(all, ranks, pinning));
   }
   NodeBinding binding;

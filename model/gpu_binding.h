@@ -14,11 +14,14 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "model/gpu_mask.h"
 #include "model/node_shape.h"
 #include "model/pinning.h"
 
@@ -28,6 +31,7 @@ struct RankGpus {
   std::optional<int> index;  // GpuShape::index of its own, or of the first of them; nullopt: none, or not known
   std::vector<int> indices;  // of all its own, as far as they are known; of a part: of its GPU
   std::optional<int> tile;   // in that GPU, where it has that alone
+  std::vector<std::string> devices{};  // device_id() of all its own
   // CUDA_VISIBLE_DEVICES and the like; empty: its environment stays as it is. Of AMD's ROCr's mask, and with it those
   // of the user's that count within it.
   std::vector<std::pair<std::string, std::string>> variables;
@@ -37,7 +41,9 @@ struct RankGpus {
 struct NodeBinding {
   std::vector<RankBinding> cores;
   std::vector<RankGpus> gpus;
-  int visible_gpus = 0;  // GPUs, or tiles, that were dealt; 0: none there, none left by a mask, or kNone
+  int visible_gpus = 0;            // GPUs, or tiles, that were dealt; 0: none there, none left by a mask, or kNone
+  int dealt_ranks = 0;             // of bind_host(): for whom they were dealt
+  std::vector<std::string> dealt;  // device_id() of those, first the ranks' own
   std::string remark;  // one sentence without the host's name that the user is to read; empty: there is nothing to say
 };
 
@@ -50,12 +56,29 @@ base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, cons
 // The same of a job of which nothing is known.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
+// What a device is called among all of its host, whatever masks there are: NVIDIA's by UUID, as parts are; without one
+// "nvidia:3"; "amd:3"; of Intel's "intel:3", a tile of it "intel:3.1". A number that only CUDA understands: "cuda:3".
+std::string device_id(GpuVendor vendor, const VisibleGpu& device);
+// One of them is all of the GPU that the other one is a tile of, or they are the same.
+bool is_same_device(std::string_view id, std::string_view other);
+
+// What tells a process of so many devices, by this list; `by_index`: NVIDIA's are numbers of the PCI bus. `masks`:
+// those in force.
+std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
+                                                                std::size_t count, bool by_index,
+                                                                const GpuMasks& masks);
+
+// What bind_node deals, as device_id(), in its order; empty: nothing, as with kNone. INVALID_ARGUMENT: as bind_node.
+base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, const Pinning& pinning,
+                                                      const GpuMasks& job_masks);
+
 // `job_masks`: what the job's own environment says; it goes before the host's (NodeShape::gpu_masks). Which GPUs there
 // are to deal: model/gpu_choice.h.
 // Ranks may be more than there are GPUs where the GPUs were not asked for (order, and no --gpus-per-rank), or with
 // share_gpu. INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() cannot, there are GPUs but no tile for
 // `tile`, a mask leaves none of them and they were asked for, a GPU of --gpu-order is not there, or there are too few.
+// `allowed`: others than these (device_id) are not dealt; nullptr: all may be.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
-                                    const GpuMasks& job_masks);
+                                    const GpuMasks& job_masks, const std::set<std::string>* allowed = nullptr);
 
 }  // namespace muster::model

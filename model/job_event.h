@@ -27,6 +27,18 @@ struct RankUp {
   long pid = 0;
 };
 
+// What a rank has of its host. Not an event: the same after a restart of the launcher.
+struct BoundRank {
+  int rank = 0;
+  std::string host{};
+  int local_rank = 0;
+  std::vector<int> cpus{};             // OS numbers; empty: not bound
+  std::vector<int> gpus{};             // its own, by the driver's number; of a part: of its GPU
+  std::vector<std::string> devices{};  // its own, as device_id() of model/gpu_binding.h
+
+  bool operator==(const BoundRank&) const = default;
+};
+
 struct HostSuspect {
   std::string host;
   bool suspect = false;  // false: it answers again

@@ -5,6 +5,7 @@
 // host order; cross_size the number of such hosts. Duplicate hosts merge, their slots add.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,21 @@ struct PlacedRank {
   bool operator==(const PlacedRank&) const = default;
 };
 
+// What a job may use of a host that it shares with other jobs.
+struct HostShare {
+  std::vector<int> cpus{};             // sorted OS numbers, of whole cores; empty: any
+  std::vector<std::string> devices{};  // GPUs, parts and tiles of them: device_id() of model/gpu_binding.h
+  bool is_open = false;                // others may have the same devices
+  bool is_crowded = false;             // the host has more slots than cores: shares are not bound
+
+  bool operator==(const HostShare&) const = default;
+};
+
 struct PlacedHost {
   HostSpec host;
-  int slots = 0;                  // as resolved
-  std::vector<PlacedRank> ranks;  // in rank order; never empty
+  int slots = 0;                     // as resolved
+  std::vector<PlacedRank> ranks;     // in rank order; never empty
+  std::optional<HostShare> share{};  // nullopt: all of it, as nobody else is there, or not decided yet
 };
 
 // A role's name and its ranks, which follow each other.

@@ -188,9 +188,12 @@ base::Result<model::RankPlace> rank_place_of(const v1::RankPlace& from, const st
   if (from.gpus_size() > kMostGpus) return bad(kField, "rank {} has more than {} GPUs", from.rank(), kMostGpus);
   for (const std::string& gpu : from.gpus()) {
     const bool is_uuid = !gpu.empty() && gpu.size() <= kLongestGpu && std::ranges::all_of(gpu, [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/' ||
+             c == ':' || c == '.';
     });
-    if (!is_uuid) return bad("spec.hosts.ranks.gpus", "'{}' is no UUID", base::printable(gpu.substr(0, kLongestGpu)));
+    if (!is_uuid)
+      return bad("spec.hosts.ranks.gpus", "'{}' is no UUID and no PCI address",
+                 base::printable(gpu.substr(0, kLongestGpu)));
     place.gpus.push_back(gpu);
   }
   return place;

@@ -8,8 +8,8 @@
 #include "launcherd/jobs/launch_world.h"
 #include "model/dmlc.h"
 #include "model/expand.h"
-#include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
+#include "model/host_binding.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd {
@@ -111,28 +111,11 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   variable.set_value(std::string(*terminal));
 }
 
-// The cores and GPUs that somebody has chosen for the rank, instead of those that it was dealt.
-void set_place(const model::JobSpec& job, const v1::Hello& hello, v1::LaunchRank& rank) {
-  const auto number = static_cast<std::size_t>(rank.rank());
-  if (number >= job.places.size()) return;
-  const model::RankPlace& place = job.places[number];
-  if (!place.cpus.empty()) {
-    rank.mutable_cpus()->Clear();
-    rank.mutable_cpus()->Add(place.cpus.begin(), place.cpus.end());
-  }
-  if (place.gpus.empty()) return;
-  const bool is_amd = std::ranges::any_of(hello.gpus(), [&](const v1::Gpu& gpu) {
-    return gpu.vendor() == v1::GPU_VENDOR_AMD && gpu.uuid() == place.gpus.front();
-  });
-  v1::EnvVar& mask = *rank.add_environment();  // a later one wins
-  mask.set_name(is_amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
-  mask.set_value(base::join(place.gpus, ","));
-}
-
-// Over the job's: the role's own variables, then what makes it this rank. GPUs that the role names itself stay.
+// Over the job's: the role's own variables, then what makes it this rank. GPUs that the role names itself
+// stay, unless somebody has placed the rank on others.
 proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
                                 const base::Environment& of_job, const base::Environment& of_role,
-                                const proto::EnvList& gpus) {
+                                const proto::EnvList& gpus, bool is_placed) {
   base::Environment user_set = of_job;
   for (const auto& [name, value] : of_role.entries()) user_set.set(name, value);
   proto::EnvList variables = of_role.entries();
@@ -140,7 +123,7 @@ proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvI
   add(model::rank_variables(input, user_set));
   if (job.is_dmlc) add(model::dmlc_variables(job.roles, input, rank_address(fact, job), user_set));
   for (const auto& [name, value] : gpus) {
-    if (!of_role.get(name)) variables.emplace_back(name, value);
+    if (is_placed || !of_role.get(name)) variables.emplace_back(name, value);
   }
   return variables;
 }
@@ -165,6 +148,16 @@ std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
   const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
   if (!hello.gpu_driver().empty()) return text;  // of one of the GPUs
   return text + "; its GPUs are known from files only (--gpu-bind none if the ranks need none)";
+}
+
+model::BoundRank binding_of(const model::PlacedHost& host, const model::PlacedRank& place,
+                            const model::RankBinding& cores, const model::RankGpus& gpus) {
+  return {.rank = place.rank,
+          .host = host.host.name,
+          .local_rank = place.local_rank,
+          .cpus = cores.cpus,
+          .gpus = gpus.indices,
+          .devices = gpus.devices};
 }
 
 }  // namespace
@@ -256,6 +249,7 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
   const int master_port = facts.at(0).prepared.master_port();
   const std::vector<std::string> workers = tensorflow_workers(job, placement, facts);
   LaunchPlan plan;
+  plan.bindings.resize(static_cast<std::size_t>(placement.size));
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const model::PlacedHost& host = placement.hosts[i];
     const HostFacts& fact = facts.at(i);
@@ -274,20 +268,21 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
     proto::set_environment(exported, *launch.mutable_environment());
     model::GpuMasks masks;
     model::set_gpu_masks(exported, masks);
-    const int ranks = static_cast<int>(host.ranks.size());
     const model::NodeShape node = proto::node_shape_of(fact.hello);
     if (!job.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job.container, node));
     if (gives_gpus(job) && !fact.hello.gpu_problem().empty()) {
       plan.warnings.push_back(gpu_warning(host.host.name, fact.hello));
     }
-    auto bound = model::bind_node(node, ranks, job.pinning, masks);
+    const std::vector<const model::RankPlace*> places = model::places_on(job.places, host);
+    auto bound = model::bind_host(node, places, job.pinning, masks, host.share ? &*host.share : nullptr);
     if (!bound.ok()) return bound.status().with_context(host.host.name);
     const model::NodeBinding& binding = *bound;
+    const int ranks = binding.dealt_ranks;
     if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job.pinning.share_gpu) {
       plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus, job.pinning.gpu_bind));
     }
     if (!binding.remark.empty()) plan.warnings.push_back(fmt::format("{}: {}", host.host.name, binding.remark));
-    if (binding.visible_gpus == 0 && job.pinning.gpu_bind == model::GpuBind::kTile) {
+    if (binding.visible_gpus == 0 && ranks > 0 && job.pinning.gpu_bind == model::GpuBind::kTile) {
       plan.warnings.push_back(no_tiles_warning(host.host.name));
     }
     for (std::size_t k = 0; k < host.ranks.size(); ++k) {
@@ -314,11 +309,14 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
       const model::Role* const role = model::role_of(job.roles, input.rank.rank).role;
       set_command(job, role, input, rank);
       if (role != nullptr) rank.set_workdir(role->workdir);
-      proto::set_environment(rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables),
-                             *rank.mutable_environment());
+      const bool is_placed = places[k] != nullptr && !places[k]->gpus.empty();
+      proto::set_environment(
+          rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables, is_placed),
+          *rank.mutable_environment());
       set_input(job, readers, terminal, rank);
       rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());
-      set_place(job, fact.hello, rank);
+      plan.bindings[static_cast<std::size_t>(host.ranks[k].rank)] =
+          binding_of(host, host.ranks[k], binding.cores[k], binding.gpus[k]);
     }
   }
   set_world(job, placement, fmt::format("muster-{}-{}", attempt.job_id, attempt.number), user_set, plan.hosts);

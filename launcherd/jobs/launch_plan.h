@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/net.h"
 #include "base/status.h"
+#include "model/job_event.h"
 #include "model/job_spec.h"
 #include "model/placement.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -48,8 +49,9 @@ struct Attempt {
 };
 
 struct LaunchPlan {
-  std::vector<v1::Launch> hosts;      // as those of the placement
-  std::vector<std::string> warnings;  // what a user may not have meant
+  std::vector<v1::Launch> hosts;           // as those of the placement
+  std::vector<model::BoundRank> bindings;  // by rank
+  std::vector<std::string> warnings;       // what a user may not have meant
 };
 
 // The launcher's variables and the rank's own ones, cores, GPUs and OMP_NUM_THREADS, for every host of `placement`.

@@ -46,7 +46,7 @@ RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
                 "agent/service/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
                 "agent/service/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
                 "model/dmlc.cc": re.compile(r"^std::vector<.*> dmlc_variables\("),
-                "model/gpu_binding.cc": re.compile(r"^std::vector<.*> variables_of\("),
+                "model/gpu_binding.cc": re.compile(r"^std::vector<.*> mask_variables\("),
                 "agent/service/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
 
 

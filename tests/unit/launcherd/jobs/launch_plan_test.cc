@@ -340,6 +340,30 @@ TEST(LaunchPlan, MasksOfTheLaunchersShellStayThere) {
   EXPECT_EQ(mask(), "GPU-1");
 }
 
+TEST(LaunchPlan, WhatEveryRankHasIsTold) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  const LaunchPlan plan = plan_with_gpus(job, 2);
+  ASSERT_EQ(plan.bindings.size(), 2u);
+  EXPECT_EQ(
+      plan.bindings[1],
+      (model::BoundRank{.rank = 1, .host = "n1", .local_rank = 1, .cpus = {2, 3}, .gpus = {0}, .devices = {"GPU-0"}}));
+}
+
+TEST(LaunchPlan, PlacedRanksHaveWhatWasChosenForThem) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.pinning.gpu_bind = model::GpuBind::kOne;
+  for (int rank = 0; rank < 3; ++rank) {
+    job.places.push_back({.rank = rank, .host = "n1", .cpus = {rank}, .gpus = {fmt::format("GPU-{}", rank % 2)}});
+  }
+  const LaunchPlan plan = plan_with_gpus(job, 3);  // more ranks than GPUs: none is dealt
+  EXPECT_EQ(visible(plan, 2), "GPU-0");
+  EXPECT_EQ(plan.hosts.at(0).ranks(2).cpus(0), 2);
+  EXPECT_EQ(environment(plan.hosts.at(0).ranks(2)).at("OMP_NUM_THREADS"), "1");
+  EXPECT_TRUE(plan.warnings.empty());
+}
+
 TEST(LaunchPlan, WhatIsNotKnownOfGpusIsSaidWhereTheyMatter) {
   model::JobSpec job;
   job.command = {"./a"};

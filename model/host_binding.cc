@@ -1,0 +1,243 @@
+#include "model/host_binding.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "model/cpu_binding.h"
+#include "model/gpu_choice.h"
+#include "model/gpu_mask.h"
+#include "model/intel_gpus.h"
+
+namespace muster::model {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+
+struct Device {
+  GpuVendor vendor = GpuVendor::kNvidia;
+  VisibleGpu seen;
+};
+
+// Whoever chooses GPUs goes by what the host has, not by what its login leaves visible.
+std::vector<Device> all_devices(const NodeShape& node, const GpuMasks& masks) {
+  std::vector<Device> devices;
+  for (const GpuVendor vendor : {GpuVendor::kNvidia, GpuVendor::kAmd}) {
+    for (VisibleGpu& each : visible_gpus(node, vendor, std::nullopt)) devices.push_back({vendor, std::move(each)});
+  }
+  const GpuMasks hierarchy{.ze_hierarchy = masks.ze_hierarchy ? masks.ze_hierarchy : node.gpu_masks.ze_hierarchy};
+  auto of_intel = intel_devices(node, GpuBind::kOne, hierarchy);
+  if (of_intel.ok()) {
+    for (VisibleGpu& each : *of_intel) devices.push_back({GpuVendor::kIntel, std::move(each)});
+  }
+  return devices;
+}
+
+bool is_named(const Device& device, const std::string& name) {
+  if (is_mig_name(device.seen.name)) return device.seen.name == name;
+  return device.seen.gpu->uuid == name || (!device.seen.gpu->pci.empty() && device.seen.gpu->pci == name);
+}
+
+// Without the driver's library nobody knows all UUIDs, nor the parts of a GPU.
+bool may_be_there(const NodeShape& node, const std::string& name) {
+  const bool is_part = is_mig_name(name);
+  if (!is_part && !name.starts_with("GPU-")) return false;
+  return std::ranges::any_of(node.gpus, [&](const GpuShape& gpu) {
+    return gpu.vendor == GpuVendor::kNvidia && (is_part ? gpu.memory_mib == 0 && gpu.parts.empty() : gpu.uuid.empty());
+  });
+}
+
+std::string names_of(const std::vector<Device>& devices) {
+  std::vector<std::string> names;
+  for (const Device& device : devices) {
+    const bool is_part = is_mig_name(device.seen.name);
+    names.push_back(is_part || device.seen.gpu->uuid.empty() ? device.seen.name : device.seen.gpu->uuid);
+    if (!is_part && device.seen.gpu->uuid.empty() && !device.seen.gpu->pci.empty()) {
+      names.back() = device.seen.gpu->pci;
+    }
+  }
+  return names.empty() ? "none" : base::join(names, ", ");
+}
+
+Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
+                             const GpuMasks& masks) {
+  RankGpus own;
+  std::vector<std::string> names;
+  std::optional<GpuVendor> vendor;
+  bool by_index = false;
+  for (const std::string& name : place.gpus) {
+    const auto found = std::ranges::find_if(devices, [&](const Device& device) { return is_named(device, name); });
+    if (found == devices.end() && !may_be_there(node, name)) {
+      return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which is not there: it has {}", place.rank,
+                   base::printable(name), names_of(devices));
+    }
+    const GpuVendor its = found == devices.end() ? GpuVendor::kNvidia : found->vendor;
+    if (vendor && *vendor != its) {
+      return error(Code::kInvalidArgument, "rank {} is placed on GPUs of two vendors, and can use those of one",
+                   place.rank);
+    }
+    vendor = its;
+    if (found == devices.end()) {
+      names.push_back(name);
+      own.devices.push_back(name);
+      continue;
+    }
+    names.push_back(found->seen.name);
+    own.devices.push_back(device_id(its, found->seen));
+    own.indices.push_back(found->seen.gpu->index);
+    by_index = by_index || (!is_mig_name(found->seen.name) && found->seen.name != found->seen.gpu->uuid);
+  }
+  if (!own.indices.empty()) own.index = own.indices.front();
+  if (vendor) own.variables = mask_variables(*vendor, base::join(names, ","), names.size(), by_index, masks);
+  return own;
+}
+
+RankBinding chosen_cores(const NodeShape& node, const std::vector<int>& cpus) {
+  RankBinding binding{.cpus = cpus};
+  binding.physical_cores = static_cast<int>(std::ranges::count_if(node.cores, [&](const CoreShape& core) {
+    return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(cpus, cpu); });
+  }));
+  return binding;
+}
+
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
+  return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
+}
+
+// What is chosen, and who is still to be dealt something.
+struct Chosen {
+  NodeBinding binding;
+  std::vector<int> cpus;  // sorted
+  std::vector<std::string> devices;
+  std::vector<std::size_t> without_cores;  // local ranks
+  std::vector<std::size_t> without_gpus;
+};
+
+Result<Chosen> choose(const NodeShape& node, std::span<const RankPlace* const> places, const GpuMasks& masks) {
+  Chosen chosen;
+  chosen.binding.cores.resize(places.size());
+  chosen.binding.gpus.resize(places.size());
+  const std::vector<Device> devices = all_devices(node, masks);
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const RankPlace* const place = places[rank];
+    if (place == nullptr || place->cpus.empty()) {
+      chosen.without_cores.push_back(rank);
+    } else {
+      chosen.binding.cores[rank] = chosen_cores(node, place->cpus);
+      chosen.cpus.insert(chosen.cpus.end(), place->cpus.begin(), place->cpus.end());
+    }
+    if (place == nullptr || place->gpus.empty()) {
+      chosen.without_gpus.push_back(rank);
+      continue;
+    }
+    MUSTER_ASSIGN_OR_RETURN(chosen.binding.gpus[rank], chosen_gpus(node, *place, devices, masks_in_force(node, masks)));
+    const auto& own = chosen.binding.gpus[rank].devices;
+    chosen.devices.insert(chosen.devices.end(), own.begin(), own.end());
+  }
+  std::ranges::sort(chosen.cpus);
+  return chosen;
+}
+
+// The lists of these local ranks.
+Pinning pinning_of(const Pinning& pinning, const std::vector<std::size_t>& ranks) {
+  Pinning own = pinning;
+  if (pinning.bind_to != BindTo::kList) return own;
+  own.cpu_lists.clear();
+  for (const std::size_t rank : ranks) {
+    if (rank < pinning.cpu_lists.size()) own.cpu_lists.push_back(pinning.cpu_lists[rank]);
+  }
+  return own;
+}
+
+// What is left is dealt; cores and GPUs together where the same ranks want both.
+base::Status deal_rest(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
+                       const std::set<std::string>* allowed, Chosen& chosen) {
+  NodeShape rest = node;
+  if (pinning.bind_to != BindTo::kList) {
+    std::erase_if(rest.cores, [&](const CoreShape& core) { return touches(core, chosen.cpus); });
+    if (rest.cores.empty()) rest.cores = node.cores;  // all were chosen: the others share them
+  }
+  const bool is_together = chosen.without_cores == chosen.without_gpus;
+  if (!chosen.without_cores.empty()) {
+    Pinning own = pinning_of(pinning, chosen.without_cores);
+    if (!is_together) own.gpu_bind = GpuBind::kNone;
+    MUSTER_ASSIGN_OR_RETURN(NodeBinding dealt,
+                            bind_node(rest, static_cast<int>(chosen.without_cores.size()), own, masks, allowed));
+    for (std::size_t i = 0; i < chosen.without_cores.size(); ++i) {
+      chosen.binding.cores[chosen.without_cores[i]] = std::move(dealt.cores[i]);
+      if (is_together) chosen.binding.gpus[chosen.without_cores[i]] = std::move(dealt.gpus[i]);
+    }
+    chosen.binding.visible_gpus = dealt.visible_gpus;
+    chosen.binding.dealt = std::move(dealt.dealt);
+    chosen.binding.remark = std::move(dealt.remark);
+  }
+  if (is_together || chosen.without_gpus.empty()) return base::ok_status();
+  Pinning own = pinning;
+  own.bind_to = BindTo::kNone;
+  MUSTER_ASSIGN_OR_RETURN(NodeBinding dealt,
+                          bind_node(rest, static_cast<int>(chosen.without_gpus.size()), own, masks, allowed));
+  for (std::size_t i = 0; i < chosen.without_gpus.size(); ++i) {
+    chosen.binding.gpus[chosen.without_gpus[i]] = std::move(dealt.gpus[i]);
+  }
+  chosen.binding.visible_gpus = dealt.visible_gpus;
+  chosen.binding.dealt = std::move(dealt.dealt);
+  chosen.binding.remark = std::move(dealt.remark);
+  return base::ok_status();
+}
+
+}  // namespace
+
+std::vector<const RankPlace*> places_on(std::span<const RankPlace> by_rank, const PlacedHost& host) {
+  std::vector<const RankPlace*> places;
+  for (const PlacedRank& rank : host.ranks) {
+    const auto number = static_cast<std::size_t>(rank.rank);
+    places.push_back(number < by_rank.size() ? &by_rank[number] : nullptr);
+  }
+  return places;
+}
+
+Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankPlace* const> places,
+                              const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
+  Pinning pinning = given_pinning;
+  const bool is_crowded = share != nullptr && share->is_crowded && pinning.bind_to == BindTo::kShare;
+  if (is_crowded) pinning.bind_to = BindTo::kNone;
+  NodeShape node = given_node;
+  if (share != nullptr && !share->cpus.empty() && pinning.bind_to != BindTo::kList) {
+    std::erase_if(node.cores, [&](const CoreShape& core) { return !touches(core, share->cpus); });
+    if (node.cores.empty()) node.cores = given_node.cores;  // the host is not any more what it was
+  }
+  std::set<std::string> allowed;
+  if (share != nullptr) allowed.insert(share->devices.begin(), share->devices.end());
+  const bool is_any_placed = std::ranges::any_of(places, [](const RankPlace* place) {
+    return place != nullptr && (!place->cpus.empty() || !place->gpus.empty());
+  });
+  if (!is_any_placed) {
+    MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(places.size()), pinning, masks,
+                                                           share != nullptr ? &allowed : nullptr));
+    binding.dealt_ranks = static_cast<int>(places.size());
+    if (is_crowded) {
+      for (RankBinding& cores : binding.cores) cores.physical_cores = 1;
+    }
+    return binding;
+  }
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, places, masks));
+  if (share == nullptr && !chosen.devices.empty() && !chosen.without_gpus.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
+    allowed.insert(all.begin(), all.end());
+  }
+  const bool is_limited = share != nullptr || !chosen.devices.empty();
+  std::erase_if(allowed, [&](const std::string& id) {
+    return std::ranges::any_of(chosen.devices, [&](const std::string& other) { return is_same_device(id, other); });
+  });
+  MUSTER_RETURN_IF_ERROR(deal_rest(node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
+  chosen.binding.dealt_ranks = static_cast<int>(chosen.without_gpus.size());
+  return std::move(chosen.binding);
+}
+
+}  // namespace muster::model

@@ -1,0 +1,144 @@
+#include "model/host_binding.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+
+namespace muster::model {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Two sockets of four cores, two GPUs at each.
+NodeShape four_gpus() {
+  NodeShape node;
+  for (int cpu = 0; cpu < 8; ++cpu) node.cores.push_back({.socket = cpu / 4, .numa = cpu / 4, .cpus = {cpu}});
+  for (int i = 0; i < 4; ++i) {
+    GpuShape& gpu = node.gpus.emplace_back();
+    gpu.index = i;
+    gpu.uuid = fmt::format("GPU-{}", i);
+    gpu.numa = i / 2;
+    gpu.memory_mib = 1000;
+  }
+  return node;
+}
+
+GpuShape intel(int index) {
+  return {.vendor = GpuVendor::kIntel, .index = index, .pci = fmt::format("0000:0{}:00.0", index), .tiles = 2};
+}
+
+std::vector<const RankPlace*> pointers(const std::vector<RankPlace>& places) {
+  std::vector<const RankPlace*> all;
+  for (const RankPlace& place : places) all.push_back(&place);
+  return all;
+}
+
+NodeBinding bound(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {},
+                  const HostShare* share = nullptr) {
+  auto binding = bind_host(node, pointers(places), pinning, {}, share);
+  EXPECT_TRUE(binding.ok()) << binding.status();
+  return binding.ok() ? *std::move(binding) : NodeBinding();
+}
+
+std::string refused(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {}) {
+  const auto binding = bind_host(node, pointers(places), pinning, {});
+  return binding.ok() ? "" : binding.status().message();
+}
+
+std::string seen(const NodeBinding& binding, std::size_t rank) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : binding.gpus[rank].variables) texts.push_back(name + "=" + value);
+  return base::join(texts, " ");
+}
+
+TEST(HostBinding, WhatIsChosenGoesBeforeWhatIsDealt) {
+  const auto binding =
+      bound(four_gpus(), {{.rank = 0, .cpus = {1, 2}, .gpus = {"GPU-3", "GPU-0"}}, {.rank = 1, .cpus = {}, .gpus = {}}},
+            {.gpu_bind = GpuBind::kOne});
+  EXPECT_EQ(seen(binding, 0), "CUDA_VISIBLE_DEVICES=GPU-3,GPU-0");
+  EXPECT_THAT(binding.cores[0].cpus, ElementsAre(1, 2));
+  EXPECT_EQ(binding.cores[0].physical_cores, 2);
+  EXPECT_THAT(binding.gpus[0].indices, ElementsAre(3, 0));
+  const std::string other = seen(binding, 1);
+  EXPECT_TRUE(other == "CUDA_VISIBLE_DEVICES=GPU-1" || other == "CUDA_VISIBLE_DEVICES=GPU-2") << other;
+  EXPECT_THAT(binding.cores[1].cpus, ::testing::Not(::testing::IsSupersetOf({1, 2})));
+  EXPECT_EQ(binding.dealt_ranks, 1);
+}
+
+TEST(HostBinding, TooFewAreNotMissedByWhoIsDealtNone) {
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < 6; ++rank) places.push_back({.rank = rank, .gpus = {fmt::format("GPU-{}", rank % 4)}});
+  const auto binding = bound(four_gpus(), places, {.gpu_bind = GpuBind::kOne});
+  EXPECT_EQ(seen(binding, 5), "CUDA_VISIBLE_DEVICES=GPU-1");
+  EXPECT_EQ(binding.dealt_ranks, 0);
+  places.push_back({.rank = 6});
+  EXPECT_THAT(refused(four_gpus(), places, {.gpu_bind = GpuBind::kOne}), HasSubstr("others have its GPUs"));
+}
+
+TEST(HostBinding, AChosenGpuMustBeThere) {
+  EXPECT_EQ(refused(four_gpus(), {{.rank = 7, .gpus = {"GPU-9"}}}),
+            "rank 7 is placed on GPU GPU-9, which is not there: it has GPU-0, GPU-1, GPU-2, GPU-3");
+  EXPECT_THAT(refused({}, {{.rank = 0, .gpus = {"GPU-9"}}}), HasSubstr("it has none"));
+  NodeShape known_from_files = four_gpus();
+  for (GpuShape& gpu : known_from_files.gpus) {
+    gpu.uuid.clear();
+    gpu.memory_mib = 0;
+  }
+  EXPECT_EQ(seen(bound(known_from_files, {{.rank = 0, .gpus = {"GPU-9"}}}), 0), "CUDA_VISIBLE_DEVICES=GPU-9");
+  EXPECT_EQ(seen(bound(known_from_files, {{.rank = 0, .gpus = {"MIG-9"}}}), 0), "CUDA_VISIBLE_DEVICES=MIG-9");
+}
+
+TEST(HostBinding, ADividedGpuIsChosenByItsParts) {
+  NodeShape node = four_gpus();
+  node.gpus[0].is_divided = true;
+  node.gpus[0].parts = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}};
+  EXPECT_EQ(seen(bound(node, {{.rank = 0, .gpus = {"MIG-b"}}}), 0), "CUDA_VISIBLE_DEVICES=MIG-b");
+  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-0"}}}), HasSubstr("is not there: it has MIG-a, MIG-b, GPU-1"));
+}
+
+TEST(HostBinding, TheVendorsVariableIsSet) {
+  NodeShape node = four_gpus();
+  node.gpus[0].pci = "0000:aa:00.0";
+  node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = 0, .uuid = "GPU-amd"});
+  node.gpus.push_back(intel(0));
+  node.gpus.push_back(intel(1));
+  EXPECT_EQ(seen(bound(node, {{.rank = 0, .gpus = {"GPU-amd"}}}), 0), "ROCR_VISIBLE_DEVICES=GPU-amd");
+  EXPECT_EQ(seen(bound(node, {{.rank = 0, .gpus = {"0000:01:00.0"}}}), 0),
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 ZE_AFFINITY_MASK=2,3");
+  EXPECT_EQ(seen(bound(node, {{.rank = 0, .gpus = {"0000:aa:00.0"}}}), 0), "CUDA_VISIBLE_DEVICES=GPU-0");
+  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-1", "GPU-amd"}}}), HasSubstr("of two vendors"));
+}
+
+TEST(HostBinding, AShareIsAllThatThereIs) {
+  const HostShare share{.cpus = {4, 5}, .devices = {"GPU-2"}};
+  const auto binding = bound(four_gpus(), {{.rank = 0}}, {}, &share);
+  EXPECT_EQ(seen(binding, 0), "CUDA_VISIBLE_DEVICES=GPU-2");
+  EXPECT_THAT(binding.gpus[0].devices, ElementsAre("GPU-2"));
+  EXPECT_THAT(binding.cores[0].cpus, ElementsAre(4, 5));
+  const HostShare crowded{.is_crowded = true};
+  EXPECT_TRUE(bound(four_gpus(), {{.rank = 0}}, {.gpu_bind = GpuBind::kNone}, &crowded).cores[0].cpus.empty());
+  EXPECT_EQ(bound(four_gpus(), {{.rank = 0}}, {.gpu_bind = GpuBind::kNone}, &crowded).cores[0].physical_cores, 1);
+}
+
+// As job templates of sites have them.
+TEST(HostBinding, AnOrderOfAllGpusHoldsInAShare) {
+  const HostShare share{.devices = {"GPU-1", "GPU-2"}};
+  const Pinning pinning{.gpu_bind = GpuBind::kOne, .gpu_order = GpuOrder::kList, .gpu_list = {3, 2, 1, 0}};
+  const auto binding = bound(four_gpus(), {{.rank = 0}, {.rank = 1}}, pinning, &share);
+  EXPECT_EQ(seen(binding, 0), "CUDA_VISIBLE_DEVICES=GPU-2");
+  EXPECT_EQ(seen(binding, 1), "CUDA_VISIBLE_DEVICES=GPU-1");
+}
+
+TEST(HostBinding, TilesAreOfTheirGpu) {
+  EXPECT_TRUE(is_same_device("intel:3", "intel:3.1"));
+  EXPECT_TRUE(is_same_device("intel:3.1", "intel:3"));
+  EXPECT_FALSE(is_same_device("intel:3.1", "intel:3.0"));
+  EXPECT_FALSE(is_same_device("intel:1", "intel:10"));
+  EXPECT_FALSE(is_same_device("GPU-1", "GPU-1.2"));
+}
+
+}  // namespace
+}  // namespace muster::model
