@@ -20,6 +20,9 @@ void HostTable::replace(const std::vector<model::HostSpec>& list) {
     host.host.slots = host.slots;
     host.used = used_[host.host.name];
     host.is_drained = drains_.contains(host.host.name);
+    host.is_shared = true;
+    if (const auto known = shapes_.find(host.host.name); known != shapes_.end()) host.shape = known->second;
+    host.use = uses_[host.host.name];
   }
 }
 
@@ -77,8 +80,28 @@ void HostTable::count(const model::Placement& placement, int sign) {
     jobs_[placed.host.name] += sign;
     int& used = used_[placed.host.name];
     used += sign * static_cast<int>(placed.ranks.size());
-    if (SlotHost* const host = known(placed.host.name)) host->used = used;
+    HostUse& use = uses_[placed.host.name];
+    if (placed.share && sign > 0) use.add(*placed.share);
+    if (placed.share && sign < 0) use.remove(*placed.share);
+    if (SlotHost* const host = known(placed.host.name)) {
+      host->used = used;
+      host->use = use;
+    }
   }
+}
+
+void HostTable::take_share(const std::string& name, const model::HostShare& share) {
+  HostUse& use = uses_[name];
+  use.add(share);
+  if (SlotHost* const host = known(name)) host->use = use;
+}
+
+bool HostTable::learn(const std::string& name, const model::NodeShape& shape) {
+  std::shared_ptr<const model::NodeShape>& known_shape = shapes_[name];
+  if (known_shape != nullptr && *known_shape == shape) return false;
+  known_shape = std::make_shared<const model::NodeShape>(shape);
+  if (SlotHost* const host = known(name)) host->shape = known_shape;
+  return true;
 }
 
 v1::LauncherHost HostTable::message_of(const SlotHost& host) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,11 @@ class HostTable {
 
   void take(const model::Placement& placement);
   void give(const model::Placement& placement);
+  // The share of a job that was taken without one.
+  void take_share(const std::string& name, const model::HostShare& share);
+
+  // What the host has, as its agent says. False: that was known.
+  bool learn(const std::string& name, const model::NodeShape& shape);
 
   // Its agent cannot be started: no job goes there until it can.
   void set_down(const std::string& name, bool is_down);
@@ -53,6 +59,8 @@ class HostTable {
   std::vector<SlotHost> hosts_;
   std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
   std::map<std::string, std::string> drains_;           // host: reason
+  std::map<std::string, std::shared_ptr<const model::NodeShape>> shapes_;
+  std::map<std::string, HostUse> uses_;
   std::map<std::string, int> used_;  // ranks, by name, also of hosts that are not in the list any more
   std::map<std::string, int> jobs_;
 };

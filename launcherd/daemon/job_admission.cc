@@ -1,5 +1,6 @@
 #include "launcherd/daemon/job_admission.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,8 @@ base::Result<Known> read_known(StoreReader& reader, const std::string& request_i
 constexpr int kManyRanks = 10'000;
 // Beside where its ranks run: a secret, and the frame of an event.
 constexpr std::size_t kBesidePlacement = 1024;
+// What a job has of a host that is not known yet.
+constexpr std::size_t kLongShare = 512;
 
 // Where the ranks run is stored in one piece when the job starts.
 base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std::vector<SlotHost> hosts) {
@@ -44,7 +47,9 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
   placement->roles = model::role_ranks(job.roles);
   Recovery recovery;
   recovery.placement = *std::move(placement);
-  const std::size_t bytes = recovery_bytes(recovery).size() + kBesidePlacement;
+  const auto undecided = static_cast<std::size_t>(
+      std::ranges::count_if(recovery.placement.hosts, [](const model::PlacedHost& placed) { return !placed.share; }));
+  const std::size_t bytes = recovery_bytes(recovery).size() + undecided * kLongShare + kBesidePlacement;
   if (bytes <= kLongestBlob) return base::ok_status();
   return base::error(Code::kInvalidArgument,
                      "spec.size: where its {} ranks would run takes {} bytes in the job store, at most {} are stored: "

@@ -6,7 +6,9 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "model/host_binding.h"
 #include "model/job_placement.h"
+#include "proto/convert.h"
 
 namespace muster::launcherd {
 namespace {
@@ -16,6 +18,7 @@ using base::Code;
 constexpr std::size_t kMostOpenJobs = 1'000'000;
 constexpr int kMusterFailed = 125;
 constexpr int kTimedOut = 124;
+constexpr int kRefused = 2;
 constexpr int kTerminated = 128 + SIGTERM;
 // Until a start that could not be stored is tried again.
 constexpr std::chrono::seconds kRecordPause{1};
@@ -44,6 +47,14 @@ model::JobEnded ended_without_ranks(const base::JobId& id, int exit_code) {
 bool is_wrong_in_itself(const base::Status& status) {
   return status.code() == Code::kInvalidArgument || status.code() == Code::kFailedPrecondition ||
          status.code() == Code::kNotFound;
+}
+
+// Of a job that was let in. The list of hosts may be another one since.
+JobNeed need_as_it_was(const model::JobSpec& job, const std::vector<SlotHost>& hosts, int size) {
+  JobNeed need{.request = job.placement, .places = job.places, .share = share_wish(job)};
+  if (auto fitting = need_of(job, hosts); fitting.ok()) need = std::move(*fitting);
+  need.request.np = size;
+  return need;
 }
 
 base::Status not_open(const base::JobId& id) {
@@ -127,7 +138,7 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
   base::Status loaded = spec.status();
   if (loaded.ok() && stored.state == model::JobState::kQueued) {
-    loaded = let_wait(stored, *spec);
+    loaded = let_wait(reader, stored, *spec);
   } else if (loaded.ok()) {
     loaded = take_up(reader, stored, *spec);
   }
@@ -135,12 +146,11 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
   return base::ok_status();
 }
 
-base::Status JobManager::let_wait(const StoredJob& stored, const v1::StoredSpec& spec) {
-  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, proto::submission_of(spec.request()));
+base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());  // what is wrong is said of the job itself
+  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, read_submission(reader, stored.id));
   // The list of hosts may be another one: then it waits for them, as the reason says.
-  JobNeed need{.request = submission.job.placement, .places = submission.job.places};
-  if (auto fitting = need_of(submission.job, hosts_.slots()); fitting.ok()) need = std::move(*fitting);
-  need.request.np = spec.size();
+  JobNeed need = need_as_it_was(submission.job, hosts_.slots(), spec.size());
   OpenJob job{.id = stored.id,
               .size = spec.size(),
               .retention = submission.retention,
@@ -165,6 +175,7 @@ base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, c
           .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
           .first->second;
   job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
+  job.need = need_as_it_was(submission.job, hosts_.slots(), spec.size());
   hosts_.take(begun.recovery.placement);
   job.running = std::make_unique<RunningJob>(surroundings_, std::move(begun), owner_of(stored.id));
   job.running->start(submission.job, submission.wishes);
@@ -190,7 +201,17 @@ void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, co
 
 RunningJobOwner JobManager::owner_of(const base::JobId& id) {
   return {.record = [this, id](Batch batch) { record(id, std::move(batch), {}); },
-          .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); }};
+          .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); },
+          .settle_shares =
+              [this, id](const std::vector<KnownHost>& hosts, std::function<void(const base::Status&)> done) {
+                const base::Status settled = settle_shares(id, hosts);
+                const OpenJob* const job = find(id);
+                if (!settled.ok() || job == nullptr || !job->has_late_share) return done(settled);
+                // Batches are committed in their order: what was decided is on the disk then.
+                store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
+                                 if (is_open(id)) done(status);  // else its runner is gone
+                               }));
+              }};
 }
 
 // ------------------------------------------------------------------------------------------------ start
@@ -215,6 +236,7 @@ void JobManager::start(const JobQueue::Start& start) {
   const base::JobId id = start.id;
   model::Placement placement = start.placement;
   placement.roles = job->roles;
+  job->need = start.need;
   job->running = std::make_unique<RunningJob>(surroundings_, id, std::move(placement), owner_of(id));
   record_start(id);
 }
@@ -270,7 +292,7 @@ void JobManager::kill(const base::JobId& id, bool at_once, std::function<void(ba
     return;
   }
   if (job->running == nullptr) {
-    end_waiting(id, kTerminated, "killed while it waited", std::move(done));
+    end_waiting(id, model::JobState::kKilled, kTerminated, "killed while it waited", std::move(done));
     return;
   }
   job->running->stop(StopCause::kTerminate, "killed");
@@ -282,19 +304,18 @@ void JobManager::pass_deadline(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->has_ended) return;
   if (job->running == nullptr) {
-    end_waiting(id, kTimedOut, "its deadline passed while it waited", [](const base::Status&) {});
+    end_waiting(id, model::JobState::kKilled, kTimedOut, "its deadline passed while it waited",
+                [](const base::Status&) {});
   } else {
     job->running->stop(StopCause::kTimeout, "its deadline has passed");
   }
 }
 
-void JobManager::end_waiting(const base::JobId& id, int exit_code, const std::string& reason,
+void JobManager::end_waiting(const base::JobId& id, model::JobState state, int exit_code, const std::string& reason,
                              std::function<void(base::Status)> done) {
   queue_.remove(id);
   find(id)->has_ended = true;
-  record(id,
-         end_of_job(id, 0, model::JobState::kKilled, reason, ended_without_ranks(id, exit_code),
-                    surroundings_.clock->wall()),
+  record(id, end_of_job(id, 0, state, reason, ended_without_ranks(id, exit_code), surroundings_.clock->wall()),
          [this, id, done = std::move(done)](const base::Status& status) {
            ended(id);
            done(status);  // an error: the next launcherd would find it waiting
@@ -453,6 +474,9 @@ void JobManager::agent_changed(const std::string& name) {
   if (!found.ok()) return;  // a job's host that is not in the list any more
   const SlotHost& host = **found;
   const BootstrapTarget target{.name = name, .user = host.host.user, .port = host.host.port};
+  if (surroundings_.pool->state(target) == v1::AGENT_STATE_UP) {
+    learn(name, proto::node_shape_of(surroundings_.pool->view(target).hello));
+  }
   const bool is_down = surroundings_.pool->state(target) == v1::AGENT_STATE_FAILED;
   if (is_down == host.is_down) return;
   hosts_.set_down(name, is_down);
@@ -462,6 +486,52 @@ void JobManager::agent_changed(const std::string& name) {
   } else {
     surroundings_.on_line(fmt::format("{} is back", name));
     schedule();
+  }
+}
+
+void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
+  if (!hosts_.learn(name, shape)) return;
+  for (const auto& [id, job] : jobs_) {
+    if (job.running == nullptr) continue;
+    const base::Status settled = settle_shares(id, {{name, shape}});
+    // It is asked again before it starts, and its start says so.
+    if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
+  }
+  end_hopeless();
+  schedule();
+}
+
+// Of hosts where the job has none yet. Nobody else has been started on them since it was.
+base::Status JobManager::settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr) return base::ok_status();
+  bool is_any = false;
+  for (const model::PlacedHost& placed : job->running->placement().hosts) {
+    if (placed.share) continue;
+    const auto known = std::ranges::find(hosts, placed.host.name, &KnownHost::name);
+    if (known == hosts.end()) continue;
+    if (hosts_.learn(known->name, known->shape)) schedule();
+    const auto slot_host = hosts_.find(known->name);
+    if (!slot_host.ok()) continue;  // not in the list any more: nobody else comes there
+    auto share = share_of(job->need.share, known->shape, (*slot_host)->use, (*slot_host)->slots,
+                          model::places_on(job->need.places, placed));
+    if (!share.ok()) return share.status().with_context(known->name);
+    hosts_.take_share(known->name, *share);
+    job->running->set_share(known->name, *share);
+    is_any = true;
+  }
+  if (is_any) {
+    job->has_late_share = true;
+    record(id, {job->running->recovery()}, {});
+  }
+  return base::ok_status();
+}
+
+// They were let in when not all of their hosts were known.
+void JobManager::end_hopeless() {
+  if (surroundings_.more_hosts_come) return;
+  for (const auto& [id, why] : queue_.take_hopeless(hosts_.slots())) {
+    end_waiting(id, model::JobState::kFailed, kRefused, why.message(), [](const base::Status&) {});
   }
 }
 

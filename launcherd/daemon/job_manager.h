@@ -79,7 +79,9 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
-    bool has_ended = false;  // its end is being stored
+    JobNeed need{};               // of one that runs
+    bool has_late_share = false;  // decided after its start was stored
+    bool has_ended = false;       // its end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // its start could not be stored
     std::unique_ptr<RunningJob> running{};  // from its start on
@@ -88,12 +90,17 @@ class JobManager {
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
-  base::Status let_wait(const StoredJob& stored, const v1::StoredSpec& spec);
+  base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   // What was running when the last launcherd ended. The error: it cannot be found again.
   base::Status take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
+
+  // More is known of a host: what its jobs have of it, and which that wait can never start.
+  void learn(const std::string& host, const model::NodeShape& shape);
+  void end_hopeless();
+  base::Status settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts);
 
   void schedule();
   void start_what_fits();
@@ -103,7 +110,7 @@ class JobManager {
   void launch(const base::JobId& id);
   void launched(const base::JobId& id, const base::Result<proto::Submission>& submission);
   void pass_deadline(const base::JobId& id);
-  void end_waiting(const base::JobId& id, int exit_code, const std::string& reason,
+  void end_waiting(const base::JobId& id, model::JobState state, int exit_code, const std::string& reason,
                    std::function<void(base::Status)> done);
   void ended(const base::JobId& id);
   // `stored` may be empty.

@@ -1,5 +1,8 @@
 #include "launcherd/daemon/recovery.h"
 
+#include "base/cpu_set.h"
+#include "base/strings.h"
+#include "model/node_shape.h"
 #include "proto/convert.h"
 #include "proto/muster/v1/pool.pb.h"
 
@@ -8,6 +11,30 @@ namespace {
 
 base::Status no_recovery() {
   return base::error(base::Code::kDataLoss, "what is stored of where it runs makes no sense");
+}
+
+void set_share(const std::optional<model::HostShare>& share, v1::HostShare& to) {
+  if (!share) return;
+  to.set_decided(true);
+  to.set_cpus(model::format_cpu_list(share->cpus));
+  for (const std::string& device : share->devices) to.add_devices(base::valid_utf8(device));
+  to.set_open(share->is_open);
+  to.set_crowded(share->is_crowded);
+}
+
+// False: it is none.
+bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& share) {
+  if (!from.decided()) return true;
+  share.emplace();
+  if (!from.cpus().empty()) {
+    auto cpus = base::parse_number_list(from.cpus(), base::kMaxCpu);
+    if (!cpus) return false;
+    share->cpus = std::move(*cpus);
+  }
+  share->devices.assign(from.devices().begin(), from.devices().end());
+  share->is_open = from.open();
+  share->is_crowded = from.crowded();
+  return true;
 }
 
 }  // namespace
@@ -20,6 +47,7 @@ std::string recovery_bytes(const Recovery& recovery) {
     v1::HostLogin& login = *message.add_logins();
     login.set_user(placed.host.user);
     login.set_port(placed.host.port);
+    set_share(placed.share, *message.add_shares());
   }
   message.set_secret(recovery.secret);
   message.set_stop_cause(static_cast<int>(recovery.stop));
@@ -29,7 +57,8 @@ std::string recovery_bytes(const Recovery& recovery) {
 base::Result<Recovery> recovery_of(const std::string& bytes) {
   v1::JobRecovery message;
   if (!message.ParseFromString(bytes) || message.logins_size() != message.placement().hosts_size() ||
-      message.stop_cause() < 0 || message.stop_cause() > static_cast<int>(StopCause::kOutputFailed)) {
+      (message.shares_size() != 0 && message.shares_size() != message.logins_size()) || message.stop_cause() < 0 ||
+      message.stop_cause() > static_cast<int>(StopCause::kOutputFailed)) {
     return no_recovery();
   }
   Recovery recovery;
@@ -42,6 +71,7 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
     model::PlacedHost& host = recovery.placement.hosts.emplace_back();
     host.host = {.name = from.name(), .user = message.logins(i).user(), .port = message.logins(i).port()};
     host.host.slots = host.slots = from.slots();
+    if (message.shares_size() != 0 && !read_share(message.shares(i), host.share)) return no_recovery();
     for (const v1::PlacedRank& rank : from.ranks()) {
       if (rank.rank() < 0 || rank.rank() >= recovery.placement.size) return no_recovery();
       host.ranks.push_back({.rank = rank.rank(),

@@ -10,6 +10,7 @@
 #include "base/shortened.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_record.h"
+#include "proto/convert.h"
 #include "proto/stored_event.h"
 
 namespace muster::launcherd {
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kSecretBytes = 32;
 constexpr int kMusterFailed = 125;
 constexpr int kTimedOut = 124;
+// Bytes of what ranks may use, in one answer (job_view.h has the limit of the rest).
+constexpr std::size_t kMostBindings = std::size_t{512} << 10;
 constexpr int kTerminated = 128 + SIGTERM;
 
 model::JobTrigger trigger_of(model::JobState final_state) {
@@ -170,6 +173,12 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   options.attempt = attempt_;
   options.ends_at = wishes.deadline;
   options.never_staged = surroundings_.state_directory;
+  options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
+    if (!owner_.settle_shares) return answer(placement_);
+    owner_.settle_shares(hosts, [this, answer = std::move(answer)](const base::Status& status) {
+      answer(status.ok() ? base::Result<model::Placement>(placement_) : status);
+    });
+  };
   if (begun_) {
     options.resumes = true;
     options.resumed_stop = stop_cause_;
@@ -241,10 +250,24 @@ std::string RunningJob::host_of(int rank) const {
   return hosts_[host_of_rank_[static_cast<std::size_t>(rank)]].name();
 }
 
+void RunningJob::set_share(const std::string& host, const model::HostShare& share) {
+  const auto found = host_index_.find(host);
+  if (found != host_index_.end()) placement_.hosts[found->second].share = share;
+}
+
 void RunningJob::describe(v1::Job& job) const {
   for (const v1::HostStatus& host : hosts_) *job.add_hosts() = host;
   for (v1::RankStatus& rank : *job.mutable_ranks()) {
     if (rank.host().empty()) rank.set_host(host_of(rank.rank()));
+  }
+  std::size_t bytes = 0;
+  for (int i = 0; i < job.ranks_size(); ++i) {
+    const auto number = static_cast<std::size_t>(job.ranks(i).rank());
+    if (number >= bound_.size()) continue;
+    proto::set_binding(bound_[number], *job.mutable_ranks(i));
+    bytes += job.ranks(i).binding().ByteSizeLong();
+    if (bytes <= kMostBindings || i == 0) continue;
+    job.mutable_ranks()->DeleteSubrange(i, job.ranks_size() - i);  // whoever wants them asks again from there
   }
 }
 
@@ -340,6 +363,7 @@ struct RunningJob::Steps {
     running.begun_.reset();
     running.owner_.record({running.recovery()});
     for (v1::HostStatus& each : running.hosts_) each.set_up(false);
+    running.bound_.clear();
     running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
   }
   // The owner of the runner makes these itself.

@@ -59,6 +59,8 @@ struct BegunJob {
 struct RunningJobOwner {
   std::function<void(Batch)> record;  // what has happened
   std::function<void()> on_ended;     // after the last record
+  // Decides on its shares of hosts that had none, as they are now known to be; `done` when the disk has them.
+  std::function<void(const std::vector<KnownHost>&, std::function<void(const base::Status&)> done)> settle_shares{};
 };
 
 class RunningJob final : private JobObserver {
@@ -84,6 +86,8 @@ class RunningJob final : private JobObserver {
                       base::Loop::Task done);
 
   const model::Placement& placement() const { return placement_; }
+  // Its share of a host that was not known at its start. The next recovery() has it.
+  void set_share(const std::string& host, const model::HostShare& share);
   // Its ranks go on when launcherd leaves.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
@@ -105,6 +109,7 @@ class RunningJob final : private JobObserver {
   void on_note(const std::string&) override {}
   void on_warning(const std::string& line) override;
   void on_root_cause(const model::RankEnd&) override {}
+  void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
 
@@ -113,7 +118,7 @@ class RunningJob final : private JobObserver {
 
   const JobSurroundings& surroundings_;
   const base::JobId id_;
-  const model::Placement placement_;
+  model::Placement placement_;
   const RunningJobOwner owner_;
   model::JobState state_ = model::JobState::kStarting;
   int attempt_ = 0;
@@ -124,7 +129,8 @@ class RunningJob final : private JobObserver {
   std::vector<v1::HostStatus> hosts_;                        // as placement_.hosts
   std::unordered_map<std::string, std::size_t> host_index_;  // by name
   std::vector<std::size_t> host_of_rank_;
-  std::string stop_reason_;  // not empty: somebody has asked for its end
+  std::vector<model::BoundRank> bound_;  // by rank; empty: not told yet
+  std::string stop_reason_;              // not empty: somebody has asked for its end
   StopCause stop_cause_ = StopCause::kNone;
   bool is_over_ = false;
 

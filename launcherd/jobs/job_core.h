@@ -107,6 +107,8 @@ class JobRunner::Core final : private AgentListener {
   void prepared(JobHost& host, const v1::Prepared& answer);
   void stage();
   void staged(const base::Status& status);
+  void ask_shares();
+  void take_shares(const model::Placement& decided);
   void launch();
   void take_up(JobHost& host);
   void send_window();
@@ -208,6 +210,7 @@ class JobRunner::Core final : private AgentListener {
   StopCause cause_ = StopCause::kNone;
   base::Loop::Task suspend_done_;
 
+  std::shared_ptr<char> is_asking_;   // what is answered when it is gone, is not taken
   std::unique_ptr<Staging> staging_;  // between Prepared and Launch
   base::Timer staged_timer_;
 

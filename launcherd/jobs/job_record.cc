@@ -20,6 +20,7 @@ std::string own_host_name() {
 }
 
 constexpr int kHighestSignal = 64;
+constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;  // of ranks: below gRPC's limit for a message
 
 }  // namespace
 
@@ -91,7 +92,10 @@ v1::Job JobRecord::job(const v1::GetJobRequest& request) const {
   if (request.max_ranks() < 0) return answer;
   const int wanted = request.max_ranks() > 0 ? std::min(request.max_ranks(), kMaxRanksOfAnAnswer) : kMaxRanksOfAnAnswer;
   const auto first = static_cast<std::size_t>(std::max(request.first_rank(), 0));
+  std::size_t bytes = 0;
   for (std::size_t i = first; i < ranks_.size() && i - first < static_cast<std::size_t>(wanted); ++i) {
+    bytes += ranks_[i].ByteSizeLong();
+    if (bytes > kLongestAnswer && i > first) break;  // whoever wants the others asks again
     *answer.add_ranks() = ranks_[i];
   }
   return answer;
@@ -184,6 +188,14 @@ void JobRecord::keep(const model::JobEvent& event) {
   // A watcher may leave in its own call.
   const auto watchers = watchers_;
   for (const auto& [id, watcher] : watchers) watcher.on_event(events_.back());
+}
+
+void JobRecord::on_bound(const std::vector<model::BoundRank>& ranks) {
+  for (const model::BoundRank& bound : ranks) {
+    const auto at = static_cast<std::size_t>(bound.rank);
+    if (at < ranks_.size()) proto::set_binding(bound, ranks_[at]);
+  }
+  next_->on_bound(ranks);
 }
 
 void JobRecord::on_event(const model::JobEvent& event) {

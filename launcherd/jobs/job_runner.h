@@ -27,6 +27,7 @@
 #include "model/exit_report.h"
 #include "model/job_event.h"
 #include "model/job_spec.h"
+#include "model/node_shape.h"
 
 namespace muster::v1 {
 class ProcessStack;
@@ -50,6 +51,14 @@ enum class StopCause {
   kRefused  // no rank was started: the hosts have not what the job's options ask for. Last: launcherd stores numbers
 };
 
+// A host of a job that is up.
+struct KnownHost {
+  std::string name;
+  model::NodeShape shape;
+};
+// The shares of PlacedHost as they are now decided, by name. The error: the job cannot be started on these hosts.
+using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
+
 struct LaunchOptions {
   std::string job_id;
   std::string agent_link = "auto";  // auto | ssh | dial
@@ -61,7 +70,10 @@ struct LaunchOptions {
   // then goes on.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
-  std::string never_staged{};               // a folder on this machine that no host may get; empty: none
+  std::string never_staged{};  // a folder on this machine that no host may get; empty: none
+  // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers later, or at once. Not
+  // after the runner's end. Empty: the hosts are all the job's.
+  std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
   std::optional<base::WallTime> ends_at{};  // when whoever has lent us the hosts takes them back; nullopt: not known
 };
 
@@ -98,6 +110,8 @@ class JobObserver {
   virtual void on_remark(const std::string& line) { static_cast<void>(line); }
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
+  // What each rank, by number, may use of its host; before ranks are started, at every attempt.
+  virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }
   // The same as values, for records: hosts and ranks that come up and end, suspicions, the stop. JobStarting and
   // JobEnded are left to the owner of the runner.
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }

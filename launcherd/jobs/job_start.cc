@@ -309,7 +309,7 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
 void JobRunner::Core::stage() {
   const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
   if (job_.stages.empty() || is_done) {
-    launch();
+    ask_shares();
     return;
   }
   start_timer_.cancel();  // files take the time that they take
@@ -332,12 +332,52 @@ void JobRunner::Core::staged(const base::Status& status) {
     staging_.reset();
     if (stopping_ || finished_) return;
     if (status.ok()) {
-      launch();
+      ask_shares();
       return;
     }
     host_failures_.push_back({"", status.message()});
     begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "files could not be staged");
   });
+}
+
+void JobRunner::Core::ask_shares() {
+  if (!options_.shares) return launch();
+  std::vector<KnownHost> known;
+  for (const JobHost& host : hosts_) known.push_back({host.name, proto::node_shape_of(host.facts.hello)});
+  is_asking_ = std::make_shared<char>();
+  options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
+    if (is_asked.expired() || stopping_ || finished_) return;
+    if (decided.ok()) {
+      take_shares(*decided);
+      launch();
+      return;
+    }
+    const bool is_first = options_.attempt == 0 && !options_.resumes;
+    const bool is_refused = is_first && decided.status().code() == base::Code::kInvalidArgument;
+    host_failures_.push_back({"", decided.status().message()});
+    begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0),
+               decided.status().message());
+  });
+}
+
+// Of entries that are one host the shares are one, too.
+void JobRunner::Core::take_shares(const model::Placement& decided) {
+  std::vector<HostFacts> facts;
+  for (const JobHost& host : hosts_) facts.push_back(host.facts);
+  const std::vector<int> first_of = find_same_hosts(facts);
+  for (const JobHost& host : hosts_) {
+    const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const int placed = host_at(first_of[static_cast<std::size_t>(host.agent)]).placed;
+    if (from == decided.hosts.end() || !from->share || placed < 0) continue;
+    std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(placed)].share;
+    if (host.placed == placed || !share) {
+      share = from->share;
+      continue;
+    }
+    share->cpus.insert(share->cpus.end(), from->share->cpus.begin(), from->share->cpus.end());
+    std::ranges::sort(share->cpus);
+    share->devices.insert(share->devices.end(), from->share->devices.begin(), from->share->devices.end());
+  }
 }
 
 void JobRunner::Core::launch() {
@@ -369,6 +409,7 @@ void JobRunner::Core::launch() {
   }
   if (!is_first) plan.warnings.clear();  // said before
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
+  observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
     for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);

@@ -63,6 +63,7 @@ class RestartingJob final : private JobObserver {
   void on_remark(const std::string& line) override { observer_->on_remark(line); }
   void on_warning(const std::string& line) override { observer_->on_warning(line); }
   void on_root_cause(const model::RankEnd& root) override { observer_->on_root_cause(root); }
+  void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override { observer_->on_event(event); }
 

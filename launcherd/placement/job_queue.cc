@@ -43,14 +43,17 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<Start> started;
   std::vector<SlotHost> open = hosts;  // without what is kept for the head
   Entry* head = nullptr;
+  const Entry* failed = nullptr;  // the last one; what is left only becomes less
   for (auto at = entries_.begin(); at != entries_.end();) {
     const long free = free_slots(open);
     if (free == 0) break;
     Entry& entry = at->second;
     // Whoever oversubscribes has more ranks than slots.
-    const bool is_hopeless = entry.need.ranks() > free && !entry.need.request.oversubscribe;
+    const bool is_hopeless = (entry.need.ranks() > free && !entry.need.request.oversubscribe) ||
+                             (failed != nullptr && entry.need.is_like(failed->need));
     auto placement = is_hopeless ? std::nullopt : fit(entry.need, open);
     if (!placement) {
+      failed = &entry;
       if (head == nullptr && fits_when_idle(entry.need, hosts)) {
         head = &entry;
         if (head->overtaken >= kMostOvertakes) keep_slots(head->need, open);
@@ -63,11 +66,25 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     if (head != nullptr && touches(*placement, head->need) && ++head->overtaken >= kMostOvertakes) {
       keep_slots(head->need, open);
     }
-    started.push_back({entry.id, std::move(*placement)});
-    keys_.erase(entry.id);
+    const base::JobId id = entry.id;
+    started.push_back({id, std::move(*placement), std::move(entry.need)});
+    keys_.erase(id);
     at = entries_.erase(at);
   }
   return started;
+}
+
+std::vector<std::pair<base::JobId, base::Status>> JobQueue::take_hopeless(const std::vector<SlotHost>& hosts) {
+  std::vector<std::pair<base::JobId, base::Status>> hopeless;
+  const Entry* good = nullptr;  // the last one
+  for (const auto& [key, entry] : entries_) {
+    if (good != nullptr && entry.need.is_like(good->need)) continue;
+    base::Status why = check_shares(entry.need, hosts);
+    if (why.ok()) good = &entry;
+    if (!why.ok()) hopeless.emplace_back(entry.id, std::move(why));
+  }
+  for (const auto& [id, why] : hopeless) remove(id);
+  return hopeless;
 }
 
 const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts) const {

@@ -25,6 +25,7 @@ class JobQueue {
   struct Start {
     base::JobId id;
     model::Placement placement;
+    JobNeed need;
   };
 
   // `number`: in the order of submission; no two jobs have the same.
@@ -35,6 +36,9 @@ class JobQueue {
 
   // Takes out what starts now, first one first, and counts its slots as used in `hosts`.
   std::vector<Start> start(std::vector<SlotHost>& hosts);
+
+  // Takes out what can never start on these hosts, as is known now, each with the reason (check_shares).
+  std::vector<std::pair<base::JobId, base::Status>> take_hopeless(const std::vector<SlotHost>& hosts);
 
   // Why a job of the queue waits, for people; empty: it is not in the queue.
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;

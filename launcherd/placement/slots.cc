@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/strings.h"
+#include "model/gpu_mask.h"
+#include "model/host_binding.h"
 
 namespace muster::launcherd {
 namespace {
@@ -15,17 +18,28 @@ const model::HostSpec* wanted_host(const JobNeed& need, const std::string& name)
   return found == need.request.hosts.end() ? nullptr : &*found;
 }
 
-enum class Room { kFree, kIdle };
+// kSlots: as kFree, without a look at anything but slots.
+enum class Room { kFree, kIdle, kSlots };
+
+constexpr int kMostOthersTried = 8;
 
 // How many ranks the host takes of the job, when what is used is used, or when nothing is.
+int room_for_gpus(const JobNeed& need, const SlotHost& host, Room room) {
+  if (room == Room::kSlots || !need.places.empty()) return kAnyRanks;
+  if (room == Room::kFree && host.is_asked()) return 0;
+  if (host.shape == nullptr) return kAnyRanks;
+  static const HostUse kNothing;
+  return ranks_for_gpus(need.share, *host.shape, room == Room::kIdle ? kNothing : host.use, host.slots);
+}
+
 int room_on(const JobNeed& need, const SlotHost& host, Room room) {
   if (!may_use(need, host)) return 0;
   const model::HostSpec* const wanted = wanted_host(need, host.host.name);
   const int there = host.is_open() ? host.slots : 0;
-  int most = room == Room::kFree ? host.free() : there;
+  int most = room == Room::kIdle ? there : host.free();
   if (wanted != nullptr && wanted->slots) most = std::min(most, *wanted->slots);
   if (need.request.ranks_per_node > 0) most = std::min(most, need.request.ranks_per_node);
-  return most;
+  return most > 0 ? std::min(most, room_for_gpus(need, host, room)) : most;
 }
 
 long total_room(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
@@ -54,6 +68,7 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
     if (host == nullptr || !host->is_open()) return false;
+    if (room == Room::kFree && host->is_asked()) return false;
     const int there = room == Room::kFree ? host->free() : host->slots;
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -61,9 +76,21 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   return true;
 }
 
+// As if nothing was known of it.
+SlotHost without_shape(const SlotHost& host) {
+  return {.host = host.host,
+          .slots = host.slots,
+          .used = host.used,
+          .is_drained = host.is_drained,
+          .is_down = host.is_down};
+}
+
 // More ranks than the job's hosts have slots: it takes all of them.
 bool is_oversubscribing(const JobNeed& need, std::span<const SlotHost> hosts) {
-  return need.request.oversubscribe && need.places.empty() && total_room(need, hosts, Room::kIdle) < need.ranks();
+  if (!need.request.oversubscribe || !need.places.empty()) return false;
+  long slots = 0;
+  for (const SlotHost& host : hosts) slots += room_on(need, without_shape(host), Room::kIdle);
+  return slots < need.ranks();
 }
 
 // What the job says of a host goes before what the list says.
@@ -171,27 +198,117 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
                          host->free() == 1 ? "is" : "are");
     }
   }
-  return "waits for its turn";
+  return "";
 }
 
-// `change` is called with each of the placement's hosts that is there and the slots that the job uses of it. Most
-// placements are in the order of the list, so the next host is looked for from the last one on.
-template <typename Change>
-void for_each_placed(const model::Placement& placement, std::vector<SlotHost>& hosts, Change change) {
+// `change` is called with each of the placement's hosts that is there, where it is placed, and the slots that the job
+// uses of it. Most placements are in the order of the list, so the next host is looked for from the last one on.
+template <typename Placement, typename Hosts, typename Change>
+void for_each_placed(Placement& placement, Hosts& hosts, Change change) {
   std::size_t at = 0;
-  for (const model::PlacedHost& placed : placement.hosts) {
+  for (auto& placed : placement.hosts) {
     for (std::size_t looked = 0; looked < hosts.size(); ++looked, at = (at + 1) % hosts.size()) {
       if (hosts[at].host.name != placed.host.name) continue;
-      change(hosts[at], std::min(static_cast<int>(placed.ranks.size()), hosts[at].slots));
+      change(hosts[at], placed, std::min(static_cast<int>(placed.ranks.size()), hosts[at].slots));
       break;
     }
   }
 }
 
+// Where its share of a host is not to be had, and why.
+struct Misfit {
+  std::string host;
+  base::Status why;
+};
+
+std::optional<model::Placement> fit_slots(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!need.places.empty()) return fit_places(need, hosts);
+  const bool takes_all = is_oversubscribing(need, hosts);
+  if (takes_all ? !fits_when_idle(need, hosts) : total_room(need, hosts, Room::kFree) < need.ranks()) {
+    return std::nullopt;
+  }
+  model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
+  for (const SlotHost* const host : in_order(need, hosts)) {
+    if (takes_all && host->is_open() && host->used > 0) return std::nullopt;
+    const int room = room_on(need, *host, Room::kFree);
+    if (room == 0) continue;
+    request.hosts.push_back(named(need, *host, room));
+    if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
+  }
+  auto placement = model::place(request);
+  if (!placement.ok()) return std::nullopt;
+  return std::move(*placement);
+}
+
+// Its share of each host that is known.
+std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
+  std::optional<Misfit> misfit;
+  for_each_placed(placement, hosts, [&](const SlotHost& host, model::PlacedHost& placed, int) {
+    if (host.shape == nullptr || misfit) return;
+    auto share = share_of(need.share, *host.shape, host.use, host.slots, model::places_on(need.places, placed));
+    if (share.ok()) {
+      placed.share = *std::move(share);
+    } else {
+      misfit = Misfit{host.host.name, share.status()};
+    }
+  });
+  return misfit;
+}
+
+// Of a job for which there are the slots: the first host where its share is not to be had.
+std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts) {
+  std::vector<SlotHost> by_slots;
+  for (const SlotHost& host : hosts) by_slots.push_back(without_shape(host));
+  auto placement = fit_slots(need, by_slots);
+  return placement ? give_shares(need, hosts, *placement) : std::nullopt;
+}
+
+std::vector<SlotHost> idle(std::span<const SlotHost> hosts) {
+  std::vector<SlotHost> all(hosts.begin(), hosts.end());
+  for (SlotHost& host : all) {
+    host.is_drained = host.is_down = false;
+    host.used = 0;
+    host.use = {};
+  }
+  return all;
+}
+
+// What keeps a job waiting for which there are the slots.
+std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
+  const auto asked = std::ranges::find_if(
+      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
+  if (asked != hosts.end()) {
+    return fmt::format("waits until {} has told what cores and GPUs it has: another job is being started there",
+                       asked->host.name);
+  }
+  if (need.places.empty() && total_room(need, hosts, Room::kFree) < need.ranks()) {
+    const bool asks = need.share.asks_for_gpus();
+    const long wanted = static_cast<long>(need.ranks()) * std::max(need.share.pinning.gpus_per_rank, 1);
+    long free = 0;
+    for (const SlotHost& host : hosts) {
+      if (host.shape != nullptr && host.is_open() && may_use(need, host)) {
+        free += free_devices(need.share, *host.shape, host.use);
+      }
+    }
+    const char* const noun = need.share.pinning.gpu_bind == model::GpuBind::kTile ? "tile" : "GPU";
+    return fmt::format("needs {} {}{}, {} {} free on {}{}", wanted, noun, wanted == 1 ? "" : "s", free,
+                       free == 1 ? "is" : "are", names(in_order(need, hosts)),
+                       asks ? "" : " (--gpu-bind none if its ranks need none)");
+  }
+  const auto misfit = find_misfit(need, hosts);
+  return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
+}
+
 }  // namespace
 
+ShareWish share_wish(const model::JobSpec& job) {
+  ShareWish wish{.pinning = job.pinning};
+  model::set_gpu_masks(model::exported_variables({}, job.environment, false), wish.masks);
+  return wish;
+}
+
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
-  JobNeed need{.request = job.placement, .places = job.places};
+  JobNeed need{.request = job.placement, .places = job.places, .share = share_wish(job)};
   need.request.hosts.clear();
   MUSTER_RETURN_IF_ERROR(merge_wanted(job, hosts, need));
   const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
@@ -202,6 +319,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   need.request.np = static_cast<int>(ranks);
   std::vector<SlotHost> undrained(hosts.begin(), hosts.end());
   for (SlotHost& host : undrained) host.is_drained = host.is_down = false;
+  if (ranks > 0 && !more_come) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && fits_when_idle(need, undrained)) return need;
   if (ranks > 0 && more_come && need.places.empty() && need.request.hosts.empty()) return need;
   if (!need.places.empty()) {
@@ -229,30 +347,52 @@ bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts) {
 }
 
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts) {
-  if (!need.places.empty()) return fit_places(need, hosts);
-  const bool takes_all = is_oversubscribing(need, hosts);
-  if (takes_all ? !fits_when_idle(need, hosts) : total_room(need, hosts, Room::kFree) < need.ranks()) {
-    return std::nullopt;
+  auto placement = fit_slots(need, hosts);
+  std::optional<Misfit> misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
+  std::vector<SlotHost> others;
+  // Another host may have what that one has not; who oversubscribes has all of them.
+  for (int tried = 0; misfit && need.places.empty() && !need.request.oversubscribe; ++tried) {
+    if (tried == kMostOthersTried) return std::nullopt;
+    if (others.empty()) others.assign(hosts.begin(), hosts.end());
+    std::ranges::find_if(others, [&](const SlotHost& host) { return host.host.name == misfit->host; })->is_drained =
+        true;
+    placement = fit_slots(need, others);
+    misfit = placement ? give_shares(need, others, *placement) : std::nullopt;
   }
-  model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
-  for (const SlotHost* const host : in_order(need, hosts)) {
-    if (takes_all && host->is_open() && host->used > 0) return std::nullopt;
-    const int room = room_on(need, *host, Room::kFree);
-    if (room == 0) continue;
-    request.hosts.push_back(named(need, *host, room));
-    if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
-  }
-  auto placement = model::place(request);
-  if (!placement.ok()) return std::nullopt;
-  return std::move(*placement);
+  if (misfit) return std::nullopt;
+  return placement;
+}
+
+bool JobNeed::is_like(const JobNeed& other) const {
+  const auto key = [](const JobNeed& need) {
+    return std::tie(need.request.np, need.request.ranks_per_node, need.request.oversubscribe, need.request.map_by,
+                    need.request.hosts, need.share.pinning, need.share.masks);
+  };
+  return places.empty() && other.places.empty() && key(*this) == key(other);
 }
 
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for_each_placed(placement, hosts, [](SlotHost& host, int slots) { host.used += slots; });
+  for_each_placed(placement, hosts, [](SlotHost& host, const model::PlacedHost& placed, int slots) {
+    host.used += slots;
+    if (placed.share) host.use.add(*placed.share);
+  });
 }
 
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for_each_placed(placement, hosts, [](SlotHost& host, int slots) { host.used = std::max(0, host.used - slots); });
+  for_each_placed(placement, hosts, [](SlotHost& host, const model::PlacedHost& placed, int slots) {
+    host.used = std::max(0, host.used - slots);
+    if (placed.share) host.use.remove(*placed.share);
+  });
+}
+
+base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
+  const bool are_known =
+      std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
+  if (!are_known) return base::ok_status();
+  const std::vector<SlotHost> all = idle(hosts);
+  if (fit(need, all)) return base::ok_status();
+  const auto misfit = find_misfit(need, all);
+  return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
 }
 
 std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
@@ -261,13 +401,16 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
         std::ranges::any_of(hosts, [&](const SlotHost& host) { return host.host.name == wanted.name; });
     if (!is_known) return fmt::format("needs host {}, which launcherd's list does not have any more", wanted.name);
   }
-  if (!need.places.empty()) return why_no_places(need, hosts);
+  if (!need.places.empty()) {
+    const std::string why = why_no_places(need, hosts);
+    return why.empty() ? why_no_share(need, hosts) : why;
+  }
   const auto usable = in_order(need, hosts);
   if (is_oversubscribing(need, hosts)) {
     return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), closed_remark(usable));
   }
-  const long room = total_room(need, hosts, Room::kFree);
-  if (room >= need.ranks()) return "waits for its turn";
+  const long room = total_room(need, hosts, Room::kSlots);
+  if (room >= need.ranks()) return why_no_share(need, hosts);
   return fmt::format("needs {}, {} {} free on {}{}", slot_count(need.ranks()), room, room == 1 ? "is" : "are",
                      names(usable), closed_remark(usable));
 }

@@ -1,15 +1,19 @@
-// Which slots of launcherd's hosts a job takes. Plain values, pure functions.
+// Which slots of launcherd's hosts a job takes, and what of the cores and GPUs there (host_share.h). Plain values, pure
+// functions.
 //
 // A job takes one slot a rank. With more ranks than its hosts have slots (oversubscribe) it takes all slots of the
-// hosts that it may use, and starts when all of them are free.
+// hosts that it may use, and starts when all of them are free. What a host has is known when an agent has been there;
+// until then one job at a time is started on it, and has no share.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "launcherd/placement/host_share.h"
 #include "model/job_spec.h"
 #include "model/placement.h"
 
@@ -19,10 +23,15 @@ struct SlotHost {
   model::HostSpec host;  // as launcherd's list has it
   int slots = 0;
   int used = 0;
-  bool is_drained = false;  // takes no new job
-  bool is_down = false;     // cannot be reached: likewise
+  bool is_drained = false;                          // takes no new job
+  bool is_down = false;                             // cannot be reached: likewise
+  bool is_shared = false;                           // what jobs have of it is counted
+  std::shared_ptr<const model::NodeShape> shape{};  // null: not known yet
+  HostUse use{};
 
   bool is_open() const { return !is_drained && !is_down; }
+  // A job is being started there, and what it will have is not known.
+  bool is_asked() const { return is_shared && shape == nullptr && used > 0; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
 };
 
@@ -30,21 +39,29 @@ struct SlotHost {
 struct JobNeed {
   model::PlacementRequest request;  // np > 0; hosts: each name once, empty: any
   std::vector<model::RankPlace> places;
+  ShareWish share{};
 
   int ranks() const { return request.np; }
+  // Where the one finds no place, the other does not either.
+  bool is_like(const JobNeed& other) const;
 };
+
+ShareWish share_wish(const model::JobSpec& job);
 
 // Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
 // here, also if all hosts were idle and none drained. `more_come`: a job that names no host waits for them then.
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
+// The same of hosts of which more is known now. INVALID_ARGUMENT: there are the slots for it, and never the GPUs or
+// cores.
+base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
 // Whether it would start if nothing else ran; drained hosts stay drained.
 bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts);
-// Where it runs when it starts now; nullopt: not enough is free.
+// Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts);
 
-// Slots of a running job's placement, counted as used or given back.
+// Slots and shares of a job's placement, counted as used or given back.
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 

@@ -140,11 +140,20 @@ def test_a_failed_rank_starts_the_job_again(api):
 
 def test_ranks_run_where_they_were_placed(api):
     cpu = min(os.sched_getaffinity(0))
-    hosts = [{"name": "localhost", "ranks": [{"rank": 0, "cpus": [cpu], "gpus": ["GPU-1234"]}, {"rank": 1}]}]
-    job = api.submit(["sh", "-c", 'echo "$MUSTER_RANK $(taskset -cp $$ | sed "s/.*: //") $CUDA_VISIBLE_DEVICES"'],
-                     hosts=hosts)
-    assert api.wait(job).exit_code == 0
-    assert f"0 {cpu} GPU-1234".encode() in api.output(job).splitlines()
+    hosts = [{"name": "localhost", "ranks": [{"rank": 0, "cpus": [cpu]}, {"rank": 1}]}]
+    job = api.submit(["sh", "-c", 'echo "$MUSTER_RANK $(taskset -cp $$ | sed "s/.*: //")"; sleep 1000'], hosts=hosts)
+    api.until(job, "RUNNING")
+    assert [rank.binding.cpus for rank in api.get(job).ranks][0] == str(cpu)
+    api.kill(job)
+    api.wait(job)
+    assert f"0 {cpu}".encode() in api.output(job).splitlines()
+
+
+def test_a_rank_is_not_placed_on_a_gpu_that_is_not_there(api):
+    hosts = [{"name": "localhost", "ranks": [{"rank": 0, "gpus": ["GPU-1234"]}]}]
+    job = api.submit(["true"], hosts=hosts)
+    ended = api.wait(job)
+    assert ended.exit_code == 2 and "rank 0 is placed on GPU GPU-1234, which is not there" in ended.reason, ended
 
 
 def test_lists_come_in_pages(api):

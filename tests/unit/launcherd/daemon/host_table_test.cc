@@ -24,6 +24,32 @@ TEST(HostTable, RepeatsAddTheirSlots) {
   EXPECT_EQ(table.total_slots(), 6);
 }
 
+TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
+  HostTable table({{.name = "n1", .slots = 4}});
+  model::NodeShape shape;
+  shape.cores = {{.cpus = {0}}, {.cpus = {1}}};
+  EXPECT_FALSE(table.slots()[0].is_asked());
+  model::Placement first = ranks_on("n1", 1);
+  table.take(first);
+  EXPECT_TRUE(table.slots()[0].is_asked());
+  EXPECT_TRUE(table.learn("n1", shape));
+  EXPECT_FALSE(table.learn("n1", shape));
+  EXPECT_FALSE(table.slots()[0].is_asked());
+  first.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  table.take_share("n1", *first.hosts[0].share);
+  model::Placement second = ranks_on("n1", 1);
+  second.hosts[0].share = model::HostShare{.cpus = {1}, .devices = {"GPU-1"}};
+  table.take(second);
+  table.replace({{.name = "n1", .slots = 8}});
+  EXPECT_EQ(table.slots()[0].use.cpus(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(table.slots()[0].use.devices().size(), 2u);
+  EXPECT_EQ(*table.slots()[0].shape, shape);
+  table.give(first);
+  EXPECT_EQ(table.slots()[0].use.cpus(), std::vector<int>{1});
+  table.give(second);
+  EXPECT_TRUE(table.slots()[0].use.devices().empty());
+}
+
 TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
   HostTable table({{.name = "n1", .slots = 4}, {.name = "n2", .slots = 4}});
   const model::Placement running = ranks_on("n1", 3);

@@ -225,6 +225,27 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatWaitsAndWhatIsDrained) {
   EXPECT_EQ(stored(waits->job_id()).state, model::JobState::kQueued);
 }
 
+TEST_F(JobManagerTest, TheNextManagerKnowsWhatRunningJobsHaveOfTheirHosts) {
+  drain_all();
+  const auto runs = submit(request_of(1));
+  Recovery recovery;
+  recovery.placement = model::place_as_told({{.name = "n1"}}, {0});
+  recovery.placement.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a"}};
+  recovery.secret = std::string(16, 's');
+  EXPECT_TRUE(
+      rig_->append({testing_store::step(runs->job_id(), model::JobState::kStarting),
+                    NewRecovery{.job = testing_store::job_id(runs->job_id()), .content = recovery_bytes(recovery)}})
+          .ok());
+  end();
+  begin();
+  const SlotHost& host = manager_->hosts().slots()[0];
+  EXPECT_EQ(host.used, 1);
+  EXPECT_TRUE(host.use.devices().contains("GPU-a"));
+  EXPECT_EQ(host.use.cpus(), (std::vector<int>{0, 1}));
+  run_until(done_ + 1);  // no agent holds it
+  EXPECT_TRUE(manager_->hosts().slots()[0].use.devices().empty());
+}
+
 // It may have been written by another launcherd than this one.
 TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
   drain_all();

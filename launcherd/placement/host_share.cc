@@ -1,0 +1,243 @@
+#include "launcherd/placement/host_share.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/cpu_binding.h"
+#include "model/gpu_mask.h"
+#include "model/host_binding.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using model::BindTo;
+using model::CoreShape;
+using model::NodeShape;
+using Places = std::span<const model::RankPlace* const>;
+
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
+  return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
+}
+
+// nullptr: nobody has it, or a part of it.
+const HostUse::Users* users_of(const HostUse& use, const std::string& id) {
+  const auto found = use.devices().find(id);
+  if (found != use.devices().end()) return &found->second;
+  if (!id.starts_with("intel:")) return nullptr;
+  const auto part =
+      std::ranges::find_if(use.devices(), [&](const auto& each) { return model::is_same_device(each.first, id); });
+  return part == use.devices().end() ? nullptr : &part->second;
+}
+
+std::vector<std::string> free_of(const std::vector<std::string>& all, const HostUse& use) {
+  std::vector<std::string> free;
+  std::ranges::copy_if(all, std::back_inserter(free),
+                       [&](const std::string& id) { return users_of(use, id) == nullptr; });
+  return free;
+}
+
+// Those that are free or that others share, the least used first.
+std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use) {
+  std::vector<std::string> open;
+  std::ranges::copy_if(all, std::back_inserter(open), [&](const std::string& id) {
+    const HostUse::Users* const users = users_of(use, id);
+    return users == nullptr || users->are_open;
+  });
+  std::ranges::stable_sort(open, {}, [&](const std::string& id) {
+    const HostUse::Users* const users = users_of(use, id);
+    return users == nullptr ? 0 : users->count;
+  });
+  return open;
+}
+
+bool is_sharing(const ShareWish& wish, std::size_t devices, int slots) {
+  return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
+}
+
+std::size_t each_of(const ShareWish& wish) {
+  return static_cast<std::size_t>(std::max(wish.pinning.gpus_per_rank, 1));
+}
+
+// All CPUs of the cores that have one of these.
+std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus) {
+  std::vector<int> cpus;
+  for (const CoreShape& core : node.cores) {
+    if (touches(core, sorted_cpus)) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+  }
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
+  std::vector<int> cpus;
+  for (const CoreShape& core : cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+// Cores that no other job has; all, where there are none.
+std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use) {
+  std::vector<CoreShape> cores;
+  std::ranges::copy_if(node.cores, std::back_inserter(cores),
+                       [&](const CoreShape& core) { return !touches(core, use.cpus()); });
+  return cores.empty() ? node.cores : cores;
+}
+
+// Of the equal shares of the slots those that are least in use, so many as there are ranks.
+std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int slots, std::size_t ranks,
+                               const model::Pinning& pinning) {
+  const std::vector<model::RankBinding> shares =
+      model::bind_ranks(model::usable_node(node, pinning), slots, BindTo::kShare);
+  std::vector<std::pair<long, std::size_t>> order;  // CPUs in use, slot
+  for (std::size_t slot = 0; slot < shares.size(); ++slot) {
+    order.emplace_back(
+        std::ranges::count_if(shares[slot].cpus, [&](int cpu) { return std::ranges::binary_search(use.cpus(), cpu); }),
+        slot);
+  }
+  std::ranges::sort(order);
+  std::vector<int> cpus;
+  for (std::size_t i = 0; i < std::min(ranks, order.size()); ++i) {
+    const std::vector<int>& share = shares[order[i].second].cpus;
+    cpus.insert(cpus.end(), share.begin(), share.end());
+  }
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+// Out of which the ranks without chosen cores are dealt theirs.
+void take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Places places,
+                model::HostShare& share) {
+  const BindTo bind_to = wish.pinning.bind_to;
+  const auto ranks = static_cast<std::size_t>(std::ranges::count_if(
+      places, [](const model::RankPlace* place) { return place == nullptr || place->cpus.empty(); }));
+  if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return;
+  const std::vector<CoreShape> free = free_cores(node, use);
+  if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
+    share.cpus = all_cpus(free);
+    return;
+  }
+  if (std::cmp_less(model::usable_node(node, wish.pinning).cores.size(), slots)) {
+    share.is_crowded = true;
+    return;
+  }
+  const std::vector<int> of_slots = cpus_of_slots(node, use, slots, ranks, wish.pinning);
+  std::vector<CoreShape> cores;
+  std::ranges::copy_if(free, std::back_inserter(cores), [&](const CoreShape& core) { return touches(core, of_slots); });
+  share.cpus = cores.empty() ? whole_cores(node, of_slots) : all_cpus(cores);
+}
+
+// What is the job's once it is known what its ranks have.
+void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Places places,
+                  model::HostShare& share) {
+  std::vector<int> bound;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const bool is_chosen = places[rank] != nullptr && !places[rank]->cpus.empty();
+    if (!is_chosen && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
+    const std::vector<int>& cpus = binding.cores[rank].cpus;
+    bound.insert(bound.end(), cpus.begin(), cpus.end());
+  }
+  if (bind_to != BindTo::kDepth) bound.insert(bound.end(), share.cpus.begin(), share.cpus.end());
+  std::ranges::sort(bound);
+  share.cpus = whole_cores(node, bound);
+}
+
+std::vector<std::string> chosen_devices(const model::NodeBinding& binding, Places places) {
+  std::vector<std::string> devices;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    if (places[rank] == nullptr || places[rank]->gpus.empty()) continue;
+    const auto& own = binding.gpus[rank].devices;
+    devices.insert(devices.end(), own.begin(), own.end());
+  }
+  return devices;
+}
+
+}  // namespace
+
+void HostUse::count(const model::HostShare& share) {
+  std::vector<int> all;
+  std::ranges::set_union(cpus_, share.cpus, std::back_inserter(all));
+  cpus_ = std::move(all);
+  for (const std::string& id : share.devices) {
+    Users& users = devices_[id];
+    ++users.count;
+    users.are_open = users.are_open && share.is_open;
+  }
+}
+
+void HostUse::add(const model::HostShare& share) {
+  shares_.push_back(share);
+  count(share);
+}
+
+void HostUse::remove(const model::HostShare& share) {
+  const auto found = std::ranges::find(shares_, share);
+  if (found == shares_.end()) return;
+  shares_.erase(found);
+  cpus_.clear();
+  devices_.clear();
+  for (const model::HostShare& each : shares_) count(each);
+}
+
+int free_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use) {
+  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+  return all.ok() ? static_cast<int>(free_of(*all, use).size()) : 0;
+}
+
+int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots) {
+  if (wish.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
+  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+  if (!all.ok()) return kAnyRanks;  // its start says what is wrong
+  if (all->empty()) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
+  const std::size_t each = each_of(wish);
+  if (is_sharing(wish, all->size(), slots)) return open_of(*all, use).size() >= each ? kAnyRanks : 0;
+  const std::vector<std::string> free = free_of(*all, use);
+  if (!wish.asks_for_gpus() && free.size() == all->size()) return kAnyRanks;
+  return static_cast<int>(free.size() / each);
+}
+
+Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,
+                                  Places places) {
+  model::HostShare share;
+  take_cores(wish, node, use, slots, places, share);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
+  const std::size_t each = each_of(wish);
+  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count_if(
+      places, [](const model::RankPlace* place) { return place == nullptr || place->gpus.empty(); }));
+  share.is_open = is_sharing(wish, all.size(), slots);
+  share.devices = free_of(all, use);
+  const std::size_t least = std::min(dealt_ranks * each, all.size());
+  if (share.devices.size() < least && share.is_open) {
+    share.devices = open_of(all, use);
+    share.devices.resize(std::min(share.devices.size(), least));
+  } else if (share.devices.size() < least && !wish.asks_for_gpus()) {
+    return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
+  }
+  MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
+                          model::bind_host(node, places, wish.pinning, wish.masks, &share));
+  const std::vector<std::string> chosen = chosen_devices(binding, places);
+  for (const std::string& id : chosen) {
+    const HostUse::Users* const users = users_of(use, id);
+    if (users == nullptr || (users->are_open && wish.pinning.share_gpu)) continue;
+    return error(Code::kInvalidArgument, "its ranks are placed on {}, which another job has", id);
+  }
+  // Who sees all GPUs of the job and has said no number gets as large a part of them as of the slots.
+  const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
+  std::size_t most = least;
+  if (!wish.asks_for_gpus() && !has_parts) {
+    const auto of_slots = std::min(places.size(), static_cast<std::size_t>(std::max(slots, 1)));
+    most = std::max(most, all.size() * of_slots / static_cast<std::size_t>(std::max(slots, 1)));
+  }
+  share.devices = binding.dealt;
+  share.devices.resize(std::min(most, share.devices.size()));
+  share.devices.insert(share.devices.end(), chosen.begin(), chosen.end());
+  settle_cores(node, binding, wish.pinning.bind_to, places, share);
+  return share;
+}
+
+}  // namespace muster::launcherd

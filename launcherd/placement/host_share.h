@@ -1,0 +1,69 @@
+// What of a host a job may use beside the other jobs there: cores and GPUs. Plain values, pure functions.
+//
+// A job of k ranks on a host of s slots has the cores of k of the s equal shares of its cores, and of its GPUs what it
+// asks for, or else k of s parts, at least one for each rank as far as there are as many. None of them is another
+// job's, but for two cases. Cores that users name (--bind-to list, places) are theirs whoever has them. GPUs are shared
+// among jobs that want that (--share-gpu), or that have not asked for GPUs on a host with more slots than GPUs, when no
+// other is free.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/gpu_binding.h"
+#include "model/job_spec.h"
+#include "model/node_shape.h"
+#include "model/pinning.h"
+#include "model/placement.h"
+
+namespace muster::launcherd {
+
+// What the jobs of a host have of it.
+class HostUse {
+ public:
+  struct Users {
+    int count = 0;
+    bool are_open = true;  // all of them share
+  };
+  const std::vector<int>& cpus() const { return cpus_; }                    // sorted
+  const std::map<std::string, Users>& devices() const { return devices_; }  // by device_id()
+  const std::vector<model::HostShare>& shares() const { return shares_; }
+
+  void add(const model::HostShare& share);
+  void remove(const model::HostShare& share);  // one that was added
+
+ private:
+  void count(const model::HostShare& share);
+
+  std::vector<model::HostShare> shares_;
+  std::vector<int> cpus_;
+  std::map<std::string, Users> devices_;
+};
+
+// What a job wants of any host.
+struct ShareWish {
+  model::Pinning pinning{};
+  model::GpuMasks masks{};  // of the job's own environment
+
+  // It has said how many GPUs each rank is to have, and gets no fewer.
+  bool asks_for_gpus() const {
+    return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
+           (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
+  }
+};
+
+// How many ranks of the job the host's GPUs are enough for, beside what is in use; kAnyRanks: for any number.
+inline constexpr int kAnyRanks = 1 << 30;
+int ranks_for_gpus(const ShareWish& wish, const model::NodeShape& node, const HostUse& use, int slots);
+// Of the devices that the job could be dealt, those that nobody has.
+int free_devices(const ShareWish& wish, const model::NodeShape& node, const HostUse& use);
+
+// `places`: of each of the job's ranks there (model/host_binding.h). INVALID_ARGUMENT, one sentence without the host's
+// name: not beside what is in use. With an empty `use`: never.
+base::Result<model::HostShare> share_of(const ShareWish& wish, const model::NodeShape& node, const HostUse& use,
+                                        int slots, std::span<const model::RankPlace* const> places);
+
+}  // namespace muster::launcherd

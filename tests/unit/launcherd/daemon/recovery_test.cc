@@ -1,0 +1,48 @@
+#include "launcherd/daemon/recovery.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/muster/v1/pool.pb.h"
+
+namespace muster::launcherd {
+namespace {
+
+Recovery recovery() {
+  Recovery recovery;
+  recovery.placement = model::place_as_told({{.name = "n1"}, {.name = "n2"}, {.name = "n3"}}, {0, 1, 1, 2});
+  recovery.placement.hosts[0].share =
+      model::HostShare{.cpus = {0, 1, 2, 8}, .devices = {"GPU-a", "intel:0.1"}, .is_open = true};
+  recovery.placement.hosts[1].share = model::HostShare{.is_crowded = true};
+  return recovery;
+}
+
+TEST(Recovery, SharesOfHostsComeBack) {
+  const auto back = recovery_of(recovery_bytes(recovery()));
+  ASSERT_TRUE(back.ok()) << back.status();
+  ASSERT_EQ(back->placement.hosts.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(back->placement.hosts[i].share, recovery().placement.hosts[i].share) << i;
+  }
+  EXPECT_FALSE(back->placement.hosts[2].share) << "not decided yet";
+}
+
+TEST(Recovery, OfALauncherdThatKnewOfNoSharesHasNone) {
+  v1::JobRecovery message;
+  ASSERT_TRUE(message.ParseFromString(recovery_bytes(recovery())));
+  message.clear_shares();
+  const auto back = recovery_of(message.SerializeAsString());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_FALSE(back->placement.hosts[0].share);
+}
+
+TEST(Recovery, WhatIsNoneIsTold) {
+  v1::JobRecovery message;
+  ASSERT_TRUE(message.ParseFromString(recovery_bytes(recovery())));
+  message.mutable_shares(0)->set_cpus("a-b");
+  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
+  message.mutable_shares()->RemoveLast();
+  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace muster::launcherd

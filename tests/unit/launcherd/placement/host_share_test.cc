@@ -1,0 +1,273 @@
+// Jobs beside each other on one host: what each has, and who waits.
+#include "launcherd/placement/host_share.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/placement/job_queue.h"
+#include "model/host_binding.h"
+
+namespace muster::launcherd {
+namespace {
+
+using model::BindTo;
+using model::GpuBind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+model::NodeShape node_of(int cores, int gpus) {
+  model::NodeShape node;
+  for (int cpu = 0; cpu < cores; ++cpu) {
+    node.cores.push_back({.socket = cpu * 2 / cores, .numa = cpu * 2 / cores, .cpus = {cpu, cpu + cores}});
+  }
+  for (int i = 0; i < gpus; ++i) {
+    model::GpuShape& gpu = node.gpus.emplace_back();
+    gpu.index = i;
+    gpu.uuid = "GPU-" + std::to_string(i);
+    gpu.numa = i * 2 / gpus;
+  }
+  return node;
+}
+
+SlotHost host(const std::string& name, int slots, const model::NodeShape& node) {
+  SlotHost host{.host = {.name = name, .slots = slots}, .slots = slots, .is_shared = true};
+  host.shape = std::make_shared<const model::NodeShape>(node);
+  return host;
+}
+
+JobNeed need(int np, const model::Pinning& pinning = {}) {
+  JobNeed need;
+  need.request.np = np;
+  need.share.pinning = pinning;
+  return need;
+}
+
+// As a job that starts now has it, and takes it.
+std::optional<model::HostShare> start(const JobNeed& need, std::vector<SlotHost>& hosts) {
+  const auto placement = fit(need, hosts);
+  if (!placement) return std::nullopt;
+  take_slots(*placement, hosts);
+  return placement->hosts.front().share;
+}
+
+constexpr model::Pinning kOne{.gpu_bind = GpuBind::kOne};
+constexpr model::Pinning kNoGpu{.gpu_bind = GpuBind::kNone};
+
+TEST(HostShare, JobsOfOneRankHaveEachItsOwn) {
+  for (const model::Pinning& pinning : {model::Pinning(), kOne}) {
+    std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 4))};
+    std::set<std::string> gpus;
+    std::set<int> cpus;
+    for (int job = 0; job < 4; ++job) {
+      const auto share = start(need(1, pinning), hosts);
+      ASSERT_TRUE(share) << job;
+      ASSERT_EQ(share->devices.size(), 1u);
+      gpus.insert(share->devices.front());
+      EXPECT_EQ(share->cpus.size(), 4u);  // two cores of two threads
+      cpus.insert(share->cpus.begin(), share->cpus.end());
+    }
+    EXPECT_EQ(gpus.size(), 4u);
+    EXPECT_EQ(cpus.size(), 16u);
+  }
+}
+
+TEST(HostShare, WhoHasAllSlotsHasAllOfTheHost) {
+  std::vector<SlotHost> hosts = {host("n1", 2, node_of(8, 4))};
+  const auto share = start(need(2), hosts);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->devices.size(), 4u);
+  EXPECT_EQ(share->cpus.size(), 16u);
+}
+
+TEST(HostShare, WhatWasGivenBackIsTakenAgain) {
+  std::vector<SlotHost> hosts = {host("n1", 2, node_of(4, 2))};
+  const auto first = fit(need(1, kOne), hosts);
+  take_slots(*first, hosts);
+  const auto second = fit(need(1, kOne), hosts);
+  take_slots(*second, hosts);
+  EXPECT_NE(first->hosts[0].share->devices, second->hosts[0].share->devices);
+  give_slots(*first, hosts);
+  EXPECT_EQ(start(need(1, kOne), hosts), first->hosts[0].share);
+}
+
+TEST(HostShare, GpusThatAreNotFreeAreWaitedFor) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 4))};
+  const JobNeed large = need(1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 3});
+  ASSERT_TRUE(start(large, hosts));
+  EXPECT_FALSE(start(large, hosts));
+  EXPECT_EQ(why_not(large, hosts), "needs 3 GPUs, 1 is free on n1");
+  EXPECT_EQ(why_not(need(2), hosts), "needs 2 GPUs, 1 is free on n1 (--gpu-bind none if its ranks need none)");
+  EXPECT_TRUE(start(need(1, kOne), hosts));
+  EXPECT_FALSE(start(need(1), hosts));
+  const auto without = start(need(1, kNoGpu), hosts);
+  ASSERT_TRUE(without);
+  EXPECT_THAT(without->devices, IsEmpty());
+  EXPECT_TRUE(start(need(1, {.gpu_bind = GpuBind::kOne, .share_gpu = true}), hosts) == std::nullopt)
+      << "what it would share, nobody shares";
+}
+
+TEST(HostShare, ThoseThatWantItShare) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 1))};
+  const JobNeed sharing = need(1, {.gpu_bind = GpuBind::kOne, .share_gpu = true});
+  EXPECT_EQ(start(sharing, hosts)->devices, start(sharing, hosts)->devices);
+  EXPECT_FALSE(start(need(1, kOne), hosts)) << "it wants its own";
+}
+
+// More slots than GPUs: the host is meant for more jobs than it has GPUs, and these have not asked for any.
+TEST(HostShare, WhoHasNotAskedSharesWhereThereAreMoreSlotsThanGpus) {
+  std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 2))};
+  std::map<std::string, int> users;
+  for (int job = 0; job < 6; ++job) ++users[start(need(1), hosts)->devices.at(0)];
+  EXPECT_THAT(users, ElementsAre(std::pair("GPU-0", 3), std::pair("GPU-1", 3)));
+  EXPECT_FALSE(start(need(1, kOne), hosts));
+  EXPECT_EQ(why_not(need(1, kOne), hosts), "needs 1 GPU, 0 are free on n1");
+}
+
+TEST(HostShare, PartsOfADividedGpuAreDevices) {
+  model::NodeShape node = node_of(4, 1);
+  node.gpus[0].is_divided = true;
+  node.gpus[0].parts = {{.uuid = "MIG-a"}, {.uuid = "MIG-b"}};
+  std::vector<SlotHost> hosts = {host("n1", 4, node)};
+  EXPECT_THAT(start(need(1, kOne), hosts)->devices, ElementsAre("MIG-a"));
+  EXPECT_THAT(start(need(1, kOne), hosts)->devices, ElementsAre("MIG-b"));
+  EXPECT_FALSE(start(need(1, kOne), hosts));
+}
+
+TEST(HostShare, TilesOfADescribedGpuAreDevices) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0))};
+  const model::Pinning tile{.gpu_bind = GpuBind::kTile, .gpus = 1, .tiles = 2};
+  EXPECT_THAT(start(need(1, tile), hosts)->devices, ElementsAre("intel:0.0"));
+  EXPECT_FALSE(start(need(1, {.gpu_bind = GpuBind::kOne, .gpus = 1, .tiles = 2}), hosts)) << "a tile of it is taken";
+  EXPECT_THAT(start(need(1, tile), hosts)->devices, ElementsAre("intel:0.1"));
+  EXPECT_FALSE(start(need(1, tile), hosts));
+}
+
+TEST(HostShare, CoresOfEveryRule) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 0))};
+  EXPECT_THAT(start(need(1, {.bind_to = BindTo::kDepth, .depth = 9}), hosts), std::nullopt) << "no socket has nine";
+  EXPECT_THAT(start(need(1, {.bind_to = BindTo::kDepth, .depth = 3}), hosts)->cpus, ElementsAre(0, 1, 2, 8, 9, 10));
+  EXPECT_THAT(start(need(1), hosts)->cpus, ElementsAre(4, 5, 12, 13)) << "the share that nobody has";
+  EXPECT_THAT(start(need(1, {.bind_to = BindTo::kNone}), hosts)->cpus, IsEmpty());
+  EXPECT_THAT(start(need(1, {.bind_to = BindTo::kList, .cpu_lists = {{0, 4}}}), hosts)->cpus, ElementsAre(0, 4, 8, 12))
+      << "who names cores has them";
+}
+
+TEST(HostShare, MoreSlotsThanCoresBindNobody) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(2, 0))};
+  const auto share = start(need(1), hosts);
+  ASSERT_TRUE(share);
+  EXPECT_TRUE(share->is_crowded);
+  EXPECT_THAT(share->cpus, IsEmpty());
+}
+
+TEST(HostShare, PlacedRanksDoNotGetWhatOthersHave) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 4))};
+  JobNeed placed = need(1);
+  placed.places = {{.rank = 0, .host = "n1", .cpus = {2}, .gpus = {"GPU-2"}}};
+  EXPECT_EQ(start(placed, hosts), (model::HostShare{.cpus = {2, 10}, .devices = {"GPU-2"}}));
+  EXPECT_FALSE(start(placed, hosts));
+  EXPECT_THAT(why_not(placed, hosts), HasSubstr("GPU-2, which another job has"));
+  std::set<std::string> others;
+  for (int job = 0; job < 3; ++job) others.insert(start(need(1), hosts)->devices.at(0));
+  EXPECT_EQ(others, (std::set<std::string>{"GPU-0", "GPU-1", "GPU-3"}));
+}
+
+TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 0)), host("n2", 4, node_of(8, 2))};
+  const auto placement = fit(need(2, {.gpus_per_rank = 1}), hosts);
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->hosts.front().host.name, "n2");
+  std::vector<SlotHost> cores = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(16, 0))};
+  EXPECT_EQ(fit(need(1, {.bind_to = BindTo::kDepth, .depth = 8}), cores)->hosts.front().host.name, "n2");
+}
+
+TEST(HostShare, WhatCanNeverBeHadIsRefused) {
+  model::JobSpec job;
+  job.placement.np = 3;
+  job.pinning = kOne;
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
+  const auto refused = need_of(job, hosts);
+  EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1: 3 ranks with 1 GPU of their own, and ranks may use 2 GPUs"));
+  hosts[0].shape = nullptr;  // it may have them
+  const auto wanted = need_of(job, hosts);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  JobQueue queue;
+  queue.add(*base::JobId::parse("aaaaaaaa"), 0, 0, *wanted);
+  EXPECT_THAT(queue.take_hopeless(hosts), IsEmpty());
+  hosts = {host("n1", 4, node_of(8, 2))};
+  EXPECT_EQ(queue.take_hopeless(hosts).size(), 1u);
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(HostShare, OneJobAtATimeFindsOutWhatAHostHas) {
+  std::vector<SlotHost> hosts = {host("n1", 4, {})};
+  hosts[0].shape = nullptr;
+  JobQueue queue;
+  queue.add(*base::JobId::parse("aaaaaaaa"), 0, 0, need(1));
+  queue.add(*base::JobId::parse("bbbbbbbb"), 0, 1, need(1));
+  const auto started = queue.start(hosts);
+  ASSERT_EQ(started.size(), 1u);
+  EXPECT_FALSE(started[0].placement.hosts[0].share);
+  EXPECT_EQ(queue.reason(*base::JobId::parse("bbbbbbbb"), hosts),
+            "waits until n1 has told what cores and GPUs it has: another job is being started there");
+}
+
+// Jobs of all kinds come and go: no device and no core is ever two jobs' that did not want that.
+TEST(HostShare, RandomLivesShareNothing) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+    std::vector<SlotHost> hosts;
+    for (int i = 0; i < 3; ++i) {
+      const int slots = pick(1, 8);
+      hosts.push_back(host("n" + std::to_string(i), slots, node_of(2 * pick(2, 8), pick(0, 8))));
+    }
+    std::vector<model::Placement> running;
+    for (int turn = 0; turn < 200; ++turn) {
+      JobNeed wish = need(pick(1, 4), {.bind_to = pick(0, 3) == 0 ? BindTo::kCore : BindTo::kShare,
+                                       .gpu_bind = static_cast<GpuBind>(pick(0, 1)),
+                                       .gpus_per_rank = pick(0, 2)});
+      if (pick(0, 4) == 0) wish.share.pinning.gpu_bind = GpuBind::kNone;
+      if (const auto placement = fit(wish, hosts)) {
+        take_slots(*placement, hosts);
+        running.push_back(*placement);
+      }
+      if (!running.empty() && pick(0, 2) == 0) {
+        const auto at = running.begin() + pick(0, static_cast<int>(running.size()) - 1);
+        give_slots(*at, hosts);
+        running.erase(at);
+      }
+      for (const SlotHost& each : hosts) {
+        std::map<std::string, int> users;
+        std::map<int, int> cpus;
+        for (const model::HostShare& share : each.use.shares()) {
+          for (const std::string& id : share.devices) users[id] += share.is_open ? 0 : 1;
+          for (const int cpu : share.cpus) ++cpus[cpu];
+        }
+        for (const auto& [id, count] : users) {
+          ASSERT_LE(count, 1) << id;
+          ASSERT_TRUE(count == 0 || each.use.devices().at(id).count == 1) << id << " is one job's, and others have it";
+        }
+        for (const auto& [cpu, count] : cpus) ASSERT_EQ(count, 1) << "cpu " << cpu;
+      }
+    }
+    while (!running.empty()) {
+      give_slots(running.back(), hosts);
+      running.pop_back();
+    }
+    for (const SlotHost& each : hosts) {
+      EXPECT_THAT(each.use.cpus(), IsEmpty());
+      EXPECT_TRUE(each.use.devices().empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::launcherd
