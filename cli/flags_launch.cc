@@ -178,6 +178,9 @@ std::vector<FlagRow> output_rows() {
       option("json-events", {"--json-events"}, "FILE",
              "Write what happens to a file, one JSON object (muster.v1.Event) a line.")
           .completes(Completes::kFile),
+      toggle("report-bindings",
+             {{"-report-bindings", "true"}, {"--report-bindings", "true"}, {"--no-report-bindings", "false"}},
+             "Say of each rank which cores and GPUs it has been given."),
       toggle("verbose", {{"--verbose", "true"}, {"--no-verbose", "false"}},
              "Say what happens on each host, and show the table of ranks.")
           .exclusive("verbosity"),

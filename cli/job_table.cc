@@ -71,6 +71,28 @@ std::string rank_state(const v1::RankStatus& rank) {
   }
 }
 
+// Numbers of GPUs, and of tiles as "3.1"; names where nothing else is known.
+std::string gpus_of(const v1::RankStatus& rank) {
+  const v1::RankBinding& binding = rank.binding();
+  const bool has_numbers = binding.gpus_size() == binding.devices_size();
+  std::vector<std::string> gpus;
+  for (int i = 0; i < binding.devices_size(); ++i) {
+    const std::string& id = binding.devices(i);
+    const std::size_t colon = id.find(':');
+    if (colon != std::string::npos) {
+      gpus.push_back(base::printable(id.substr(colon + 1)));
+    } else {
+      gpus.push_back(has_numbers && !id.starts_with("MIG-") ? fmt::format("{}", binding.gpus(i)) : base::printable(id));
+    }
+  }
+  return gpus.empty() ? "-" : base::join(gpus, ",");
+}
+
+std::string cores_of(const v1::RankStatus& rank) {
+  if (!rank.has_binding()) return "-";
+  return rank.binding().cpus().empty() ? "all" : base::printable(rank.binding().cpus());
+}
+
 // `more`: a column before the command, of a job, or its heading for null.
 std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now,
                        const std::function<std::string(const v1::Job*)>& more) {
@@ -175,13 +197,23 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
                         host.up() ? base::printable(host.containment()) : "-");
   }
   const bool has_roles = !job.roles().empty();
-  text += fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "", "host",
-                      width, "pid", "state");
+  const bool is_bound = std::ranges::any_of(job.ranks(), &v1::RankStatus::has_binding);
+  std::size_t gpus = 3;
+  std::size_t cores = 5;
   for (const v1::RankStatus& rank : job.ranks()) {
-    text +=
-        fmt::format("{:>6}  {}{:<{}}  {:>8}  {}\n", rank.rank(),
-                    has_roles ? fmt::format("{:<12}", role_name(job, rank.rank())) : "", base::printable(rank.host()),
-                    width, rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-", rank_state(rank));
+    gpus = std::max(gpus, gpus_of(rank).size());
+    cores = std::max(cores, cores_of(rank).size());
+  }
+  const auto bound = [&](const std::string& gpu, const std::string& core) {
+    return is_bound ? fmt::format("{:<{}}  {:<{}}  ", gpu, gpus, core, cores) : std::string();
+  };
+  text += fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}{}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "",
+                      "host", width, "pid", bound("gpu", "cores"), "state");
+  for (const v1::RankStatus& rank : job.ranks()) {
+    text += fmt::format("{:>6}  {}{:<{}}  {:>8}  {}{}\n", rank.rank(),
+                        has_roles ? fmt::format("{:<12}", role_name(job, rank.rank())) : "",
+                        base::printable(rank.host()), width, rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-",
+                        bound(gpus_of(rank), cores_of(rank)), rank_state(rank));
   }
   return text;
 }

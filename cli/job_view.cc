@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/report.h"
+#include "model/node_shape.h"
 
 namespace muster::cli {
 
@@ -35,6 +36,30 @@ void JobView::on_remark(const std::string& line) {
 void JobView::on_root_cause(const model::RankEnd& root) {
   notices_->status("");
   notices_->line(format_root_cause(root, options_.placement.role(root.rank)));
+}
+
+std::string format_binding(const model::BoundRank& rank) {
+  std::vector<std::string> gpus;
+  for (std::size_t i = 0; i < rank.devices.size(); ++i) {
+    const std::string& id = rank.devices[i];
+    const bool has_number = rank.gpus.size() == rank.devices.size();
+    const std::size_t colon = id.find(':');  // a number of the driver's, or of a tile
+    if (colon != std::string::npos) {
+      gpus.push_back("GPU " + id.substr(colon + 1));
+    } else {
+      gpus.push_back(has_number ? fmt::format("GPU {} ({})", rank.gpus[i], id) : "GPU " + id);
+    }
+  }
+  return base::printable(
+      fmt::format("rank {} on {}, local rank {}: {}, {}", rank.rank, rank.host, rank.local_rank,
+                  rank.cpus.empty() ? std::string("not bound to cores") : "cores " + model::format_cpu_list(rank.cpus),
+                  gpus.empty() ? std::string("no GPU") : base::join(gpus, ", ")));
+}
+
+void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
+  if (!options_.reports_bindings) return;
+  notices_->status("");
+  for (const model::BoundRank& rank : ranks) notices_->line(format_binding(rank));
 }
 
 void JobView::on_finished(const launcherd::JobOutcome& outcome) {

@@ -13,6 +13,7 @@ namespace muster::cli {
 struct JobViewOptions {
   bool is_terminal = false;  // stderr is one
   bool verbose = false;
+  bool reports_bindings = false;
   bool quiet = false;            // no progress, no remarks, no last line of a job that ended well
   model::Placement placement{};  // whose roles are named
 };
@@ -29,6 +30,7 @@ class JobView final : public launcherd::JobObserver {
   void on_warning(const std::string& line) override { notices_->line(line); }
   void on_remark(const std::string& line) override;
   void on_root_cause(const model::RankEnd& root) override;
+  void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;
 
   const std::optional<launcherd::JobOutcome>& outcome() const { return outcome_; }
@@ -39,6 +41,9 @@ class JobView final : public launcherd::JobObserver {
   const std::function<void()> finished_;
   std::optional<launcherd::JobOutcome> outcome_;
 };
+
+// "rank 3 on n2, local rank 1: cores 4-7, GPU 1 (GPU-5a…)".
+std::string format_binding(const model::BoundRank& rank);
 
 // "12/16 hosts up · waiting: n3, n7 and 2 more".
 std::string format_progress(int up, int total, const std::vector<std::string>& waiting);

@@ -220,6 +220,7 @@ void read_output(SettingReader& read, HvdrunOptions& options) {
   read.text("output-filename", options.job.output_dir);
   read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
   read.toggle("verbose", options.launch.verbose);
+  read.toggle("report-bindings", options.reports_bindings);
   read.toggle("quiet", options.quiet);
   read.text("json-events", options.events_file);
   read.text("launcher", options.launcher);

@@ -74,6 +74,7 @@ struct HvdrunOptions {
   launcherd::BootstrapOptions bootstrap;  // backend, identity_file, default_port, agent_dir
   launcherd::LaunchOptions launch;        // agent_link, contain, verbose
   std::vector<std::string> notes;         // one line each, to be said before the job starts
+  bool reports_bindings = false;          // a line for each rank
   bool quiet = false;                     // nothing of our own unless somebody must act
   std::string events_file;                // --json-events; empty: none
   std::string launcher;                   // --launcher: whose job it is, "auto" or an address; empty: our own

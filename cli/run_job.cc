@@ -222,6 +222,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   options.launch.build_id = base::build_id();
   JobViewOptions view_options{.is_terminal = (*outlets)->is_terminal(),
                               .verbose = options.launch.verbose,
+                              .reports_bindings = options.reports_bindings,
                               .quiet = options.quiet,
                               .placement = {}};
   view_options.placement.roles = placed->placement.roles;

@@ -41,6 +41,9 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
   if (!options.job.stages.empty()) {
     options.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
   }
+  if (options.reports_bindings) {
+    options.notes.emplace_back("--report-bindings: muster status JOB shows what the ranks of launcherd's jobs have");
+  }
   const launcherd::BootstrapOptions defaults;
   const launcherd::BootstrapOptions& wanted = options.bootstrap;
   if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||

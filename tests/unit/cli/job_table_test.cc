@@ -49,6 +49,23 @@ TEST(JobTable, Jobs) {
             "abcdefgh  RUNNING          2      1/2     2 min 5 s  python3 'train me.py' '\\x1b[1m'\n");
 }
 
+TEST(JobTable, WhatRanksMayUseIsShownWhenItIsKnown) {
+  v1::Job job = job_of_two();
+  v1::RankBinding& first = *job.mutable_ranks(0)->mutable_binding();
+  first.set_cpus("0-3");
+  first.add_gpus(1);
+  first.add_devices("GPU-5a");
+  v1::RankBinding& second = *job.mutable_ranks(1)->mutable_binding();
+  second.add_gpus(0);
+  second.add_devices("intel:0.1");
+  const std::string text = format_status(job, after(std::chrono::seconds(5)));
+  EXPECT_NE(text.find("  rank  host       pid  gpu  cores  state\n"
+                      "     0  n1        4242  1    0-3    "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("     1  n2           -  0.1  all    waiting\n"), std::string::npos) << text;
+}
+
 TEST(JobTable, Status) {
   EXPECT_EQ(format_status(job_of_two(), after(std::chrono::seconds(5))),
             "job abcdefgh: RUNNING for 5.0 s, 2 ranks on 2 hosts\n"

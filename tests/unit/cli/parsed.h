@@ -87,6 +87,7 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (parsed.options.devices) add(fmt::format("devices={}", static_cast<int>(parsed.options.devices->of)));
   if (job.prefix_timestamp) add("timestamp");
   if (parsed.options.launch.verbose) add("verbose");
+  if (parsed.options.reports_bindings) add("bindings");
   if (parsed.options.quiet) add("quiet");
   if (!parsed.options.events_file.empty()) add("events=" + parsed.options.events_file);
   if (!parsed.options.launcher.empty()) add("launcher=" + parsed.options.launcher);

@@ -112,6 +112,12 @@ TEST(Outcome, HostsThatFailedAreAllNamed) {
 TEST(Progress, NamesAFewOfThoseThatAreMissing) {
   EXPECT_EQ(format_progress(3, 3, {}), "3/3 hosts up");
   EXPECT_EQ(format_progress(1, 2, {"n3"}), "1/2 hosts up · waiting: n3");
+  EXPECT_EQ(
+      format_binding({.rank = 3, .host = "n2", .local_rank = 1, .cpus = {4, 5, 6}, .gpus = {1}, .devices = {"GPU-a"}}),
+      "rank 3 on n2, local rank 1: cores 4-6, GPU 1 (GPU-a)");
+  EXPECT_EQ(format_binding({.rank = 0, .host = "n1", .gpus = {0}, .devices = {"intel:0.1"}}),
+            "rank 0 on n1, local rank 0: not bound to cores, GPU 0.1");
+  EXPECT_EQ(format_binding({.rank = 0, .host = "n1"}), "rank 0 on n1, local rank 0: not bound to cores, no GPU");
   EXPECT_EQ(format_progress(0, 5, {"a", "b", "c", "d", "e"}), "0/5 hosts up · waiting: a, b, c and 2 more");
 }
 
