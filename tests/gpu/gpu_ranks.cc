@@ -207,6 +207,34 @@ bool check_all(Rank& own, muster_error** error) {
   return muster_device_buffer_free(own.comm, shared, error) == MUSTER_OK;
 }
 
+// The ranks with an even number, and those with an odd one, by themselves: by NCCL that is a part of its communicator.
+bool check_part(Rank& own, muster_error** error) {
+  constexpr std::size_t kCount = 100'003;
+  auto memory = device::allocate(own.machine.gpu, 4 * kCount);
+  must(memory.status());
+  auto* const data = reinterpret_cast<char*>(memory->get());
+  const Rank all{own.comm, {}, own.rank, own.size};
+  muster_comm* part = nullptr;
+  if (muster_comm_split(own.comm, own.rank % 2, 0, &part, error) != MUSTER_OK ||
+      muster_device_attach(part, own.machine.gpu->ordinal(), error) != MUSTER_OK) {
+    return false;
+  }
+  if (std::string_view(muster_device_path(part)) != muster_device_path(all.comm)) {
+    std::printf("WRONG path %s of a part\n", muster_device_path(part));
+    std::exit(1);
+  }
+  own.comm = part;
+  own.rank = muster_comm_rank(part);
+  own.size = muster_comm_size(part);
+  const bool is_right = check_allreduce(own, data, data, kCount, 5000, error);
+  own.comm = all.comm;
+  own.rank = all.rank;
+  own.size = all.size;
+  muster_comm_free(part);
+  // The parent goes on without it.
+  return is_right && check_allreduce(own, data, data, kCount, 5001, error);
+}
+
 double seconds_of(Rank& own, void* data, std::size_t count, muster_error** error) {
   const auto begin = std::chrono::steady_clock::now();
   muster_request* request = nullptr;
@@ -286,7 +314,8 @@ int run(const Options& options) {
   std::printf("path %s\n", muster_device_path(comm));
   if (!options.expected.empty() && options.expected != muster_device_path(comm)) return 1;
   if (options.die_after >= 0) run_until_failure(own, options.die_after);
-  if (!check_all(own, &error) || !check_others(own, &error) || !gpu_ranks::check_engine(own, &error)) {
+  if (!check_all(own, &error) || !check_others(own, &error) || !gpu_ranks::check_engine(own, &error) ||
+      !check_part(own, &error)) {
     return fail("a collective", error);
   }
   std::printf("right %zu checks\n", own.checks);
