@@ -42,6 +42,7 @@ def software():
         import torch
         facts["torch"] = torch.__version__
         facts["torch_gpus"] = torch.cuda.device_count()
+        facts["torch_gpu"] = torch.cuda.get_device_name(0) if facts["torch_gpus"] else ""
         facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     except Exception as problem:  # whatever is wrong with this torch is told, and ends nothing
         facts["torch_problem"] = str(problem)[:200]
@@ -61,4 +62,6 @@ if __name__ == "__main__":
                "cpu": found(r"^model name\s*:(.*)", "/proc/cpuinfo"), "cores": len(os.sched_getaffinity(0)),
                "kernel": platform.release(), "system": found(r'^PRETTY_NAME="(.*)"', "/etc/os-release"), **gpus(),
                **software()}
+    machine["gpu"] = machine.get("gpu") or machine.pop("torch_gpu", "")  # where nvidia-smi says nothing
+    machine.pop("torch_gpu", None)
     print(json.dumps({name: value for name, value in machine.items() if value != ""}))

@@ -24,6 +24,7 @@ KEYS = {**dict.fromkeys(("copy", *PACKING, *PEERS), ("model", "tensors", "bytes"
         "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs", "moved_gbs"),
         "training_step": ("ranks", "compute_us", "allreduce_us", "apart_us", "step_us", "hidden", "saved"),
         "launch_of_161": ("us",)}
+NUMBERED = (("driver", "driver"), ("nvcc", "nvcc"), ("torch", "torch"), ("NCCL", "nccl"), ("Python", "python"), ("Linux", "kernel"))
 
 
 def lines_of(path):
@@ -105,7 +106,8 @@ def share_of_limit(one, copy, ways):
     if one["path"] == "staged" and ways:
         # Every rank's bytes go down and come up again; both ways at once where that was measured, else one after the other.
         bytes_each_way = one["ranks"] * one["bytes"]
-        at_best = 2 * bytes_each_way / ways["both_ways"] if "both_ways" in ways else sum(bytes_each_way / gbs for gbs in ways.values())
+        at_best = 2 * bytes_each_way / ways["both_ways"] if "both_ways" in ways else \
+            sum(bytes_each_way / gbs for gbs in ways.values())
         return f"{at_best / 1e3 / one['p50_us']:.2f}"
     return "-"
 
@@ -124,8 +126,8 @@ def allreduces(measured):
 def training(measured):
     rows = [[one["ranks"], one["compute_us"], one["allreduce_us"], one["apart_us"], one["step_us"], f"{one['hidden']:.2f}",
              f"{one['saved']:.2f}"] for one in measured if one["op"] == "training_step"]
-    return table(["ranks on one GPU", "computing µs", "allreduce µs", "one after the other µs", "step µs", "of the allreduce hidden",
-                  "of the time saved"], rows)
+    return table(["ranks on one GPU", "computing µs", "allreduce µs", "one after the other µs", "step µs",
+                  "of the allreduce hidden", "of the time saved"], rows)
 
 
 def others(measured):
@@ -138,10 +140,12 @@ def tables(measured):
     """(heading, text) of what was measured."""
     unknown = [one for one in measured if not set(KEYS.get(one["op"], ("?",))) <= set(one)]
     measured = [one for one in measured if one not in unknown]
-    launches = "".join(f"The host's time for one launch that packs 161 tensors: {wanted(one['us'], LAUNCH_US, at_least=False)} µs.\n"
+    launches = "".join("The host's time for one launch that packs 161 tensors: "
+                       f"{wanted(one['us'], LAUNCH_US, at_least=False)} µs.\n"
                        for one in measured if one["op"] == "launch_of_161")
-    parts = [("Packing", packing(measured)), ("Launching", launches), ("Allreduces of ranks that share the GPU", allreduces(measured)),
-             ("Training steps", training(measured)), ("Other", others(unknown))]
+    parts = [("Packing", packing(measured)), ("Launching", launches),
+             ("Allreduces of ranks that share the GPU", allreduces(measured)), ("Training steps", training(measured)),
+             ("Other", others(unknown))]
     return [(heading, text) for heading, text in parts if text]
 
 
@@ -152,8 +156,7 @@ def steps_table(steps):
 def document(machine, steps, measured):
     wrong = [one["name"] for one in steps if one["result"].startswith("WRONG")]
     facts = [machine.get("gpu", "no GPU") + (f" ({machine['memory']})" if "memory" in machine else "")]
-    facts += [f"{name} {machine[key]}" for name, key in (("driver", "driver"), ("nvcc", "nvcc"), ("torch", "torch"), ("NCCL", "nccl"),
-                                                         ("Python", "python"), ("Linux", "kernel")) if key in machine]
+    facts += [f"{name} {machine[key]}" for name, key in NUMBERED if key in machine]
     facts += [machine[key] for key in ("system", "compiler") if key in machine]
     facts.append(f"{machine.get('cores', '?')} cores of {machine.get('cpu', 'an unknown processor')}")
     text = f"# Collectives on GPUs: {machine.get('date', 'no date')}, {machine.get('gpu', 'no GPU')}\n\n"
