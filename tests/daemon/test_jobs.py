@@ -138,14 +138,15 @@ def test_a_failed_rank_starts_the_job_again(api):
     assert (ended.exit_code, ended.attempt) == (0, 1)
 
 
-def test_ranks_run_where_they_were_placed(api):
+def test_ranks_run_where_they_were_placed(api, tmp_path):
     cpu = min(os.sched_getaffinity(0))
     hosts = [{"name": "localhost", "ranks": [{"rank": 0, "cpus": [cpu]}, {"rank": 1}]}]
-    job = api.submit(["sh", "-c", 'echo "$MUSTER_RANK $(taskset -cp $$ | sed "s/.*: //")"; sleep 1000'], hosts=hosts)
+    job = api.submit(["sh", "-c", 'echo "$MUSTER_RANK $(taskset -cp $$ | sed "s/.*: //")"; until test -e $0; do sleep 0.05; done',
+                      str(tmp_path / "seen")], hosts=hosts)
     api.until(job, "RUNNING")
     assert [rank.binding.cpus for rank in api.get(job).ranks][0] == str(cpu)
-    api.kill(job)
-    api.wait(job)
+    (tmp_path / "seen").touch()
+    assert api.wait(job).exit_code == 0
     assert f"0 {cpu}".encode() in api.output(job).splitlines()
 
 
