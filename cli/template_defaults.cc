@@ -35,9 +35,11 @@ base::Result<std::vector<Setting>> settings_of(const job_templates::LaunchPlan& 
 std::vector<Setting> without_overruled(std::vector<Setting> defaults, const std::vector<Setting>& typed) {
   for (const Setting& setting : typed) {
     if (setting.flag->repeat == Repeat::kAddsUpOverAll) continue;
-    const auto overruled = job_templates::overruled_by(setting.flag->name);
+    const auto overruled = job_templates::overruled_by(setting.flag->name, setting.value);
     std::erase_if(defaults, [&](const Setting& each) {
-      return std::ranges::find(overruled, each.flag->name) != overruled.end();
+      return std::ranges::any_of(overruled, [&](std::string_view option) {
+        return job_templates::means_option(option, each.flag->name, each.value);
+      });
     });
   }
   return defaults;

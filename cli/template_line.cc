@@ -90,7 +90,7 @@ void take_extra(const GivenOption& option, job_templates::ScriptWish& wish) {
   const FlagGroup group = option.flag->group;
   if (group == FlagGroup::kHosts || group == FlagGroup::kSsh) wish.reach.push_back(words);
   wish.extra.push_back(std::move(words));
-  const auto overruled = job_templates::overruled_by(option.flag->name);
+  const auto overruled = job_templates::overruled_by(option.flag->name, option.value);
   wish.left_out.insert(wish.left_out.end(), overruled.begin(), overruled.end());
 }
 

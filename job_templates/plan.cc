@@ -136,6 +136,23 @@ bool says(const LaunchPlan& plan, std::string_view option) {
   return std::ranges::find(plan.options, option, &LaunchOption::name) != plan.options.end();
 }
 
+// Whether the user has said it, by a parameter that the template puts in there.
+bool is_given(std::string_view option, const Values& values) {
+  const std::vector<NamedText>& launch = values.of().launch;
+  const auto found = std::ranges::find(launch, option, &NamedText::name);
+  if (found == launch.end()) return false;
+  const auto parameters = parameters_in(found->value, values.of());
+  return parameters.ok() &&
+         std::ranges::any_of(*parameters, [&](const std::string& name) { return values.is_given(name); });
+}
+
+// Where the user wants no GPUs and has written no lists himself. A template that says no GPUs means its own lists.
+void leave_lists_out(const Values& values, LaunchPlan& plan) {
+  const auto gpu_bind = std::ranges::find(plan.options, "gpu-bind", &LaunchOption::name);
+  const bool has_none = gpu_bind != plan.options.end() && gpu_bind->value == "none";
+  if (has_none && is_given("gpu-bind", values) && !is_given("bind-to", values)) plan.leave_out(kCpuLists);
+}
+
 // What follows from the node, where the template does not say it otherwise. Kernels show no tiles of Intel's GPUs.
 void add_node_options(const NodeLook& node, LaunchPlan& plan) {
   if (!node.reserved_cores.empty() && !says(plan, "reserve-cores")) {
@@ -176,13 +193,14 @@ std::vector<LaunchOption> LaunchPlan::reach() const {
 }
 
 void LaunchPlan::leave_out(std::string_view option) {
-  std::erase_if(options, [&](const LaunchOption& each) { return each.name == option; });
+  std::erase_if(options, [&](const LaunchOption& each) { return means_option(option, each.name, each.value); });
 }
 
 Result<LaunchPlan> plan_launch(const Values& values) {
   const Template& job_template = values.of();
   LaunchPlan plan;
   for (const NamedText& option : job_template.launch) MUSTER_RETURN_IF_ERROR(add_option(option, values, plan));
+  leave_lists_out(values, plan);
   add_node_options(job_template.node, plan);
   MUSTER_RETURN_IF_ERROR(add_proxy(values, plan));
   for (const NamedText& variable : job_template.environment) {
@@ -205,9 +223,15 @@ std::string left_out_note(const Template& job_template) {
                      base::printable(job_template.name), base::join(parts, ", "), base::printable(job_template.name));
 }
 
-std::vector<std::string_view> overruled_by(std::string_view option) {
+bool means_option(std::string_view left_out, std::string_view name, std::string_view value) {
+  if (left_out != kCpuLists) return name == left_out;
+  return name == "bind-to" && value.starts_with("list:");
+}
+
+std::vector<std::string_view> overruled_by(std::string_view option, std::string_view value) {
   if (option == "bind-to") return {"bind-to", "depth", "hyperthreads"};
   if (option == "depth") return {"depth", "bind-to"};  // which means --bind-to depth
+  if (option == "gpu-bind" && value == "none") return {"gpu-bind", "gpu-order", kCpuLists};
   if (option == "gpu-bind") return {"gpu-bind", "gpu-order"};
   if (option == "bootstrap" || option == "bootstrap-cmd") return {"bootstrap", "bootstrap-cmd"};
   if (option == "hosts" || option == "hostfile") return {"hosts", "hostfile"};

@@ -132,7 +132,8 @@ std::vector<int> all_cpus(const NodeShape& node) {
 Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinning& pinning) {
   if (pinning.cpu_lists.size() < ranks) {
     return error(Code::kInvalidArgument,
-                 "--bind-to list has {} and the host {}: add a list for each, as they are not used twice",
+                 "--bind-to list has {} and the host {}: add a list for each, as they are not used twice, or take "
+                 "--bind-to share",
                  plural(pinning.cpu_lists.size(), "list"), plural(ranks, "rank"));
   }
   const std::vector<int> usable = all_cpus(node);

@@ -89,6 +89,26 @@ TEST(TemplateDryRun, HostsThatATemplateDoesNotDescribeAreUnknown) {
   EXPECT_THAT(submitted({"-t", "slurm-gpu", "-H", "a,b", "--", "true"}).text, HasSubstr("     7  b "));
 }
 
+// The lists of CPUs beside GPUs do not hold for jobs that need none.
+TEST(TemplateDryRun, AJobWithoutGpusMayHaveARankOnEveryCore) {
+  constexpr const char* kLast = "   101  x4407c0s1b0n0    101/102        0/1    -  103,207\n";
+  EXPECT_THAT(submitted({"-t", "aurora", "--nodes", "1", "-N", "102", "--gpu-bind", "none", "--", "true"}).text,
+              HasSubstr(kLast));
+  EXPECT_THAT(table_of({"--dry-run", "-t", "aurora", "-np", "102", "-N", "102", "--gpu-bind", "none", "true"}).text,
+              HasSubstr(kLast));
+}
+
+// What to say when it needs none.
+TEST(TemplateDryRun, MoreRanksThanTilesAreToldTheFlag) {
+  ParsedHvdrun parsed = parse({"--dry-run", "-t", "aurora", "-np", "102", "-N", "102", "true"});
+  const auto placed = place_job(parsed.options, {}, "/", {});
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  const auto hosts = plan_dry_run(placed->placement, {parsed.options.dry_run.assumed_node}, parsed.options.job, {});
+  EXPECT_THAT(hosts.status().message(), HasSubstr("102 ranks with 1 tile of their own, and ranks may use 12 tiles: "
+                                                  "fewer ranks, --share-gpu where several may have the same, or "
+                                                  "--gpu-bind none"));
+}
+
 HvdrunOptions taken(const Words& words) {
   const auto line = line_of(words);
   EXPECT_TRUE(line.ok()) << line.status();

@@ -39,6 +39,32 @@ TEST(LaunchPlan, SitesAsTheirDocumentsSay) {
   EXPECT_EQ(words_of(plan_of(built_in("slurm-gpu"), {{"ranks-per-node", "8"}})), "--ranks-per-node 8 --bootstrap srun");
 }
 
+// A template's lists of CPUs are those beside its GPUs.
+TEST(LaunchPlan, JobsWithoutGpusGetSharesOfTheCores) {
+  EXPECT_EQ(words_of(plan_of(built_in("aurora"), {{"gpu-bind", "none"}, {"ranks-per-node", "102"}})),
+            "--ranks-per-node 102 --gpu-bind none --bootstrap pals --reserve-cores 0,52 --gpu-tiles 6x2");
+  EXPECT_THAT(words_of(plan_of(built_in("aurora"), {{"gpu-bind", "none"}, {"cpu-bind", "list:1:2"}})),
+              HasSubstr("--bind-to list:1:2 --gpu-bind none"));
+  EXPECT_THAT(words_of(plan_of(built_in("aurora"), {{"gpu-bind", "none"}, {"cpu-bind", "core"}})),
+              HasSubstr("--bind-to core --gpu-bind none"));
+  EXPECT_EQ(words_of(plan_of(parsed("launch: {bind_to: \"list:1:2\", gpu_bind: none}\n"))),
+            "--bind-to list:1:2 --gpu-bind none");  // of a site's own for such jobs
+}
+
+TEST(LaunchPlan, WhoGivesNoGpusHimselfOverrulesLists) {
+  LaunchPlan aurora = plan_of(built_in("aurora"));
+  LaunchPlan polaris = plan_of(built_in("polaris"));
+  for (const std::string_view option : overruled_by("gpu-bind", "none")) {
+    aurora.leave_out(option);
+    polaris.leave_out(option);
+  }
+  EXPECT_EQ(words_of(aurora), "--ranks-per-node 12 --bootstrap pals --reserve-cores 0,52 --gpu-tiles 6x2");
+  EXPECT_EQ(words_of(polaris), "--ranks-per-node 4 --bind-to depth --depth 8 --bootstrap pals");
+  aurora = plan_of(built_in("aurora"));
+  for (const std::string_view option : overruled_by("gpu-bind", "one")) aurora.leave_out(option);
+  EXPECT_THAT(words_of(aurora), HasSubstr("--bind-to list:"));
+}
+
 TEST(LaunchPlan, WhatHasNoValueIsLeftOut) {
   EXPECT_EQ(words_of(plan_of(built_in("ssh-lab"))), "--ranks-per-node 1");
   EXPECT_EQ(words_of(plan_of(built_in("ssh-lab"), {{"hosts", "n[1-2]"}})), "--hosts n[1-2] --ranks-per-node 1");
@@ -67,7 +93,7 @@ TEST(LaunchPlan, ReachIsWhatLeadsToTheHosts) {
   LaunchPlan reach;
   reach.options = plan.reach();
   EXPECT_EQ(words_of(reach), "--bootstrap pals");
-  for (const std::string_view option : overruled_by("bind-to")) plan.leave_out(option);
+  for (const std::string_view option : overruled_by("bind-to", "none")) plan.leave_out(option);
   EXPECT_EQ(words_of(plan), "--ranks-per-node 4 --gpu-bind order --gpu-order reverse --bootstrap pals");
 }
 

@@ -144,7 +144,7 @@ TEST(Script, TypedOptionsComeLastAndOverrule) {
   ScriptWish wish;
   wish.command = {"true"};
   wish.extra = {{"--bind-to", "none"}, {"--verbose"}};
-  wish.left_out = overruled_by("bind-to");
+  wish.left_out = overruled_by("bind-to", "none");
   const auto script = render_script(with(polaris, needed("polaris")), wish);
   ASSERT_TRUE(script.ok());
   EXPECT_THAT(*script, HasSubstr("  --bootstrap pals \\\n  --bind-to none \\\n  --verbose \\\n  -- true\n"));

@@ -111,7 +111,8 @@ TEST(Lists, EachLocalRankItsOwn) {
   EXPECT_EQ((*bindings)[1].physical_cores, 2);
   EXPECT_EQ(masks({}, 1, pinning), "0,4");
   EXPECT_EQ(masks(node, 3, pinning),
-            "--bind-to list has 2 lists and the host 3 ranks: add a list for each, as they are not used twice");
+            "--bind-to list has 2 lists and the host 3 ranks: add a list for each, as they are not used twice, or take "
+            "--bind-to share");
   EXPECT_EQ(masks(node, 1, {.bind_to = BindTo::kList, .cpu_lists = {{7, 8, 9}}}),
             "--bind-to list gives local rank 0 CPU 8-9, and ranks may use 0-7");
   EXPECT_EQ(masks(node, 1, {.bind_to = BindTo::kList, .cpu_lists = {{0, 1}}, .reserved_cores = {0}}),
