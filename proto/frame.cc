@@ -22,10 +22,13 @@ base::Result<std::uint32_t> length_of(std::string_view head) {
 
 }  // namespace
 
-std::string frame_message(const google::protobuf::Message& message) {
+base::Result<std::string> frame_message(const google::protobuf::Message& message) {
   if (const auto mended = mended_copy(message)) return frame_message(*mended);
   const std::string body = message.SerializeAsString();
-  MUSTER_CHECK(body.size() <= kMaxMessageBytes);
+  if (body.size() > kMaxMessageBytes) {
+    return base::error(base::Code::kResourceExhausted, "a message of {} bytes is longer than the {} that are taken",
+                       body.size(), kMaxMessageBytes);
+  }
   std::string frame;
   for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>((body.size() >> shift) & 0xff);
   return frame + body;

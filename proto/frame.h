@@ -19,8 +19,9 @@ namespace muster::proto {
 
 inline constexpr std::uint32_t kMaxMessageBytes = 1u << 20;
 
-// A message of more than kMaxMessageBytes is a bug of the caller. Text that is no UTF-8 is mended (text_fields.h).
-std::string frame_message(const google::protobuf::Message& message);
+// RESOURCE_EXHAUSTED: it has more than kMaxMessageBytes; the sentence names no peer. Text that is no UTF-8 is mended
+// (text_fields.h).
+base::Result<std::string> frame_message(const google::protobuf::Message& message);
 
 // false: the stream ended before the first byte. INVALID_ARGUMENT: what came is no such message.
 base::Result<bool> read_message_blocking(int fd, google::protobuf::MessageLite& message);

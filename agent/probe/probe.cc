@@ -92,7 +92,7 @@ base::Status Probe::serve() {
     MUSTER_ASSIGN_OR_RETURN(const bool got, proto::read_message_blocking(STDIN_FILENO, command));
     if (!got) return base::ok_status();
     MUSTER_ASSIGN_OR_RETURN(const v1::ProbeAnswer said, answer(command));
-    const std::string frame = proto::frame_message(said);
+    MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(said));
     MUSTER_RETURN_IF_ERROR(base::write_all_blocking(STDOUT_FILENO, frame.data(), frame.size()));
   }
 }

@@ -135,8 +135,8 @@ base::Status report_cleanup(const std::vector<std::string>& arguments) {
   ::signal(SIGPIPE, SIG_IGN);
   MUSTER_ASSIGN_OR_RETURN(const CleanupOptions options, parse_cleanup(arguments));
   MUSTER_ASSIGN_OR_RETURN(const CleanupReport report, clean_up(options));
-  const std::string answer =
-      fmt::format("MUSTER-AGENT 1 {}\n{}", base::build_id(), proto::frame_message(to_message(report)));
+  MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(to_message(report)));
+  const std::string answer = fmt::format("MUSTER-AGENT 1 {}\n{}", base::build_id(), frame);
   return base::write_all_blocking(STDOUT_FILENO, answer.data(), answer.size());
 }
 

@@ -101,7 +101,7 @@ base::Status write_process(v1::ProcessStack process) {
     is_cut = true;
   }
   if (is_cut) process.set_problem("too many different stacks: the last threads are left out");
-  const std::string frame = proto::frame_message(process);
+  MUSTER_ASSIGN_OR_RETURN(const std::string frame, proto::frame_message(process));
   return base::write_all_blocking(STDOUT_FILENO, frame.data(), frame.size());
 }
 

@@ -91,7 +91,7 @@ struct BootstrapOptions {
 // What an agent reads from its stdin first. It may become ready while the log-in is under way; whoever made the promise
 // keeps it soon, with an error if need be (the host then fails with it), and never abandons it.
 using JoinSource = std::shared_future<base::Result<std::string>>;
-JoinSource ready_join(std::string join);
+JoinSource ready_join(base::Result<std::string> join);
 
 struct StartedAgent {
   // SOCK_STREAM, close-on-exec, blocking: reads are the agent's stdout after its marker line, writes its stdin;

@@ -73,7 +73,7 @@ class RoutingBootstrap final : public Bootstrap {
 
 }  // namespace
 
-JoinSource ready_join(std::string join) {
+JoinSource ready_join(base::Result<std::string> join) {
   std::promise<base::Result<std::string>> promise;
   promise.set_value(std::move(join));
   return promise.get_future().share();

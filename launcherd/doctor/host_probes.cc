@@ -66,7 +66,7 @@ class HostProbes::Core : public std::enable_shared_from_this<Core> {
   using Take = void (Core::*)(std::size_t, const v1::ProbeAnswer&);
 
   base::Status open_listener();
-  std::string make_join(std::size_t index) const;
+  base::Result<std::string> make_join(std::size_t index) const;
   void bootstrapped(std::size_t index, base::Result<StartedAgent> started);
   std::optional<FailureKind> class_of_failure(const model::HostSpec& host);
   void ask(std::size_t index, const v1::ProbeCommand& command, milliseconds timeout, Take take);
@@ -133,7 +133,7 @@ base::Status HostProbes::Core::open_listener() {
   return base::ok_status();
 }
 
-std::string HostProbes::Core::make_join(std::size_t index) const {
+base::Result<std::string> HostProbes::Core::make_join(std::size_t index) const {
   const HostFindings& findings = hosts_[index].findings;
   v1::AgentJoin join;
   join.set_probe(true);

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,13 +15,17 @@ struct ProbeLink::State : std::enable_shared_from_this<ProbeLink::State> {
 
   void ask(const v1::ProbeCommand& command, base::Duration timeout, Done done_);
   void readable();
+  void send();
   void finish(base::Result<v1::ProbeAnswer> answer);
+  void finish_later(const base::Status& status);
   base::Result<std::optional<v1::ProbeAnswer>> take();
 
   base::Loop& loop;
   base::UniqueFd stream;
   base::Timer watch;
   base::Timer deadline;
+  std::string unsent;  // of the command
+  base::Timer writable;
   proto::FrameReader frames;
   Done done;
 };
@@ -32,13 +37,38 @@ void ProbeLink::State::ask(const v1::ProbeCommand& command, base::Duration timeo
   deadline = loop.after(timeout, [this, seconds] {
     finish(base::error(base::Code::kDeadlineExceeded, "the agent did not answer within {:.0f} s", seconds));
   });
-  const std::string frame = proto::frame_message(command);
-  // A command is far smaller than the buffer of a socket pair, and one at a time is under way.
-  const ssize_t sent = ::send(stream.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent == static_cast<ssize_t>(frame.size())) return;
-  loop.post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self != nullptr) self->finish(base::error(base::Code::kUnavailable, "the connection to its agent is lost"));
+  auto frame = proto::frame_message(command);
+  if (frame.ok()) {
+    unsent = *std::move(frame);
+    return send();
+  }
+  finish_later(base::error(frame.status().code(),
+                           "its agent cannot be asked with the environment of this command: {}; --env-none leaves that "
+                           "out, and -x NAME takes single variables",
+                           frame.status().message()));
+}
+
+void ProbeLink::State::send() {
+  const ssize_t sent = ::send(stream.get(), unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+    writable.cancel();
+    return finish_later(base::error(base::Code::kUnavailable, "the connection to its agent is lost"));
+  }
+  unsent.erase(0, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+  if (unsent.empty()) {
+    writable.cancel();
+  } else if (!writable.armed()) {
+    writable = loop.on_writable(stream.get(), [this] {
+      const auto keep = shared_from_this();
+      send();
+    });
+  }
+}
+
+// Not from within ask().
+void ProbeLink::State::finish_later(const base::Status& status) {
+  loop.post([weak = weak_from_this(), status] {
+    if (const auto self = weak.lock()) self->finish(status);
   });
 }
 
@@ -74,6 +104,8 @@ base::Result<std::optional<v1::ProbeAnswer>> ProbeLink::State::take() {
 
 void ProbeLink::State::finish(base::Result<v1::ProbeAnswer> answer) {
   deadline.cancel();
+  writable.cancel();
+  unsent.clear();
   const Done callback = std::exchange(done, nullptr);
   if (callback) callback(std::move(answer));
 }
@@ -89,6 +121,7 @@ ProbeLink::ProbeLink(base::Loop& loop, base::UniqueFd stream)
 ProbeLink::~ProbeLink() {
   state_->watch.cancel();
   state_->deadline.cancel();
+  state_->writable.cancel();
   state_->done = nullptr;
 }
 

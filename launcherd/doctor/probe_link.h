@@ -22,7 +22,8 @@ class ProbeLink {
   ~ProbeLink();
 
   // One command at a time. `done` is called once, from the loop: with the answer, or with DEADLINE_EXCEEDED,
-  // UNAVAILABLE (the agent has ended) or INVALID_ARGUMENT (what came is no answer). After an error the link is of no
+  // UNAVAILABLE (the agent has ended), INVALID_ARGUMENT (what came is no answer) or RESOURCE_EXHAUSTED (the command is
+  // too long for one). After an error the link is of no
   // use. It may be destroyed from within `done`.
   void ask(const v1::ProbeCommand& command, base::Duration timeout, Done done);
 

@@ -92,11 +92,14 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
                           ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
   std::vector<std::string> joins;
-  for (std::size_t i = 0; i < hosts_.size(); ++i) joins.push_back(make_join(static_cast<int>(i), ca.ca_pem(), shared));
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(static_cast<int>(i), ca.ca_pem(), shared));
+  }
   return joins;
 }
 
-std::string OwnAgents::make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const {
+base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_pem,
+                                               const base::TlsIdentity& identity) const {
   const Host& host = hosts_[static_cast<std::size_t>(agent)];
   v1::AgentJoin join;
   join.set_job_id(options_.job_id);

@@ -58,7 +58,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   };
 
   base::Result<std::vector<std::string>> open_services(OutputSink* sink);
-  std::string make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const;
+  base::Result<std::string> make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const;
   void start_agent(int agent, JoinSource join);
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);

@@ -6,7 +6,8 @@ import os
 import re
 
 import pytest
-from console import Watched
+from conftest import BIN_DIR
+from console import PYTHON, Watched
 
 HOME = "/home/alice"
 CHECKS = ["name", "ssh", "back-connection", "link", "clock", "limit NOFILE", "limit MEMLOCK", "limit NPROC", "threads", "disk",
@@ -265,3 +266,27 @@ def test_progress_on_a_terminal(hvdrun, cluster, no_leftovers):
         cluster.start_sshd("n2")
     assert result.rc == 1 and "hosts have answered · waiting: " in result.stdout, result
     assert re.search(r"2 hosts: .*1 with failures \(n2\)\r\n\Z", result.stdout), result
+
+
+# 2 MiB, in pieces that the kernel takes where a process may have a large stack.
+LONG = ("import os, sys; os.execve(sys.argv[1], sys.argv[1:], {**os.environ, **{f'LONG_{i}': 'x' * 100_000 for i in range(21)}})")
+
+
+def with_long_environment(cluster, *argv):
+    return cluster.run("head", "alice", ["sh", "-c", 'ulimit -s 65536; exec "$@"', "sh", PYTHON, "-c", LONG, *argv], timeout=60)
+
+
+def test_an_environment_that_is_too_long_is_said(cluster, no_leftovers):
+    result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "-H", "n1,n2")
+    assert result.returncode == 125, result
+    assert len(re.findall(r"  ssh +FAIL +its agent cannot be asked with the environment of this command: a message of \d+ bytes is "
+                          r"longer than the 1048576 that are taken\n +-> --env-none leaves that out", result.stdout)) == 2, result
+    result = with_long_environment(cluster, str(BIN_DIR / "muster"), "doctor", "--env-none", "-H", "n1")
+    assert result.returncode == 0 and re.search(r"^1 host: ", result.stdout, re.M), result
+
+
+def test_an_environment_of_some_length_goes(cluster, doctor, no_leftovers):
+    """More than a socket holds."""
+    result = cluster.run("head", "alice", [PYTHON, "-c", LONG.replace("21", "8"), str(BIN_DIR / "muster"), "doctor", "-H", "n1"],
+                         timeout=60)
+    assert result.returncode == 0 and re.search(r"^1 host: ", result.stdout, re.M), result

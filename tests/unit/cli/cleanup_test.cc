@@ -100,7 +100,7 @@ TEST(CleanupView, ExitCodes) {
 TEST(CleanupAnswer, OnlyOneWholeFrameIsAnAnswer) {
   v1::CleanupReport report = host("n1");
   add_process(report, v1::REMAINS_STATE_GONE);
-  const std::string frame = proto::frame_message(report);
+  const std::string frame = *proto::frame_message(report);
   const auto parse = [](const std::string& output, int status) {
     return launcherd::parse_cleanup_report({.exit_status = status, .output = output, .errors = "no such\x1b option\n"});
   };

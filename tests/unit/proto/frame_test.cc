@@ -18,15 +18,25 @@ v1::AgentJoin join() {
 }
 
 TEST(Frame, LengthThenMessage) {
-  const std::string frame = frame_message(join());
+  const std::string frame = *frame_message(join());
   ASSERT_GT(frame.size(), 4u);
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(frame[i])); };
   EXPECT_EQ(byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24, frame.size() - 4);
-  EXPECT_EQ(frame_message(v1::AgentJoin()), std::string(4, '\0'));
+  EXPECT_EQ(*frame_message(v1::AgentJoin()), std::string(4, '\0'));
+}
+
+TEST(Frame, WhatIsTooLongIsAnError) {
+  v1::AgentJoin long_join;
+  long_join.set_ca_pem(std::string(kMaxMessageBytes - 8, 'a'));
+  EXPECT_TRUE(frame_message(long_join).ok());
+  long_join.set_ca_pem(std::string(2 * kMaxMessageBytes, 'a'));
+  const auto frame = frame_message(long_join);
+  EXPECT_EQ(frame.status().code(), base::Code::kResourceExhausted);
+  EXPECT_EQ(frame.status().message(), "a message of 2097157 bytes is longer than the 1048576 that are taken");
 }
 
 TEST(Frame, ReaderCutsWhateverComes) {
-  const std::string frame = frame_message(join());
+  const std::string frame = *frame_message(join());
   FrameReader reader;
   for (const char byte : frame + frame) {
     reader.feed({&byte, 1});
@@ -60,7 +70,7 @@ class FrameOnSocket : public ::testing::Test {
 };
 
 TEST_F(FrameOnSocket, ReadsOneAndThenTheEnd) {
-  write(frame_message(join()));
+  write(*frame_message(join()));
   v1::AgentJoin read;
   const auto got = read_message_blocking(end_.get(), read);
   ASSERT_TRUE(got.ok() && *got);
@@ -76,7 +86,7 @@ TEST_F(FrameOnSocket, JunkAndCutMessagesAreErrors) {
   EXPECT_FALSE(read_message_blocking(end_.get(), read).ok());
   write(std::string("\x04\0\0\0\xff\xff\xff\xff", 8));
   EXPECT_FALSE(read_message_blocking(end_.get(), read).ok());
-  write(frame_message(join()).substr(0, 20));
+  write(frame_message(join())->substr(0, 20));
   EXPECT_FALSE(read_message_blocking(end_.get(), read).ok());
 }
 

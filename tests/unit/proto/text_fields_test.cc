@@ -93,7 +93,7 @@ TEST(TextFields, ASubmissionMayNameBytes) {
 }
 
 TEST(TextFields, FramesAndJsonHoldText) {
-  const std::string frame = frame_message(host_empty());
+  const std::string frame = *frame_message(host_empty());
   EXPECT_TRUE(v1::AgentMessage().ParseFromString(frame.substr(4)));
   EXPECT_NE(message_line(host_empty()).find(kMended), std::string::npos);
   EXPECT_EQ(mended_copy(v1::AgentMessage()), nullptr);

@@ -65,7 +65,7 @@ class ProbeTest : public ::testing::Test {
   }
 
   v1::ProbeAnswer ask(const v1::ProbeCommand& command) {
-    const std::string frame = proto::frame_message(command);
+    const std::string frame = *proto::frame_message(command);
     EXPECT_TRUE(base::write_all_blocking(stream_.get(), frame.data(), frame.size()).ok());
     v1::ProbeAnswer answer;
     const auto got = proto::read_message_blocking(stream_.get(), answer);

@@ -37,7 +37,7 @@ TEST(CleanupReport, TooMuchIsCutAndCountedAndWhatIsLeftComesFirst) {
   report.waiting_jobs.assign(10'000, {"abcdefg2", std::chrono::hours(1)});
   report.problems.assign(100, std::string(2000, 'q'));
   const v1::CleanupReport message = to_message(report);
-  EXPECT_LT(proto::frame_message(message).size() + 200, kKeptByABootstrap);
+  EXPECT_LT(proto::frame_message(message)->size() + 200, kKeptByABootstrap);
   EXPECT_EQ(message.remains_size() + message.left_out(), 1000);
   EXPECT_EQ(message.left_out_not_gone(), 0);
   EXPECT_EQ(message.remains(9).state(), v1::REMAINS_STATE_LEFT);

@@ -362,7 +362,7 @@ WarmAgent::WarmAgent(const LauncherState& state, const std::string& session_root
   join.set_dial_timeout_ms(10'000);
   join.set_warm(true);
   if (adjust) adjust(join);
-  const std::string frame = proto::frame_message(join);
+  const std::string frame = *proto::frame_message(join);
   EXPECT_TRUE(base::write_all_blocking(stdin_.get(), frame.data(), frame.size()).ok());
   link_line_ = read_line(stdout_.get());
 }

@@ -96,7 +96,7 @@ class FakeBootstrap final : public Bootstrap {
         answer.mutable_reached()->set_failure(host.reach_failure);
         if (host.reach_failure.empty()) answer.mutable_reached()->set_address(command.reach().addresses(0));
       }
-      const std::string frame = proto::frame_message(answer);
+      const std::string frame = *proto::frame_message(answer);
       if (!base::write_all_blocking(fd, frame.data(), frame.size()).ok()) return;
     }
   }

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -30,12 +31,22 @@ class ProbeLinkTest : public ::testing::Test {
   static std::string reading(std::int64_t wall_ns) {
     v1::ProbeAnswer answer;
     answer.mutable_clock()->set_wall_ns(wall_ns);
-    return proto::frame_message(answer);
+    return *proto::frame_message(answer);
   }
 
   void ask(base::Duration timeout = 20s) {
     v1::ProbeCommand command;
     command.mutable_read_clock();
+    ask(command, timeout);
+  }
+  void ask_with_variable_of(std::size_t bytes) {
+    v1::ProbeCommand command;
+    v1::EnvVar& variable = *command.mutable_ask_facts()->add_environment();
+    variable.set_name("LONG");
+    variable.set_value(std::string(bytes, 'x'));
+    ask(command, 20s);
+  }
+  void ask(const v1::ProbeCommand& command, base::Duration timeout) {
     link_->ask(command, timeout, [this](base::Result<v1::ProbeAnswer> answer) {
       answer_ = std::move(answer);
       loop_.stop();
@@ -71,6 +82,34 @@ TEST_F(ProbeLinkTest, AnAnswerInPieces) {
   loop_.run();
   ASSERT_TRUE(answer_ && answer_->ok());
   EXPECT_EQ((*answer_)->clock().wall_ns(), 1'000'000);
+}
+
+// With the environment of the asker, which may be longer than a socket's buffer.
+TEST_F(ProbeLinkTest, ALongCommandIsSentInPieces) {
+  ask_with_variable_of(900'000);
+  v1::ProbeCommand asked;
+  std::thread agent([&] {
+    EXPECT_TRUE(*proto::read_message_blocking(agent_.get(), asked));
+    say(reading(5));
+  });
+  loop_.run();
+  agent.join();
+  ASSERT_TRUE(answer_ && answer_->ok());
+  EXPECT_EQ(asked.ask_facts().environment(0).value().size(), 900'000U);
+}
+
+TEST_F(ProbeLinkTest, ACommandThatIsTooLongIsAnError) {
+  ask_with_variable_of(2 << 20);
+  loop_.run();
+  ASSERT_TRUE(answer_ && !answer_->ok());
+  EXPECT_EQ(answer_->status().code(), base::Code::kResourceExhausted);
+  EXPECT_NE(answer_->status().message().find("--env-none"), std::string::npos);
+  ask();  // the link is as it was
+  v1::ProbeCommand asked;
+  ASSERT_TRUE(*proto::read_message_blocking(agent_.get(), asked));
+  say(reading(5));
+  loop_.run();
+  EXPECT_TRUE(answer_->ok());
 }
 
 TEST_F(ProbeLinkTest, TheEndOfTheAgent) {
