@@ -45,6 +45,7 @@ class AgentListener {
   // It lives, but one of the two ends cannot read what the other says. It was told to end what it runs.
   virtual void agent_unreadable(int agent) = 0;
   virtual void output_complete(int agent) = 0;  // all that its ranks wrote is in the sink
+  virtual void output_cut(int agent) = 0;       // after output_ends(): that was not all
   virtual void output_failed(const base::Status& status) = 0;
   virtual void note(const std::string& line) = 0;  // for --verbose
 };
@@ -69,6 +70,9 @@ class JobAgents {
   virtual void send_unnumbered(int agent, v1::LauncherMessage message) = 0;
   // Before the ranks start: output of these is let in.
   virtual void expect_output(int agent, const std::vector<int>& ranks) = 0;
+  // It has ended after its ranks: what it has sent of their output is still taken in. output_complete() or output_cut()
+  // follows; neither, where its host does not end its connection.
+  virtual void output_ends(int agent) = 0;
   // The agent is not needed for this job any more: Leave.
   virtual void leave(int agent) = 0;
   // Given up: nothing is taken from it any more, and what it still runs it ends when it notices.

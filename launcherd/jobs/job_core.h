@@ -147,6 +147,7 @@ class JobRunner::Core final : private AgentListener {
   void sweep(JobHost& host);
   void swept(int agent, const base::Result<CommandResult>& result);
   void output_complete(int agent) override;
+  void output_cut(int agent) override;
   void output_failed(const base::Status& status) override;
   void maybe_finish();
   void finish();

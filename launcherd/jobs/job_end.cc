@@ -184,8 +184,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
                 Afterwards::kSwept);
       break;
     case HostPhase::kEmpty:  // its processes are gone, but not all of its output came
-      host.output_complete = true;
-      maybe_finish();
+      agents_->output_ends(agent);
       break;
     case HostPhase::kUnused:
     case HostPhase::kFailed:
@@ -212,8 +211,7 @@ void JobRunner::Core::agent_unreadable(int agent) {
       host_lost(host, why, Afterwards::kTold);
       break;
     case HostPhase::kEmpty:
-      host.output_complete = true;
-      maybe_finish();
+      output_lost(host, why);
       break;
     case HostPhase::kUnused:
     case HostPhase::kFailed:
@@ -298,6 +296,15 @@ void JobRunner::Core::output_complete(int agent) {
   if (finished_) return;
   host_at(agent).output_complete = true;
   maybe_finish();
+}
+
+void JobRunner::Core::output_cut(int agent) {
+  JobHost& host = host_at(agent);
+  if (finished_ || host.phase != HostPhase::kEmpty || host.output_complete) return;
+  output_lost(host,
+              fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
+                          "ended: the end of their output may be missing: was it killed?",
+                          host.name));
 }
 
 void JobRunner::Core::output_failed(const base::Status& status) {

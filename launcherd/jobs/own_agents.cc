@@ -86,6 +86,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
   OutputHubEvents events;
   events.on_agent_complete = posted([](OwnAgents& self, int agent) { self.listener_->output_complete(agent); });
+  events.on_agent_cut = posted([](OwnAgents& self, int agent) { self.listener_->output_cut(agent); });
   events.on_error = posted([](OwnAgents& self, const base::Status& status) { self.listener_->output_failed(status); });
   hub_->add_job(options_.job_id, sink, std::move(events));
   // One for all agents of the job: making a key and a certificate takes longer than all else on this path.
@@ -200,6 +201,10 @@ void OwnAgents::expect_output(int agent, const std::vector<int>& ranks) {
       hub_->expect_agent(options_.job_id, {.agent = agent, .secret = host.token, .ranks = ranks});
   if (!expected.ok()) listener_->output_failed(expected);
   if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
+}
+
+void OwnAgents::output_ends(int agent) {
+  hub_->agent_ended(options_.job_id, agent);
 }
 
 void OwnAgents::leave(int agent) {

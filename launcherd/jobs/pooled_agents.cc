@@ -29,6 +29,7 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
   if (!job_.resumes) sink->begin_attempt(job_.attempt);
   OutputHubEvents events;
   events.on_agent_complete = posted([](AgentListener& to, int agent) { to.output_complete(agent); });
+  events.on_agent_cut = posted([](AgentListener& to, int agent) { to.output_cut(agent); });
   events.on_error = posted([](AgentListener& to, const base::Status& status) { to.output_failed(status); });
   pool_.hub().add_job(job_.job_id, sink, std::move(events));
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
@@ -68,6 +69,10 @@ void PooledAgents::expect_output(int agent, const std::vector<int>& ranks) {
   if (job_.with_past) expected = job_.with_past(std::move(expected));
   const base::Status done = pool_.hub().expect_agent(job_.job_id, std::move(expected));
   if (!done.ok()) listener_->output_failed(done);
+}
+
+void PooledAgents::output_ends(int agent) {
+  pool_.hub().agent_ended(job_.job_id, agent);
 }
 
 void PooledAgents::leave(int agent) {

@@ -25,6 +25,7 @@ struct HubFlows::Job {
   bool is_flush_due = false;
   std::vector<RankEnd> ended;  // to be told after the next flush
   std::vector<int> completed;
+  std::vector<int> cut;
 };
 
 HubFlows::HubFlows() = default;
@@ -154,9 +155,13 @@ base::Status HubFlows::take(Flow* flow, const proto::OutputFrame& frame) {
   return base::ok_status();
 }
 
+void HubFlows::cut(Flow* flow) {
+  if (!flow->is_complete_) flow->job_->cut.push_back(flow->agent);
+}
+
 void HubFlows::settle(bool all) {
   for (const auto& [name, job] : jobs_) {
-    if (all || !job->ended.empty() || !job->completed.empty()) settle(job.get());
+    if (all || !job->ended.empty() || !job->completed.empty() || !job->cut.empty()) settle(job.get());
   }
 }
 
@@ -171,6 +176,9 @@ void HubFlows::settle(Job* job) {
   }
   for (const int agent : std::exchange(job->completed, {})) {
     if (job->events.on_agent_complete) job->events.on_agent_complete(agent);
+  }
+  for (const int agent : std::exchange(job->cut, {})) {
+    if (job->events.on_agent_cut) job->events.on_agent_cut(agent);
   }
 }
 

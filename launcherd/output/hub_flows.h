@@ -69,6 +69,8 @@ class HubFlows {
   // Any frame but the first of a connection. What was taken before is passed over. An error is the agent's: its
   // connection is to be closed.
   base::Status take(Flow* flow, const proto::OutputFrame& frame);
+  // Nothing more comes of it: told, unless all of it has come.
+  static void cut(Flow* flow);
   // After a turn: flushes and tells what is due, in all jobs or only in those of which something has ended.
   void settle(bool all);
 

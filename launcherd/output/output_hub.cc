@@ -57,10 +57,14 @@ struct ForgetAgent {
   std::string job;
   int agent;
 };
+struct AgentEnded {
+  std::string job;
+  int agent;
+};
 struct AddConnection {
   base::UniqueFd fd;
 };
-using Command = std::variant<AddJob, RemoveJob, ExpectAgent, ForgetAgent, AddConnection>;
+using Command = std::variant<AddJob, RemoveJob, ExpectAgent, ForgetAgent, AgentEnded, AddConnection>;
 
 }  // namespace
 
@@ -82,6 +86,7 @@ class OutputHub::Worker {
   void on(RemoveJob command);
   void on(ExpectAgent command);
   void on(const ForgetAgent& command);
+  void on(const AgentEnded& command);
   void on(AddConnection command);
   void forget(int flow);
   int timeout() const;
@@ -94,6 +99,7 @@ class OutputHub::Worker {
   void watch(std::uint64_t id, HubConnection* connection);
   void close(std::uint64_t id, const base::Status& why);
   void drop_late();
+  void tell_cut();
   void tell_stranger(const base::Status& status) const;
 
   const OutputHubConfig config_;
@@ -107,6 +113,7 @@ class OutputHub::Worker {
   HubFlows flows_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
   std::deque<std::uint64_t> pending_;  // before Hello, oldest first; may hold ids that are gone or accepted
+  std::vector<int> ended_;             // flows whose agent is gone, until what it has sent is read
   std::vector<std::uint64_t> hot_;     // have more to read although their socket may be quiet
   std::uint64_t next_id_ = kListenId + 1;
   MonotonicTime idle_time_{};  // runs only while the hub waits: a blocked console makes no connection late
@@ -192,6 +199,7 @@ void OutputHub::Worker::run() {
     }
     for (const std::uint64_t id : hot) serve(id);
     drop_late();
+    tell_cut();
     flows_.settle(hot_.empty());
   }
 }
@@ -243,6 +251,26 @@ void OutputHub::Worker::on(ExpectAgent command) {
 
 void OutputHub::Worker::on(const ForgetAgent& command) {
   forget(flows_.of_agent(command.job, command.agent));
+}
+
+void OutputHub::Worker::on(const AgentEnded& command) {
+  const int number = flows_.of_agent(command.job, command.agent);
+  const HubFlows::Flow* const flow = flows_.find(number);
+  if (flow == nullptr) return;
+  ended_.push_back(number);
+  // Its last connection may have come a moment ago.
+  if (flow->connection == 0 && listening_.valid()) accept_connections();
+}
+
+// A connection without a Hello may be one of theirs: dead ones are read to their end at once.
+void OutputHub::Worker::tell_cut() {
+  std::erase_if(ended_, [this](int number) {
+    HubFlows::Flow* const flow = flows_.find(number);
+    if (flow == nullptr) return true;
+    if (flow->connection != 0 || !pending_.empty()) return false;
+    flows_.cut(flow);
+    return true;
+  });
 }
 
 void OutputHub::Worker::forget(int number) {
@@ -414,6 +442,10 @@ base::Status OutputHub::expect_agent(const std::string& job, ExpectedAgent expec
 void OutputHub::forget_agent(const std::string& job, int agent) {
   worker_->keys().remove(proto::output_identity(job, agent));  // at once as well: it may be expected again soon
   worker_->post(ForgetAgent{job, agent});
+}
+
+void OutputHub::agent_ended(const std::string& job, int agent) {
+  worker_->post(AgentEnded{job, agent});
 }
 
 void OutputHub::add_connection(base::UniqueFd fd) {

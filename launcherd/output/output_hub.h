@@ -41,6 +41,8 @@ struct OutputHubEvents {
   std::function<void(int rank, std::uint64_t stdout_bytes, std::uint64_t stderr_bytes)> on_rank_ended;
   // The same for every rank of the agent, or the agent said that it is finished. Once per expect_agent().
   std::function<void(int agent)> on_agent_complete;
+  // After agent_ended(): what it has sent is in the sink and flushed, and it is not all.
+  std::function<void(int agent)> on_agent_cut;
   // A sink's destination failed (see OutputSink).
   std::function<void(base::Status)> on_error;
   // A connection came up (ok) or ended; for logs.
@@ -75,6 +77,10 @@ class OutputHub {
   base::Status expect_agent(const std::string& job, ExpectedAgent expected);
   // Its connection is closed and it is not let in again; what it sent so far is kept.
   void forget_agent(const std::string& job, int agent);
+
+  // Its process is gone. When its connection has been read to the end, on_agent_cut or on_agent_complete follows;
+  // neither while its host keeps the connection open.
+  void agent_ended(const std::string& job, int agent);
 
   // A connected stream socket, for instance the mux's local end; treated like an accepted one.
   void add_connection(base::UniqueFd fd);

@@ -49,6 +49,7 @@ class PlayedAgent final : public JobAgents {
   }
   void send_unnumbered(int, v1::LauncherMessage message) override { on_ping(message.ping()); }
   void expect_output(int, const std::vector<int>&) override {}
+  void output_ends(int) override { ADD_FAILURE() << "it lives"; }
   void leave(int) override {}
   void drop(int) override {}
   void sweep(int, std::function<void(base::Result<CommandResult>)>) override { FAIL() << "the host is not reachable"; }

@@ -34,6 +34,7 @@ class PlayedAgents final : public JobAgents {
   }
   void send_unnumbered(int, v1::LauncherMessage) override {}
   void expect_output(int, const std::vector<int>&) override {}
+  void output_ends(int agent) override { ended.insert(agent); }
   void leave(int agent) override { left.insert(agent); }
   void drop(int agent) override { dropped.insert(agent); }
   void sweep(int, std::function<void(base::Result<CommandResult>)>) override { ADD_FAILURE() << "nothing is swept"; }
@@ -42,6 +43,7 @@ class PlayedAgents final : public JobAgents {
   AgentListener* to = nullptr;
   std::map<int, v1::Launch> launches;
   int stops = 0;
+  std::set<int> ended;
   std::set<int> left;
   std::set<int> dropped;
   std::function<void(int agent)> on_prepare;
@@ -99,11 +101,12 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     agents_->to->agent_said(agent, message);
   }
   // The rank was ended by a stop, and all is gone but its output.
-  void empty(int agent) {
+  void empty(int agent) { empty(agent, SIGKILL, true); }
+  void empty(int agent, int wait_status, bool stopped_by_us = false) {
     v1::AgentMessage exited;
     exited.mutable_rank_exited()->set_rank(agent);
-    exited.mutable_rank_exited()->set_wait_status(SIGKILL);
-    exited.mutable_rank_exited()->set_stopped_by_us(true);
+    exited.mutable_rank_exited()->set_wait_status(wait_status);
+    exited.mutable_rank_exited()->set_stopped_by_us(stopped_by_us);
     agents_->to->agent_said(agent, exited);
     v1::AgentMessage message;
     message.mutable_host_empty();
@@ -153,6 +156,51 @@ TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
   EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: a message on the control connection"));
   ASSERT_EQ(outcome().unclean.size(), 1u);
   EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was told to end the ranks"));
+}
+
+// Its ranks have ended well, and it is killed before all that they wrote was sent.
+TEST_F(JobRunnerTest, AnAgentThatEndsBeforeTheOutputOfItsRanksEndsTheJobWithWords) {
+  run_job(2);
+  for (const int agent : {0, 1}) empty(agent, 0);
+  agents_->to->output_complete(0);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  EXPECT_EQ(agents_->ended, std::set<int>{1});  // what it has sent is still to be read
+  EXPECT_FALSE(outcome_.has_value());
+  agents_->to->output_cut(1);
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message,
+              HasSubstr("n2: the agent there ended before it had sent all that the ranks there wrote"));
+  EXPECT_TRUE(outcome().unclean.empty());
+}
+
+TEST_F(JobRunnerTest, AnAgentThatHasSentAllMayEnd) {
+  run_job(1);
+  empty(0, 0);
+  agents_->to->agent_gone(0, base::error(base::Code::kUnavailable, "killed"));
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 0);
+  EXPECT_TRUE(outcome().host_failures.empty());
+}
+
+// The rank that has failed is why the job has; that lines may be missing is told beside it.
+TEST_F(JobRunnerTest, ARanksFailureStaysTheCauseWhenItsOutputIsCut) {
+  run_job(1);
+  empty(0, 7 << 8);
+  agents_->to->agent_gone(0, base::error(base::Code::kUnavailable, "killed"));
+  agents_->to->output_cut(0);
+  EXPECT_EQ(outcome().exit_code, 7);
+  EXPECT_EQ(outcome().host_failures.size(), 1u);
+}
+
+TEST_F(JobRunnerTest, OutputThatCannotBeReadIsToldAsWell) {
+  run_job(1);
+  empty(0, 0);
+  agents_->to->agent_unreadable(0);
+  EXPECT_EQ(agents_->dropped, std::set<int>{0});
+  EXPECT_EQ(outcome().exit_code, 125);
+  EXPECT_EQ(outcome().host_failures.size(), 1u);
 }
 
 // A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.

@@ -120,6 +120,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
   void agent_unreadable(int) override { ADD_FAILURE() << "its messages can be read"; }
   void output_complete(int) override {}
+  void output_cut(int) override { ADD_FAILURE() << "no output was expected"; }
   void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
   void note(const std::string&) override {}
 

@@ -48,6 +48,7 @@ class HubFlowsTest : public ::testing::Test {
       sink_.calls += fmt::format("ended {} {} {} ", rank, out, err);
     };
     events.on_agent_complete = [this](int agent) { sink_.calls += fmt::format("complete {} ", agent); };
+    events.on_agent_cut = [this](int agent) { sink_.calls += fmt::format("cut {} ", agent); };
     events.on_error = [this](const base::Status& status) { sink_.calls += status.message() + " "; };
     flows_.add_job("job", &sink_, std::move(events));
   }
@@ -81,6 +82,19 @@ TEST_F(HubFlowsTest, EachFrameIsTakenOnceAndInOrder) {
   EXPECT_EQ(take(flow, 4, OutputKind::kData, 8, "d").code(), Code::kDataLoss);
   EXPECT_EQ(flow->last_taken, 2U);
   EXPECT_EQ(calls(), "write 7 a write 8 b ");
+}
+
+TEST_F(HubFlowsTest, ACutIsToldAfterWhatHasComeUnlessThatIsAll) {
+  HubFlows::Flow* const flow = expect();
+  EXPECT_TRUE(take(flow, 1, OutputKind::kData, 7, "a").ok());
+  EXPECT_TRUE(end(flow, 2, 7).ok());
+  HubFlows::cut(flow);
+  flows_.settle(false);
+  EXPECT_EQ(calls(), "write 7 a end 7 flush ended 7 5 0 cut 4 ");
+  EXPECT_TRUE(end(flow, 3, 8).ok());
+  HubFlows::cut(flow);
+  flows_.settle(false);
+  EXPECT_EQ(calls(), "end 8 flush ended 8 5 0 complete 4 ");
 }
 
 class HubGapTest : public HubFlowsTest {

@@ -181,6 +181,32 @@ TEST(OutputEnd, LastWordsAreKnownWhileTheConsoleIsBlocked) {
   EXPECT_EQ(rig.log.ended[0], std::make_pair(written, std::uint64_t{complaint.size()}));
 }
 
+TEST(OutputEnd, AnAgentThatIsGoneIsCutUnlessItHasSentAll) {
+  KeepingSink sink;
+  Rig rig(&sink);
+  {
+    OneRank rank(&rig, rig.sender_config(0));
+    rank.say("one\n");
+    ASSERT_TRUE(sink.wait_for("one\n"));
+    EXPECT_TRUE(rig.log.cut.empty());
+  }  // its rank had not ended
+  rig.hub().agent_ended(Rig::kJob, 0);
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.cut == std::set<int>{0}; }));
+  EXPECT_TRUE(rig.log.complete.empty());
+
+  OneRank rank(&rig, rig.sender_config(0));
+  rank.say("two\n");
+  rank.close();
+  rank.sender.rank_exited(0);
+  ASSERT_TRUE(rank.sender.flush_and_close_blocking(in_seconds(20)).ok());
+  rig.hub().agent_ended(Rig::kJob, 0);
+  rig.expect(1, {1});
+  rig.hub().agent_ended(Rig::kJob, 1);  // which has never come; what is told of it is told after the other
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.cut.contains(1); }));
+  EXPECT_EQ(rig.log.cut, (std::set<int>{0, 1}));
+  EXPECT_EQ(rig.log.complete, std::set<int>{0});
+}
+
 TEST(OutputEnd, StopTellsWhoeverWaits) {
   DigestSink sink;
   Rig rig(&sink);

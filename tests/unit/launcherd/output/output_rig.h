@@ -171,6 +171,7 @@ class EventLog {
       change([&] { ended[rank] = {out, err}; });
     };
     events.on_agent_complete = [this](int agent) { change([&] { complete.insert(agent); }); };
+    events.on_agent_cut = [this](int agent) { change([&] { cut.insert(agent); }); };
     events.on_error = [this](const base::Status& status) { change([&] { errors.push_back(status); }); };
     events.on_connection = [this](int agent, const base::Status& status) {
       change([&] { connections.emplace_back(agent, status); });
@@ -195,6 +196,7 @@ class EventLog {
 
   std::map<int, std::pair<std::uint64_t, std::uint64_t>> ended;
   std::set<int> complete;
+  std::set<int> cut;
   std::vector<base::Status> errors;
   std::vector<std::pair<int, base::Status>> connections;
   std::map<int, agent::RankOutputEnd> sent;
