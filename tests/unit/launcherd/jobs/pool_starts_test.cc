@@ -61,6 +61,14 @@ class NoOutput final : public OutputSink {
 class PoolStartsTest : public ::testing::Test, private AgentListener {
  protected:
   void SetUp() override {
+    start_pool();
+    deadline_ = loop_.after(50s, [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop_.stop();
+    });
+    job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
+  }
+  void start_pool() {
     HostPoolOptions options;
     options.state_file = directory_ / "agents";
     options.on_note = [this](const std::string& line) {
@@ -69,13 +77,11 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
     auto started = HostPool::start(loop_, clock_, options, &bootstrap_);
     ASSERT_TRUE(started.ok()) << started.status();
     pool_ = std::move(*started);
-    deadline_ = loop_.after(50s, [this] {
-      ADD_FAILURE() << "the test's deadline passed";
-      loop_.stop();
-    });
-    job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
   }
   void TearDown() override {
+    if (!expects_unreadable_) {
+      EXPECT_THAT(unreadable_, IsEmpty());
+    }
     agent_.reset();
     job_.reset();
     pool_.reset();
@@ -118,7 +124,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   void agent_said(int, const v1::AgentMessage&) override {}
   void agent_stream(int, bool) override {}
   void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
-  void agent_unreadable(int) override { ADD_FAILURE() << "its messages can be read"; }
+  void agent_unreadable(int agent) override { unreadable_.push_back(agent); }
   void output_complete(int) override {}
   void output_cut(int) override { ADD_FAILURE() << "no output was expected"; }
   void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
@@ -132,6 +138,8 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   NoOutput sink_;
   std::string awaited_note_ = "no such note";
   std::vector<std::string> failures_;
+  std::vector<int> unreadable_;
+  bool expects_unreadable_ = false;
   std::unique_ptr<HostPool> pool_;
   std::shared_ptr<JobAgents> job_;
   std::unique_ptr<agent::ControlClient> agent_;
@@ -168,6 +176,43 @@ TEST_F(PoolStartsTest, NothingIsKeptOfAgentsThatDidNotStart) {
     job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
   }
   EXPECT_EQ(failures_.size(), 20U);
+}
+
+// The server takes no message of this length from it, however often it is sent.
+TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
+  expects_unreadable_ = true;
+  bool has_left = false;
+  bootstrap_.on_start = [&] {
+    say_dialled();
+    attach_agent();
+    agent_->on_message = [&](const v1::LauncherMessage& message) { has_left = has_left || message.has_leave(); };
+    v1::AgentMessage message;
+    message.mutable_notice()->set_text(std::string(std::size_t{5} << 20, 'x'));
+    agent_->send(std::move(message));
+  };
+  start_job();
+  run_until_noted("it was given up");
+  // The job is told, once; it is not moved to another agent as one that was lost before it had opened it.
+  EXPECT_THAT(unreadable_, ElementsAre(0));
+  EXPECT_THAT(failures_, IsEmpty());
+  EXPECT_EQ(bootstrap_.starts, 1);
+  EXPECT_EQ(pool_->agents(), 0U);
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_NONE);
+  const base::Timer looking = loop_.every(5ms, [&] {
+    if (has_left) loop_.stop();
+  });
+  loop_.run();
+  EXPECT_TRUE(has_left);  // what it runs it ends
+  // The next job gets another one.
+  bootstrap_.on_start = [this] {
+    say_dialled();
+    attach_agent();
+  };
+  job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
+  start_job();
+  run_until_noted("agent up");
+  EXPECT_EQ(bootstrap_.starts, 2);
+  EXPECT_THAT(unreadable_, ElementsAre(0));
 }
 
 // It dials again by itself; were it given up, what it is just opening would stand in the way of the next agent.
