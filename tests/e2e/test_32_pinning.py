@@ -104,9 +104,11 @@ def test_through_launcherd(hvdrun, cluster, no_leftovers):
         launcherd.asked("wait", job)
         assert launcherd.asked("logs", job).splitlines() == [f"[0]<stdout>:{CPUS[-1]}", "[0]<stdout>:0 1"]
         absent = CPUS[-1] + 1000
-        job = launcherd.submit("-np", "1", "-H", "n3", "--bind-to", f"list:{absent}", *MASK)
+        refused = launcherd.muster("submit", "-np", "1", "-H", "n3", "--bind-to", f"list:{absent}", *MASK)
+        assert refused.returncode == 2 and f"n3: --bind-to list gives local rank 0 CPU {absent}" in refused.stderr, refused
+        job = launcherd.submit("-np", "1", "-H", "n4", "--bind-to", f"list:{absent}", *MASK)  # which is not known yet
         launcherd.asked("wait", job, code=2)
         told = launcherd.job(job)
-        assert f"n3: --bind-to list gives local rank 0 CPU {absent}" in told["reason"], told
+        assert f"n4: --bind-to list gives local rank 0 CPU {absent}" in told["reason"], told
     finally:
         launcherd.close()
