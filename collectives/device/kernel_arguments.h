@@ -1,7 +1,7 @@
 // What the host hands to the kernels of kernels.cu, and their names: the only thing that the two sides share.
 //
-// Plain structs, passed by value as kernel parameters (no upload, no buffer whose reuse has to be guarded). The large
-// table needs the 32,764 bytes of parameters that devices from sm_70 on take since CUDA 12.1.
+// Plain structs, passed by value as kernel parameters (no upload, no buffer whose reuse has to be guarded). The larger
+// tables need the 32,764 bytes of parameters that devices from sm_70 on take since CUDA 12.1.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,10 @@ struct Transfer {
   Segment segments[kCapacity];
 };
 inline constexpr int kFewSegments = 120;    // in the 4 KB that every device takes
+inline constexpr int kSomeSegments = 255;   // in 8 KB: a launch copies the whole table
 inline constexpr int kManySegments = 1020;  // in 32,764 bytes
-static_assert(sizeof(Transfer<kFewSegments>) <= 4096 && sizeof(Transfer<kManySegments>) <= 32764);
+static_assert(sizeof(Transfer<kFewSegments>) <= 4096 && sizeof(Transfer<kSomeSegments>) <= 8192);
+static_assert(sizeof(Transfer<kManySegments>) <= 32764);
 
 inline constexpr int kMostSharers = 32;  // ranks whose buffers one kernel reduces
 
@@ -50,8 +52,8 @@ struct Reduction {
   std::uint32_t outputs;
 };
 
-// Kernels by name: X(name, type from, type to) and X(name, type). "muster_transfer_<name>_few" and "…_many" take a
-// Transfer, "muster_reduce_<name>" a Reduction.
+// Kernels by name: X(name, type from, type to) and X(name, type). "muster_transfer_<name>_few", "…_some" and
+// "…_many" take a Transfer, "muster_reduce_<name>" a Reduction.
 #define MUSTER_TRANSFER_KERNELS(X)       \
   X(copy1, std::uint8_t, std::uint8_t)   \
   X(copy2, std::uint16_t, std::uint16_t) \

@@ -2,8 +2,8 @@
 // the host for every thread of every block, one after the other. Threads share nothing and wait for nobody, so that
 // this gives what the device gives, up to the rounding that IEEE 754 leaves open (none here).
 //
-// Vectors of 16 bytes where all addresses allow it; the elements before and after them, and tensors that lie askew, one
-// by one.
+// Vectors of 16 bytes (of the larger type, where it casts) where all addresses allow it; the elements before and after
+// them, and tensors that lie askew, one by one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace muster::collectives::device {
 
 template <class T, int kElements>
-struct alignas(16) Vector {
+struct alignas(sizeof(T) * kElements) Vector {
   T element[kElements];
 };
 
@@ -30,16 +30,36 @@ MUSTER_ON_BOTH T* at(std::uint64_t address) {
   return reinterpret_cast<T*>(address);
 }
 
+// In one store: nvcc makes one for each element of a struct (tests/unit/collectives/device/compile_kernels looks).
+template <class T, int kElements>
+MUSTER_ON_BOTH void store(Vector<T, kElements>* to, const Vector<T, kElements>& value) {
+  static_assert(sizeof value == 16 || sizeof value == 8);
+#if defined(__CUDA_ARCH__)
+  std::uint32_t bits[sizeof value / 4];
+  memcpy(bits, &value, sizeof value);
+  if constexpr (sizeof value == 16) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]),
+                 "r"(bits[3])
+                 : "memory");
+  } else {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(bits[0]), "r"(bits[1]) : "memory");
+  }
+#else
+  *to = value;
+#endif
+}
+
 // Of the elements of one unit [0, count): [0, head) and [head + vectors * N, count) one by one, the rest as vectors.
 struct Cut {
   std::uint32_t head;
   std::uint32_t vectors;
 };
 
-// Elements until `address` is a multiple of 16.
-template <class T>
+// Elements until `address` is a multiple of kElements of them.
+template <class T, int kElements>
 MUSTER_ON_BOTH std::uint32_t until_aligned(std::uint64_t address) {
-  return static_cast<std::uint32_t>((16 - address % 16) % 16 / sizeof(T));
+  constexpr std::uint64_t kBytes = sizeof(T) * kElements;
+  return static_cast<std::uint32_t>((kBytes - address % kBytes) % kBytes / sizeof(T));
 }
 
 template <int kElements>
@@ -85,11 +105,12 @@ MUSTER_ON_BOTH std::uint32_t segment_of(const Table& table, std::uint64_t unit) 
   return low;
 }
 
-// Of a unit whose addresses are multiples of 16 from `from` and `to` on.
+// Of a unit whose addresses are multiples of vectors from `from` and `to` on. A thread's accesses are as wide as its
+// vector, so that those of a warp lie side by side.
 template <class From, class To, int kElements>
 MUSTER_ON_BOTH void transfer_vectors(const From* from, To* to, std::uint32_t vectors, std::uint32_t thread,
                                      double scale) {
-  constexpr std::uint32_t kAhead = 4;  // loads that are under way at once
+  constexpr std::uint32_t kAhead = 64 / sizeof(Vector<From, kElements>);  // loads that are under way at once
   const auto* const source = reinterpret_cast<const Vector<From, kElements>*>(from);
   auto* const target = reinterpret_cast<Vector<To, kElements>*>(to);
   for (std::uint32_t first = thread; first < vectors; first += kAhead * kThreads) {
@@ -104,22 +125,22 @@ MUSTER_ON_BOTH void transfer_vectors(const From* from, To* to, std::uint32_t vec
       Vector<To, kElements> written;
       MUSTER_UNROLL()
       for (int e = 0; e < kElements; ++e) written.element[e] = transferred<From, To>(read[i].element[e], scale);
-      target[first + i * kThreads] = written;
+      store(&target[first + i * kThreads], written);
     }
   }
 }
 
 template <class From, class To, class Table>
 MUSTER_ON_BOTH void transfer(const Table& table, std::uint32_t block, std::uint32_t thread) {
-  constexpr int kElements = 16 / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
+  constexpr int kElements = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
   const Segment& segment = table.segments[segment_of(table, block)];
   const std::uint64_t first = (block - segment.first_unit) * kUnitElements;
   const std::uint64_t left = segment.elements - first;
   const auto count = static_cast<std::uint32_t>(left < kUnitElements ? left : kUnitElements);
   const From* const from = segment.from == 0 ? nullptr : at<const From>(segment.from) + first;
   To* const to = at<To>(segment.to) + first;
-  const std::uint32_t head = until_aligned<To>(segment.to);
-  const bool is_alike = from != nullptr && (segment.from + head * sizeof(From)) % 16 == 0;
+  const std::uint32_t head = until_aligned<To, kElements>(segment.to);
+  const bool is_alike = from != nullptr && until_aligned<From, kElements>(segment.from) == head;
   const Cut cut = cut_of<kElements>(count, head, is_alike);
   for (std::uint32_t i = thread; i < cut.head; i += kThreads) transfer_one(from, to, i, table.scale);
   if (cut.vectors == 0) return;
@@ -211,29 +232,56 @@ MUSTER_ON_BOTH void reduce_one(const Reduction& call, std::uint64_t i) {
   for (std::uint32_t rank = 0; rank < call.outputs; ++rank) at<T>(call.out[rank])[i] = result;
 }
 
-// The vector at element `i`.
-template <class T, Kind kKind, int kInputs>
-MUSTER_ON_BOTH void reduce_vector(const Reduction& call, std::uint64_t i) {
+// What rank `rank` has there: vector `first` of those at element `base`, and those that follow it by kThreads. Instead
+// of what lies beyond `vectors`, the first one again.
+template <class T, int kElements, std::uint32_t kAhead>
+MUSTER_ON_BOTH void read_vectors(const Reduction& call, std::uint32_t rank, std::uint64_t base, std::uint32_t first,
+                                 std::uint32_t vectors, Vector<T, kElements> (&read)[kAhead]) {
+  const auto* const source = reinterpret_cast<const Vector<T, kElements>*>(at<const T>(call.in[rank]) + base);
+  MUSTER_UNROLL()
+  for (std::uint32_t v = 0; v < kAhead; ++v) {
+    const std::uint32_t one = first + v * kThreads;
+    read[v] = source[one < vectors ? one : first];
+  }
+}
+
+// The same vectors, kAhead of them at once: nothing is loaded before a store that comes first, as they may be at the
+// same place.
+template <class T, Kind kKind, int kInputs, std::uint32_t kAhead>
+MUSTER_ON_BOTH void reduce_vectors(const Reduction& call, std::uint64_t base, std::uint32_t first,
+                                   std::uint32_t vectors) {
   constexpr int kElements = 16 / sizeof(T);
   using Loaded = Vector<T, kElements>;
   const std::uint32_t inputs = kInputs == 0 ? call.inputs : kInputs;
-  AccumulatedOf<T> sum[kElements];
-  const Loaded first = *reinterpret_cast<const Loaded*>(at<const T>(call.in[0]) + i);
+  AccumulatedOf<T> sum[kAhead][kElements];
+  Loaded read[kAhead];
+  read_vectors(call, 0, base, first, vectors, read);
   MUSTER_UNROLL()
-  for (int e = 0; e < kElements; ++e) sum[e] = scaled_before<T>(widen(first.element[e]), call);
+  for (std::uint32_t v = 0; v < kAhead; ++v) {
+    MUSTER_UNROLL()
+    for (int e = 0; e < kElements; ++e) sum[v][e] = scaled_before<T>(widen(read[v].element[e]), call);
+  }
   MUSTER_UNROLL(2)
   for (std::uint32_t rank = 1; rank < inputs; ++rank) {
-    const Loaded next = *reinterpret_cast<const Loaded*>(at<const T>(call.in[rank]) + i);
+    read_vectors(call, rank, base, first, vectors, read);
     MUSTER_UNROLL()
-    for (int e = 0; e < kElements; ++e) {
-      sum[e] = combined<T, kKind>(sum[e], scaled_before<T>(widen(next.element[e]), call));
+    for (std::uint32_t v = 0; v < kAhead; ++v) {
+      MUSTER_UNROLL()
+      for (int e = 0; e < kElements; ++e) {
+        sum[v][e] = combined<T, kKind>(sum[v][e], scaled_before<T>(widen(read[v].element[e]), call));
+      }
     }
   }
-  Loaded result;
   MUSTER_UNROLL()
-  for (int e = 0; e < kElements; ++e) result.element[e] = narrow<T>(scaled_after<T>(sum[e], call));
-  for (std::uint32_t rank = 0; rank < call.outputs; ++rank) {
-    *reinterpret_cast<Loaded*>(at<T>(call.out[rank]) + i) = result;
+  for (std::uint32_t v = 0; v < kAhead; ++v) {
+    const std::uint32_t one = first + v * kThreads;
+    if (one >= vectors) continue;
+    Loaded result;
+    MUSTER_UNROLL()
+    for (int e = 0; e < kElements; ++e) result.element[e] = narrow<T>(scaled_after<T>(sum[v][e], call));
+    for (std::uint32_t rank = 0; rank < call.outputs; ++rank) {
+      store(reinterpret_cast<Loaded*>(at<T>(call.out[rank]) + base) + one, result);
+    }
   }
 }
 
@@ -253,11 +301,11 @@ MUSTER_ON_BOTH void reduce_unit(const Reduction& call, std::uint32_t block, std:
   const std::uint64_t first = std::uint64_t{block} * kUnitElements;
   const std::uint64_t left = call.count - first;
   const auto count = static_cast<std::uint32_t>(left < kUnitElements ? left : kUnitElements);
-  const Cut cut = cut_of<kElements>(count, until_aligned<T>(call.in[0]), are_alike<T>(call));
+  const Cut cut = cut_of<kElements>(count, until_aligned<T, kElements>(call.in[0]), are_alike<T>(call));
   for (std::uint32_t i = thread; i < cut.head; i += kThreads) reduce_one<T, kKind, kInputs>(call, first + i);
-  MUSTER_UNROLL(sizeof(T) < 2 ? 1 : 2)
-  for (std::uint32_t v = thread; v < cut.vectors; v += kThreads) {
-    reduce_vector<T, kKind, kInputs>(call, first + cut.head + std::uint64_t{v} * kElements);
+  constexpr std::uint32_t kAhead = sizeof(T) < 2 ? 1 : 2;  // more do not fit into the registers
+  for (std::uint32_t v = thread; v < cut.vectors; v += kAhead * kThreads) {
+    reduce_vectors<T, kKind, kInputs, kAhead>(call, first + cut.head, v, cut.vectors);
   }
   for (std::uint32_t i = cut.head + cut.vectors * kElements + thread; i < count; i += kThreads) {
     reduce_one<T, kKind, kInputs>(call, first + i);

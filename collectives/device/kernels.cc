@@ -79,6 +79,7 @@ base::Status Kernels::find_all() {
   };
   for (std::size_t i = 0; i < few_.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(find(fmt::format("muster_transfer_{}_few", kTransferNames[i]), few_[i]));
+    MUSTER_RETURN_IF_ERROR(find(fmt::format("muster_transfer_{}_some", kTransferNames[i]), some_[i]));
     MUSTER_RETURN_IF_ERROR(find(fmt::format("muster_transfer_{}_many", kTransferNames[i]), many_[i]));
   }
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
@@ -120,6 +121,7 @@ base::Status Kernels::transfer(void* stream, std::span<const Move> moves, DType 
                        name_of(to), scale);
   }
   if (moves.size() <= kFewSegments) return launch_transfer<kFewSegments>(few_[*kernel], stream, moves, scale);
+  if (moves.size() <= kSomeSegments) return launch_transfer<kSomeSegments>(some_[*kernel], stream, moves, scale);
   while (!moves.empty()) {
     const std::size_t now = std::min<std::size_t>(moves.size(), kManySegments);
     MUSTER_RETURN_IF_ERROR(launch_transfer<kManySegments>(many_[*kernel], stream, moves.first(now), scale));

@@ -11,6 +11,10 @@ namespace muster::collectives::device {
     transfer<From, To>(table, blockIdx.x, threadIdx.x);                                      \
   }                                                                                          \
   extern "C" __global__ void __launch_bounds__(kThreads)                                     \
+      muster_transfer_##name##_some(const __grid_constant__ Transfer<kSomeSegments> table) { \
+    transfer<From, To>(table, blockIdx.x, threadIdx.x);                                      \
+  }                                                                                          \
+  extern "C" __global__ void __launch_bounds__(kThreads)                                     \
       muster_transfer_##name##_many(const __grid_constant__ Transfer<kManySegments> table) { \
     transfer<From, To>(table, blockIdx.x, threadIdx.x);                                      \
   }

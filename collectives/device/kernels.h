@@ -45,6 +45,7 @@ class Kernels {
   const std::shared_ptr<const Gpu> gpu_;
   Owned<void*> module_;
   std::array<void*, kTransfers> few_{};
+  std::array<void*, kTransfers> some_{};
   std::array<void*, kTransfers> many_{};
   std::array<void*, kDTypes> reduce_{};
 };

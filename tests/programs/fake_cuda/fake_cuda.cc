@@ -397,6 +397,7 @@ CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, uns
   if (!has_context() || block != kThreads || grid == 0) return kInvalidValue;
   const std::string name = *static_cast<std::string*>(function);
   const std::size_t bytes = name.ends_with("_few")    ? sizeof(Transfer<kFewSegments>)
+                            : name.ends_with("_some") ? sizeof(Transfer<kSomeSegments>)
                             : name.ends_with("_many") ? sizeof(Transfer<kManySegments>)
                                                       : sizeof(Reduction);
   auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes / 8);

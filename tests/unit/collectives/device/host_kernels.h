@@ -25,6 +25,11 @@ inline bool run_on_host(const std::string& name, std::uint32_t blocks, const voi
     for_each_thread(blocks, [&](auto block, auto thread) { transfer<From, To>(*table, block, thread); }); \
     return true;                                                                                          \
   }                                                                                                       \
+  if (name == "muster_transfer_" #kernel "_some") {                                                       \
+    const auto* const table = static_cast<const Transfer<kSomeSegments>*>(arguments);                     \
+    for_each_thread(blocks, [&](auto block, auto thread) { transfer<From, To>(*table, block, thread); }); \
+    return true;                                                                                          \
+  }                                                                                                       \
   if (name == "muster_transfer_" #kernel "_many") {                                                       \
     const auto* const table = static_cast<const Transfer<kManySegments>*>(arguments);                     \
     for_each_thread(blocks, [&](auto block, auto thread) { transfer<From, To>(*table, block, thread); }); \

@@ -1,6 +1,7 @@
 // The kernels' bodies, run on the host: every element is moved once, whatever sizes and alignments; values are those of
 // float64 references and of libmuster's kernels for the processor. (No GPU takes part: what it does with the same
 // bodies is tested by tests/gpu/run.)
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -150,17 +151,40 @@ INSTANTIATE_TEST_SUITE_P(Offsets, DeviceTransfer,
                          testing::Values(TransferCase{0, 0}, TransferCase{1, 1}, TransferCase{3, 3}, TransferCase{0, 1},
                                          TransferCase{5, 2}));
 
-TEST(DeviceTransfers, ManySegmentsWithZerosForThoseThatHaveNoSource) {
-  std::vector<float> from(kManySegments, 2.5F);
-  std::vector<float> to(kManySegments, -1.0F);
-  auto table = std::make_unique<Transfer<kManySegments>>();
+template <int kCapacity>
+void check_full_table(const char* name) {
+  std::vector<float> from(kCapacity, 2.5F);
+  std::vector<float> to(kCapacity, -1.0F);
+  auto table = std::make_unique<Transfer<kCapacity>>();
   table->scale = 2;
-  table->count = kManySegments;
-  for (std::size_t i = 0; i < kManySegments; ++i) {
+  table->count = kCapacity;
+  for (std::size_t i = 0; i < kCapacity; ++i) {
     table->segments[i] = {i % 2 == 0 ? address_of(&from[i]) : 0, address_of(&to[i]), 1, i};
   }
-  ASSERT_TRUE(run_on_host("muster_transfer_float32_float32_many", kManySegments, table.get()));
-  for (std::size_t i = 0; i < kManySegments; ++i) ASSERT_EQ(to[i], i % 2 == 0 ? 5.0F : 0.0F) << i;
+  ASSERT_TRUE(run_on_host(name, kCapacity, table.get()));
+  for (std::size_t i = 0; i < kCapacity; ++i) ASSERT_EQ(to[i], i % 2 == 0 ? 5.0F : 0.0F) << i;
+}
+
+TEST(DeviceTransfers, ManySegmentsWithZerosForThoseThatHaveNoSource) {
+  check_full_table<kSomeSegments>("muster_transfer_float32_float32_some");
+  check_full_table<kManySegments>("muster_transfer_float32_float32_many");
+}
+
+// As Kernels::load() launches each of them once.
+TEST(DeviceKernels, NothingIsTouchedWhereThereIsNothingToDo) {
+  auto table = std::make_unique<Transfer<kManySegments>>();
+  table->count = 1;
+  Reduction call{};
+  call.divisor = 1;
+  call.inputs = 1;
+  for (const char* const name : {"copy1", "copy8", "float32_float16", "bfloat16_float32"}) {
+    for (const char* const size : {"few", "some", "many"}) {
+      EXPECT_TRUE(run_on_host(fmt::format("muster_transfer_{}_{}", name, size), 1, table.get()));
+    }
+  }
+  for (const char* const name : {"float32", "bfloat16", "int8", "bool"}) {
+    EXPECT_TRUE(run_on_host(fmt::format("muster_reduce_{}", name), 1, &call));
+  }
 }
 
 // Against the kernels for the processor, which have their own tests against float64.
