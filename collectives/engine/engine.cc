@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "collectives/engine/announcement.h"
-#include "collectives/engine/tell.h"
+#include "collectives/tell.h"
 
 namespace muster::collectives {
 namespace {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/engine/tell.h"
+#include "collectives/tell.h"
 
 namespace muster::collectives {
 namespace {

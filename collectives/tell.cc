@@ -1,4 +1,4 @@
-#include "collectives/engine/tell.h"
+#include "collectives/tell.h"
 
 #include <fmt/format.h>
 
