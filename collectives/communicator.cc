@@ -293,4 +293,9 @@ base::Status Communicator::release(std::byte* memory) {
   return registered_->release(memory);
 }
 
+std::byte* Communicator::registered(int local_rank, const std::byte* memory, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return registered_->address(local_rank, registered_->find(memory, bytes), bytes);
+}
+
 }  // namespace muster::collectives

@@ -94,6 +94,8 @@ class Communicator final : public NewsListener {
   base::Result<std::byte*> allocate(std::size_t bytes);
   // Of this rank alone.
   base::Status release(std::byte* memory);
+  // Where local rank `local_rank` has what lies at `memory` of allocate() here; nullptr: it has not, or not any more.
+  std::byte* registered(int local_rank, const std::byte* memory, std::size_t bytes);
 
   // How long an operation of this communicator may wait without progress, instead of what the world says. Before any.
   void set_deadline(std::chrono::milliseconds deadline) { policy_.deadline = deadline; }

@@ -20,9 +20,6 @@ using DeviceAddress = unsigned long long;
 struct IpcMemoryHandle {
   char reserved[64];
 };
-struct IpcEventHandle {
-  char reserved[64];
-};
 struct DeviceUuid {
   char bytes[16];
 };
@@ -31,11 +28,9 @@ inline constexpr CudaResult kCudaSuccess = 0;
 inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kEventInterprocess = 4;
 inline constexpr unsigned kWaitValueAtLeast = 0;  // (int32)(*address - value) >= 0
 inline constexpr unsigned kLazyPeerAccess = 1;
 inline constexpr unsigned kHostPortable = 1;  // of cuMemHostAlloc and cuMemHostRegister
-inline constexpr int kAttributeIpcEvents = 125;
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;
@@ -48,7 +43,6 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
   X(device_get_count, cuDeviceGetCount, (int* count))                                                                 \
   X(device_get, cuDeviceGet, (int* device, int ordinal))                                                              \
   X(device_get_uuid, cuDeviceGetUuid_v2, (DeviceUuid * uuid, int device))                                             \
-  X(device_get_attribute, cuDeviceGetAttribute, (int* value, int attribute, int device))                              \
   X(device_can_access_peer, cuDeviceCanAccessPeer, (int* can, int device, int peer))                                  \
   X(primary_context_retain, cuDevicePrimaryCtxRetain, (void** context, int device))                                   \
   X(primary_context_release, cuDevicePrimaryCtxRelease_v2, (int device))                                              \
@@ -66,7 +60,8 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
   X(host_unregister, cuMemHostUnregister, (void* memory))                                                             \
   X(copy_async, cuMemcpyAsync, (DeviceAddress to, DeviceAddress from, std::size_t bytes, void* stream))               \
   X(set_async, cuMemsetD8Async, (DeviceAddress to, unsigned char value, std::size_t bytes, void* stream))             \
-  X(stream_create, cuStreamCreate, (void** stream, unsigned flags))                                                   \
+  X(context_get_priorities, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                 \
+  X(stream_create, cuStreamCreateWithPriority, (void** stream, unsigned flags, int priority))                         \
   X(stream_destroy, cuStreamDestroy_v2, (void* stream))                                                               \
   X(stream_wait_event, cuStreamWaitEvent, (void* stream, void* event, unsigned flags))                                \
   X(stream_wait_value, cuStreamWaitValue32_v2,                                                                        \
@@ -80,8 +75,6 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
   X(ipc_get_memory_handle, cuIpcGetMemHandle, (IpcMemoryHandle * handle, DeviceAddress address))                      \
   X(ipc_open_memory_handle, cuIpcOpenMemHandle_v2, (DeviceAddress * address, IpcMemoryHandle handle, unsigned flags)) \
   X(ipc_close_memory_handle, cuIpcCloseMemHandle, (DeviceAddress address))                                            \
-  X(ipc_get_event_handle, cuIpcGetEventHandle, (IpcEventHandle * handle, void* event))                                \
-  X(ipc_open_event_handle, cuIpcOpenEventHandle, (void** event, IpcEventHandle handle))                               \
   X(launch_kernel, cuLaunchKernel,                                                                                    \
     (void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,           \
      unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra))

@@ -3,15 +3,38 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/env.h"
+#include "collectives/device/ipc_trial.h"
 #include "collectives/device/shared_gpu.h"
+#include "collectives/tell.h"
 
 namespace muster::collectives::device {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{300};  // with the device, after a failure
+
+// Of teams that have ended and whose devices have not: never freed.
+struct Left {
+  std::shared_ptr<const Kernels> kernels;
+  Stream stream;
+  Event done;
+  std::unique_ptr<Route> route;
+};
+
+// One team's are all teams': a module that is loaded while streams are held may wait for them at its first launches.
+base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<const Gpu>& gpu) {
+  static std::mutex mutex;
+  static auto* const kLoaded = new std::map<int, std::weak_ptr<const Kernels>>;  // by ordinal
+  const std::lock_guard lock(mutex);
+  if (auto found = (*kLoaded)[gpu->ordinal()].lock()) return found;
+  MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const Kernels> made, Kernels::load(gpu));
+  (*kLoaded)[gpu->ordinal()] = made;
+  return made;
+}
 
 }  // namespace
 
@@ -24,11 +47,11 @@ base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm,
 }
 
 DeviceTeam::~DeviceTeam() {
-  if (is_quiet_ || becomes_quiet(std::chrono::milliseconds(0))) return;
-  (void)route_.release();
-  (void)kernels_.release();
-  stream_.leave();
-  done_.leave();
+  if (is_quiet()) return;
+  static std::mutex mutex;
+  static auto* const kLeft = new std::vector<Left>;
+  const std::lock_guard lock(mutex);
+  kLeft->push_back({std::move(kernels_), std::move(stream_), std::move(done_), std::move(route_)});
 }
 
 int DeviceTeam::count_gpus() {
@@ -44,7 +67,9 @@ base::Status DeviceTeam::start(int ordinal) {
   MUSTER_ASSIGN_OR_RETURN(done_, make_event(ground_.gpu));
   ground_.stream = stream_.get();
   // Neither is needed: without them the ranks take another path.
-  if (auto kernels = Kernels::load(ground_.gpu); kernels.ok()) kernels_ = std::move(*kernels);
+  auto kernels = kernels_of(ground_.gpu);
+  kernels_loaded_ = kernels.status();
+  if (kernels.ok()) kernels_ = std::move(*kernels);
   ground_.kernels = kernels_.get();
   if (auto nccl = NcclApi::load(); nccl.ok()) nccl_ = std::move(*nccl);
   return base::ok_status();
@@ -67,7 +92,6 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
     own.nccl_version = nccl_ == nullptr ? 0 : nccl_->version;
     own.forced = *forced ? static_cast<std::int32_t>(**forced) : -1;
     own.has_kernels = kernels_ != nullptr ? 1 : 0;
-    own.has_ipc = ground_.gpu->has_ipc_events() ? 1 : 0;
     own.has_part = !part.comm.is_empty() && part.ordinal == ground_.gpu->ordinal() ? 1 : 0;
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Facts> all, gather(own));
@@ -82,14 +106,48 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
       std::ranges::all_of(all, [this](const Facts& rank) { return ground_.gpu->reaches(rank.uuid); });
   own.reaches_all = reaches_all ? 1 : 0;
   MUSTER_ASSIGN_OR_RETURN(all, gather(own));
-  MUSTER_ASSIGN_OR_RETURN(path_, choose_path(all, ground_.comm.hosts()));
   all_have_kernels_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_kernels != 0; });
   all_have_parts_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_part != 0; });
+  MUSTER_RETURN_IF_ERROR(choose_among(all));
+  tell_of_choice(own.forced >= 0);
   return base::ok_status();
 }
 
+// CUDA IPC is tried where it is what the ranks would take.
+base::Status DeviceTeam::choose_among(const std::vector<Facts>& all) {
+  MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts()));
+  if (choice_.path != Path::kIpc) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const std::string broken, try_ipc(ground_.comm, ground_.gpu));
+  if (broken.empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts(), broken));
+  static std::once_flag told;
+  if (ground_.comm.rank() == 0) {
+    std::call_once(told, [&] {
+      tell(
+          fmt::format("collectives on GPU memory go through the host, which is slower: CUDA IPC does not work between "
+                      "the ranks ({}). Are they in containers of their own?",
+                      broken));
+    });
+  }
+  return base::ok_status();
+}
+
+// Kernels that the driver does not take cost the faster paths; nothing fails for it.
+void DeviceTeam::tell_of_choice(bool is_named) {
+  if (kernels_loaded_.ok()) return;
+  const std::string who =
+      fmt::format("rank {}: {}", ground_.comm.world_rank(ground_.comm.rank()), kernels_loaded_.message());
+  choice_.why += (choice_.why.empty() ? "" : "; ") + who;
+  // Where there are none in the library, one rank says so for all.
+  const bool is_built_without = kernels_loaded_.code() == base::Code::kNotFound;
+  if (is_named || (is_built_without && ground_.comm.rank() != 0)) return;
+  static std::once_flag told;
+  std::call_once(told,
+                 [&] { tell(fmt::format("collectives on GPU memory go through the host, which is slower: {}", who)); });
+}
+
 base::Status DeviceTeam::make_route(NcclPart part) {
-  switch (path_) {
+  switch (choice_.path) {
     case Path::kNccl:
       return make_nccl_route(std::move(part));
     case Path::kIpc: {

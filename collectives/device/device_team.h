@@ -11,6 +11,8 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "collectives/communicator.h"
@@ -34,7 +36,9 @@ class DeviceTeam {
   // Of the calling thread's process: how many GPUs it sees; 0 without a driver.
   static int count_gpus();
 
-  Path path() const { return path_; }
+  Path path() const { return choice_.path; }
+  // Why it is no faster one, and what has become of this rank's kernels; empty: there is nothing to say.
+  const std::string& why() const { return choice_.why; }
   const Gpu& gpu() const { return *ground_.gpu; }
   const std::shared_ptr<const Gpu>& shared_gpu() const { return ground_.gpu; }
   const Kernels* kernels() const { return ground_.kernels; }  // null: none could be loaded
@@ -56,6 +60,9 @@ class DeviceTeam {
   base::Status begin(std::span<void* const> ready);
   // Waits until the device has done all that stream() has.
   base::Status finish();
+  // Whether the device has done all that it was given. False after some failures only: to free what it may use, or
+  // memory that the driver waits for the device to free, would not return then.
+  bool is_quiet() { return is_quiet_ || becomes_quiet(std::chrono::milliseconds(0)); }
   // begin(), `operation`, finish(); ends the communicator when one of them fails.
   template <class Operation>
   base::Status run(std::span<void* const> ready, const Operation& operation) {
@@ -70,6 +77,8 @@ class DeviceTeam {
   base::Status start(int ordinal);
   base::Status load(int ordinal);
   base::Status choose(const base::Status& started, const NcclPart& part);
+  base::Status choose_among(const std::vector<Facts>& all);
+  void tell_of_choice(bool is_named);
   base::Result<std::vector<Facts>> gather(const Facts& own);
   base::Status make_route(NcclPart part);
   base::Status make_nccl_route(NcclPart part);
@@ -77,10 +86,11 @@ class DeviceTeam {
   bool becomes_quiet(std::chrono::milliseconds time);
 
   Ground ground_;
-  Path path_ = Path::kStaged;
+  Choice choice_;
+  base::Status kernels_loaded_;  // NOT_FOUND: built without any
   bool all_have_kernels_ = false;
   bool all_have_parts_ = false;
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<const Kernels> kernels_;  // of all teams on this GPU
   std::shared_ptr<const NcclApi> nccl_;
   bool is_quiet_ = true;  // false: after a failure, and the device was still at work
   Stream stream_;

@@ -17,12 +17,8 @@ base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api,
 }
 
 base::Status Gpu::start() {
-  int ipc_events = 0;
   MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get(&device_, ordinal_), "cuDeviceGet"));
   MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get_uuid(&uuid_, device_), "cuDeviceGetUuid"));
-  // Drivers that do not know the attribute have events for other processes on Linux.
-  const CudaResult known = api_->device_get_attribute(&ipc_events, kAttributeIpcEvents, device_);
-  has_ipc_events_ = known != kCudaSuccess || ipc_events != 0;
   return api_->check(api_->primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
 }
 
@@ -47,14 +43,18 @@ bool Gpu::reaches(const DeviceUuid& uuid) const {
 
 base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu) {
   void* stream = nullptr;
-  MUSTER_RETURN_IF_ERROR(gpu->call("cuStreamCreate", gpu->api().stream_create, &stream, kStreamNonBlocking));
+  int least = 0;
+  int greatest = 0;
+  MUSTER_RETURN_IF_ERROR(
+      gpu->call("cuCtxGetStreamPriorityRange", gpu->api().context_get_priorities, &least, &greatest));
+  MUSTER_RETURN_IF_ERROR(
+      gpu->call("cuStreamCreateWithPriority", gpu->api().stream_create, &stream, kStreamNonBlocking, greatest));
   return Stream(gpu, stream, gpu->api().stream_destroy);
 }
 
-base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu, bool is_shared) {
+base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu) {
   void* event = nullptr;
-  const unsigned flags = kEventDisableTiming | (is_shared ? kEventInterprocess : 0);
-  MUSTER_RETURN_IF_ERROR(gpu->call("cuEventCreate", gpu->api().event_create, &event, flags));
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuEventCreate", gpu->api().event_create, &event, kEventDisableTiming));
   return Event(gpu, event, gpu->api().event_destroy);
 }
 
@@ -81,12 +81,6 @@ base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, co
   MUSTER_RETURN_IF_ERROR(
       gpu->call("cuIpcOpenMemHandle", gpu->api().ipc_open_memory_handle, &address, handle, kLazyPeerAccess));
   return DeviceMemory(gpu, address, gpu->api().ipc_close_memory_handle);
-}
-
-base::Result<Event> open_event(const std::shared_ptr<const Gpu>& gpu, const IpcEventHandle& handle) {
-  void* event = nullptr;
-  MUSTER_RETURN_IF_ERROR(gpu->call("cuIpcOpenEventHandle", gpu->api().ipc_open_event_handle, &event, handle));
-  return Event(gpu, event, gpu->api().event_destroy);
 }
 
 int device_of(const Gpu& gpu, const void* pointer) {

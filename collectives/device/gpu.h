@@ -25,7 +25,6 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaApi& api() const { return *api_; }
   int ordinal() const { return ordinal_; }
   const DeviceUuid& uuid() const { return uuid_; }
-  bool has_ipc_events() const { return has_ipc_events_; }
   // Whether kernels here may use memory of the device with this UUID: it is this one, or a peer that this process sees.
   bool reaches(const DeviceUuid& uuid) const;
 
@@ -61,7 +60,6 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int device_ = 0;
   void* context_ = nullptr;
   DeviceUuid uuid_{};
-  bool has_ipc_events_ = false;
 };
 
 // Something of the driver's that is given back once. Move-only; empty after a move, and by default.
@@ -108,19 +106,19 @@ using Event = Owned<void*>;
 using DeviceMemory = Owned<DeviceAddress>;
 using HostMemory = Owned<void*>;
 
-// Does not wait for the legacy default stream, nor that for it.
+// Does not wait for the legacy default stream, nor that for it. Of the greatest priority: streams share the device's
+// queues (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default) with others of their priority, and behind a stream of the
+// caller's that waits for libmuster's this one would wait for itself.
 base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu);
-// With `is_shared`, other processes may wait for it.
-base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu, bool is_shared = false);
+base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu);
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Pinned; the device uses it at the same address (unified addressing, on all 64-bit hosts).
 base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Memory that exists becomes pinned while the result lives.
 base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes);
 
-// Of other processes.
+// Of another process.
 base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle);
-base::Result<Event> open_event(const std::shared_ptr<const Gpu>& gpu, const IpcEventHandle& handle);
 
 // The ordinal of the device that `pointer` lies on; -1: it is memory of the host, or nothing that CUDA knows.
 int device_of(const CudaApi& api, const void* pointer);

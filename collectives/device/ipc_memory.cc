@@ -10,10 +10,8 @@ struct SharedMemory {
   std::uint64_t bytes;
 };
 
-// The driver shares whole blocks of 2 MiB with other processes: nothing else of this process is to lie in them.
-constexpr std::size_t kBlock = std::size_t{2} << 20;
 std::size_t in_blocks(std::size_t bytes) {
-  return (std::max<std::size_t>(bytes, 1) + kBlock - 1) / kBlock * kBlock;
+  return (std::max<std::size_t>(bytes, 1) + IpcMemory::kBlock - 1) / IpcMemory::kBlock * IpcMemory::kBlock;
 }
 
 }  // namespace
@@ -45,6 +43,17 @@ bool IpcMemory::release(DeviceAddress begin) {
   if (found == regions_.end()) return false;
   found->second.is_released = true;
   return true;
+}
+
+void IpcMemory::close() {
+  for (auto& [id, region] : regions_) {
+    region.mapped.clear();
+    region.is_released = true;
+  }
+}
+
+void IpcMemory::leave() {
+  for (auto& [id, region] : regions_) region.own.leave();
 }
 
 IpcMemory::Place IpcMemory::find(const void* data, std::size_t bytes) const {

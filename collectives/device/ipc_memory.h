@@ -25,12 +25,20 @@ base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
 
 class IpcMemory {
  public:
+  // The driver shares whole blocks of 2 MiB with other processes: nothing else of this process is to lie in them.
+  static constexpr std::size_t kBlock = std::size_t{2} << 20;
+
   explicit IpcMemory(const Ground& ground) : ground_(ground) {}
 
   // Collective: the id of a new region, in which this rank has so many bytes. Never 0.
   base::Result<std::uint32_t> share(std::size_t bytes);
   // Of this rank's part alone, from here on find() does not find it. False: there is no such region.
   bool release(DeviceAddress begin);
+
+  // From here on nothing of the others is mapped, and nothing is found.
+  void close();
+  // Own memory stays the driver's: another process may have it mapped still, and to free it then is undefined.
+  void leave();
 
   // Where this rank's memory lies in the regions; region 0: not all of it is in one.
   struct Place {

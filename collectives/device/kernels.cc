@@ -1,6 +1,9 @@
 #include "collectives/device/kernels.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -46,6 +49,8 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
+constexpr std::chrono::seconds kFirstLaunches{30};
+
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid
 
 }  // namespace
@@ -69,6 +74,7 @@ base::Result<std::unique_ptr<Kernels>> Kernels::load(const std::shared_ptr<const
       gpu->call("libmuster's kernels (cuModuleLoadData)", gpu->api().module_load_data, &module, code));
   kernels->module_ = Owned<void*>(gpu, module, gpu->api().module_unload);
   MUSTER_RETURN_IF_ERROR(kernels->find_all());
+  MUSTER_RETURN_IF_ERROR(kernels->launch_all());
   return kernels;
 }
 
@@ -86,6 +92,33 @@ base::Status Kernels::find_all() {
     MUSTER_RETURN_IF_ERROR(find(fmt::format("muster_reduce_{}", kReduceNames[i]), reduce_[i]));
   }
   return base::ok_status();
+}
+
+// Once, with nothing to do. The driver loads a function when it is launched first, and may wait for all of the context
+// then, also for streams of the caller's that are held until the thread that launches has gone on.
+base::Status Kernels::launch_all() {
+  MUSTER_ASSIGN_OR_RETURN(const Stream stream, make_stream(gpu_));
+  MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(gpu_));
+  const auto table = std::make_unique<Transfer<kManySegments>>();  // begins as the smaller ones do
+  table->count = 1;                                                // of no elements
+  const Reduction call{
+      .in = {}, .out = {}, .count = 0, .before = 1, .after = 1, .divisor = 1, .op = 0, .inputs = 1, .outputs = 0};
+  for (const auto& functions : {few_, some_, many_}) {
+    for (void* const function : functions) MUSTER_RETURN_IF_ERROR(launch(function, stream.get(), 1, table.get()));
+  }
+  for (void* const function : reduce_) MUSTER_RETURN_IF_ERROR(launch(function, stream.get(), 1, &call));
+  MUSTER_RETURN_IF_ERROR(gpu_->call("cuEventRecord", gpu_->api().event_record, done.get(), stream.get()));
+  const Gpu::Current current(*gpu_);
+  const auto end = std::chrono::steady_clock::now() + kFirstLaunches;
+  CudaResult result = gpu_->api().event_query(done.get());
+  for (; result == kCudaNotReady; result = gpu_->api().event_query(done.get())) {
+    if (std::chrono::steady_clock::now() > end) {
+      return base::error(base::Code::kDeadlineExceeded, "GPU {} has not run libmuster's kernels within {} s",
+                         gpu_->ordinal(), kFirstLaunches.count());
+    }
+    sched_yield();
+  }
+  return gpu_->api().check(result, "libmuster's kernels, launched first");
 }
 
 base::Status Kernels::launch(void* function, void* stream, std::size_t blocks, const void* arguments) const {

@@ -24,7 +24,8 @@ class Kernels {
  public:
   // The code that was built in; empty: built without nvcc.
   static std::span<const std::byte> image();
-  // NOT_FOUND: built without nvcc. INTERNAL: the driver does not take them (it is older than the compiler).
+  // NOT_FOUND: built without nvcc. INTERNAL: the driver does not take them (it is older than the compiler). They have
+  // run when this returns, so that a launch waits for nothing later on.
   static base::Result<std::unique_ptr<Kernels>> load(const std::shared_ptr<const Gpu>& gpu);
 
   // One launch for each 1020 moves. Between float32 and 16-bit floats elements are cast; otherwise the types are the
@@ -38,6 +39,7 @@ class Kernels {
   static constexpr int kTransfers = 12;
   explicit Kernels(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
   base::Status find_all();
+  base::Status launch_all();
   template <int kCapacity>
   base::Status launch_transfer(void* function, void* stream, std::span<const Move> moves, double scale) const;
   base::Status launch(void* function, void* stream, std::size_t blocks, const void* arguments) const;

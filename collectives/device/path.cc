@@ -26,14 +26,14 @@ std::string why_not_nccl(std::span<const Facts> ranks) {
   return "";
 }
 
-std::string why_not_ipc(std::span<const Facts> ranks, int hosts) {
+std::string why_not_ipc(std::span<const Facts> ranks, int hosts, std::string_view broken) {
   if (hosts != 1) return "the ranks are on several hosts";
   if (ranks.size() > kMostSharers) return fmt::format("there are more than {} ranks", kMostSharers);
   for (const Facts& rank : ranks) {
     if (rank.has_kernels == 0) return "libmuster has no kernels for the GPU of every rank";
-    if (rank.has_ipc == 0) return "a GPU has no events for other processes";
     if (rank.reaches_all == 0) return "not every GPU reaches the memory of the others";
   }
+  if (!broken.empty()) return fmt::format("CUDA IPC does not work between the ranks ({})", broken);
   return "";
 }
 
@@ -50,22 +50,23 @@ base::Result<std::optional<Path>> parse_path(std::string_view name) {
   return base::error(base::Code::kInvalidArgument, "MUSTER_DEVICE_PATH={} is none of auto, nccl, ipc and staged", name);
 }
 
-base::Result<Path> choose_path(std::span<const Facts> ranks, int hosts) {
+base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc) {
   const std::int32_t forced = ranks.front().forced;
   for (const Facts& rank : ranks) {
     if (rank.forced == forced) continue;
     return base::Status(base::Code::kFailedPrecondition, "is MUSTER_DEVICE_PATH the same for all ranks?");
   }
   const std::string nccl = why_not_nccl(ranks);
-  const std::string ipc = why_not_ipc(ranks, hosts);
+  const std::string ipc = why_not_ipc(ranks, hosts, broken_ipc);
   const auto wanted = static_cast<Path>(forced);
   if (forced >= 0) {
     const std::string& why_not = wanted == Path::kNccl ? nccl : ipc;
-    if (wanted == Path::kStaged || why_not.empty()) return wanted;
+    if (wanted == Path::kStaged || why_not.empty()) return Choice{wanted, ""};
     return base::error(base::Code::kFailedPrecondition, "MUSTER_DEVICE_PATH={}: {}", name_of(wanted), why_not);
   }
-  if (nccl.empty()) return Path::kNccl;
-  return ipc.empty() ? Path::kIpc : Path::kStaged;
+  if (nccl.empty()) return Choice{Path::kNccl, ""};
+  if (ipc.empty()) return Choice{Path::kIpc, fmt::format("not nccl: {}", nccl)};
+  return Choice{Path::kStaged, fmt::format("not nccl: {}; not ipc: {}", nccl, ipc)};
 }
 
 }  // namespace muster::collectives::device

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -27,15 +28,20 @@ struct Facts {
   std::int32_t nccl_version = 0;  // as NCCL numbers them; 0: it cannot be loaded
   std::int32_t forced = -1;       // a Path that the user has named; -1: none
   std::uint8_t has_kernels = 0;
-  std::uint8_t has_ipc = 0;      // events that other processes can wait for
   std::uint8_t reaches_all = 0;  // its GPU may use the memory of all others'
   std::uint8_t is_ready = 0;     // 0: it has no GPU that it can use
   std::uint8_t has_part = 0;     // of a larger NCCL communicator, on this GPU
-  std::uint8_t padding[3] = {};
+  std::uint8_t padding[4] = {};
 };
 static_assert(sizeof(Facts) == 32);
 
+struct Choice {
+  Path path = Path::kStaged;
+  std::string
+      why;  // it is none before it in the list: "not nccl: ranks share a GPU"; empty: there is none, or it is named
+};
+// `broken_ipc`: how CUDA IPC has failed between these ranks (try_ipc()); empty: it works, or has not been tried.
 // FAILED_PRECONDITION: ranks name different paths, or one that they cannot take; says why.
-base::Result<Path> choose_path(std::span<const Facts> ranks, int hosts);
+base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc = "");
 
 }  // namespace muster::collectives::device

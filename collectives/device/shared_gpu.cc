@@ -1,6 +1,8 @@
 #include "collectives/device/shared_gpu.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "collectives/algorithm/slices.h"
 
@@ -11,10 +13,8 @@ std::size_t index(int rank) {
   return static_cast<std::size_t>(rank);
 }
 
-struct SharedEvents {
-  IpcEventHandle ready;
-  IpcEventHandle done;
-};
+using Closed = std::atomic_ref<std::uint32_t>;
+constexpr std::chrono::seconds kUntilClosed{2};
 
 // What is left of `size` bytes from `at` on, at most `most`.
 std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
@@ -31,7 +31,8 @@ base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground, std::
 }
 
 base::Status SharedGpu::start_sharing() {
-  MUSTER_RETURN_IF_ERROR(share_events());
+  MUSTER_ASSIGN_OR_RETURN(closed_, ground_.comm.allocate(sizeof(std::uint32_t)));
+  MUSTER_ASSIGN_OR_RETURN(reached_, make_event(ground_.gpu));
   MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, memory_.share(share_));
   const std::size_t ranks = index(ground_.comm.size());
   part_ = share_ / ranks / 64 * 64;
@@ -41,22 +42,27 @@ base::Status SharedGpu::start_sharing() {
   return base::ok_status();
 }
 
-base::Status SharedGpu::share_events() {
-  const CudaApi& api = ground_.gpu->api();
-  MUSTER_ASSIGN_OR_RETURN(ready_, make_event(ground_.gpu, true));
-  MUSTER_ASSIGN_OR_RETURN(done_, make_event(ground_.gpu, true));
-  SharedEvents own{};
-  MUSTER_RETURN_IF_ERROR(ground_.gpu->call("cuIpcGetEventHandle", api.ipc_get_event_handle, &own.ready, ready_.get()));
-  MUSTER_RETURN_IF_ERROR(ground_.gpu->call("cuIpcGetEventHandle", api.ipc_get_event_handle, &own.done, done_.get()));
-  MUSTER_ASSIGN_OR_RETURN(const auto all, tell_all(ground_.comm, own));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (rank == index(ground_.comm.rank())) continue;
-    MUSTER_ASSIGN_OR_RETURN(Event ready, open_event(ground_.gpu, all[rank].ready));
-    MUSTER_ASSIGN_OR_RETURN(Event done, open_event(ground_.gpu, all[rank].done));
-    all_ready_.push_back(std::move(ready));
-    all_done_.push_back(std::move(done));
+// Memory that is freed while another process has it mapped is undefined, says the driver's documentation. A rank that
+// does not come, as its communicator lives on or has failed, is not waited for: the memory is the driver's then.
+SharedGpu::~SharedGpu() {
+  memory_.close();
+  if (closed_ == nullptr) return;
+  Closed(*reinterpret_cast<std::uint32_t*>(closed_)).store(1);
+  const auto end = std::chrono::steady_clock::now() + kUntilClosed;
+  const Watch watch(ground_.comm);
+  while (!have_all_closed()) {
+    if (std::chrono::steady_clock::now() < end && watch.pause().ok()) continue;
+    memory_.leave();
+    return;
   }
-  return base::ok_status();
+}
+
+bool SharedGpu::have_all_closed() const {
+  for (int rank = 0; rank < ground_.comm.local_size(); ++rank) {
+    std::byte* const flag = ground_.comm.registered(rank, closed_, sizeof(std::uint32_t));
+    if (flag == nullptr || Closed(*reinterpret_cast<std::uint32_t*>(flag)).load() == 0) return false;
+  }
+  return true;
 }
 
 base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
@@ -71,7 +77,7 @@ base::Status SharedGpu::release(void* memory) {
 
 base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
                                                 const IpcMemory::Place& out) {
-  MUSTER_RETURN_IF_ERROR(record(ready_));
+  MUSTER_RETURN_IF_ERROR(reach());
   return agree(ground_.comm, {.call = call,
                               .in_region = in.region,
                               .out_region = out.region,
@@ -87,30 +93,22 @@ base::Result<DeviceAddress> SharedGpu::source(const std::vector<Said>& all, std:
                      ground_.comm.world_rank(static_cast<int>(rank)));
 }
 
-base::Status SharedGpu::record(const Event& event) {
-  return ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, event.get(), ground_.stream);
-}
-
-base::Status SharedGpu::wait_for(const std::vector<Event>& events) {
-  for (const Event& event : events) {
-    MUSTER_RETURN_IF_ERROR(
-        ground_.gpu->call("cuStreamWaitEvent", ground_.gpu->api().stream_wait_event, ground_.stream, event.get(), 0U));
-  }
-  return base::ok_status();
+base::Status SharedGpu::reach() {
+  MUSTER_RETURN_IF_ERROR(
+      ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, reached_.get(), ground_.stream));
+  return wait_until_done(ground_, reached_.get());
 }
 
 base::Status SharedGpu::offer() {
-  MUSTER_RETURN_IF_ERROR(record(ready_));
+  MUSTER_RETURN_IF_ERROR(reach());
   return ground_.comm.barrier();
 }
 
 template <class Work>
 base::Status SharedGpu::take(const Work& work) {
-  MUSTER_RETURN_IF_ERROR(wait_for(all_ready_));
   MUSTER_RETURN_IF_ERROR(work());
-  MUSTER_RETURN_IF_ERROR(record(done_));
-  MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
-  return wait_for(all_done_);
+  MUSTER_RETURN_IF_ERROR(reach());
+  return ground_.comm.barrier();
 }
 
 base::Status SharedGpu::reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
@@ -135,7 +133,7 @@ base::Status SharedGpu::move(std::vector<Move> moves) {
   std::erase_if(moves, [](const Move& one) { return one.elements == 0 || one.from == one.to; });
   DeviceAddress all = 0;
   for (const Move& one : moves) all |= one.from | one.to | one.elements;
-  const DType type = all % 8 == 0 ? DType::kI64 : all % 4 == 0 ? DType::kI32 : DType::kU8;
+  const DType type = all % 8 == 0 ? DType::kI64 : all % 4 == 0 ? DType::kI32 : all % 2 == 0 ? DType::kI16 : DType::kU8;
   for (Move& one : moves) one.elements /= size_of(type);
   return ground_.kernels->transfer(ground_.stream, moves, type, type);
 }

@@ -5,8 +5,8 @@
 //
 // Buffers of allocate() are read and written where they lie (but alltoall's). Others go piece by piece through a buffer
 // of 64 MiB that all ranks have mapped, which is a copy or two more. Processes that share a GPU take turns on it:
-// kernels wait for nobody, they are ordered by events that all ranks see. The hosts meet in between, so that nobody
-// waits for an event that is yet to be recorded.
+// nothing on the device waits for another process, neither a kernel nor a stream, since a rank that is killed would
+// leave it waiting for ever. The hosts meet instead, each when its own device has come so far (docs/adr/0028).
 #pragma once
 
 #include <memory>
@@ -23,6 +23,12 @@ class SharedGpu final : public Staged {
   // Collective. `share`: of the buffer for pieces; at least 64 bytes for each rank.
   static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
+  // Not collective; but where the ranks are good, each waits a moment for the others to have closed what they have
+  // mapped of it.
+  ~SharedGpu() override;
+  SharedGpu(const SharedGpu&) = delete;
+  SharedGpu& operator=(const SharedGpu&) = delete;
+
   base::Status allreduce(const ReduceTask& task) override;
   base::Status broadcast(void* data, std::size_t bytes, int root) override;
   base::Status allgather(const void* in, void* out, std::size_t bytes) override;
@@ -35,7 +41,7 @@ class SharedGpu final : public Staged {
  private:
   SharedGpu(const Ground& ground, std::size_t share) : Staged(ground), memory_(ground), share_(share) {}
   base::Status start_sharing();
-  base::Status share_events();
+  bool have_all_closed() const;
   // That all ranks call the same, with this rank's inputs there; `in` and `out` are where others find its buffers.
   base::Result<std::vector<Said>> meet(const Call& call, const IpcMemory::Place& in, const IpcMemory::Place& out = {});
   // Where what rank `rank` has said lies here; 0: in none of allocate()'s buffers.
@@ -43,11 +49,11 @@ class SharedGpu final : public Staged {
   // The part for rank `rank` of the buffer that rank `of` has for pieces, which is cut for all ranks.
   DeviceAddress room(std::size_t of, std::size_t rank = 0) const { return rooms_[of] + rank * part_; }
 
-  base::Status record(const Event& event);
-  base::Status wait_for(const std::vector<Event>& events);
-  // What others read of this rank is enqueued: returns when that holds for all ranks.
+  // The device has done what this rank's stream has.
+  base::Status reach();
+  // Of what others read of this rank: returns when that is there on all ranks.
   base::Status offer();
-  // `work`, which reads what others have offered, enqueued between that and what follows on all ranks.
+  // `work`, which reads what others have offered: returns when it is done on all ranks.
   template <class Work>
   base::Status take(const Work& work);
   base::Status reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
@@ -58,10 +64,8 @@ class SharedGpu final : public Staged {
   // Moves of bytes, by one kernel.
   base::Status move(std::vector<Move> moves);
 
-  Event ready_;                   // this rank's input is there
-  Event done_;                    // this rank has read what it reads of others
-  std::vector<Event> all_ready_;  // of the others
-  std::vector<Event> all_done_;
+  Event reached_;
+  std::byte* closed_ = nullptr;  // in memory of all ranks: a flag of each, that it has nothing mapped any more
   IpcMemory memory_;
   const std::size_t share_;
   std::vector<DeviceAddress> rooms_;  // for pieces, by rank: share_ bytes each

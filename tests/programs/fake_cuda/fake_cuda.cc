@@ -1,4 +1,4 @@
-// libcuda.so.1 for tests: README.md. Waiting for a dead process's event takes for ever, as it may on a GPU.
+// libcuda.so.1 for tests: README.md.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,13 +30,13 @@ using fake_cuda::trace;
 using muster::collectives::device::CudaResult;
 using muster::collectives::device::DeviceAddress;
 using muster::collectives::device::DeviceUuid;
-using muster::collectives::device::IpcEventHandle;
 using muster::collectives::device::IpcMemoryHandle;
 using muster::collectives::device::kCudaNotReady;
 using muster::collectives::device::kCudaSuccess;
 
 constexpr CudaResult kInvalidValue = 1;
 constexpr CudaResult kOutOfMemory = 2;
+constexpr int kGreatestPriority = -5;
 
 long setting(const char* name, long otherwise) {
   const char* const text = std::getenv(name);
@@ -74,13 +75,14 @@ struct EventState {
   std::atomic<std::uint64_t> completed;
 };
 struct FakeEvent {
-  std::shared_ptr<EventState> state;
-  Shared shared;
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
 };
 
 void wait_for(const EventState& state, std::uint64_t value) {
   while (state.completed.load() < value) pause_for(std::chrono::microseconds(5));
 }
+
+std::atomic<int> under_way = 0;  // pieces of work on all streams of this process
 
 // Work goes on after its stream is destroyed, as the driver's does.
 class FakeStream {
@@ -94,6 +96,7 @@ class FakeStream {
     state_->news.notify_all();
   }
   void push(std::function<void()> work) {
+    ++under_way;
     const std::lock_guard lock(state_->mutex);
     state_->queue.push_back(std::move(work));
     state_->news.notify_all();
@@ -118,6 +121,7 @@ class FakeStream {
       lock.unlock();
       if (delay > 0) pause_for(std::chrono::microseconds(random() % static_cast<unsigned>(delay)));
       work();
+      --under_way;
       lock.lock();
     }
   }
@@ -157,6 +161,25 @@ CudaResult add_memory(Shared shared, DeviceAddress* address) {
   return kCudaSuccess;
 }
 
+CudaResult unmap(DeviceAddress address) {
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().memory.find(address);
+  if (found == driver().memory.end()) return kInvalidValue;
+  munmap(found->second.memory, found->second.bytes);
+  close(found->second.fd);
+  driver().memory.erase(found);
+  return kCudaSuccess;
+}
+
+// As the driver does when a function is launched first: it waits for whatever is on the device.
+void load_function(const std::string& name) {
+  static std::mutex mutex;
+  static std::set<std::string> loaded;
+  const std::lock_guard lock(mutex);
+  if (!loaded.insert(name).second) return;
+  while (under_way.load() != 0) pause_for(std::chrono::microseconds(5));
+}
+
 }  // namespace
 
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
@@ -184,10 +207,6 @@ CudaResult cuDeviceGet(int* device, int ordinal) {
 }
 CudaResult cuDeviceGetUuid_v2(DeviceUuid* uuid, int device) {
   std::snprintf(uuid->bytes, sizeof uuid->bytes, "fake-gpu-%d", device);
-  return kCudaSuccess;
-}
-CudaResult cuDeviceGetAttribute(int* value, int, int) {
-  *value = 1;
   return kCudaSuccess;
 }
 CudaResult cuDeviceCanAccessPeer(int* can, int, int) {
@@ -253,13 +272,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
 }
 CudaResult cuMemFree_v2(DeviceAddress address) {
   trace("cuMemFree");
-  const std::lock_guard lock(driver().mutex);
-  const auto found = driver().memory.find(address);
-  if (found == driver().memory.end()) return kInvalidValue;
-  munmap(found->second.memory, found->second.bytes);
-  close(found->second.fd);
-  driver().memory.erase(found);
-  return kCudaSuccess;
+  return unmap(address);
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   *memory = std::calloc(1, bytes);
@@ -291,31 +304,31 @@ CudaResult cuMemsetD8Async(DeviceAddress to, unsigned char value, std::size_t by
   stream_of(stream).push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return kCudaSuccess;
 }
-CudaResult cuStreamCreate(void** stream, unsigned flags) {
+CudaResult cuStreamCreate(void** stream, unsigned) {
   if (!has_context()) return kInvalidContext;
-  if (flags != muster::collectives::device::kStreamNonBlocking) return kInvalidValue;  // libmuster's never block
   *stream = new FakeStream;
   return kCudaSuccess;
+}
+CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (!has_context()) return kInvalidContext;
+  *least = 0;
+  *greatest = kGreatestPriority;
+  return kCudaSuccess;
+}
+CudaResult cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  // Libmuster's never block, and have queues of their own.
+  if (flags != muster::collectives::device::kStreamNonBlocking || priority != kGreatestPriority) return kInvalidValue;
+  return cuStreamCreate(stream, flags);
 }
 CudaResult cuStreamDestroy_v2(void* stream) {
   delete static_cast<FakeStream*>(stream);
   return kCudaSuccess;
 }
-CudaResult cuEventCreate(void** event, unsigned flags) {
-  auto made = std::make_unique<FakeEvent>();
-  if ((flags & muster::collectives::device::kEventInterprocess) == 0) {
-    made->state = std::make_shared<EventState>();
-  } else {
-    made->shared.fd = memfd_create("fake event", MFD_CLOEXEC);
-    made->shared.bytes = 4096;
-    if (made->shared.fd < 0 || ftruncate(made->shared.fd, 4096) != 0 || !map(made->shared)) return kOutOfMemory;
-    made->state = {std::shared_ptr<void>(), static_cast<EventState*>(made->shared.memory)};
-  }
-  *event = made.release();
+CudaResult cuEventCreate(void** event, unsigned) {
+  *event = new FakeEvent;
   return kCudaSuccess;
 }
 CudaResult cuEventDestroy_v2(void* event) {
-  // The memory stays mapped: a stream may still look at it.
   delete static_cast<FakeEvent*>(event);
   return kCudaSuccess;
 }
@@ -353,6 +366,7 @@ CudaResult cuStreamWriteValue32_v2(void* stream, DeviceAddress address, std::uin
   return kCudaSuccess;
 }
 CudaResult cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
+  if (fails("cuIpcGetMemHandle")) return kInvalidValue;
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().memory.find(address);
   if (found == driver().memory.end()) return kInvalidValue;
@@ -370,25 +384,8 @@ CudaResult cuIpcOpenMemHandle_v2(DeviceAddress* address, IpcMemoryHandle handle,
   return add_memory({.fd = fd, .memory = nullptr, .bytes = given.bytes, .ordinal = given.ordinal}, address);
 }
 CudaResult cuIpcCloseMemHandle(DeviceAddress address) {
-  return cuMemFree_v2(address);
-}
-CudaResult cuIpcGetEventHandle(IpcEventHandle* handle, void* event) {
-  const Shared& shared = static_cast<FakeEvent*>(event)->shared;
-  if (shared.fd < 0) return kInvalidValue;
-  const Handle made{getpid(), shared.fd, shared.bytes, -1};
-  std::memcpy(handle, &made, sizeof made);
-  return kCudaSuccess;
-}
-CudaResult cuIpcOpenEventHandle(void** event, IpcEventHandle handle) {
-  Handle given{};
-  std::memcpy(&given, &handle, sizeof given);
-  const std::string path = "/proc/" + std::to_string(given.pid) + "/fd/" + std::to_string(given.fd);
-  auto made = std::make_unique<FakeEvent>();
-  made->shared = {open(path.c_str(), O_RDWR | O_CLOEXEC), nullptr, given.bytes, -1};
-  if (made->shared.fd < 0 || !map(made->shared)) return kInvalidValue;
-  made->state = {std::shared_ptr<void>(), static_cast<EventState*>(made->shared.memory)};
-  *event = made.release();
-  return kCudaSuccess;
+  trace("cuIpcCloseMemHandle");
+  return unmap(address);
 }
 CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
                           unsigned, void* stream, void** parameters, void**) {
@@ -402,6 +399,7 @@ CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, uns
                                                       : sizeof(Reduction);
   auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes / 8);
   std::memcpy(copy->data(), parameters[0], bytes);
+  load_function(name);
   stream_of(stream).push([name, grid, copy] { (void)run_on_host(name, grid, copy->data()); });
   return kCudaSuccess;
 }

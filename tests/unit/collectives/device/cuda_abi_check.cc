@@ -34,14 +34,13 @@ static_assert(Compare<decltype(NcclApi::get_error_string), decltype(&::ncclGetEr
 static_assert(Compare<decltype(NcclApi::get_last_error), decltype(&::ncclGetLastError)>::value);
 static_assert(Compare<decltype(NcclApi::split), decltype(&::ncclCommSplit)>::value);
 
-static_assert(sizeof(IpcMemoryHandle) == sizeof(CUipcMemHandle) && sizeof(IpcEventHandle) == sizeof(CUipcEventHandle));
+static_assert(sizeof(IpcMemoryHandle) == sizeof(CUipcMemHandle));
 static_assert(sizeof(DeviceUuid) == sizeof(CUuuid) && sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
-static_assert(kEventInterprocess == CU_EVENT_INTERPROCESS && kWaitValueAtLeast == CU_STREAM_WAIT_VALUE_GEQ);
+static_assert(kWaitValueAtLeast == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE && kHostPortable == CU_MEMHOSTREGISTER_PORTABLE);
-static_assert(kAttributeIpcEvents == CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);

@@ -2,6 +2,7 @@
 // for the processor give, whatever the devices' delays, and that failures are errors. Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 #include <map>
 #include <random>
@@ -9,6 +10,9 @@
 #include <vector>
 
 #include "collectives/device/device_team.h"
+#include "collectives/device/kernel_arguments.h"
+#include "collectives/device/stream_gate.h"
+#include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
@@ -227,16 +231,189 @@ TEST(DeviceTeamErrors, ARankWithoutAGpuIsNamedAndTheCommunicatorGoesOn) {
 }
 
 TEST(DeviceTeamErrors, WhatTheDriverRefusesEndsTheCommunicatorForAll) {
-  for (const char* const function : {"cuMemAlloc_v2", "cuMemHostRegister_v2"}) {
-    const Settings settings(
-        std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", function}, {"MUSTER_DEVICE_PATH", "ipc"}});
-    if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(
+      std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", "cuMemHostRegister_v2"}, {"MUSTER_DEVICE_PATH", "ipc"}});
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    const auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_FALSE(team.ok());
+    EXPECT_FALSE(comm->barrier().ok());
+  });
+}
+
+// As between containers with process namespaces of their own.
+TEST(DeviceTeamErrors, WhereCudaIpcDoesNotWorkRanksGoThroughTheHost) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  for (const char* const function : {"cuIpcOpenMemHandle_v2", "cuIpcGetMemHandle"}) {
+    for (const bool is_named : {false, true}) {
+      const Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", function},
+                                                                 {"MUSTER_DEVICE_PATH", is_named ? "ipc" : "auto"}});
+      RanksInThreads ranks({3});
+      ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+        const auto team = DeviceTeam::attach(*comm, 0);
+        EXPECT_TRUE(comm->barrier().ok());
+        const std::string why = team.ok() ? (*team)->why() : std::string(team.status().message());
+        EXPECT_NE(why.find("CUDA IPC does not work between the ranks (rank 0: cuIpc"), std::string::npos) << why;
+        ASSERT_EQ(team.ok(), !is_named);
+        if (is_named) return;
+        EXPECT_EQ((*team)->path(), Path::kStaged);
+        const Buffer buffer(**team, 4000);
+        const base::Status done = (*team)->run({}, [&](Route& route) {
+          return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1000});
+        });
+        EXPECT_TRUE(done.ok()) << done;
+      });
+    }
+  }
+}
+
+TEST(DeviceTeamErrors, KernelsThatTheDriverDoesNotTakeAreTold) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", "cuModuleLoadData"}});
+  testing::internal::CaptureStderr();
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    const auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_TRUE(team.ok()) << team.status();
+    EXPECT_EQ((*team)->path(), Path::kStaged);
+    const std::string expected =
+        fmt::format("; rank {}: libmuster's kernels (cuModuleLoadData): made to fail", comm->rank());
+    EXPECT_NE((*team)->why().find(expected), std::string::npos) << (*team)->why();
+  });
+  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string line = "muster: collectives on GPU memory go through the host, which is slower: rank ";
+  EXPECT_NE(told.find(line), std::string::npos) << told;
+  EXPECT_EQ(told.find(line), told.rfind(line)) << "once for a process: " << told;
+}
+
+// A word that a stream waits for until the test writes it.
+class Never {
+ public:
+  explicit Never(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), word_(*allocate_pinned(gpu_, 4)) {
+    value().store(0);
+  }
+  ~Never() { come(); }
+  void hold(void* stream) {
+    const base::Status held =
+        gpu_->call("hold", gpu_->api().stream_wait_value, stream, address_of(word_.get()), 1U, kWaitValueAtLeast);
+    EXPECT_TRUE(held.ok()) << held;
+  }
+  void come() { value().store(1); }
+
+ private:
+  std::atomic_ref<std::uint32_t> value() { return std::atomic_ref(*static_cast<std::uint32_t*>(word_.get())); }
+  std::shared_ptr<const Gpu> gpu_;
+  HostMemory word_;
+};
+
+bool has_recorded(void* stream) {
+  const std::string call = fmt::format(" cuEventRecord {} ", reinterpret_cast<std::uintptr_t>(stream));
+  return std::string(fake_cuda_trace()).find(call) != std::string::npos;
+}
+
+// Rank 0 has told its device to say when it has come so far, and ends before it does. Nothing on the devices of the
+// others waits for it: they have an error, and all that was theirs can be freed.
+TEST(DeviceTeamErrors, ADeviceThatDoesNotComeToItsEventHoldsNobody) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
+  RanksInThreads ranks({3});
+  std::latch are_attached(3);
+  std::latch are_through(3);
+  fake_cuda_trace_begin();
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_TRUE(team.ok()) << team.status();
+    Never never((*team)->shared_gpu());
+    {
+      const Buffer buffer(**team, 4000);
+      Caller caller(**team);
+      std::thread end;
+      are_attached.arrive_and_wait();
+      if (comm->rank() == 0) {
+        never.hold(caller.stream());
+        end = std::thread([&] {
+          while (!has_recorded((*team)->stream())) std::this_thread::yield();
+          comm->cancel({base::Code::kUnavailable, 0, "here", "rank 0 was killed"});
+        });
+      }
+      const base::Status done = caller.run([&](Route& route) {
+        return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1000});
+      });
+      if (end.joinable()) end.join();
+      EXPECT_EQ(done.code(), base::Code::kUnavailable) << done;
+      EXPECT_EQ((*team)->is_quiet(), comm->rank() != 0);
+      if (comm->rank() != 0) caller.wait();
+      are_through.arrive_and_wait();
+    }
+    team->reset();  // of rank 0 it leaves what it cannot free
+  });
+}
+
+// The driver that is none loads a kernel when it is launched first, and waits for the device then, as CUDA's may.
+TEST(DeviceTeamErrors, LaunchesDoNotWaitForAStreamThatIsHeld) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_TRUE(team.ok()) << team.status();
+    Caller caller(**team);
+    const Buffer buffer(**team, 4000);
+    auto gate = StreamGate::make((*team)->shared_gpu());
+    ASSERT_TRUE(gate.ok());
+    auto held = (*gate)->hold(caller.stream());
+    ASSERT_TRUE(held.ok());
+    const DeviceAddress place[] = {address_of(buffer.data())};
+    const std::vector<Move> moves(kFewSegments + 1, Move{.from = 0, .to = place[0], .elements = 1});
+    for (int type = 0; type < kDTypes; ++type) {
+      const auto each = static_cast<DType>(type);
+      void* const stream = (*team)->stream();
+      ASSERT_TRUE((*team)->kernels()->reduce(stream, place, place, 100, each, RedOp::kMax, {}).ok());
+      ASSERT_TRUE((*team)->kernels()->transfer(stream, moves, each, each).ok());
+    }
+    ASSERT_TRUE((*held)->let_go_behind((*team)->stream()).ok());
+    caller.wait();
+    held->reset();
+  });
+}
+
+int count_of(const std::string& text, const std::string& word) {
+  int count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+// What others map is freed when they have closed it, and left to the driver where they have not.
+TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
+  for (const bool does_one_stay : {false, true}) {
     RanksInThreads ranks({2});
-    ranks.run([function](const std::shared_ptr<Communicator>& comm) {
-      const auto team = DeviceTeam::attach(*comm, 0);
-      ASSERT_FALSE(team.ok()) << function;
-      EXPECT_FALSE(comm->barrier().ok());
+    std::latch are_attached(2);
+    std::latch is_one_gone(1);
+    std::size_t before = 0;
+    std::string calls;
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      auto team = DeviceTeam::attach(*comm, 0);
+      ASSERT_TRUE(team.ok()) << team.status();
+      if (comm->rank() == 0) {
+        fake_cuda_trace_begin();
+        before = std::string(fake_cuda_trace()).size();
+      }
+      are_attached.arrive_and_wait();
+      if (does_one_stay && comm->rank() == 0) is_one_gone.wait();
+      if (does_one_stay && comm->rank() == 1) {
+        team->reset();
+        calls = std::string(fake_cuda_trace()).substr(before);
+        is_one_gone.count_down();
+      }
+      team->reset();
     });
+    if (!does_one_stay) calls = std::string(fake_cuda_trace()).substr(before);
+    EXPECT_EQ(count_of(calls, "cuIpcCloseMemHandle"), does_one_stay ? 1 : 2) << calls;
+    EXPECT_EQ(count_of(calls, "cuMemFree "), does_one_stay ? 0 : 2) << calls;
+    if (does_one_stay) continue;
+    EXPECT_LT(calls.rfind("cuIpcCloseMemHandle"), calls.find("cuMemFree ")) << calls;
   }
 }
 

@@ -12,7 +12,7 @@ Facts rank_on(char gpu) {
   Facts facts;
   facts.uuid.bytes[0] = gpu;
   facts.nccl_version = 22809;
-  facts.has_kernels = facts.has_ipc = facts.reaches_all = facts.is_ready = 1;
+  facts.has_kernels = facts.reaches_all = facts.is_ready = 1;
   return facts;
 }
 std::vector<Facts> with(std::vector<Facts> ranks, const std::function<void(Facts&)>& change) {
@@ -23,17 +23,17 @@ const std::vector<Facts> kOwnGpus{rank_on('a'), rank_on('b')};
 const std::vector<Facts> kOneGpu{rank_on('a'), rank_on('a')};
 
 TEST(DevicePath, IsTheFastestThatAllRanksCanTake) {
-  EXPECT_EQ(*choose_path(kOwnGpus, 1), Path::kNccl);
-  EXPECT_EQ(*choose_path(kOwnGpus, 2), Path::kNccl);
-  EXPECT_EQ(*choose_path(kOneGpu, 1), Path::kIpc);
-  EXPECT_EQ(*choose_path(kOneGpu, 2), Path::kStaged);
-  EXPECT_EQ(*choose_path(with(kOwnGpus, [](Facts& rank) { rank.nccl_version = 0; }), 1), Path::kIpc);
-  EXPECT_EQ(*choose_path(with(kOwnGpus, [](Facts& rank) { rank.nccl_version = 22900; }), 1), Path::kIpc);
-  EXPECT_EQ(*choose_path(with(kOneGpu, [](Facts& rank) { rank.has_kernels = 0; }), 1), Path::kStaged);
-  EXPECT_EQ(*choose_path(with(kOneGpu, [](Facts& rank) { rank.has_ipc = 0; }), 1), Path::kStaged);
-  EXPECT_EQ(*choose_path(with(kOneGpu, [](Facts& rank) { rank.reaches_all = 0; }), 1), Path::kStaged);
-  EXPECT_EQ(*choose_path(std::vector<Facts>(33, rank_on('a')), 1), Path::kStaged);
-  EXPECT_EQ(*choose_path(std::vector<Facts>{rank_on('a')}, 1), Path::kNccl);
+  EXPECT_EQ(choose_path(kOwnGpus, 1)->path, Path::kNccl);
+  EXPECT_EQ(choose_path(kOwnGpus, 2)->path, Path::kNccl);
+  EXPECT_EQ(choose_path(kOneGpu, 1)->path, Path::kIpc);
+  EXPECT_EQ(choose_path(kOneGpu, 2)->path, Path::kStaged);
+  EXPECT_EQ(choose_path(with(kOwnGpus, [](Facts& rank) { rank.nccl_version = 0; }), 1)->path, Path::kIpc);
+  EXPECT_EQ(choose_path(with(kOwnGpus, [](Facts& rank) { rank.nccl_version = 22900; }), 1)->path, Path::kIpc);
+  EXPECT_EQ(choose_path(with(kOneGpu, [](Facts& rank) { rank.has_kernels = 0; }), 1)->path, Path::kStaged);
+  EXPECT_EQ(choose_path(kOneGpu, 1, "rank 1: no")->path, Path::kStaged);
+  EXPECT_EQ(choose_path(with(kOneGpu, [](Facts& rank) { rank.reaches_all = 0; }), 1)->path, Path::kStaged);
+  EXPECT_EQ(choose_path(std::vector<Facts>(33, rank_on('a')), 1)->path, Path::kStaged);
+  EXPECT_EQ(choose_path(std::vector<Facts>{rank_on('a')}, 1)->path, Path::kNccl);
 }
 
 std::vector<Facts> forced(std::vector<Facts> ranks, Path path) {
@@ -42,8 +42,8 @@ std::vector<Facts> forced(std::vector<Facts> ranks, Path path) {
 }
 
 TEST(DevicePath, CanBeNamedWhereItCanBeTaken) {
-  EXPECT_EQ(*choose_path(forced(kOwnGpus, Path::kIpc), 1), Path::kIpc);
-  EXPECT_EQ(*choose_path(forced(kOwnGpus, Path::kStaged), 2), Path::kStaged);
+  EXPECT_EQ(choose_path(forced(kOwnGpus, Path::kIpc), 1)->path, Path::kIpc);
+  EXPECT_EQ(choose_path(forced(kOwnGpus, Path::kStaged), 2)->path, Path::kStaged);
   const auto refused = choose_path(forced(kOneGpu, Path::kNccl), 1);
   EXPECT_EQ(refused.status().code(), base::Code::kFailedPrecondition);
   EXPECT_EQ(refused.status().message(), "MUSTER_DEVICE_PATH=nccl: ranks share a GPU");
@@ -51,6 +51,18 @@ TEST(DevicePath, CanBeNamedWhereItCanBeTaken) {
             "MUSTER_DEVICE_PATH=ipc: the ranks are on several hosts");
   const auto differing = choose_path(with(kOneGpu, [](Facts& rank) { rank.forced = 2; }), 1);
   EXPECT_EQ(differing.status().message(), "is MUSTER_DEVICE_PATH the same for all ranks?");
+}
+
+TEST(DevicePath, WhyItIsNoFasterOneIsSaid) {
+  EXPECT_EQ(choose_path(kOwnGpus, 1)->why, "");
+  EXPECT_EQ(choose_path(kOneGpu, 1)->why, "not nccl: ranks share a GPU");
+  EXPECT_EQ(choose_path(kOneGpu, 2)->why, "not nccl: ranks share a GPU; not ipc: the ranks are on several hosts");
+  EXPECT_EQ(choose_path(kOneGpu, 1, "rank 1: no")->why,
+            "not nccl: ranks share a GPU; not ipc: CUDA IPC does not work between the ranks (rank 1: no)");
+  EXPECT_EQ(choose_path(kOwnGpus, 1, "rank 1: no")->path, Path::kNccl);
+  EXPECT_EQ(choose_path(forced(kOneGpu, Path::kStaged), 1)->why, "");
+  EXPECT_EQ(choose_path(forced(kOneGpu, Path::kIpc), 1, "rank 1: no").status().message(),
+            "MUSTER_DEVICE_PATH=ipc: CUDA IPC does not work between the ranks (rank 1: no)");
 }
 
 TEST(DevicePath, NamesAreReadAndWritten) {

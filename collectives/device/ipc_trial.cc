@@ -1,0 +1,48 @@
+#include "collectives/device/ipc_trial.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/device/ipc_memory.h"
+
+namespace muster::collectives::device {
+namespace {
+
+// What ranks say to each other. Trivially copyable.
+struct Offer {
+  IpcMemoryHandle handle{};
+  std::uint64_t is_made = 0;
+};
+struct Verdict {
+  char why[256] = {};  // empty: it works
+};
+
+}  // namespace
+
+// Ranks that cannot reach each other have neighbours somewhere, in a ring, between which it fails.
+base::Result<std::string> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu) {
+  Offer own;
+  const auto block = device::allocate(gpu, IpcMemory::kBlock);
+  base::Status done = block.status();
+  if (done.ok()) {
+    done = gpu->call("cuIpcGetMemHandle", gpu->api().ipc_get_memory_handle, &own.handle, block->get());
+  }
+  own.is_made = done.ok() ? 1 : 0;
+  MUSTER_ASSIGN_OR_RETURN(const auto offers, tell_all(comm, own));
+  const Offer& next = offers[static_cast<std::size_t>((comm.rank() + 1) % comm.size())];
+  if (done.ok() && comm.size() > 1 && next.is_made != 0) done = open_memory(gpu, next.handle).status();
+  Verdict verdict;
+  if (!done.ok()) {
+    const std::string why(done.message());
+    std::memcpy(verdict.why, why.data(), std::min(why.size(), sizeof verdict.why - 1));
+  }
+  // From here on nobody has another's block mapped any more.
+  MUSTER_ASSIGN_OR_RETURN(const auto verdicts, tell_all(comm, verdict));
+  for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+    if (verdicts[rank].why[0] == 0) continue;
+    return fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), verdicts[rank].why);
+  }
+  return std::string();
+}
+
+}  // namespace muster::collectives::device

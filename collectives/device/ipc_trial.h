@@ -1,0 +1,18 @@
+// Whether ranks of one host can map each other's device memory by CUDA IPC. Attributes of the device do not say so: it
+// fails between containers with process namespaces of their own, in sandboxes, and on some virtual GPUs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "collectives/communicator.h"
+#include "collectives/device/gpu.h"
+
+namespace muster::collectives::device {
+
+// Collective: tries it with a small block, each rank that of the next one. Empty: it works; else which rank could not,
+// and why; the same on all ranks. An error has ended the communicator.
+base::Result<std::string> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu);
+
+}  // namespace muster::collectives::device
