@@ -477,8 +477,9 @@ bool test_devices(const muster::Communicator& comm, std::size_t bytes) {
   const double speed = device_speed(comm, bytes, &error);
   if (speed == 0) check({MUSTER_INTERNAL, error});
   if (comm.rank() != 0) return true;
-  fmt::print("self-test: GPU memory: path {}; allreduce of {} MiB {:.2f} GB/s\n", muster_device_path(comm.get()),
-             bytes >> 20, speed);
+  const std::string why = muster_device_path_reason(comm.get());
+  fmt::print("self-test: GPU memory: path {}; allreduce of {} MiB {:.2f} GB/s{}\n", muster_device_path(comm.get()),
+             bytes >> 20, speed, why.empty() ? "" : fmt::format(" ({})", why));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -33,8 +34,16 @@ using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
 struct muster::collectives::c_api::AttachedGpu {
-  std::unique_ptr<DeviceTeam> team;
+  AttachedGpu() = default;
+  ~AttachedGpu() {
+    if (team != nullptr && gate != nullptr && !team->is_quiet()) gate->leave();
+  }
+  AttachedGpu(const AttachedGpu&) = delete;
+  AttachedGpu& operator=(const AttachedGpu&) = delete;
+
+  std::mutex calls;  // of start(): streams and the worker have their operations in one order
   std::shared_ptr<StreamGate> gate;
+  std::unique_ptr<DeviceTeam> team;  // ends first
 };
 struct muster::collectives::c_api::InheritedGpu {
   NcclPart nccl;
@@ -111,6 +120,9 @@ muster_code start(muster_comm* comm, const Status& checked, void* stream, muster
                   muster_error** error, const Operation& operation) {
   if (!checked.ok()) return report(checked, nullptr, error);
   const std::shared_ptr<AttachedGpu> gpu = comm->gpu;
+  // Two threads may call at once. Without this, a stream that is held for the later operation could be marked before
+  // the earlier one, which then waits for the later one, and that for it in the worker's queue.
+  const std::lock_guard lock(gpu->calls);
   auto mark = gpu->team->mark(stream);
   if (!mark.ok()) return report(mark.status(), nullptr, error);
   auto hold = gpu->gate->hold(stream);
@@ -194,6 +206,10 @@ muster_code muster_device_attach(muster_comm* comm, int device, muster_error** e
 
 const char* muster_device_path(const muster_comm* comm) {
   return comm->gpu == nullptr ? nullptr : name_of(comm->gpu->team->path()).data();
+}
+
+const char* muster_device_path_reason(const muster_comm* comm) {
+  return comm->gpu == nullptr ? nullptr : comm->gpu->team->why().c_str();
 }
 
 int muster_device_count(void) {

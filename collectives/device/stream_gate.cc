@@ -11,6 +11,10 @@ base::Result<std::shared_ptr<StreamGate>> StreamGate::make(const std::shared_ptr
   return gate;
 }
 
+StreamGate::~StreamGate() {
+  if (is_left_.load()) words_.leave();
+}
+
 base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
   const std::uint32_t number = last_.fetch_add(1) + 1;
   if (is_used_[number % kWords].exchange(true)) {

@@ -18,6 +18,9 @@ namespace muster::collectives::device {
 class StreamGate : public std::enable_shared_from_this<StreamGate> {
  public:
   static base::Result<std::shared_ptr<StreamGate>> make(const std::shared_ptr<const Gpu>& gpu);
+  ~StreamGate();
+  // Its memory stays the driver's, which would wait for the device to free it.
+  void leave() { is_left_.store(true); }
 
   // One stream that waits. Lets it go at the latest when it is destroyed.
   class Hold {
@@ -45,6 +48,7 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
 
   const std::shared_ptr<const Gpu> gpu_;
   HostMemory words_;  // number n's is done when its word has reached n
+  std::atomic<bool> is_left_{false};
   std::atomic<std::uint32_t> last_{0};
   std::array<std::atomic<bool>, kWords> is_used_{};
 };

@@ -17,6 +17,10 @@ using device::DeviceAddress;
 using device::Move;
 using device::Route;
 
+DeviceBatches::~DeviceBatches() {
+  if (team_ != nullptr && !team_->is_quiet()) zeros_.leave();
+}
+
 base::Status DeviceBatches::attach(int gpu) {
   if (team_ != nullptr) return base::ok_status();
   // Under hvdrun a rank's own GPU is the one of its local rank's number.

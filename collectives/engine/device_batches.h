@@ -23,6 +23,9 @@ namespace muster::collectives {
 class DeviceBatches {
  public:
   explicit DeviceBatches(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
+  ~DeviceBatches();
+  DeviceBatches(const DeviceBatches&) = delete;
+  DeviceBatches& operator=(const DeviceBatches&) = delete;
 
   // Collective the first time, and until it succeeds. -1: this rank has nothing there, any GPU will do.
   // FAILED_PRECONDITION or INVALID_ARGUMENT, on all ranks: one of them cannot use its GPU.
@@ -54,11 +57,11 @@ class DeviceBatches {
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;
-  std::unique_ptr<device::DeviceTeam> team_;
-  void* buffer_ = nullptr;  // of the team's route
-  std::size_t room_ = 0;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;
+  std::unique_ptr<device::DeviceTeam> team_;  // ends first
+  void* buffer_ = nullptr;                    // of the team's route
+  std::size_t room_ = 0;
 };
 
 }  // namespace muster::collectives

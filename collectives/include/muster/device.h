@@ -13,6 +13,14 @@
  * outputs are undefined then, so a program that must not use them asks the request first. A rank that dies ends the
  * communicator as everywhere, and holds no stream.
  *
+ * While an operation is under way `stream` waits on the device for something that CUDA does not see. So the program is
+ * not to wait for all of the GPU's streams in a thread that the operation depends on, on any rank. This hides in the
+ * first launch of a kernel, which may load it: launch yours once before, or set CUDA_MODULE_LOADING=EAGER; libmuster's
+ * have run when muster_device_attach() returns. It hides in freeing memory, too: muster_device_buffer_free() is not to
+ * be called while other threads start operations of the same communicator. Streams of one priority share GPU queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default), and one that shares its queue with `stream` may wait with it.
+ * Libmuster's have the greatest priority; the caller's do better with another one, or with more queues.
+ *
  * A call does not belong in a stream capture (CUDA graphs). Threads, errors, ownership: as in muster.h.
  */
 #ifndef MUSTER_DEVICE_H_
@@ -32,6 +40,10 @@ extern "C" {
 MUSTER_API muster_code muster_device_attach(muster_comm* comm, int device, muster_error** error);
 /* "nccl", "ipc" or "staged"; NULL: not attached. Never freed. */
 MUSTER_API const char* muster_device_path(const muster_comm* comm);
+/* Why it is none before it in that list, and why this rank has no kernels, if it has none: "not nccl: ranks share a
+ * GPU"; "": there is nothing to say, as where MUSTER_DEVICE_PATH names it; NULL: not attached. Valid until the
+ * communicator is freed. */
+MUSTER_API const char* muster_device_path_reason(const muster_comm* comm);
 /* How many GPUs this process sees; 0 where there is no driver. */
 MUSTER_API int muster_device_count(void);
 /* For which GPUs this libmuster has kernels: "sm_80 sm_90 ptx_80"; "": built without nvcc, always staged. Never freed.

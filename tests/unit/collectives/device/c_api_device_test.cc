@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "collectives/include/muster/device.h"
 #include "tests/unit/collectives/device/device_support.h"
@@ -117,6 +119,38 @@ TEST_F(CApiDeviceTest, WhoFreesItWaitsForTheOthersButNotForEver) {
     EXPECT_EQ(muster_error_rank(error), 0);
     muster_error_free(error);
     muster_comm_free(comm);
+  });
+}
+
+// Whoever marks the stream, holds it and starts the operation in steps that another thread comes between, has the
+// worker wait for a mark that lies behind the hold of an operation that comes later in its queue.
+TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& communicator) {
+    muster_comm comm{communicator};
+    ASSERT_EQ(muster_device_attach(&comm, 0, nullptr), MUSTER_OK);
+    EXPECT_STREQ(muster_device_path(&comm), "ipc");
+    EXPECT_STREQ(muster_device_path_reason(&comm), "");
+    auto api = CudaApi::load();
+    const std::shared_ptr<const Gpu> gpu = *Gpu::open(*api, 0);
+    const Stream stream = *make_stream(gpu);
+    const Buffer buffer(gpu, 4);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 200; ++i) {
+          muster_request* request = nullptr;
+          ASSERT_EQ(muster_allreduce_on_stream(&comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
+                                               stream.get(), &request, nullptr),
+                    MUSTER_OK);
+          ASSERT_EQ(muster_wait(request, 20, nullptr), MUSTER_OK);
+          muster_request_free(request);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   });
 }
 
