@@ -51,8 +51,8 @@ Helper& Helper::operator=(Helper&& other) noexcept {
   return *this;
 }
 
-base::Status Helper::ask() {
-  socket_.send(kLook);
+base::Status Helper::ask(const Question& question) {
+  socket_.send(encode(question));
   return socket_.flush();
 }
 
@@ -65,8 +65,8 @@ base::Result<std::optional<GpuReport>> Helper::receive() {
   }
   if (socket_.peer_gone()) {
     return base::error(base::Code::kUnavailable,
-                       "muster-gpus, which loads NVIDIA's management library, ended without an answer: the host's C "
-                       "library may be older than it needs, or the library has crashed: try nvidia-smi there");
+                       "muster-gpus, which looks at the GPUs, ended without an answer: the host's C library may be "
+                       "older than it needs, or NVIDIA's management library has crashed: try nvidia-smi there");
   }
   return std::optional<GpuReport>();
 }
@@ -81,24 +81,30 @@ void Helper::end() {
   if (pid_ != 0) await_end_blocking(kill_unreaped(), kEndPatience);
 }
 
-std::string no_answer(std::chrono::milliseconds patience) {
+std::string no_answer(const Question& question, std::chrono::milliseconds patience) {
+  const double seconds = std::chrono::duration<double>(patience).count();
+  if (question.nvidia) {
+    return fmt::format(
+        "NVIDIA's management library has not answered within {} s: try nvidia-smi there; the driver may hang", seconds);
+  }
   return fmt::format(
-      "NVIDIA's management library has not answered within {} s: try nvidia-smi there; the driver may hang",
-      std::chrono::duration<double>(patience).count());
+      "the files of the GPUs' driver could not be read within {} s: the driver may hang: look at the kernel's log "
+      "there",
+      seconds);
 }
 
 base::Result<GpuReport> survey_blocking(const base::Environment& login_environment, std::chrono::milliseconds patience,
-                                        std::optional<Helper>* hung) {
+                                        std::optional<Helper>* hung, const Question& question) {
   const base::MonotonicTime deadline = std::chrono::steady_clock::now() + patience;
   MUSTER_ASSIGN_OR_RETURN(Helper helper, Helper::start(login_environment));
-  MUSTER_RETURN_IF_ERROR(helper.ask());
+  MUSTER_RETURN_IF_ERROR(helper.ask(question));
   while (true) {
     pollfd event{helper.fd(), POLLIN, 0};
     const int ready = ::poll(&event, 1, milliseconds_until(deadline));
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for muster-gpus");
     if (ready == 0) {
       if (hung != nullptr) *hung = std::move(helper);
-      return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience));
+      return base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question, patience));
     }
     MUSTER_ASSIGN_OR_RETURN(std::optional<GpuReport> report, helper.receive());
     if (report) return *std::move(report);

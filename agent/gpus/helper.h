@@ -37,7 +37,7 @@ class Helper {
   int fd() const { return socket_.fd(); }  // readable: receive() has something to say
 
   // UNAVAILABLE: it has ended.
-  base::Status ask();
+  base::Status ask(const Question& question);
   // nullopt: no whole answer yet. An error: it has ended, or what it says cannot be read; it is of no more use.
   base::Result<std::optional<GpuReport>> receive();
 
@@ -56,9 +56,9 @@ class Helper {
 // hangs.
 base::Result<GpuReport> survey_blocking(const base::Environment& login_environment,
                                         std::chrono::milliseconds patience = kSurveyPatience,
-                                        std::optional<Helper>* hung = nullptr);
+                                        std::optional<Helper>* hung = nullptr, const Question& question = {});
 
 // One sentence on a driver that hangs, for a human.
-std::string no_answer(std::chrono::milliseconds patience);
+std::string no_answer(const Question& question, std::chrono::milliseconds patience);
 
 }  // namespace muster::agent::gpus

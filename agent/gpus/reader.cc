@@ -5,15 +5,19 @@
 namespace muster::agent::gpus {
 
 Reader::Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
-               std::chrono::milliseconds patience)
-    : loop_(loop), login_environment_(login_environment), killed_(killed), patience_(patience) {}
+               std::chrono::milliseconds patience, Question question)
+    : loop_(loop),
+      login_environment_(login_environment),
+      killed_(killed),
+      patience_(patience),
+      question_(std::move(question)) {}
 
 void Reader::ask(Answer answer) {
   waiting_.push_back(std::move(answer));
   if (waiting_.size() > 1) return;
   idle_.cancel();
   if (timeouts_ >= kMostTimeouts) {
-    return finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience_)));
+    return finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
   }
   deadline_ = loop_.after(patience_, [this] { timed_out(); });
   may_try_again_ = helper_.has_value();
@@ -30,7 +34,7 @@ base::Status Reader::begin() {
     MUSTER_ASSIGN_OR_RETURN(Helper started, Helper::start(login_environment_));
     helper_.emplace(std::move(started));
   }
-  MUSTER_RETURN_IF_ERROR(helper_->ask());
+  MUSTER_RETURN_IF_ERROR(helper_->ask(question_));
   watch_ = loop_.on_readable(helper_->fd(), [this] { readable(); });
   return base::ok_status();
 }
@@ -51,7 +55,7 @@ void Reader::failed(const base::Status& why) {
 
 void Reader::timed_out() {
   ++timeouts_;
-  finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(patience_)));
+  finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
 }
 
 void Reader::give_up_helper() {

@@ -1,4 +1,4 @@
-// Asks what the host's NVIDIA GPUs are doing, without waiting: starts the helper at the first question, keeps it for
+// Asks what the host's GPUs are doing, without waiting: starts the helper at the first question, keeps it for
 // the next ones until nobody has asked for a while, gives it up when it does not answer. One that has ended since its
 // last answer is started again for the same question. After kMostTimeouts in a row it asks no more: each helper that
 // hangs in the kernel is one that nobody can end.
@@ -26,15 +26,16 @@ class Reader {
  public:
   using Answer = std::function<void(const base::Result<GpuReport>&)>;
 
-  // What it is given outlives it.
+  // What it is given by reference outlives it. `question`: which GPUs it asks about.
   Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
-         std::chrono::milliseconds patience = kSurveyPatience);
+         std::chrono::milliseconds patience = kSurveyPatience, Question question = {});
   ~Reader() { give_up_helper(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
   // Who asks while an answer is on its way gets that one. DEADLINE_EXCEEDED: none within the patience.
   void ask(Answer answer);
+  const Question& question() const { return question_; }
   // Of the helper, or 0: a child of this process that is of no job.
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
@@ -52,6 +53,7 @@ class Reader {
   const base::Environment& login_environment_;
   KilledHelpers& killed_;
   const std::chrono::milliseconds patience_;
+  const Question question_;
   std::optional<Helper> helper_;
   std::vector<Answer> waiting_;
   std::optional<base::Result<GpuReport>> result_;  // to be delivered

@@ -22,6 +22,7 @@ void write(WireWriter& out, const MigDevice& part) {
 }
 
 void write(WireWriter& out, const NvidiaGpu& gpu);
+void write(WireWriter& out, const FileGpu& gpu);
 
 template <typename T>
 void write_all(WireWriter& out, const std::vector<T>& values) {
@@ -39,6 +40,21 @@ void write(WireWriter& out, const NvidiaGpu& gpu) {
   out.number(static_cast<std::uint8_t>(gpu.is_divided ? 1 : 0));
   write_all(out, gpu.parts);
   out.number(static_cast<std::uint8_t>(gpu.knows_processes ? 1 : 0));
+  write_all(out, gpu.processes);
+}
+
+void flag(WireWriter& out, bool value) {
+  out.number(static_cast<std::uint8_t>(value ? 1 : 0));
+}
+
+void write(WireWriter& out, const FileGpu& gpu) {
+  flag(out, gpu.is_intel);
+  out.number(gpu.index);
+  flag(out, gpu.memory_used.has_value());
+  if (gpu.memory_used) out.number(*gpu.memory_used);
+  flag(out, gpu.shows_all);
+  flag(out, gpu.shows_dead);
+  flag(out, gpu.foreign_pids);
   write_all(out, gpu.processes);
 }
 
@@ -64,6 +80,7 @@ bool read(WireReader& in, MigDevice& part) {
 }
 
 bool read(WireReader& in, NvidiaGpu& gpu);
+bool read(WireReader& in, FileGpu& gpu);
 
 template <typename T>
 bool read_all(WireReader& in, std::size_t most, std::vector<T>& values) {
@@ -86,21 +103,46 @@ bool read(WireReader& in, NvidiaGpu& gpu) {
   return true;
 }
 
+bool read(WireReader& in, FileGpu& gpu) {
+  bool has_memory = false;
+  if (!read(in, gpu.is_intel) || !in.number(gpu.index) || gpu.index < 0 || !read(in, has_memory)) return false;
+  if (has_memory && !in.number(gpu.memory_used.emplace())) return false;
+  return read(in, gpu.shows_all) && read(in, gpu.shows_dead) && read(in, gpu.foreign_pids) &&
+         read_all(in, kMaxProcesses, gpu.processes);
+}
+
 }  // namespace
+
+std::string encode(const Question& question) {
+  WireWriter out;
+  flag(out, question.nvidia);
+  flag(out, question.files);
+  out.text(question.root);
+  return out.take();
+}
+
+base::Result<Question> decode_question(const std::string& payload) {
+  WireReader in(payload);
+  Question question;
+  if (read(in, question.nvidia) && read(in, question.files) && in.text(question.root) && in.at_end()) return question;
+  return base::error(base::Code::kInvalidArgument, "a question of {} bytes about GPUs cannot be read", payload.size());
+}
 
 std::string encode(const GpuReport& report) {
   WireWriter out;
   out.text(report.problem);
   out.text(report.driver);
   write_all(out, report.gpus);
+  flag(out, report.foreign_pids);
+  write_all(out, report.others);
   return out.take();
 }
 
 base::Result<GpuReport> decode_report(const std::string& payload) {
   WireReader in(payload);
   GpuReport report;
-  const bool is_whole =
-      read(in, report.problem) && read(in, report.driver) && read_all(in, kMaxGpus, report.gpus) && in.at_end();
+  const bool is_whole = read(in, report.problem) && read(in, report.driver) && read_all(in, kMaxGpus, report.gpus) &&
+                        read(in, report.foreign_pids) && read_all(in, kMaxGpus, report.others) && in.at_end();
   if (is_whole) return report;
   return base::error(base::Code::kInvalidArgument, "a report of {} bytes on GPUs cannot be read", payload.size());
 }

@@ -1,6 +1,7 @@
-// What muster-gpus, the helper that loads NVIDIA's management library, tells the agent of the host's GPUs, as messages
-// of MessageSocket. Both are of one build, so there are no versions; the helper has a foreign library in itself, so
-// what comes from it is checked as a stranger's. Plain values and functions.
+// What muster-gpus, the helper that loads NVIDIA's management library and reads what the kernel shows of others' GPUs,
+// tells the agent of the host's GPUs, as messages of MessageSocket. Both are of one build, so there are no versions;
+// the helper has a foreign library in itself, so what comes from it is checked as a stranger's. Plain values and
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,14 @@
 
 namespace muster::agent::gpus {
 
-// From the agent: look at the GPUs. Every one is answered by one GpuReport, in order.
-inline constexpr const char* kLook = "look";
+// From the agent: look at these GPUs. Every one is answered by one GpuReport, in order.
+struct Question {
+  bool nvidia = true;  // by the library
+  bool files = false;  // AMD's and Intel's, in the kernel's files
+  std::string root{};  // goes before all paths, for tests
+
+  bool operator==(const Question&) const = default;
+};
 
 inline constexpr std::size_t kMaxMessage = std::size_t{8} << 20;  // the longest that either takes
 inline constexpr std::size_t kMaxGpus = 1024;
@@ -22,7 +29,7 @@ inline constexpr std::size_t kMaxProcesses = 65'536;  // on a GPU
 inline constexpr std::size_t kMaxText = 256;          // bytes of a name or a sentence's part
 
 struct GpuProcess {
-  std::int32_t pid = 0;                   // as the helper's PID namespace numbers it
+  std::int32_t pid = 0;                   // as the helper's PID namespace numbers it, but for foreign_pids
   std::optional<std::uint64_t> memory{};  // bytes; nullopt: the driver does not tell
 
   bool operator==(const GpuProcess&) const = default;
@@ -53,13 +60,31 @@ struct NvidiaGpu {
   bool operator==(const NvidiaGpu&) const = default;
 };
 
+// One of AMD's or Intel's, as the kernel's files show it.
+struct FileGpu {
+  bool is_intel = false;                       // else AMD's
+  std::int32_t index = 0;                      // among its vendor's, as kernel_gpus.h counts them
+  std::optional<std::uint64_t> memory_used{};  // bytes; nullopt: its driver does not tell
+  bool shows_all = false;                      // processes of all users are listed
+  bool shows_dead = false;                     // a process is listed until the driver has released its memory
+  bool foreign_pids = false;                   // `processes` are numbered by another PID namespace than ours
+  std::vector<GpuProcess> processes{};         // that have memory on it, ascending by pid, each once
+
+  bool operator==(const FileGpu&) const = default;
+};
+
 struct GpuReport {
   std::string problem{};          // one sentence without the host's name; empty: none
-  std::string driver{};           // "550.54.15"; empty: the library could not be used, and there are no GPUs here
+  std::string driver{};           // "550.54.15"; empty: the library was not asked or could not be used: no `gpus`
   std::vector<NvidiaGpu> gpus{};  // in the library's order (by PCI address), those that this user may use
+  bool foreign_pids = false;      // processes of `gpus` are numbered by another PID namespace than ours
+  std::vector<FileGpu> others{};  // AMD's, then Intel's, by index
 
   bool operator==(const GpuReport&) const = default;
 };
+
+std::string encode(const Question& question);
+base::Result<Question> decode_question(const std::string& payload);
 
 std::string encode(const GpuReport& report);
 // INVALID_ARGUMENT: no whole report, something behind it, or more of anything than the bounds above.

@@ -1,6 +1,6 @@
-// muster-gpus: looks at the host's GPUs through NVIDIA's management library. The agent is static and cannot load a
-// library of the host; it carries this program in itself and starts it where a driver of NVIDIA's is (docs/adr/0024). A
-// library that hangs, in the driver or in a lock, hangs this process only.
+// muster-gpus: looks at the host's GPUs through NVIDIA's management library, and at others' through the kernel's files.
+// The agent is static and cannot load a library of the host; it carries this program in itself and starts it where
+// there is something to look at (docs/adr/0024). What hangs, in a driver or in a lock, hangs this process only.
 //
 //   muster-gpus FD    a socket to the agent, on which agent/gpus/report.h is spoken; its end is ours
 #include <poll.h>
@@ -13,8 +13,10 @@
 #include <memory>
 #include <utility>
 
+#include "agent/gpus/helper/file_survey.h"
 #include "agent/gpus/helper/nvml_library.h"
 #include "agent/gpus/helper/survey.h"
+#include "agent/gpus/pid_namespace.h"
 #include "agent/process/message_socket.h"
 #include "base/print.h"
 #include "base/strings.h"
@@ -25,7 +27,16 @@ namespace {
 // Loads the library at the first question, and again after it has failed: a driver can be loaded anew.
 class Surveyor {
  public:
-  GpuReport look() {
+  GpuReport look(const Question& question) {
+    GpuReport report = question.nvidia ? look_at_nvidia() : GpuReport();
+    report.foreign_pids =
+        !report.driver.empty() && !does_driver_translate_pids(report.driver) && !is_in_host_namespace(question.root);
+    if (question.files) report.others = survey_files(::geteuid(), question.root);
+    return report;
+  }
+
+ private:
+  GpuReport look_at_nvidia() {
     if (!nvml_) {
       auto loaded = load_nvml();
       if (!loaded.ok()) return failed(loaded.status());
@@ -37,7 +48,6 @@ class Surveyor {
     return failed(report.status());
   }
 
- private:
   static GpuReport failed(const base::Status& why) { return {.problem = why.message().substr(0, kMaxText)}; }
 
   std::unique_ptr<NvmlApi> nvml_;
@@ -51,7 +61,8 @@ base::Status serve(MessageSocket& agent) {
     if (::poll(&event, 1, -1) < 0 && errno != EINTR) return base::errno_error(errno, "wait for the agent");
     MUSTER_ASSIGN_OR_RETURN(const std::vector<SocketMessage> messages, agent.receive());
     for (const SocketMessage& message : messages) {
-      if (message.payload == kLook) agent.send(encode(surveyor.look()));
+      MUSTER_ASSIGN_OR_RETURN(const Question question, decode_question(message.payload));
+      agent.send(encode(surveyor.look(question)));
     }
     if (agent.peer_gone()) return base::ok_status();
   }

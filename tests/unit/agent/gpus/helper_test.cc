@@ -16,6 +16,7 @@
 #include "agent/gpus/killed_helpers.h"
 #include "agent/gpus/reader.h"
 #include "base/directory.h"
+#include "tests/unit/agent/gpus/gpu_tree.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent::gpus {
@@ -78,6 +79,44 @@ TEST(GpuHelper, TellsWhatTheLibraryTells) {
     EXPECT_EQ(divided.parts[1].model, "NVIDIA H100 80GB HBM3 MIG 2g.20gb");
     EXPECT_EQ(divided.parts[1].memory_total, 21'474'836'480u);
     EXPECT_EQ(divided.processes, (std::vector<GpuProcess>{{.pid = 99, .memory = 1'048'576}}));
+  }
+}
+
+TEST(GpuHelper, TellsWhatFilesTellWithoutTheLibrary) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  tree.set_vram(0xc1, 1 << 30, 1 << 20);
+  tree.add_kfd_process(100, 4711, 1 << 19);
+  tree.add_intel("card0", 3);
+  base::Environment nowhere;
+  nowhere.set("LD_LIBRARY_PATH", "/nonexistent");
+  const auto report =
+      survey_blocking(nowhere, kSurveyPatience, nullptr, {.nvidia = false, .files = true, .root = tree.path()});
+  ASSERT_TRUE(report.ok()) << report.status();
+  const FileGpu amd{
+      .memory_used = 1 << 20, .shows_all = true, .shows_dead = true, .processes = {{.pid = 100, .memory = 1 << 19}}};
+  EXPECT_EQ(*report, (GpuReport{.others = {amd, {.is_intel = true, .shows_all = ::geteuid() == 0}}}));
+}
+
+TEST(GpuHelper, TellsBothOfAHostThatHasBoth) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  const Recorded recorded(kTwoGpus);
+  const auto report = survey_blocking(recorded.login(), kSurveyPatience, nullptr, {.files = true, .root = tree.path()});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->gpus.size(), 2u);
+  EXPECT_EQ(report->others, (std::vector<FileGpu>{{.shows_all = true, .shows_dead = true}}));
+}
+
+// NVIDIA's driver in a container: an older one answers with the numbers of the host.
+TEST(GpuHelper, WhoseNumbersTheDriverTells) {
+  const testing_support::GpuTree tree;
+  tree.set_namespace("pid:[4026532837]");
+  for (const auto& [driver, is_foreign] : {std::pair("470.256.02", true), std::pair("550.54.15", false)}) {
+    const Recorded recorded(fmt::format("driver {}\ngpu 0000:01:00.0 GPU-a 1 0 5 A\nprocess 7 1\n", driver));
+    const auto report = survey_blocking(recorded.login(), kSurveyPatience, nullptr, {.root = tree.path()});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->foreign_pids, is_foreign) << driver;
   }
 }
 

@@ -18,7 +18,13 @@ GpuReport sample() {
                   .processes = {{.pid = 7, .memory = 1 << 20}, {.pid = 9}}};
   NvidiaGpu divided{
       .uuid = "GPU-b", .is_divided = true, .parts = {{.uuid = "MIG-1", .memory_total = 10}, {.uuid = "MIG-2"}}};
-  return {.problem = "GPU 3 cannot be used", .driver = "550.54.15", .gpus = {whole, divided}};
+  const FileGpu amd{.index = 1, .memory_used = 7, .shows_all = true, .shows_dead = true, .processes = {{.pid = 5}}};
+  const FileGpu intel{.is_intel = true, .foreign_pids = true};
+  return {.problem = "GPU 3 cannot be used",
+          .driver = "550.54.15",
+          .gpus = {whole, divided},
+          .foreign_pids = true,
+          .others = {amd, intel}};
 }
 
 TEST(GpuReport, ArrivesAsItWas) {
@@ -51,6 +57,9 @@ TEST(GpuReport, WhatCannotBeIsRefused) {
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus[0].model = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus.resize(kMaxGpus + 1); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus[1].parts.resize(kMaxMigDevices + 1); }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.others.resize(kMaxGpus + 1); }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].index = -1; }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].processes[0].pid = 0; }));
 }
 
 TEST(GpuReport, ACountWithoutItsEntriesIsRefused) {
@@ -59,6 +68,17 @@ TEST(GpuReport, ACountWithoutItsEntriesIsRefused) {
   out.text("550");
   out.number(std::uint32_t{1024});
   EXPECT_FALSE(decode_report(out.take()).ok());
+}
+
+TEST(GpuQuestion, ArrivesAsItWas) {
+  for (const Question& question : {Question(), Question{.nvidia = false, .files = true, .root = "/tmp/x"}}) {
+    const std::string bytes = encode(question);
+    const auto again = decode_question(bytes);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, question);
+    for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode_question(bytes.substr(0, size)).ok());
+    EXPECT_FALSE(decode_question(bytes + '\0').ok());
+  }
 }
 
 }  // namespace

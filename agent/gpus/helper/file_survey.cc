@@ -1,0 +1,97 @@
+#include "agent/gpus/helper/file_survey.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "agent/gpus/drm_clients.h"
+#include "agent/gpus/kernel_gpus.h"
+#include "agent/gpus/pid_namespace.h"
+#include "base/directory.h"
+#include "base/strings.h"
+
+namespace muster::agent::gpus {
+namespace {
+
+using Memory = std::optional<std::uint64_t>;
+using Users = std::map<pid_t, Memory>;
+
+// By PCI address. Who has opened a GPU and has nothing on it does not use it.
+std::map<std::string, Users> drm_users_by_gpu(uid_t uid, const std::string& root) {
+  std::map<std::string, Users> by_gpu;
+  for (const DrmUser& user : read_drm_users(uid, root)) {
+    if (user.client.memory == 0) continue;
+    Memory& memory = by_gpu[user.client.pci][user.pid];
+    if (user.client.memory) memory = memory.value_or(0) + *user.client.memory;
+  }
+  return by_gpu;
+}
+
+// By KFD's id of the GPU: "proc/<pid>/vram_<id>" of its folder in sysfs (drivers/gpu/drm/amd/amdkfd/kfd_process.c of
+// Linux; all users' may be read). A process is there until the driver has cleaned up after it, by its number on the
+// host.
+std::map<std::uint64_t, Users> kfd_users_by_gpu(const std::vector<AmdGpu>& gpus, const std::string& root) {
+  std::map<std::uint64_t, Users> by_gpu;
+  const std::string directory = root + "/sys/class/kfd/kfd/proc";
+  for (const std::string& name : base::entries_of(directory)) {
+    const auto pid = base::parse_decimal(name, std::numeric_limits<pid_t>::max());
+    if (!pid || *pid == 0) continue;
+    for (const AmdGpu& gpu : gpus) {
+      const auto bytes = read_number(fmt::format("{}/{}/vram_{}", directory, name, gpu.gpu_id));
+      if (bytes && *bytes > 0) by_gpu[gpu.gpu_id][static_cast<pid_t>(*pid)] = *bytes;
+    }
+  }
+  return by_gpu;
+}
+
+// What both KFD and DRM count is the same memory.
+void merge(const Users& from, Users& into) {
+  for (const auto& [pid, memory] : from) {
+    Memory& known = into[pid];
+    if (memory) known = std::max(known.value_or(0), *memory);
+  }
+}
+
+void set_processes(const Users& users, FileGpu& gpu) {
+  for (const auto& [pid, memory] : users) {
+    if (gpu.processes.size() == kMaxProcesses) return;
+    gpu.processes.push_back({pid, memory});
+  }
+}
+
+}  // namespace
+
+std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
+  const std::vector<AmdGpu> amd = amd_gpus(root);
+  const std::vector<IntelGpu> intel = intel_gpus(root);
+  if (amd.empty() && intel.empty()) return {};
+  auto by_pci = drm_users_by_gpu(uid, root);
+  auto by_kfd = kfd_users_by_gpu(amd, root);
+  const bool is_foreign = !is_in_host_namespace(root);
+  std::vector<FileGpu> found;
+  for (std::size_t i = 0; i < amd.size() && i < kMaxGpus; ++i) {
+    FileGpu& gpu = found.emplace_back();
+    gpu.index = static_cast<std::int32_t>(i);
+    gpu.memory_used = memory_of(amd[i], root).used;
+    gpu.shows_all = true;
+    gpu.shows_dead = true;
+    gpu.foreign_pids = is_foreign;
+    Users& users = by_kfd[amd[i].gpu_id];
+    // DRM's are numbered as we are, and do not say which partition of a GPU is meant.
+    if (!is_foreign && amd[i].is_whole) merge(by_pci[amd[i].pci], users);
+    set_processes(users, gpu);
+  }
+  for (std::size_t i = 0; i < intel.size() && found.size() < kMaxGpus; ++i) {
+    FileGpu& gpu = found.emplace_back();
+    gpu.is_intel = true;
+    gpu.index = static_cast<std::int32_t>(i);
+    gpu.memory_used = memory_of(intel[i]).used;
+    gpu.shows_all = uid == 0;
+    set_processes(by_pci[intel[i].pci], gpu);
+  }
+  return found;
+}
+
+}  // namespace muster::agent::gpus

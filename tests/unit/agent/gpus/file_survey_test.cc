@@ -1,0 +1,95 @@
+#include "agent/gpus/helper/file_survey.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent/gpus/gpu_tree.h"
+
+namespace muster::agent::gpus {
+namespace {
+
+constexpr std::uint64_t kMib = 1ULL << 20;
+constexpr std::uint64_t kGib = 1ULL << 30;
+
+std::string client(int bus, int id, const std::string& memory) {
+  return fmt::format("drm-client-id:\t{}\ndrm-pdev:\t0000:{:02x}:00.0\n{}\n", id, bus, memory);
+}
+
+TEST(FileSurvey, NothingIsThere) {
+  const testing_support::GpuTree tree;
+  tree.add_fd(10, 3, "/dev/dri/card0", client(3, 1, "drm-resident-vram: 1 MiB"));  // a screen's
+  EXPECT_TRUE(survey_files(::getuid(), tree.path()).empty());
+}
+
+TEST(FileSurvey, AmdsByKfdAndDrm) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  tree.add_amd(2, 0xc2, 4712);
+  tree.set_vram(0xc1, 64 * kGib, 3 * kGib);
+  tree.add_kfd_process(100, 4711, kGib);  // another user's, or one that has ended
+  tree.add_kfd_process(100, 4712, 0);     // KFD has opened all GPUs for it
+  tree.add_kfd_process(200, 4711, 500 * kMib);
+  tree.write("sys/class/kfd/kfd/proc/self/vram_4711", "5\n");  // no number
+  // The same process and memory, as newer kernels tell it as well; and one that draws.
+  tree.add_fd(200, 5, "/dev/dri/renderD128", client(0xc1, 7, "drm-memory-vram: 512 MiB"));
+  tree.add_fd(200, 6, "/dev/dri/renderD128", client(0xc1, 8, "drm-memory-vram: 0 KiB"));
+  tree.add_fd(300, 5, "/dev/dri/renderD129", client(0xc2, 7, "drm-memory-vram: 3 MiB"));
+  tree.add_fd(300, 6, "/dev/dri/renderD129", client(0xc2, 8, "drm-memory-vram: 1 MiB"));
+  const std::vector<FileGpu> expected = {
+      {.index = 0,
+       .memory_used = 3 * kGib,
+       .shows_all = true,
+       .shows_dead = true,
+       .processes = {{.pid = 100, .memory = kGib}, {.pid = 200, .memory = 512 * kMib}}},
+      {.index = 1, .shows_all = true, .shows_dead = true, .processes = {{.pid = 300, .memory = 4 * kMib}}}};
+  EXPECT_EQ(survey_files(::getuid(), tree.path()), expected);
+}
+
+TEST(FileSurvey, InAContainerKfdsNumbersAreTheHosts) {
+  const testing_support::GpuTree tree;
+  tree.set_namespace("pid:[4026532837]");
+  tree.add_amd(1, 0xc1, 4711);
+  tree.add_kfd_process(100, 4711, kGib);
+  tree.add_fd(1, 5, "/dev/dri/renderD128", client(0xc1, 7, "drm-memory-vram: 1024 MiB"));  // the same process
+  const auto gpus = survey_files(::getuid(), tree.path());
+  ASSERT_EQ(gpus.size(), 1u);
+  EXPECT_TRUE(gpus[0].foreign_pids);
+  EXPECT_EQ(gpus[0].processes, (std::vector<GpuProcess>{{.pid = 100, .memory = kGib}}));
+}
+
+TEST(FileSurvey, OfPartitionsOnlyWhatKfdTells) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  tree.add_amd(2, 0xc1, 4712);
+  tree.set_vram(0xc1, 64 * kGib, 3 * kGib);
+  tree.add_kfd_process(100, 4712, kGib);
+  tree.add_fd(100, 5, "/dev/dri/renderD129", client(0xc1, 7, "drm-memory-vram: 1024 MiB"));
+  const auto gpus = survey_files(::getuid(), tree.path());
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_TRUE(gpus[0].processes.empty());
+  EXPECT_EQ(gpus[1].processes, (std::vector<GpuProcess>{{.pid = 100, .memory = kGib}}));
+  EXPECT_FALSE(gpus[1].memory_used);
+}
+
+TEST(FileSurvey, IntelsByDrmAlone) {
+  const testing_support::GpuTree tree;
+  tree.set_namespace("pid:[4026532837]");  // DRM's numbers are of the /proc that is read
+  tree.add_intel("card1", 3);
+  tree.add_intel("card0", 4);
+  tree.add_intel("card2", 0, "0x030000");  // a processor's own
+  tree.write("sys/class/drm/card1/lmem_total_bytes", fmt::format("{}\n", 16 * kGib));
+  tree.write("sys/class/drm/card1/lmem_avail_bytes", fmt::format("{}\n", 15 * kGib));
+  tree.add_fd(10, 3, "/dev/dri/renderD128", client(3, 1, "drm-resident-vram0: 1 MiB\ndrm-resident-vram1: 2 MiB"));
+  tree.add_fd(11, 3, "/dev/dri/renderD128", client(3, 2, "drm-engine-copy: 0 ns"));  // an old kernel's
+  tree.add_fd(12, 3, "/dev/dri/renderD129", client(4, 1, "drm-resident-local0: 0"));
+  const auto gpus = survey_files(::getuid(), tree.path());
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0], (FileGpu{.is_intel = true,
+                              .index = 0,
+                              .memory_used = kGib,
+                              .shows_all = ::getuid() == 0,
+                              .processes = {{.pid = 10, .memory = 3 * kMib}, {.pid = 11}}}));
+  EXPECT_EQ(gpus[1], (FileGpu{.is_intel = true, .index = 1, .shows_all = ::getuid() == 0}));
+}
+
+}  // namespace
+}  // namespace muster::agent::gpus
