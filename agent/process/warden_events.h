@@ -64,7 +64,8 @@ struct RankExited {
 struct Leftover {
   pid_t pid = 0;  // as seen by the agent where that is known, else as seen inside the PID namespace
   std::string command;
-  std::string why;  // how it was found: "descendant", "cgroup", "pid namespace", "environment"
+  std::string why;             // how it was found: "descendant", "cgroup", "pid namespace", "environment"
+  bool is_pid_inside = false;  // the number means nothing outside
 };
 
 struct Unkillable {

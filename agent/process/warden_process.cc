@@ -22,7 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKillBound{3000};
-constexpr milliseconds kTick{4};  // while something is about to end that gives no signal
+constexpr milliseconds kTick{4};          // while something is about to end that gives no signal
+constexpr std::size_t kMostNoted = 4096;  // processes whose numbers outside are asked for
 constexpr int kCgroupRemoveTries = 1000;
 
 base::MonotonicTime now_time() {
@@ -345,10 +346,22 @@ JobEmpty WardenProcess::empty_the_job() {
   for (auto& [pid, rank] : ranks_) rank.is_signalled_by_us = true;
   JobEmpty empty;
   if (!container_->is_empty()) {
-    KillReport report = kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
+    std::map<pid_t, pid_t> outside;
+    KillReport report = kill_everything(*container_, kKillBound, [&](const std::vector<Member>& members) {
+      note_outside(members, outside);
+      reap();
+    });
     for (Member& member : report.killed) {
-      if (rank_numbers_.contains(member.info.pid)) continue;
-      empty.killed.push_back({member.info.pid, std::move(member.info.command), member.why});
+      const pid_t inside = member.info.pid;
+      if (rank_numbers_.contains(inside)) continue;
+      const pid_t known = setup_.use_pidns ? outside[inside] : inside;
+      empty.killed.push_back({.pid = known > 0 ? known : inside,
+                              .command = std::move(member.info.command),
+                              .why = member.why,
+                              .is_pid_inside = known == 0});
+    }
+    for (Unkillable& stuck : report.stuck) {
+      if (const pid_t known = outside[stuck.pid]; known > 0) stuck.pid = known;
     }
     empty.stuck = std::move(report.stuck);
     container_->pause(false);  // a frozen group would freeze the next ranks in it
@@ -356,6 +369,18 @@ JobEmpty WardenProcess::empty_the_job() {
   if (!container_->is_namespace_init()) audit(setup_.job_id, session_.path(), setup_.agent_pid, empty);
   if (ranks_.empty()) rank_numbers_.clear();
   return empty;
+}
+
+// Their numbers as the agent sees them, while they are there: afterwards nobody can tell. 0: this kernel does not.
+void WardenProcess::note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const {
+  if (!setup_.use_pidns) return;
+  for (const Member& member : members) {
+    if (outside.size() == kMostNoted) return;  // a storm: killing goes first
+    const auto [entry, is_new] = outside.try_emplace(member.info.pid, 0);
+    if (!is_new) continue;
+    const base::UniqueFd pidfd = open_pidfd(member.info.pid);
+    entry->second = pidfd.valid() ? pid_of_pidfd(setup_.host_proc.get(), pidfd.get()) : 0;
+  }
 }
 
 void WardenProcess::agent_is_gone() {

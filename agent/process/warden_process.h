@@ -74,6 +74,7 @@ class WardenProcess {
   void wait_on_for_agent();
   int poll_timeout(Time now) const;
   JobEmpty empty_the_job();
+  void note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const;
   [[noreturn]] void agent_is_gone();
   void remove_cgroup();
 

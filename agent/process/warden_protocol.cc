@@ -113,6 +113,7 @@ void put(WireWriter& out, const JobEmpty& event) {
     out.number(leftover.pid);
     out.text(leftover.command);
     out.text(leftover.why);
+    out.number(leftover.is_pid_inside);
   }
   out.number(static_cast<std::uint32_t>(event.stuck.size()));
   for (const Unkillable& stuck : event.stuck) {
@@ -127,7 +128,10 @@ bool get(WireReader& in, JobEmpty& event) {
   if (!in.number(count)) return false;
   for (std::uint32_t i = 0; i < count; ++i) {
     Leftover& leftover = event.killed.emplace_back();
-    if (!in.number(leftover.pid) || !in.text(leftover.command) || !in.text(leftover.why)) return false;
+    if (!in.number(leftover.pid) || !in.text(leftover.command) || !in.text(leftover.why) ||
+        !in.number(leftover.is_pid_inside)) {
+      return false;
+    }
   }
   if (!in.number(count)) return false;
   for (std::uint32_t i = 0; i < count; ++i) {

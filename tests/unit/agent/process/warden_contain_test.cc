@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -190,10 +191,16 @@ TEST_P(ContainTest, NormalEndTakesTheLeftovers) {
     start_all(warden, requests, seen);
     ASSERT_TRUE(poll_until(warden, seen, [&] { return seen.exited.size() == 3; }));
     for (const RankExited& exited : seen.exited) EXPECT_EQ(exited.wait_status, 0);
+    const std::vector<pid_t> left = processes_with(job_);
     ASSERT_TRUE(warden.finish(50ms).ok());
     ASSERT_TRUE(poll_until(warden, seen, [&] { return !seen.empty.empty(); }));
     EXPECT_EQ(seen.empty[0].killed.size(), 3U);
-    for (const Leftover& leftover : seen.empty[0].killed) EXPECT_FALSE(leftover.command.empty());
+    for (const Leftover& leftover : seen.empty[0].killed) {
+      EXPECT_FALSE(leftover.command.empty());
+      // By the number that it has here, outside of any namespace.
+      EXPECT_FALSE(leftover.is_pid_inside);
+      EXPECT_NE(std::ranges::find(left, leftover.pid), left.end()) << leftover.pid;
+    }
     EXPECT_TRUE(seen.empty[0].stuck.empty());
   });
 }
