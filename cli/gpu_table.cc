@@ -99,6 +99,9 @@ std::string gpu_summary(const v1::LauncherHost& host) {
     parts += gpu.parts_size();
     if (gpu.divided()) ++divided;
   }
+  for (const v1::GpuLoad& load : host.load().gpus()) {
+    is_told = is_told || load.has_memory_used_mib() || load.has_processes();
+  }
   if (!is_told) return {};
   std::vector<std::string> words;
   for (const auto& [model, count] : models) words.push_back(fmt::format("{} x {}", count, model));

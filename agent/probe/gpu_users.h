@@ -1,4 +1,4 @@
-// Who has memory on this host's GPUs, as far as NVIDIA's library tells.
+// Who has memory on this host's GPUs, as far as NVIDIA's library and the kernel's files tell.
 #pragma once
 
 #include <vector>
@@ -9,6 +9,6 @@
 namespace muster::agent {
 
 // At most 256 of them. Reads /proc.
-std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& nvidia);
+std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report);
 
 }  // namespace muster::agent

@@ -35,6 +35,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kBacklog = 1024;
+constexpr milliseconds kFilesPatience{5'000};
 
 class Probe {
  public:
@@ -47,6 +48,7 @@ class Probe {
   base::Result<v1::ProbeAnswer> answer(const v1::ProbeCommand& command);
   base::Result<v1::HostFacts> facts(const v1::AskFacts& asked);
   void add_contained(const v1::AskFacts& asked, v1::HostFacts& facts);
+  void add_gpu_users(gpus::GpuReport seen, v1::HostFacts& facts) const;
   void add_launcher(v1::HostFacts& facts) const;
   void add_listener(v1::HostFacts& facts);
   v1::LogindFact logind() const;
@@ -137,7 +139,7 @@ base::Result<v1::HostFacts> Probe::facts(const v1::AskFacts& asked) {
   *facts.mutable_logind() = logind();
   for (v1::NicFact& fact : read_nics("/sys")) *facts.add_nics() = std::move(fact);
   facts.set_nvidia_driver(nvidia_driver());
-  for (v1::GpuUser& user : find_gpu_users(nvidia.report)) *facts.add_gpu_users() = std::move(user);
+  add_gpu_users(nvidia.report, facts);
   add_contained(asked, facts);
   const base::Status threads = base::check_thread_room(kAgentThreads);
   if (!threads.ok()) facts.set_thread_failure(threads.message());
@@ -161,6 +163,21 @@ void Probe::add_contained(const v1::AskFacts& asked, v1::HostFacts& facts) {
       ask_python(*warden, rank_environment(asked), milliseconds(asked.python_timeout_ms()), STDIN_FILENO);
   const base::Status closed = warden->close();
   if (!closed.ok()) facts.set_containment_failure(closed.message());
+}
+
+// `seen`: what NVIDIA's library tells.
+void Probe::add_gpu_users(gpus::GpuReport seen, v1::HostFacts& facts) const {
+  gpus::Question question = question_about(facts.hello());
+  question.nvidia = false;
+  if (question.files) {
+    auto others = gpus::survey_blocking(login_, kFilesPatience, nullptr, question);
+    if (others.ok()) {
+      seen.others = std::move(others->others);
+    } else if (facts.hello().gpu_problem().empty()) {
+      facts.mutable_hello()->set_gpu_problem(base::valid_utf8(others.status().message()));
+    }
+  }
+  for (v1::GpuUser& user : find_gpu_users(seen)) *facts.add_gpu_users() = std::move(user);
 }
 
 void Probe::add_launcher(v1::HostFacts& facts) const {

@@ -13,6 +13,7 @@
 #include "agent/service/agent_messages.h"
 #include "agent/service/control_client.h"
 #include "agent/service/gone_check.h"
+#include "agent/service/gpus.h"
 #include "agent/service/job_session.h"
 #include "agent/service/load_report.h"
 #include "agent/service/output_route.h"
@@ -55,7 +56,7 @@ class Agent::Core {
               std::move(login_environment),
               addresses_of(hello_),
               join_.verbose(),
-              hello_.gpu_driver().empty() ? nullptr : &gpus_.emplace(loop_, host_.login_environment, killed_helpers_),
+              make_gpu_reader(),
               [this] { return gpu_helpers(); }},
         link_(std::move(link)) {
     if (hung_helper) killed_helpers_.take(hung_helper->kill_unreaped());
@@ -69,6 +70,7 @@ class Agent::Core {
   int run();
 
  private:
+  gpus::Reader* make_gpu_reader();
   void make_session(Warden warden);
   void make_jobs(Nursery nursery);
   void open_link();
@@ -92,7 +94,7 @@ class Agent::Core {
   const v1::Hello hello_;
   base::Loop loop_;
   gpus::KilledHelpers killed_helpers_;
-  std::optional<gpus::Reader> gpus_;  // where NVIDIA's library has answered
+  std::optional<gpus::Reader> gpus_;  // where there is something to ask about
   const SessionHost host_;
   AgentLink link_;
   base::Timer stdin_watch_;
@@ -109,6 +111,13 @@ class Agent::Core {
   std::unique_ptr<JobSession> session_;  // hvdrun's only job; or
   std::unique_ptr<WarmJobs> jobs_;       // launcherd's
 };
+
+// nullptr: there is nothing to ask about, or no job here will want to know.
+gpus::Reader* Agent::Core::make_gpu_reader() {
+  gpus::Question question = question_about(hello_);
+  if (join_.without_gpus() || (!question.nvidia && !question.files)) return nullptr;
+  return &gpus_.emplace(loop_, host_.login_environment, killed_helpers_, gpus::kSurveyPatience, std::move(question));
+}
 
 void Agent::Core::make_session(Warden warden) {
   SessionOptions options;
@@ -130,7 +139,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
   load_ = std::make_unique<LoadReport>(
       loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
       [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
-      LoadReport::NvidiaGpus{host_.gpu_reader, hello_.gpus()});
+      LoadReport::Gpus{host_.gpu_reader, hello_.gpus()});
 }
 
 int Agent::Core::run() {

@@ -1,7 +1,6 @@
 #include "agent/service/gpus.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -9,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "agent/gpus/kernel_gpus.h"
 #include "agent/service/nvidia_gpus.h"
 #include "base/cpu_set.h"
 #include "base/directory.h"
@@ -23,9 +23,12 @@ using model::GpuShape;
 using model::GpuVendor;
 
 constexpr std::size_t kMostBytes = 64 << 10;
-constexpr long kMostNodes = 4096;
 // Somebody waits for a job to start: GPUs that are slower to wake are taken from files.
 constexpr std::chrono::milliseconds kStartPatience{5'000};
+
+long mebibytes(std::uint64_t bytes) {
+  return static_cast<long>(bytes >> 20);
+}
 
 // Lines of a key, `separator` and a value.
 std::map<std::string, std::string> read_fields(const std::string& path, char separator) {
@@ -38,15 +41,6 @@ std::map<std::string, std::string> read_fields(const std::string& path, char sep
     fields[std::string(base::trim(line.substr(0, at)))] = std::string(base::trim(line.substr(at + 1)));
   }
   return fields;
-}
-
-std::uint64_t unsigned_field(const std::map<std::string, std::string>& fields, const std::string& name) {
-  const auto found = fields.find(name);
-  std::uint64_t value = 0;
-  if (found != fields.end()) {
-    std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
-  }
-  return value;
 }
 
 std::string text_field(const std::map<std::string, std::string>& fields, const std::string& name) {
@@ -90,62 +84,29 @@ std::vector<GpuShape> find_nvidia(const std::string& root) {
 }
 
 std::vector<GpuShape> find_amd(const std::string& root) {
-  const std::string directory = root + "/sys/class/kfd/kfd/topology/nodes";
-  std::vector<long> numbers;
-  for (const std::string& name : base::entries_of(directory)) {
-    if (const auto number = base::parse_decimal(name, kMostNodes)) numbers.push_back(*number);
-  }
-  std::ranges::sort(numbers);
   std::vector<GpuShape> gpus;
-  for (const long number : numbers) {
-    const std::string node = fmt::format("{}/{}", directory, number);
-    // Not readable where a cgroup keeps the GPU from us: ROCr does not count it then, either.
-    const auto fields = read_fields(node + "/properties", ' ');
-    if (unsigned_field(fields, "simd_count") == 0) continue;  // a processor
+  for (const gpus::AmdGpu& found : gpus::amd_gpus(root)) {
     GpuShape& gpu = gpus.emplace_back();
     gpu.vendor = GpuVendor::kAmd;
     gpu.index = static_cast<int>(gpus.size()) - 1;
-    if (const auto id = unsigned_field(fields, "unique_id"); id != 0) gpu.uuid = fmt::format("GPU-{:016x}", id);
-    const auto name = base::read_file(node + "/name", kMostBytes);
-    if (name.ok()) gpu.model = std::string(base::trim(*name));
-    const std::uint64_t location = unsigned_field(fields, "location_id");
-    gpu.pci = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", unsigned_field(fields, "domain"), location >> 8 & 0xff,
-                          location >> 3 & 0x1f, location & 7);
+    gpu.uuid = found.uuid;
+    gpu.model = found.model;
+    gpu.pci = found.pci;
+    gpu.memory_mib = mebibytes(gpus::memory_of(found, root).total.value_or(0));
   }
   return gpus;
 }
 
-// Parts of the GPU that its driver shows: xe calls them tiles, i915 graphics of its own.
-int count_tiles(const std::string& card) {
-  const auto count = [](const std::string& directory, std::string_view prefix) {
-    return static_cast<int>(std::ranges::count_if(base::entries_of(directory), [&](const std::string& name) {
-      return name.starts_with(prefix) && base::parse_decimal(std::string_view(name).substr(prefix.size()), kMostNodes);
-    }));
-  };
-  const int tiles = count(card + "/device", "tile");
-  return std::clamp(tiles > 0 ? tiles : count(card + "/gt", "gt"), 1, model::kMostTiles);
-}
-
-// Those of class "display controller", as all made for servers are; one that drives a screen is a processor's own.
 std::vector<GpuShape> find_intel(const std::string& root) {
-  const std::string directory = root + "/sys/class/drm";
   std::vector<GpuShape> gpus;
-  for (const std::string& name : base::entries_of(directory)) {
-    constexpr std::string_view kCard = "card";
-    if (!name.starts_with(kCard) || !base::parse_decimal(std::string_view(name).substr(kCard.size()), kMostNodes)) {
-      continue;
-    }
-    const std::string card = directory + "/" + name;
-    const auto vendor = base::read_file(card + "/device/vendor", kMostBytes);
-    const auto kind = base::read_file(card + "/device/class", kMostBytes);
-    if (!vendor.ok() || !kind.ok() || base::trim(*vendor) != "0x8086" || !kind->starts_with("0x0380")) continue;
+  for (const gpus::IntelGpu& found : gpus::intel_gpus(root)) {
     GpuShape& gpu = gpus.emplace_back();
     gpu.vendor = GpuVendor::kIntel;
-    gpu.pci = text_field(read_fields(card + "/device/uevent", '='), "PCI_SLOT_NAME");
-    gpu.tiles = count_tiles(card);
+    gpu.index = static_cast<int>(gpus.size()) - 1;
+    gpu.pci = found.pci;
+    gpu.tiles = std::min(found.tiles, model::kMostTiles);
+    gpu.memory_mib = mebibytes(gpus::memory_of(found).total.value_or(0));
   }
-  std::ranges::sort(gpus, {}, &GpuShape::pci);
-  for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].index = static_cast<int>(i);
   return gpus;
 }
 
@@ -158,6 +119,13 @@ std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string&
   }
   for (GpuShape& gpu : gpus) place(node, root, gpu);
   return gpus;
+}
+
+gpus::Question question_about(const v1::Hello& hello) {
+  return {.nvidia = !hello.gpu_driver().empty(), .files = std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
+                                                   return gpu.vendor() == v1::GPU_VENDOR_AMD ||
+                                                          gpu.vendor() == v1::GPU_VENDOR_INTEL;
+                                                 })};
 }
 
 NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {

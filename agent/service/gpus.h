@@ -1,6 +1,6 @@
 // The GPUs of a host, from what the kernel and the drivers show in files: the agent is static and loads no vendor's
 // library. NVIDIA: /proc/driver/nvidia/gpus, or what its library has told muster-gpus (agent/gpus); AMD: the topology
-// of the KFD driver; Intel: /sys/class/drm; all: the PCI device in sysfs.
+// of the KFD driver; Intel: /sys/class/drm (agent/gpus/kernel_gpus.h); all: the PCI device in sysfs.
 #pragma once
 
 #include <optional>
@@ -11,6 +11,7 @@
 #include "agent/gpus/report.h"
 #include "base/env.h"
 #include "model/node_shape.h"
+#include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent {
 
@@ -18,6 +19,9 @@ namespace muster::agent {
 // what is not known of it.
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
+
+// What can be asked of a host about its GPUs while it runs.
+gpus::Question question_about(const v1::Hello& hello);
 
 struct NvidiaLook {
   gpus::GpuReport report;            // that the library cannot be used is its `problem`

@@ -1,5 +1,5 @@
 // How busy this host is, from what the kernel shows in files: /proc/stat, /proc/meminfo, and for AMD's GPUs sysfs
-// (gpu_busy_percent of the amdgpu driver). NVIDIA's driver shows it to its own library alone: agent/gpus.
+// (gpu_busy_percent of the amdgpu driver). Their memory and processes, and all of NVIDIA's: gpu_loads.h.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,12 @@
 #include "agent/service/job_session.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
+#include "agent/gpus/pid_namespace.h"
 #include "agent/process/session_dir.h"
 #include "agent/process/session_notes.h"
 #include "agent/service/agent_messages.h"
@@ -33,10 +36,12 @@ base::MonotonicTime now() {
   return std::chrono::steady_clock::now();
 }
 
-// The launcher has given it GPUs of NVIDIA's.
+// The launcher has given it GPUs, or its user has.
 bool has_gpus(const v1::LaunchRank& rank) {
+  static constexpr auto kMasks = std::to_array<std::string_view>(
+      {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"});
   return std::ranges::any_of(rank.environment(), [](const v1::EnvVar& variable) {
-    return variable.name() == "CUDA_VISIBLE_DEVICES" && !variable.value().empty();
+    return std::ranges::find(kMasks, variable.name()) != kMasks.end() && !variable.value().empty();
   });
 }
 
@@ -276,6 +281,7 @@ void JobSession::launch(const v1::Launch& launch) {
   for (const v1::LaunchRank& rank : launch.ranks()) {
     if (host_.gpu_reader != nullptr && has_gpus(rank)) with_gpus_.insert(rank.rank());
   }
+  if (!with_gpus_.empty() && (host_.gpu_reader->question().files || !gpus::is_in_host_namespace())) note_gpus();
   pmi_.open(launch, stores_.keys());
   if (!pmi_.world_name().empty()) {
     const base::Status noted = write_note(warden_.session_dir(), kWorldNote, pmi_.world_name() + "\n");
@@ -435,8 +441,21 @@ void JobSession::warden_gone() {
   on_event(aftermath.empty);
 }
 
+// What is in use before the ranks take theirs, where numbers of processes may not tell at the end whose memory is held.
+// A rank needs much longer to its first memory than this look.
+void JobSession::note_gpus() {
+  if (std::exchange(notes_gpus_, true)) return;
+  host_.gpu_reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
+    if (alive.lock() && report.ok() && !release_) gpus_before_ = in_use(*report, has_ended);
+  });
+}
+
 void JobSession::on_event(RankStarted& started) {
   rank_pids_[started.rank] = started.pid;
+  if (with_gpus_.contains(started.rank) && warden_.containment().pidns && started.pid == started.pid_inside) {
+    unnumbered_.insert(started.rank);
+    note_gpus();
+  }
   with_output_.insert(started.rank);
   sender_->add_rank(
       started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
@@ -479,7 +498,7 @@ void JobSession::on_event(RankExited& exited) {
 void JobSession::rank_is_over(int rank) {
   running_.erase(rank);
   inputs_.over(rank);
-  if (with_gpus_.contains(rank) && rank_pids_.contains(rank)) {
+  if (with_gpus_.contains(rank) && rank_pids_.contains(rank) && !unnumbered_.contains(rank)) {
     on_gpus_.emplace(rank_pids_.at(rank), fmt::format("rank {}", rank));
   }
   rank_pids_.erase(rank);
@@ -495,19 +514,21 @@ void JobSession::rank_is_over(int rank) {
 
 void JobSession::on_event(JobEmpty& empty) {
   empty_ = host_empty_of(empty, failure_);
-  await_gpus();
+  await_gpus(empty.killed);
   maybe_host_empty();
 }
 
 // Nobody waits where the launcher is lost, and nothing is asked where no rank was given a GPU.
-void JobSession::await_gpus() {
+void JobSession::await_gpus(const std::vector<Leftover>& leftovers) {
   if (with_gpus_.empty() || lost_ || is_over_) return;
-  for (const v1::Leftover& leftover : empty_->killed()) {
-    on_gpus_.emplace(static_cast<pid_t>(leftover.pid()), base::printable(leftover.command()));
+  EndedProcesses ended{.pids = on_gpus_, .are_all_numbered = unnumbered_.empty(), .before = gpus_before_};
+  for (const Leftover& leftover : leftovers) {
+    ended.are_all_numbered = ended.are_all_numbered && !leftover.is_pid_inside;
+    if (!leftover.is_pid_inside) ended.pids.emplace(leftover.pid, base::printable(leftover.command));
   }
-  if (on_gpus_.empty()) return;
+  if (ended.pids.empty() && ended.are_all_numbered) return;
   release_.emplace(host_.loop, *host_.gpu_reader);
-  release_->begin(on_gpus_, [this](const std::vector<std::string>& sentences) {
+  release_->begin(std::move(ended), [this](const std::vector<std::string>& sentences) {
     for (const std::string& sentence : sentences) notice(sentence);
     // Not from here: this is called by it.
     post([this] {

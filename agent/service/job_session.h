@@ -43,7 +43,7 @@ struct SessionHost {
   const base::Environment login_environment;  // the ground of the ranks' own
   const std::set<base::IpAddress> addresses;  // of this host
   const bool verbose = false;
-  gpus::Reader* gpu_reader = nullptr;  // of a host whose NVIDIA GPUs the driver's library tells of
+  gpus::Reader* gpu_reader = nullptr;  // of a host whose GPUs somebody tells of
   // Children of this process that look at GPUs, or have.
   std::function<std::vector<pid_t>()> gpu_helpers = [] { return std::vector<pid_t>(); };
 };
@@ -125,7 +125,8 @@ class JobSession {
   void rank_is_over(int rank);
   void got_stderr_tail(int rank, const std::string& text);
   void got_output_end(bool was_any);
-  void await_gpus();
+  void note_gpus();
+  void await_gpus(const std::vector<Leftover>& leftovers);
   void give_up_gpus();
   void maybe_host_empty();
   void notice(const std::string& text);
@@ -158,6 +159,9 @@ class JobSession {
   std::map<int, pid_t> rank_pids_;        // of those that have started and are not over
   std::map<pid_t, std::string> on_gpus_;  // all that were given GPUs and have ended, by what a user calls them
   std::set<int> with_gpus_;               // ranks that were given GPUs
+  std::set<int> unnumbered_;              // of them, those whose number outside of their PID namespace is not known
+  std::optional<InUse> gpus_before_;      // what was in use before they ran
+  bool notes_gpus_ = false;               // somebody looks, or has looked
   std::optional<GpuRelease> release_;     // under way
   std::string failure_;                   // why this host failed the job
   std::optional<v1::HostEmpty> empty_;    // what JobEmpty said, until it may be sent

@@ -2,19 +2,18 @@
 
 #include <utility>
 
-#include "agent/service/nvidia_gpus.h"
+#include "agent/service/gpu_loads.h"
 
 namespace muster::agent {
 
-LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, NvidiaGpus nvidia,
-                       std::chrono::milliseconds period)
-    : loop_(loop), reader_(std::move(reader)), send_(std::move(send)), period_(period), nvidia_(std::move(nvidia)) {}
+LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus, std::chrono::milliseconds period)
+    : loop_(loop), reader_(std::move(reader)), send_(std::move(send)), period_(period), gpus_(std::move(gpus)) {}
 
 void LoadReport::begin() {
   told_.reset();
   reader_.read();  // from here on counts
-  nvidia_loads_.clear();
-  ask_nvidia();
+  seen_.reset();
+  ask_gpus();
   timer_ = loop_.every(period_, [this] { measure(); });
 }
 
@@ -24,8 +23,8 @@ void LoadReport::end() {
 
 void LoadReport::measure() {
   v1::HostLoad load = reader_.read();
-  load.mutable_gpus()->Add(nvidia_loads_.begin(), nvidia_loads_.end());
-  ask_nvidia();
+  if (seen_) add_gpu_loads(gpus_.in_hello, *seen_, load);
+  ask_gpus();
   if (told_ && !is_noticeable(*told_, load)) return;
   told_ = load;
   v1::AgentMessage message;
@@ -33,13 +32,13 @@ void LoadReport::measure() {
   send_(std::move(message));
 }
 
-// A library that fails tells nothing: its GPUs are left out.
-void LoadReport::ask_nvidia() {
-  if (nvidia_.reader == nullptr) return;
-  nvidia_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
+// Who fails tells nothing: the GPUs are left out.
+void LoadReport::ask_gpus() {
+  if (gpus_.reader == nullptr) return;
+  gpus_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
     if (!alive.lock()) return;
-    nvidia_loads_.clear();
-    if (report.ok()) nvidia_loads_ = loads_of(nvidia_.in_hello, *report);
+    seen_.reset();
+    if (report.ok()) seen_ = *report;
   });
 }
 

@@ -1,5 +1,5 @@
 // Tells a launcher that wants it how busy this host is (HostLoad in agent.proto): once, and then when it has changed.
-// Measures only while somebody listens. What NVIDIA's library says of its GPUs is one period old: it is not waited for.
+// Measures only while somebody listens. What muster-gpus says of the GPUs is one period old: it is not waited for.
 // Owned by the agent; loop thread only.
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "agent/gpus/reader.h"
 #include "agent/service/host_load.h"
@@ -22,15 +21,14 @@ class LoadReport {
  public:
   using Send = std::function<void(v1::AgentMessage)>;
 
-  // `nvidia` outlives it, nullptr: there are no such GPUs.
-  struct NvidiaGpus {
-    gpus::Reader* reader = nullptr;
+  struct Gpus {
+    gpus::Reader* reader = nullptr;  // outlives it; nullptr: there is nobody to ask
     google::protobuf::RepeatedPtrField<v1::Gpu> in_hello{};
   };
 
   LoadReport(base::Loop& loop, HostLoadReader reader, Send send, std::chrono::milliseconds period = kLoadPeriod)
-      : LoadReport(loop, std::move(reader), std::move(send), NvidiaGpus(), period) {}
-  LoadReport(base::Loop& loop, HostLoadReader reader, Send send, NvidiaGpus nvidia,
+      : LoadReport(loop, std::move(reader), std::move(send), Gpus(), period) {}
+  LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus,
              std::chrono::milliseconds period = kLoadPeriod);
 
   // A stream is there whose launcher wants it: it knows nothing yet.
@@ -40,14 +38,14 @@ class LoadReport {
 
  private:
   void measure();
-  void ask_nvidia();
+  void ask_gpus();
 
   base::Loop& loop_;
   HostLoadReader reader_;
   const Send send_;
   const std::chrono::milliseconds period_;
-  const NvidiaGpus nvidia_;
-  std::vector<v1::GpuLoad> nvidia_loads_;  // of the last answer
+  const Gpus gpus_;
+  std::optional<gpus::GpuReport> seen_;  // the last answer
   base::Timer timer_;
   std::optional<v1::HostLoad> told_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

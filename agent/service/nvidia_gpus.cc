@@ -50,21 +50,4 @@ std::vector<GpuShape> with_report(const std::vector<GpuShape>& from_files, const
   return all;
 }
 
-std::vector<v1::GpuLoad> loads_of(const google::protobuf::RepeatedPtrField<v1::Gpu>& in_hello,
-                                  const GpuReport& report) {
-  std::vector<v1::GpuLoad> loads;
-  for (const v1::Gpu& gpu : in_hello) {
-    const auto found = std::ranges::find(report.gpus, gpu.uuid(), &NvidiaGpu::uuid);
-    if (gpu.vendor() != v1::GPU_VENDOR_NVIDIA || found == report.gpus.end()) continue;
-    v1::GpuLoad& load = loads.emplace_back();
-    load.set_vendor(gpu.vendor());
-    load.set_index(gpu.index());
-    load.set_busy_percent(found->busy_percent.value_or(0));
-    load.set_busy_unknown(!found->busy_percent);
-    if (found->memory_total > 0) load.set_memory_used_mib(mebibytes(found->memory_used));
-    if (found->knows_processes) load.set_processes(static_cast<int>(found->processes.size()));
-  }
-  return loads;
-}
-
 }  // namespace muster::agent

@@ -5,16 +5,11 @@
 
 #include "agent/gpus/report.h"
 #include "model/node_shape.h"
-#include "proto/muster/v1/agent.pb.h"
 
 namespace muster::agent {
 
 // NVIDIA's GPUs as the report has them, with the place that files show; the others as they are. A report of no driver,
 // that of a library that cannot be used, changes nothing. Indices count those that this user may use, as CUDA does.
 std::vector<model::GpuShape> with_report(const std::vector<model::GpuShape>& from_files, const gpus::GpuReport& report);
-
-// How busy they are now. `in_hello`: one that the report does not have is left out.
-std::vector<v1::GpuLoad> loads_of(const google::protobuf::RepeatedPtrField<v1::Gpu>& in_hello,
-                                  const gpus::GpuReport& report);
 
 }  // namespace muster::agent

@@ -1,4 +1,5 @@
 // What ranks find: cores, GPUs, networks, python.
+#include <algorithm>
 #include <map>
 
 #include "base/net.h"
@@ -65,11 +66,19 @@ std::string describe(const v1::GpuUser& user) {
   return fmt::format("GPU {}: {} of pid {} ({})", user.gpu(), what, user.pid(), who);
 }
 
+// The kernel shows who uses Intel's GPUs to their users and to root alone.
+std::string no_user(const v1::Hello& hello) {
+  const bool is_intel =
+      std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) { return gpu.vendor() == v1::GPU_VENDOR_INTEL; });
+  return is_intel && hello.uid() != 0 ? "no process of this user holds any; those of others are not seen"
+                                      : "no process holds any";
+}
+
 }  // namespace
 
 Check check_gpu_memory(const v1::HostFacts& facts) {
   constexpr int kMostShown = 8;
-  if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, "no process holds any", ""};
+  if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, no_user(facts.hello()), ""};
   std::string seen;
   bool has_ended = false;
   for (int i = 0; i < facts.gpu_users_size(); ++i) {
@@ -80,7 +89,7 @@ Check check_gpu_memory(const v1::HostFacts& facts) {
   return {"gpu memory", CheckState::kWarn, seen,
           has_ended
               ? "the driver has not released what an ended process had, or it runs outside of this container: ask "
-                "nvidia-smi on the host itself"
+                "the driver's own tool (nvidia-smi, rocm-smi) on the host itself"
               : "a job there shares the GPUs with these: end them if they are leftovers"};
 }
 

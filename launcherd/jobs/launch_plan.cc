@@ -171,6 +171,12 @@ bool gives_gpus(const model::JobSpec& job) {
          std::ranges::any_of(job.places, [](const model::RankPlace& place) { return !place.gpus.empty(); });
 }
 
+bool tells_gpu_users(const v1::Hello& hello) {
+  return !hello.gpu_driver().empty() || std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
+    return gpu.vendor() == v1::GPU_VENDOR_AMD || gpu.vendor() == v1::GPU_VENDOR_INTEL;
+  });
+}
+
 bool is_network_chosen(const model::JobSpec& job) {
   return job.network.has_value() || !job.network_interfaces.empty();
 }

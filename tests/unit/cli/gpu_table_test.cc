@@ -62,6 +62,17 @@ TEST(GpuTable, TheHostsLineSumsWhatIsKnown) {
   EXPECT_EQ(gpu_summary(host), "1 x AMD GPU, 3 x NVIDIA H100 of 79 GiB; 1 divided (MIG), 1 part");
 }
 
+// Of a driver that names no model and tells no memory, but who uses it.
+TEST(GpuTable, TheUseAloneIsTold) {
+  v1::LauncherHost host = host_of_files();
+  v1::GpuLoad& load = *host.mutable_load()->add_gpus();
+  load.set_vendor(v1::GPU_VENDOR_AMD);
+  load.set_busy_unknown(true);
+  EXPECT_EQ(gpu_summary(host), "");
+  load.set_processes(3);
+  EXPECT_EQ(gpu_summary(host), "1 x AMD GPU; 3 processes");
+}
+
 TEST(GpuTable, ALineEachGpuAndPart) {
   EXPECT_EQ(format_gpus({}), "");
   EXPECT_EQ("\n" + format_gpus({host_with_gpus(), host_of_files()}), R"(

@@ -96,6 +96,30 @@ TEST_F(Gpus, AmdInTheOrderOfTheNodes) {
             "amd1 GPU-123456789abcdef0 'aldebaran' 0001:c1:00.0 1:2-3\n");
 }
 
+TEST_F(Gpus, MemoryWhereTheDriverTellsIt) {
+  add_kfd(1, "simd_count 440\nlocation_id 49408\ndomain 0\n", "aldebaran");
+  root_.write("sys/bus/pci/devices/0000:c1:00.0/mem_info_vram_total", "68702699520\n");
+  add_drm("card0", "0000:18:00.0", "0x038000");
+  add_drm("card1", "0001:18:00.0", "0x038000");
+  root_.write("sys/class/drm/card1/lmem_total_bytes", "137438953472\n");
+  const auto gpus = find_gpus(node_, root_.path());
+  ASSERT_EQ(gpus.size(), 3u);
+  EXPECT_EQ(gpus[0].memory_mib, 65'520);
+  EXPECT_EQ(gpus[1].memory_mib, 0);
+  EXPECT_EQ(gpus[2].memory_mib, 131'072);
+}
+
+TEST(GpuQuestion, AboutWhatTheHelloHas) {
+  v1::Hello hello;
+  EXPECT_EQ(question_about(hello), (gpus::Question{.nvidia = false}));
+  hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);  // seen in files: its library cannot be used
+  EXPECT_EQ(question_about(hello), (gpus::Question{.nvidia = false}));
+  hello.set_gpu_driver("550");
+  EXPECT_EQ(question_about(hello), gpus::Question());
+  hello.add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);
+  EXPECT_EQ(question_about(hello), (gpus::Question{.files = true}));
+}
+
 TEST_F(Gpus, IntelWithTheTilesOfEitherDriver) {
   add_drm("card1", "0001:18:00.0", "0x038000");
   add_drm("card2", "0000:18:00.0", "0x038000");

@@ -49,25 +49,5 @@ TEST(NvidiaGpus, TheLibrarysWordOverThatOfFiles) {
   EXPECT_EQ(with_report(files, {.problem = "it cannot be loaded"}), files);
 }
 
-TEST(NvidiaGpus, LoadsOfThoseInTheHello) {
-  google::protobuf::RepeatedPtrField<v1::Gpu> hello;
-  for (const char* const uuid : {"GPU-a", "GPU-b", "GPU-gone"}) {
-    v1::Gpu& gpu = *hello.Add();
-    gpu.set_vendor(v1::GPU_VENDOR_NVIDIA);
-    gpu.set_index(hello.size() - 1);
-    gpu.set_uuid(uuid);
-  }
-  const auto loads = loads_of(hello, two_gpus());
-  ASSERT_EQ(loads.size(), 2u);
-  EXPECT_EQ(loads[0].busy_percent(), 60);
-  EXPECT_EQ(loads[0].memory_used_mib(), 3 << 10);
-  EXPECT_EQ(loads[0].processes(), 2);
-  EXPECT_FALSE(loads[0].busy_unknown());
-  EXPECT_EQ(loads[1].index(), 1);
-  EXPECT_TRUE(loads[1].busy_unknown());
-  EXPECT_FALSE(loads[1].has_memory_used_mib());
-  EXPECT_FALSE(loads[1].has_processes());
-}
-
 }  // namespace
 }  // namespace muster::agent

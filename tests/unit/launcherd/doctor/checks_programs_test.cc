@@ -50,7 +50,7 @@ TEST(CheckGpus, ALibraryThatFails) {
 
 TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   v1::HostFacts facts;
-  EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kOk);
+  EXPECT_EQ(check_gpu_memory(facts), (Check{"gpu memory", CheckState::kOk, "no process holds any", ""}));
   v1::GpuUser& lives = *facts.add_gpu_users();
   lives.set_pid(12);
   lives.set_memory_mib(1200);
@@ -64,9 +64,17 @@ TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   ended.set_has_ended(true);
   EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kWarn);
   EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; GPU 3: memory of pid 77 (which is not seen there)"));
-  EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("nvidia-smi on the host"));
+  EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("(nvidia-smi, rocm-smi) on the host"));
   for (int i = 0; i < 10; ++i) facts.add_gpu_users()->set_pid(100 + i);
   EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; 4 more"));
+}
+
+TEST(CheckGpuMemory, OfIntelsTheOwnOnly) {
+  v1::HostFacts facts;
+  facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);
+  EXPECT_EQ(check_gpu_memory(facts).seen, "no process holds any");
+  facts.mutable_hello()->set_uid(1000);
+  EXPECT_EQ(check_gpu_memory(facts).seen, "no process of this user holds any; those of others are not seen");
 }
 
 void add_nic(v1::HostFacts& facts, const char* name, const char* kind, const char* state, std::int64_t mbps) {

@@ -497,5 +497,20 @@ TEST(LaunchPlan, ParameterServersGetTheirVariables) {
   EXPECT_EQ(environment(chosen[0].ranks(0)).at("DMLC_NODE_HOST"), "10.0.0.1");
 }
 
+// The files of NVIDIA's driver do not tell who uses its GPUs.
+TEST(GpuUsers, AreToldByTheLibraryAndByOthersFiles) {
+  v1::Hello hello;
+  EXPECT_FALSE(tells_gpu_users(hello));
+  hello.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
+  EXPECT_FALSE(tells_gpu_users(hello));
+  hello.set_gpu_driver("550.54.15");
+  EXPECT_TRUE(tells_gpu_users(hello));
+  for (const v1::GpuVendor vendor : {v1::GPU_VENDOR_AMD, v1::GPU_VENDOR_INTEL}) {
+    v1::Hello other;
+    other.add_gpus()->set_vendor(vendor);
+    EXPECT_TRUE(tells_gpu_users(other));
+  }
+}
+
 }  // namespace
 }  // namespace muster::launcherd

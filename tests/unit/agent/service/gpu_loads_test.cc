@@ -1,0 +1,82 @@
+#include "agent/service/gpu_loads.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+constexpr std::uint64_t kGib = 1ULL << 30;
+
+using Gpus = google::protobuf::RepeatedPtrField<v1::Gpu>;
+
+void add(Gpus& hello, v1::GpuVendor vendor, int index, const char* uuid = "") {
+  v1::Gpu& gpu = *hello.Add();
+  gpu.set_vendor(vendor);
+  gpu.set_index(index);
+  gpu.set_uuid(uuid);
+}
+
+TEST(GpuLoads, OfNvidiasInTheHello) {
+  gpus::GpuReport report{.driver = "550.54.15"};
+  report.gpus.push_back({.uuid = "GPU-a",
+                         .memory_total = 80 * kGib,
+                         .memory_used = 3 * kGib,
+                         .busy_percent = 60,
+                         .knows_processes = true,
+                         .processes = {{.pid = 1}, {.pid = 2}}});
+  report.gpus.push_back({.uuid = "GPU-b", .is_divided = true});
+  Gpus hello;
+  for (const char* const uuid : {"GPU-a", "GPU-b", "GPU-gone"}) {
+    add(hello, v1::GPU_VENDOR_NVIDIA, hello.size(), uuid);
+  }
+  v1::HostLoad load;
+  add_gpu_loads(hello, report, load);
+  ASSERT_EQ(load.gpus_size(), 2);
+  EXPECT_EQ(load.gpus(0).busy_percent(), 60);
+  EXPECT_EQ(load.gpus(0).memory_used_mib(), 3 << 10);
+  EXPECT_EQ(load.gpus(0).processes(), 2);
+  EXPECT_FALSE(load.gpus(0).busy_unknown());
+  EXPECT_EQ(load.gpus(1).index(), 1);
+  EXPECT_TRUE(load.gpus(1).busy_unknown());
+  EXPECT_FALSE(load.gpus(1).has_memory_used_mib());
+  EXPECT_FALSE(load.gpus(1).has_processes());
+}
+
+TEST(GpuLoads, WhatIsReadElsewhereIsCompleted) {
+  Gpus hello;
+  add(hello, v1::GPU_VENDOR_AMD, 0);
+  add(hello, v1::GPU_VENDOR_AMD, 1);
+  add(hello, v1::GPU_VENDOR_INTEL, 0);
+  v1::HostLoad load;
+  v1::GpuLoad& busy = *load.add_gpus();
+  busy.set_vendor(v1::GPU_VENDOR_AMD);
+  busy.set_index(1);
+  busy.set_busy_percent(63);
+  add_gpu_loads(hello,
+                {.others = {{.index = 1, .memory_used = 5 * kGib, .shows_all = true},
+                            {.is_intel = true, .index = 0, .processes = {{.pid = 4}}}}},
+                load);
+  ASSERT_EQ(load.gpus_size(), 2);
+  EXPECT_EQ(load.gpus(0).busy_percent(), 63);
+  EXPECT_FALSE(load.gpus(0).busy_unknown());
+  EXPECT_EQ(load.gpus(0).memory_used_mib(), 5 << 10);
+  EXPECT_TRUE(load.gpus(0).has_processes());
+  EXPECT_EQ(load.gpus(0).processes(), 0);
+  EXPECT_EQ(load.gpus(1).vendor(), v1::GPU_VENDOR_INTEL);
+  EXPECT_TRUE(load.gpus(1).busy_unknown());
+  EXPECT_FALSE(load.gpus(1).has_memory_used_mib());
+  EXPECT_EQ(load.gpus(1).processes(), 1);
+}
+
+// Others' processes are not shown: none of one's own is not none.
+TEST(GpuLoads, NoProcessOfOnesOwnSaysNothing) {
+  Gpus hello;
+  add(hello, v1::GPU_VENDOR_INTEL, 0);
+  v1::HostLoad load;
+  add_gpu_loads(hello, {.others = {{.is_intel = true}}}, load);
+  ASSERT_EQ(load.gpus_size(), 1);
+  EXPECT_FALSE(load.gpus(0).has_processes());
+}
+
+}  // namespace
+}  // namespace muster::agent
