@@ -179,7 +179,8 @@ void check_reduce(Machine& machine, std::mt19937& random, std::size_t most, DTyp
         check(what, first, type, i, reference(op, type, given), ranks);
       }
       for (std::size_t rank = 1; rank < ranks; ++rank) {
-        if (outputs[rank].read(what) == first) continue;
+        const auto got = outputs[rank].read(what);
+        if (got == first) continue;
         std::printf("WRONG %s: output %zu is not the first one\n", what.c_str(), rank);
         has_failed = true;
       }
