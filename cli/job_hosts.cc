@@ -194,11 +194,6 @@ std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const b
   return hosts;
 }
 
-struct HostSource {
-  std::string note{};           // a line that says what it was; empty: the user has named them
-  bool may_be_counted = false;  // nobody has said how many ranks a host is for that is listed once
-};
-
 // Fills the list from whatever names hosts.
 base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environment& environment,
                                     const std::string& directory) {
@@ -233,16 +228,6 @@ base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environm
       allocation->has_uncounted};
 }
 
-base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
-                                    const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(options, environment, directory));
-  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
-  if (options.host_numbers) {
-    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
-  }
-  return source;
-}
-
 // Before any host is asked: what is to be staged must be there.
 base::Status check_stages(const model::JobSpec& job) {
   for (const model::StagedPath& staged : job.stages) {
@@ -265,6 +250,16 @@ base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const
   const launcherd::Waiter waiter{.cancel_fd = signals.fd(), .deadline = std::chrono::steady_clock::now() + limit};
   MUSTER_ASSIGN_OR_RETURN(launcherd::ProgramResult answer, launcherd::ask_program(base::join(argv, " "), argv, waiter));
   return std::move(answer.output);
+}
+
+base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory) {
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(options, environment, directory));
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (options.host_numbers) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
+  }
+  return source;
 }
 
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,

@@ -12,8 +12,16 @@
 
 namespace muster::cli {
 
-// Fills job.placement.hosts; leaves it empty where the job runs on this host. Returns a line for --verbose that says
-// where the hosts come from; empty when the user has named them. Paths are relative to `directory`.
+struct HostSource {
+  std::string note{};           // a line for --verbose that says what it was; empty: the user has named them
+  bool may_be_counted = false;  // nobody has said how many ranks a host is for that is listed once
+};
+
+// Fills job.placement.hosts; leaves it empty where the job runs on this host. Paths are relative to `directory`.
+base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory);
+
+// The same; its note.
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory);
 

@@ -25,7 +25,9 @@ const CommandDoc& launcherd_doc() {
       .notes =
           "Without -H and --hostfile: the hosts of the scheduler's allocation around it, else this host with a slot "
           "for "
-          "each of its processors. A host without a number of slots has one.",
+          "each of its processors. A host that is named once and without a number of slots has as many as GPUs, else "
+          "one: its "
+          "agent is asked at the start.",
       .examples =
           {{"launcherd", "this host"},
            {"launcherd --hostfile hosts", "all hosts of a file, with their slots"},

@@ -245,9 +245,11 @@ std::string Daemon::description() const {
   const std::size_t count = hosts.slots().size();
   const std::string more =
       parts_->dial_in == nullptr ? "" : "; more come by: muster-agent --join " + parts_->dial_in->join_file();
-  return fmt::format("serving {} with {} {} and {} {}{}", base::join(parts_->addresses, ", "), count,
-                     count == 1 ? "host" : "hosts", hosts.total_slots(), hosts.total_slots() == 1 ? "slot" : "slots",
-                     more);
+  const int awaited = hosts.count_awaited();
+  const std::string asked = awaited == 0 ? "" : fmt::format(" ({} being asked for GPUs)", awaited);
+  return fmt::format("serving {} with {} {}{} and {} {}{}", base::join(parts_->addresses, ", "), count,
+                     count == 1 ? "host" : "hosts", asked, hosts.total_slots(),
+                     hosts.total_slots() == 1 ? "slot" : "slots", more);
 }
 
 void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {

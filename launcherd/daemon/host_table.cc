@@ -14,10 +14,14 @@ void HostTable::replace(const std::vector<model::HostSpec>& list) {
     const auto [at, is_new] = index_.try_emplace(entry.name, hosts_.size());
     if (is_new) hosts_.push_back({.host = entry});
     SlotHost& host = hosts_[at->second];
+    host.source = is_new && !entry.slots ? SlotSource::kAwaited : SlotSource::kList;
     host.slots = std::min(host.slots + entry.slots.value_or(1), model::kMaxSlotsPerHost);
   }
   for (SlotHost& host : hosts_) {
-    host.host.slots = host.slots;
+    const auto counted = gpu_slots_.find(host.host.name);
+    const bool is_counted = host.source == SlotSource::kAwaited && counted != gpu_slots_.end();
+    if (is_counted) host.source = SlotSource::kAgent;
+    set_slots(host, is_counted ? counted->second : host.slots);
     host.used = used_[host.host.name];
     host.is_drained = drains_.contains(host.host.name);
     host.is_shared = true;
@@ -63,8 +67,39 @@ void HostTable::apply(const StoredHost& stored) {
   if (SlotHost* const host = known(stored.name)) host->is_drained = stored.drained;
 }
 
+void HostTable::set_slots(SlotHost& host, int slots) {
+  host.slots = slots;
+  host.host.slots = slots;
+}
+
 void HostTable::set_down(const std::string& name, bool is_down) {
-  if (SlotHost* const host = known(name)) host->is_down = is_down;
+  SlotHost* const host = known(name);
+  if (host == nullptr) return;
+  host->is_down = is_down;
+  if (is_down && host->source == SlotSource::kAwaited) host->source = SlotSource::kUnknown;
+}
+
+std::vector<model::HostSpec> HostTable::awaited() const {
+  std::vector<model::HostSpec> hosts;
+  for (const SlotHost& host : hosts_) {
+    if (host.source == SlotSource::kAwaited) hosts.push_back(host.host);
+  }
+  return hosts;
+}
+
+int HostTable::count_awaited() const {
+  return static_cast<int>(std::ranges::count(hosts_, SlotSource::kAwaited, &SlotHost::source));
+}
+
+bool HostTable::set_gpus(const std::string& name, int gpus) {
+  SlotHost* const host = known(name);
+  if (host == nullptr || host->source == SlotSource::kList) return false;
+  const int slots = std::clamp(gpus, 1, model::kMaxSlotsPerHost);
+  const bool is_other = host->slots != slots || host->source != SlotSource::kAgent;
+  gpu_slots_.insert_or_assign(name, slots);
+  host->source = SlotSource::kAgent;
+  set_slots(*host, slots);
+  return is_other;
 }
 
 void HostTable::take(const model::Placement& placement) {

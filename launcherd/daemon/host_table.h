@@ -1,5 +1,5 @@
-// The hosts of a launcherd: its list, what of their slots is used, and which of them are drained. Loop thread only; no
-// I/O.
+// The hosts of a launcherd: its list, what of their slots is used, and which of them are drained. A host that the list
+// names once, without slots, has as many as its agent says that it has GPUs. Loop thread only; no I/O.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace muster::launcherd {
 
 class HostTable {
  public:
-  // Repeats of a host add their slots; one without a number counts as one.
+  // Repeats of a host add their slots; an entry without a number is one then.
   explicit HostTable(const std::vector<model::HostSpec>& list) { replace(list); }
 
   // Another list: hosts that are in both keep what is used and whether they are drained. Jobs on a host that is gone
@@ -45,8 +45,14 @@ class HostTable {
   // What the host has, as its agent says. False: that was known.
   bool learn(const std::string& name, const model::NodeShape& shape);
 
-  // Its agent cannot be started: no job goes there until it can.
+  // Its agent cannot be started: no job goes there until it can, and if its slots were to be counted, it has one.
   void set_down(const std::string& name, bool is_down);
+
+  // Hosts whose agents are to be asked for their GPUs, and have neither told nor failed.
+  std::vector<model::HostSpec> awaited() const;
+  int count_awaited() const;
+  // As its agent says. True: the host has other slots now, or takes jobs now; of a host with slots in the list: false.
+  bool set_gpus(const std::string& name, int gpus);
 
   // Without what agents know.
   base::Result<v1::LauncherHost> message(const std::string& name) const;
@@ -55,6 +61,7 @@ class HostTable {
  private:
   SlotHost* known(const std::string& name);
   void count(const model::Placement& placement, int sign);
+  void set_slots(SlotHost& host, int slots);
 
   std::vector<SlotHost> hosts_;
   std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
@@ -63,6 +70,7 @@ class HostTable {
   std::map<std::string, HostUse> uses_;
   std::map<std::string, int> used_;  // ranks, by name, also of hosts that are not in the list any more
   std::map<std::string, int> jobs_;
+  std::map<std::string, int> gpu_slots_;  // as agents said, also of hosts that are not in the list any more
 };
 
 }  // namespace muster::launcherd

@@ -41,6 +41,7 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
   for (SlotHost& host : hosts) {
     host.used = 0;
     host.is_drained = host.is_down = false;
+    if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
   }
   auto placement = fit(need, hosts);
   if (!placement) return base::ok_status();  // some of its hosts are still to come

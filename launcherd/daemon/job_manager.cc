@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "model/gpu_binding.h"
 #include "model/host_binding.h"
 #include "model/job_placement.h"
 #include "proto/convert.h"
@@ -57,6 +58,18 @@ JobNeed need_as_it_was(const model::JobSpec& job, const std::vector<SlotHost>& h
   return need;
 }
 
+BootstrapTarget target_of(const model::HostSpec& host) {
+  return {.name = host.name, .user = host.user, .port = host.port};
+}
+
+// What is to be said of a host; `problem`: of its agent.
+std::string problem_of(const SlotHost& host, const std::string& problem) {
+  if (host.source == SlotSource::kAwaited)
+    return "being asked how many GPUs it has: so many slots; no job starts there before";
+  if (host.source != SlotSource::kUnknown || problem.empty()) return problem;
+  return problem + "; it counts as one slot, as its GPUs are not known";
+}
+
 base::Status not_open(const base::JobId& id) {
   return base::error(Code::kNotFound, "there is no open job {}", id.str());
 }
@@ -68,7 +81,10 @@ JobManager::JobManager(JobSurroundings surroundings, JobStore* store, HostTable 
       loop_(*surroundings_.loop),
       store_(store),
       admission_(store, surroundings_.clock, surroundings_.more_hosts_come),
-      hosts_(std::move(hosts)) {}
+      hosts_(std::move(hosts)),
+      held_(loop_, &hosts_, [this](const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
+        admit(request, std::move(reply));
+      }) {}
 
 JobManager::~JobManager() {
   is_alive_.reset();
@@ -84,10 +100,14 @@ void JobManager::submit(const v1::SubmitRequest& request, Reply<v1::SubmitRespon
     reply(base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one"));
     return;
   }
-  if (jobs_.size() >= kMostOpenJobs) {
+  if (jobs_.size() + held_.size() >= kMostOpenJobs) {
     reply(base::error(Code::kResourceExhausted, "{} jobs wait or run already: submit again later", jobs_.size()));
     return;
   }
+  held_.take(request, std::move(reply));
+}
+
+void JobManager::admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
   const std::uint64_t number = next_number_++;
   admission_.submit(
       request, hosts_.slots(), [this, number](JobAdmission::Admitted job) { admitted(std::move(job), number); },
@@ -126,10 +146,12 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
   for (const StoredHost& host : hosts) hosts_.apply(host);
   for (std::int64_t after = 0;;) {
     MUSTER_ASSIGN_OR_RETURN(const auto page, reader.open_jobs(after, kLongestPage));
-    if (page.empty()) return base::ok_status();
+    if (page.empty()) break;
     for (const StoredJob& stored : page) MUSTER_RETURN_IF_ERROR(load_job(reader, stored));
     after = page.back().number;
   }
+  ask_for_gpus();
+  return base::ok_status();
 }
 
 // One job that another launcherd wrote, or the disk spoilt, keeps the others from nothing.
@@ -433,7 +455,21 @@ void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHos
 
 void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   hosts_.replace(list);
+  for (const SlotHost& host : hosts_.slots()) {
+    if (surroundings_.pool->state(target_of(host.host)) == v1::AGENT_STATE_FAILED) {
+      hosts_.set_down(host.host.name, true);
+    }
+  }
+  ask_for_gpus();
+  held_.look_again();
   schedule();
+}
+
+// By their agents, which the first job there would start anyway.
+void JobManager::ask_for_gpus() {
+  for (const model::HostSpec& host : hosts_.awaited()) {
+    surroundings_.pool->ask({.target = target_of(host), .is_local = model::is_localhost(host)});
+  }
 }
 
 base::Result<v1::LauncherHost> JobManager::host_message(const std::string& name) const {
@@ -447,10 +483,9 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
   std::vector<v1::LauncherHost> messages;
   for (const SlotHost& host : hosts_.slots()) {
     v1::LauncherHost& message = messages.emplace_back(hosts_.message_of(host));
-    const PoolHostView view =
-        surroundings_.pool->view({.name = host.host.name, .user = host.host.user, .port = host.host.port});
+    const PoolHostView view = surroundings_.pool->view(target_of(host.host));
     message.set_agent(view.state);
-    message.set_problem(view.problem);
+    message.set_problem(problem_of(host, view.problem));
     message.set_output_bytes(view.output_bytes);
     if (view.output_rate) message.set_output_bytes_per_second(*view.output_rate);
     if (view.load) *message.mutable_load() = *view.load;
@@ -473,20 +508,35 @@ void JobManager::agent_changed(const std::string& name) {
   const auto found = hosts_.find(name);
   if (!found.ok()) return;  // a job's host that is not in the list any more
   const SlotHost& host = **found;
-  const BootstrapTarget target{.name = name, .user = host.host.user, .port = host.host.port};
-  if (surroundings_.pool->state(target) == v1::AGENT_STATE_UP) {
-    learn(name, proto::node_shape_of(surroundings_.pool->view(target).hello));
-  }
-  const bool is_down = surroundings_.pool->state(target) == v1::AGENT_STATE_FAILED;
-  if (is_down == host.is_down) return;
+  const BootstrapTarget target = target_of(host.host);
+  const v1::AgentState state = surroundings_.pool->state(target);
+  const bool was_awaited = host.source == SlotSource::kAwaited;
+  // One that failed is back when its agent is up, not when that is tried again.
+  const bool is_down = state == v1::AGENT_STATE_FAILED || (host.is_down && state != v1::AGENT_STATE_UP);
+  const bool was_down = host.is_down;
   hosts_.set_down(name, is_down);
-  if (is_down) {
-    surroundings_.on_line(
-        fmt::format("{}; jobs wait for it, and it is tried again", surroundings_.pool->view(target).problem));
-  } else {
+  if (is_down && !was_down) {
+    surroundings_.on_line(fmt::format("{}; jobs wait for it, and it is tried again{}",
+                                      surroundings_.pool->view(target).problem,
+                                      was_awaited ? "; it counts as one slot, as its GPUs are not known" : ""));
+  } else if (!is_down && was_down) {
     surroundings_.on_line(fmt::format("{} is back", name));
     schedule();
   }
+  if (state == v1::AGENT_STATE_UP) {
+    const model::NodeShape shape = proto::node_shape_of(surroundings_.pool->view(target).hello);
+    // No mask of launcherd's own, and no job's pinning: jobs bring theirs.
+    if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
+    learn(name, shape);
+  }
+  if (!was_awaited || host.source == SlotSource::kAwaited) return;
+  if (hosts_.count_awaited() == 0) {
+    surroundings_.on_line(
+        fmt::format("hosts without slots were asked for their GPUs: {} slots in all", hosts_.total_slots()));
+    end_hopeless();
+  }
+  // Not from here: whoever is told may submit again.
+  loop_.post(while_alive([this] { held_.look_again(); }));
 }
 
 void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
@@ -529,7 +579,7 @@ base::Status JobManager::settle_shares(const base::JobId& id, const std::vector<
 
 // They were let in when not all of their hosts were known.
 void JobManager::end_hopeless() {
-  if (surroundings_.more_hosts_come) return;
+  if (surroundings_.more_hosts_come || hosts_.count_awaited() > 0) return;
   for (const auto& [id, why] : queue_.take_hopeless(hosts_.slots())) {
     end_waiting(id, model::JobState::kFailed, kRefused, why.message(), [](const base::Status&) {});
   }
@@ -544,6 +594,7 @@ void JobManager::leave(base::Loop::Task done) {
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was ended");
   }
+  held_.refuse_all(base::error(Code::kUnavailable, "launcherd is being ended: submit to the next one"));
   if (is_again) return;
   left_ = std::move(done);
   if (!is_any) std::exchange(left_, nullptr)();

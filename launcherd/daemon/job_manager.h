@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/running_job.h"
@@ -40,7 +41,8 @@ class JobManager {
   OnChange on_change;
   OnEnded on_ended;  // what is kept of the job may be forgotten then
 
-  // Once, before the loop runs: the open jobs and the drained hosts of the last launcherd.
+  // Once, before the loop runs: the open jobs and the drained hosts of the last launcherd. Then hosts whose list says
+  // no slots are asked for their GPUs.
   base::Status load_blocking(StoreReader& reader);
 
   void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
@@ -87,6 +89,7 @@ class JobManager {
     std::unique_ptr<RunningJob> running{};  // from its start on
   };
 
+  void admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
   void admitted(JobAdmission::Admitted job, std::uint64_t number);
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
@@ -118,6 +121,7 @@ class JobManager {
   void record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored);
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
+  void ask_for_gpus();
   OpenJob* find(const base::JobId& id);
   // A closure for later: not called when the manager has gone.
   template <typename Function>
@@ -132,6 +136,7 @@ class JobManager {
   JobStore* const store_;
   JobAdmission admission_;
   HostTable hosts_;
+  HeldSubmissions held_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
   std::uint64_t next_number_ = 0;

@@ -217,6 +217,7 @@ void HostPool::Core::said_hello(PoolHost& host, const v1::Hello& hello, bool res
     return;
   }
   host.phase = PoolHost::Phase::kUp;
+  host.is_asked = false;
   host.failures = 0;
   host.problem.clear();
   host.up.hello = hello;
@@ -293,6 +294,7 @@ void HostPool::Core::agent_lost(PoolHost& host, const std::string& why) {
   note(fmt::format("{}: the agent is gone: {}", host.target.name, why));
   save_soon();
   lose_sessions(host, why);
+  if (host.is_asked && host.number < 0) start_agent(host);
   changed(host);
 }
 
@@ -435,6 +437,10 @@ HostPool::~HostPool() = default;
 
 std::shared_ptr<JobAgents> HostPool::agents_for(PooledJob job) {
   return std::make_shared<PooledAgents>(*core_, std::move(job));
+}
+
+void HostPool::ask(const AgentHost& host) {
+  core_->ask(host);
 }
 
 PoolHostView HostPool::view(const BootstrapTarget& target) const {

@@ -76,6 +76,9 @@ class HostPool {
 
   std::shared_ptr<JobAgents> agents_for(PooledJob job);
 
+  // Its agent is started if there is none, as for a job: `on_change` tells when it is up, or cannot be started.
+  void ask(const AgentHost& host);
+
   // Of a host that no job has wanted yet: AGENT_STATE_NONE.
   PoolHostView view(const BootstrapTarget& target) const;
   // Bytes a second that the job's ranks write; nullopt: it has no agents.

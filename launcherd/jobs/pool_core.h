@@ -65,6 +65,7 @@ struct PoolHost {
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
+  bool is_asked = false;       // wanted, until it is up, also if no job wants it
   bool is_dismissed = false;   // told to end
   bool has_next_keys = false;  // the certificate of the next authority, while there is one
   int looks = 0;               // in a row that found it alive
@@ -101,6 +102,8 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   std::shared_ptr<OutputMeter> job_meter(const std::string& job);
   std::shared_ptr<OutputMeter> host_meter(const BootstrapTarget& target) { return host_at(target).output; }
   std::optional<std::int64_t> output_rate(const std::string& job) const;
+
+  void ask(const AgentHost& host);
 
   PoolHostView view(const BootstrapTarget& target) const;
   v1::AgentState state(const BootstrapTarget& target) const;

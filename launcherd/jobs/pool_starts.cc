@@ -49,6 +49,15 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
   return proto::frame_message(join);
 }
 
+void HostPool::Core::ask(const AgentHost& wanted) {
+  PoolHost& host = host_at(wanted.target);
+  if (host.phase == PoolHost::Phase::kUp) return changed(host);
+  host.is_local = wanted.is_local;
+  host.is_asked = true;
+  // One that failed is tried again by itself, one that is awaited comes or is found gone.
+  if (host.phase == PoolHost::Phase::kNone) start_agent(host);
+}
+
 void HostPool::Core::start_agent(PoolHost& host) {
   host.retry_timer.cancel();
   const std::string token = base::random_hex(32);

@@ -81,6 +81,7 @@ SlotHost without_shape(const SlotHost& host) {
   return {.host = host.host,
           .slots = host.slots,
           .used = host.used,
+          .source = host.source,
           .is_drained = host.is_drained,
           .is_down = host.is_down};
 }
@@ -181,10 +182,38 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   std::ranges::copy_if(hosts, std::back_inserter(drained), &SlotHost::is_drained);
   std::ranges::copy_if(hosts, std::back_inserter(down),
                        [](const SlotHost* host) { return host->is_down && !host->is_drained; });
+  std::vector<const SlotHost*> asked;
+  std::ranges::copy_if(hosts, std::back_inserter(asked), [](const SlotHost* host) {
+    return host->source == SlotSource::kAwaited && !host->is_down && !host->is_drained;
+  });
   std::string remark;
   if (!drained.empty()) remark += fmt::format("; {} {} drained", names(drained), drained.size() == 1 ? "is" : "are");
   if (!down.empty()) remark += fmt::format("; {} cannot be reached", names(down));
+  if (!asked.empty()) {
+    remark += fmt::format("; {} {} being asked for GPUs", names(asked), asked.size() == 1 ? "is" : "are");
+  }
   return remark;
+}
+
+// Of hosts whose slots are not known, for who is refused because of them.
+std::string uncounted_remark(const std::vector<const SlotHost*>& hosts) {
+  std::vector<const SlotHost*> uncounted;
+  std::ranges::copy_if(hosts, std::back_inserter(uncounted), [](const SlotHost* host) {
+    return host->source == SlotSource::kAwaited || host->source == SlotSource::kUnknown;
+  });
+  if (uncounted.empty()) return "";
+  return fmt::format("; {} {} as one slot, since {} GPUs are not known (muster hosts says why)", names(uncounted),
+                     uncounted.size() == 1 ? "counts" : "count each", uncounted.size() == 1 ? "its" : "their");
+}
+
+// All open and idle, with the slots that are known.
+std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
+  std::vector<SlotHost> open(hosts.begin(), hosts.end());
+  for (SlotHost& host : open) {
+    host.is_drained = host.is_down = false;
+    if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
+  }
+  return open;
 }
 
 std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) {
@@ -193,6 +222,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
     if (host == nullptr) return fmt::format("needs host {}, which launcherd's list does not have any more", name);
     if (host->is_drained) return fmt::format("needs {} on {}, which is drained", slot_count(count), name);
     if (host->is_down) return fmt::format("needs {} on {}, which cannot be reached", slot_count(count), name);
+    if (!host->is_open()) return fmt::format("needs {} on {}, which is being asked for GPUs", slot_count(count), name);
     if (host->free() < count) {
       return fmt::format("needs {} on {}, {} {} free there", slot_count(count), name, host->free(),
                          host->free() == 1 ? "is" : "are");
@@ -264,9 +294,8 @@ std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost>
 }
 
 std::vector<SlotHost> idle(std::span<const SlotHost> hosts) {
-  std::vector<SlotHost> all(hosts.begin(), hosts.end());
+  std::vector<SlotHost> all = as_if_open(hosts);
   for (SlotHost& host : all) {
-    host.is_drained = host.is_down = false;
     host.used = 0;
     host.use = {};
   }
@@ -317,18 +346,32 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
                        model::kMaxRanks);
   }
   need.request.np = static_cast<int>(ranks);
-  std::vector<SlotHost> undrained(hosts.begin(), hosts.end());
-  for (SlotHost& host : undrained) host.is_drained = host.is_down = false;
+  const std::vector<SlotHost> undrained = as_if_open(hosts);
   if (ranks > 0 && !more_come) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && fits_when_idle(need, undrained)) return need;
   if (ranks > 0 && more_come && need.places.empty() && need.request.hosts.empty()) return need;
   if (!need.places.empty()) {
     return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
   }
-  return base::error(Code::kInvalidArgument, "spec.size: {} are needed, and {} together {} {} for this job{}",
-                     slot_count(ranks), names(in_order(need, undrained)),
-                     in_order(need, undrained).size() == 1 ? "has" : "have", total_room(need, undrained, Room::kIdle),
-                     need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe");
+  const auto usable = in_order(need, undrained);
+  return base::error(
+      Code::kInvalidArgument, "spec.size: {} are needed, and {} together {} {} for this job{}{}", slot_count(ranks),
+      names(usable), usable.size() == 1 ? "has" : "have", total_room(need, undrained, Room::kIdle),
+      need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe", uncounted_remark(usable));
+}
+
+bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts) {
+  JobNeed named;
+  if (!merge_wanted(job, hosts, named).ok()) return false;
+  const auto is_awaited = [&](const SlotHost& host) {
+    return host.source == SlotSource::kAwaited && may_use(named, host);
+  };
+  if (std::ranges::none_of(hosts, is_awaited)) return false;
+  const bool is_left_to_hosts =
+      job.placement.np == 0 && job.placement.ranks_per_node == 0 && !named.request.hosts.empty();
+  if (!is_left_to_hosts) return !need_of(job, hosts).ok();
+  return std::ranges::any_of(
+      hosts, [&](const SlotHost& host) { return is_awaited(host) && !wanted_host(named, host.host.name)->slots; });
 }
 
 bool may_use(const JobNeed& need, const SlotHost& host) {

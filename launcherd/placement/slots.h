@@ -19,17 +19,26 @@
 
 namespace muster::launcherd {
 
+// Where the number of a host's slots comes from.
+enum class SlotSource {
+  kList,     // its entry says it
+  kAwaited,  // its agent is asked for its GPUs: takes no job until then
+  kUnknown,  // its agent could not be asked: one slot
+  kAgent,    // as many as GPUs, else one
+};
+
 struct SlotHost {
   model::HostSpec host;  // as launcherd's list has it
   int slots = 0;
   int used = 0;
+  SlotSource source = SlotSource::kList;
   bool is_drained = false;                          // takes no new job
   bool is_down = false;                             // cannot be reached: likewise
   bool is_shared = false;                           // what jobs have of it is counted
   std::shared_ptr<const model::NodeShape> shape{};  // null: not known yet
   HostUse use{};
 
-  bool is_open() const { return !is_drained && !is_down; }
+  bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   // A job is being started there, and what it will have is not known.
   bool is_asked() const { return is_shared && shape == nullptr && used > 0; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
@@ -54,6 +63,9 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
 // The same of hosts of which more is known now. INVALID_ARGUMENT: there are the slots for it, and never the GPUs or
 // cores.
 base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts);
+
+// Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
+bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
 // Whether it would start if nothing else ran; drained hosts stay drained.

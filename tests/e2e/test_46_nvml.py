@@ -102,6 +102,33 @@ def test_slots_of_an_allocation_that_counts_no_tasks(hvdrun, cluster, nvml, no_l
     assert len(seen(hvdrun(SHOW, env=slurm))) == 3
 
 
+def test_launcherds_slots_are_gpus(hvdrun, cluster, nvml, no_leftovers):
+    """The same counts as hvdrun's: its list says no slots of n1, n2 and n3, n3 has no GPU, nowhere is no host."""
+    daemon = Launcherd(hvdrun, cluster, hosts="n1,n2,n3,n4:2,nowhere")
+    try:
+        # As many ranks as slots: who submits waits until they are known.
+        job = daemon.submit("-H", "n1,n2,n3", "--gpu-bind", "one", *SHOW)
+        assert daemon.asked("wait", job) == ""
+        printed = daemon.asked("logs", job).splitlines()
+        assert {int(line[1]): line.split(":", 1)[1] for line in printed} == {
+            0: "0 GPU-n1-0", 1: "1 GPU-n1-1", 2: "0 GPU-n2-0", 3: "1 GPU-n2-1", 4: "0 unset"}
+        daemon.watched.err.wait_for("nowhere.*; it counts as one slot, as its GPUs are not known")
+        daemon.watched.err.wait_for("hosts without slots were asked for their GPUs: 8 slots in all")
+        hosts = {host["name"]: host for host in daemon.hosts()}
+        assert {name: host["slots"] for name, host in hosts.items()} == {"n1": 2, "n2": 2, "n3": 1, "n4": 2, "nowhere": 1}
+        assert hosts["nowhere"]["problem"].endswith("; it counts as one slot, as its GPUs are not known"), hosts
+        table = daemon.asked("hosts")
+        assert re.search(r"n1 +0/2 .*\n.*2 x NVIDIA H100", table) and re.search(r"n3 +0/1 ", table), table
+        refused = daemon.muster("submit", "-np", "9", "true")
+        assert refused.returncode == 2 and "nowhere counts as one slot, since its GPUs are not known" in refused.stderr, refused
+        daemon.die()  # the next one asks again, those that have outlived it as well
+        daemon.come_back()
+        job = daemon.submit("-np", "6", "-H", "n1,n2,n4", "true")
+        assert daemon.asked("wait", job) == ""
+    finally:
+        daemon.close()
+
+
 def test_more_ranks_than_gpus(hvdrun, nvml, no_leftovers):
     # Nobody has asked for GPUs: the ranks may need none.
     result = hvdrun(["-H", "n1:3", *SHOW])

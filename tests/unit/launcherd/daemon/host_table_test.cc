@@ -50,6 +50,58 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   EXPECT_TRUE(table.slots()[0].use.devices().empty());
 }
 
+SlotSource source(const HostTable& table, const std::string& name) {
+  return (*table.find(name))->source;
+}
+
+TEST(HostTable, HostsWithoutSlotsHaveAsManyAsGpus) {
+  HostTable table({{.name = "n1", .slots = 2}, {.name = "n2"}, {.name = "n3"}, {.name = "n3"}});
+  EXPECT_EQ(source(table, "n1"), SlotSource::kList);
+  EXPECT_EQ(source(table, "n3"), SlotSource::kList);  // as a scheduler's file says slots
+  EXPECT_EQ((*table.find("n3"))->slots, 2);
+  ASSERT_EQ(table.awaited().size(), 1u);
+  EXPECT_EQ(table.awaited().front().name, "n2");
+  EXPECT_EQ(free_on(table, "n2"), 0);  // no job starts on it until then
+  EXPECT_TRUE(table.set_gpus("n2", 4));
+  EXPECT_EQ(free_on(table, "n2"), 4);
+  EXPECT_EQ((*table.find("n2"))->host.slots, 4);
+  EXPECT_EQ(table.count_awaited(), 0);
+  EXPECT_EQ(table.message("n2")->slots(), 4);
+  EXPECT_FALSE(table.set_gpus("n2", 4));  // nothing new
+  EXPECT_FALSE(table.set_gpus("n1", 8));  // the list says it
+  EXPECT_FALSE(table.set_gpus("n9", 8));
+  EXPECT_EQ(table.total_slots(), 8);
+}
+
+TEST(HostTable, AHostWithoutGpusHasOneSlot) {
+  HostTable table({{.name = "n1"}});
+  EXPECT_TRUE(table.set_gpus("n1", 0));  // it takes jobs now
+  EXPECT_EQ(free_on(table, "n1"), 1);
+}
+
+TEST(HostTable, WhatWasCountedHoldsForAnotherList) {
+  HostTable table({{.name = "n1"}, {.name = "n2"}});
+  table.set_gpus("n1", 4);
+  table.replace({{.name = "n1"}, {.name = "n3"}});
+  EXPECT_EQ(free_on(table, "n1"), 4);
+  EXPECT_EQ(source(table, "n3"), SlotSource::kAwaited);
+  table.replace({{.name = "n1", .slots = 2}});
+  EXPECT_EQ(free_on(table, "n1"), 2);
+}
+
+TEST(HostTable, AHostThatCannotBeAskedCountsAsOneSlot) {
+  HostTable table({{.name = "n1"}});
+  table.set_down("n1", true);
+  EXPECT_EQ(source(table, "n1"), SlotSource::kUnknown);
+  EXPECT_EQ(table.count_awaited(), 0);
+  EXPECT_EQ(table.total_slots(), 1);
+  EXPECT_EQ(free_on(table, "n1"), 0);
+  table.set_down("n1", false);
+  EXPECT_EQ(free_on(table, "n1"), 1);
+  EXPECT_TRUE(table.set_gpus("n1", 2));  // later than others
+  EXPECT_EQ(free_on(table, "n1"), 2);
+}
+
 TEST(HostTable, AnotherListKeepsWhatIsUsedAndDrained) {
   HostTable table({{.name = "n1", .slots = 4}, {.name = "n2", .slots = 4}});
   const model::Placement running = ranks_on("n1", 3);

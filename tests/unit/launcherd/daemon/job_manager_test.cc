@@ -65,6 +65,9 @@ class JobManagerTest : public ::testing::Test {
     logs_ = std::move(*LogReader::start(rig_->loop()));
     HostPoolOptions options;
     options.state_file = directory_ / "agents";
+    options.on_change = [this](const BootstrapTarget& host) {
+      if (has_changes_ && manager_ != nullptr) manager_->agent_changed(host.name);
+    };
     auto pool = HostPool::start(rig_->loop(), clock_, std::move(options), &bootstrap_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     pool_ = std::move(*pool);
@@ -74,7 +77,7 @@ class JobManagerTest : public ::testing::Test {
     surroundings.logs = logs_.get();
     surroundings.pool = pool_.get();
     surroundings.jobs_directory = directory_ / "jobs";
-    surroundings.on_line = [](const std::string&) {};
+    surroundings.on_line = [this](const std::string& line) { lines_.push_back(line); };
     manager_ = std::make_unique<JobManager>(std::move(surroundings), &rig_->store(), HostTable(hosts_));
     done_ = 0;
     manager_->on_ended = [this](const base::JobId&, base::WallTime forget_at) {
@@ -138,8 +141,51 @@ class JobManagerTest : public ::testing::Test {
   std::unique_ptr<HostPool> pool_;
   std::unique_ptr<JobManager> manager_;
   base::WallTime forget_at_{};
+  std::vector<std::string> lines_;
+  bool has_changes_ = false;
   int done_ = 0;
 };
+
+// Hosts without slots are asked for their GPUs; here, none can be.
+TEST_F(JobManagerTest, HostsThatCannotBeAskedAreNamedAndCountAsOneSlot) {
+  end();
+  hosts_ = {{.name = "n1"}, {.name = "n2"}, {.name = "n3", .slots = 2}};
+  has_changes_ = true;
+  begin();
+  EXPECT_THAT(manager_->host_message("n1")->problem(), HasSubstr("being asked how many GPUs it has"));
+  EXPECT_EQ(manager_->host_message("n3")->problem(), "");
+  // Answered when both have been asked.
+  const auto refused = submit(request_of(5));
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1..n3 together have 4"));
+  EXPECT_THAT(refused.status().message(),
+              HasSubstr("n1 and n2 count each as one slot, since their GPUs are not known"));
+  EXPECT_THAT(lines_,
+              ::testing::IsSupersetOf(
+                  {HasSubstr("host n1: cannot be reached; jobs wait for it, and it is tried again; it counts as "
+                             "one slot, as its GPUs are not known"),
+                   HasSubstr("hosts without slots were asked for their GPUs: 4 slots in all")}));
+  EXPECT_EQ(manager_->host_message("n1")->problem(),
+            "host n1: cannot be reached; it counts as one slot, as its GPUs are not known");
+  EXPECT_EQ(manager_->host_message("n1")->slots(), 1);
+  EXPECT_EQ(manager_->hosts().total_slots(), 4);
+  manager_->replace_hosts({{.name = "n1"}, {.name = "n2", .slots = 4}});  // it is down still
+  EXPECT_EQ(manager_->hosts().slots()[0].source, SlotSource::kUnknown);
+  EXPECT_EQ(manager_->hosts().slots()[0].free(), 0);
+  EXPECT_EQ(manager_->hosts().slots()[1].free(), 0);
+}
+
+TEST_F(JobManagerTest, WhoLeavesAnswersSubmissionsThatWaitForACount) {
+  end();
+  hosts_ = {{.name = "n1"}};
+  begin();  // without changes: never counted
+  std::optional<base::Status> refused;
+  manager_->submit(request_of(4), [&](const base::Result<v1::SubmitResponse>& reply) { refused = reply.status(); });
+  EXPECT_FALSE(refused.has_value());
+  manager_->leave([] {});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->code(), Code::kUnavailable);
+}
 
 TEST_F(JobManagerTest, WhatIsAnsweredIsStoredWithoutValuesInItsSpec) {
   drain_all();

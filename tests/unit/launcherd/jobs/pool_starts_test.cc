@@ -215,6 +215,42 @@ TEST_F(PoolStartsTest, OneWhoseMessagesCannotBeReadIsGivenUp) {
   EXPECT_THAT(unreadable_, ElementsAre(0));
 }
 
+// For what it says of itself: no job is there.
+TEST_F(PoolStartsTest, OneThatIsAskedIsStartedOnceAndTold) {
+  bootstrap_.on_start = [this] {
+    say_dialled();
+    attach_agent();
+  };
+  pool_->ask({.target = {.name = "n1"}});
+  pool_->ask({.target = {.name = "n1"}});
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_STARTING);
+  run_until_noted("agent up");
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_UP);
+  EXPECT_EQ(pool_->view({.name = "n1"}).hello.job_id(), bootstrap_.join.job_id());
+  pool_->ask({.target = {.name = "n1"}});
+  EXPECT_EQ(bootstrap_.starts, 1);
+}
+
+// The one of the launcherd before is waited for; then another is started, which no job has asked for.
+TEST_F(PoolStartsTest, OneThatIsAskedAndDoesNotComeBackIsStarted) {
+  bootstrap_.on_start = [this] {
+    say_dialled();
+    attach_agent();
+  };
+  pool_->ask({.target = {.name = "n1"}});
+  run_until_noted("agent up");
+  agent_.reset();
+  job_.reset();
+  pool_.reset();
+  start_pool();
+  pool_->ask({.target = {.name = "n1"}});
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_SUSPECT);
+  EXPECT_EQ(bootstrap_.starts, 1);
+  run_until_noted("agent up");
+  EXPECT_EQ(bootstrap_.starts, 2);
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_UP);
+}
+
 // It dials again by itself; were it given up, what it is just opening would stand in the way of the next agent.
 TEST_F(PoolStartsTest, OneWithoutAJobIsAwaitedWhenItIsCut) {
   bootstrap_.on_start = [this] {

@@ -48,6 +48,46 @@ TEST(Slots, ADrainedHostTakesNothing) {
   EXPECT_EQ(fitted(job_of(5), hosts), "none");
 }
 
+SlotHost asked(const std::string& name) {
+  SlotHost asked = host(name, 1);
+  asked.source = SlotSource::kAwaited;
+  return asked;
+}
+
+TEST(Slots, AHostThatIsAskedForItsGpusTakesNothing) {
+  const std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  EXPECT_EQ(fitted(job_of(2), hosts), "n2:0,1");
+  EXPECT_EQ(fitted(job_of(3), hosts), "none");  // may run when it is known
+  EXPECT_EQ(why_not(*need_of(job_of(3), hosts), hosts),
+            "needs 3 slots, 2 are free on n1 and n2; n1 is being asked for GPUs");
+  model::JobSpec placed = job_of(1);
+  placed.places = {{.rank = 0, .host = "n1"}};
+  EXPECT_EQ(why_not(*need_of(placed, hosts), hosts), "needs 1 slot on n1, which is being asked for GPUs");
+}
+
+TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
+  std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  const std::string text =
+      "spec.size: 4 slots are needed, and n1 and n2 together have 3 for this job: ask for fewer, "
+      "or set oversubscribe; n1 counts as one slot, since its GPUs are not known (muster hosts says why)";
+  EXPECT_EQ(fitted(job_of(4), hosts), text);
+  hosts[0].source = SlotSource::kUnknown;
+  EXPECT_EQ(fitted(job_of(4), hosts), text);
+  EXPECT_EQ(fitted(job_of(3), hosts), "n1:0 n2:1,2");  // as one slot
+}
+
+TEST(Slots, WhatDependsOnHostsThatAreAsked) {
+  const std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
+  EXPECT_FALSE(depends_on_counts(job_of(3), hosts));  // it may run in any case
+  EXPECT_TRUE(depends_on_counts(job_of(4), hosts));
+  EXPECT_FALSE(depends_on_counts(job_of(4, {{.name = "n2"}}), hosts));
+  EXPECT_FALSE(depends_on_counts(job_of(4, {{.name = "n9"}}), hosts));  // refused in any case
+  // As many ranks as slots.
+  EXPECT_TRUE(depends_on_counts(job_of(0, {{.name = "n1"}, {.name = "n2"}}), hosts));
+  EXPECT_FALSE(depends_on_counts(job_of(0, {{.name = "n1", .slots = 1}, {.name = "n2"}}), hosts));
+  EXPECT_FALSE(depends_on_counts(job_of(0), hosts));
+}
+
 TEST(Slots, HostsThatAreNamedAreTheOnlyOnes) {
   const std::vector<SlotHost> hosts = {host("n1", 4), host("n2", 4), host("n3", 4)};
   EXPECT_EQ(fitted(job_of(0, {{.name = "n2"}}), hosts), "n2:0,1,2,3");
