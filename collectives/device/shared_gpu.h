@@ -6,7 +6,7 @@
 // Buffers of allocate() are read and written where they lie (but alltoall's). Others go piece by piece through a buffer
 // of 64 MiB that all ranks have mapped, which is a copy or two more. Processes that share a GPU take turns on it:
 // nothing on the device waits for another process, neither a kernel nor a stream, since a rank that is killed would
-// leave it waiting for ever. The hosts meet instead, each when its own device has come so far (docs/adr/0028).
+// leave it waiting for ever. The hosts meet instead, each when its own device has come so far (docs/adr/0029).
 #pragma once
 
 #include <memory>
