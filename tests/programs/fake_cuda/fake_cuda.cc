@@ -358,6 +358,10 @@ CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint
   stream_of(stream).push([word, value] {
     while (static_cast<std::int32_t>(word->load() - value) < 0) pause_for(std::chrono::microseconds(5));
   });
+  // So that other threads' calls come between this one and the next.
+  const long call = setting("FAKE_CUDA_CALL_US", 0);
+  thread_local std::mt19937 random(static_cast<unsigned>(gettid()));
+  if (call > 0) pause_for(std::chrono::microseconds(random() % static_cast<unsigned>(call)));
   return kCudaSuccess;
 }
 CudaResult cuStreamWriteValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned) {

@@ -126,7 +126,8 @@ TEST_F(CApiDeviceTest, WhoFreesItWaitsForTheOthersButNotForEver) {
 // worker wait for a mark that lies behind the hold of an operation that comes later in its queue.
 TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
   if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
-  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
+  const Settings settings(
+      std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}, {"FAKE_CUDA_CALL_US", "200"}});
   RanksInThreads ranks({1});
   ranks.run([](const std::shared_ptr<Communicator>& communicator) {
     muster_comm comm{communicator};
@@ -140,7 +141,7 @@ TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&] {
-        for (int i = 0; i < 200; ++i) {
+        for (int i = 0; i < 100; ++i) {
           muster_request* request = nullptr;
           ASSERT_EQ(muster_allreduce_on_stream(&comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
                                                stream.get(), &request, nullptr),
