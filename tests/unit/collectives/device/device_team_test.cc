@@ -343,10 +343,17 @@ TEST(DeviceTeamErrors, ADeviceThatDoesNotComeToItsEventHoldsNobody) {
       if (end.joinable()) end.join();
       EXPECT_EQ(done.code(), base::Code::kUnavailable) << done;
       EXPECT_EQ((*team)->is_quiet(), comm->rank() != 0);
-      if (comm->rank() != 0) caller.wait();
+      const std::shared_ptr<const Gpu> gpu = (*team)->shared_gpu();
+      const auto end_of_stream = (*team)->mark(caller.stream());
+      ASSERT_TRUE(end_of_stream.ok());
       are_through.arrive_and_wait();
+      team->reset();  // of rank 0 it leaves what it cannot free
+      if (comm->rank() == 0) {
+        EXPECT_EQ(gpu->api().event_query(end_of_stream->get()), kCudaNotReady);
+      }
+      never.come();
+      while (gpu->api().event_query(end_of_stream->get()) == kCudaNotReady) std::this_thread::yield();
     }
-    team->reset();  // of rank 0 it leaves what it cannot free
   });
 }
 
