@@ -1,6 +1,6 @@
 """A rank of a training with muster.torch on a GPU that the ranks share: train.py, started by tests/gpu/run.
 
-Two models with the same start: one trained by all ranks with DistributedOptimizer, each on its part of every batch, and one
+Two models, each rank's with a start of its own until it is broadcast: one trained by all ranks with DistributedOptimizer, each on its part of every batch, and one
 by this rank alone on whole batches. They have to stay the same, up to rounding. Then operations one by one against what they
 have to give, on streams of their own, without a synchronization between (operations.py has those whose results have other
 sizes, and torch.distributed); then how much of the gradients' way is hidden behind the backward pass. Prints "right" or raises.
@@ -19,8 +19,8 @@ import muster.torch.distributed  # noqa: F401
 import operations
 
 
-def model():
-    torch.manual_seed(7)
+def model(seed=7):
+    torch.manual_seed(seed)
     layers = []
     for _ in range(12):
         layers += [torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
@@ -28,11 +28,15 @@ def model():
 
 
 def check_training():
-    ours, alone = model(), model()
+    # Every rank's own start; rank 0's is what broadcast_parameters() has to give to all.
+    ours, alone = model(7 + hvd.rank()), model()
+    assert torch.equal(ours[0].weight, alone[0].weight) == (hvd.rank() == 0)
     start = 0.01
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(ours.parameters(), lr=start, momentum=0.9),
                                          named_parameters=ours.named_parameters())
     hvd.broadcast_parameters(ours.state_dict(), root_rank=0)
+    for one, other in zip(ours.parameters(), alone.parameters()):
+        assert torch.equal(one, other), "broadcast_parameters() left a rank's own values"
     reference = torch.optim.SGD(alone.parameters(), lr=start, momentum=0.9)
     for step in range(20):
         torch.manual_seed(step)
