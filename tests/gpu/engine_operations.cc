@@ -111,6 +111,8 @@ bool check_one(Rank& own, muster_engine* engine, const Case& one, unsigned seed,
   submission.stream = own.machine.stream.get();
   submission.allocate = one.place == Place::kTicket ? nullptr : allocate_result;
   submission.context = &memory;
+  std::printf("check engine %s, kind %d, %zu rows%s, place %d\n", name.c_str(), static_cast<int>(one.kind), one.rows,
+              one.is_even ? "" : ", uneven", static_cast<int>(one.place));
   muster_ticket* ticket = nullptr;
   if (muster_engine_submit(engine, &submission, &ticket, error) != MUSTER_OK) return false;
   const bool is_done = muster_ticket_wait(ticket, 60, error) == MUSTER_OK;

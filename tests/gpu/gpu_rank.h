@@ -1,11 +1,13 @@
-// What gpu_ranks' files share: a rank, its GPU, and the values that every rank can compute for all.
+// What gpu_ranks' files share: a rank, its GPU, the operations, and the values that every rank can compute for all.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "collectives/device/gpu.h"
 #include "collectives/include/muster/muster.h"
@@ -17,23 +19,29 @@ using device::address_of;
 
 inline void must(const muster::base::Status& status) {
   if (status.ok()) return;
-  std::fprintf(stderr, "gpu_ranks: %s\n", status.message().c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, status.message().c_str());
   std::exit(1);
+}
+template <class T>
+T must(muster::base::Result<T> result) {
+  must(result.status());
+  return std::move(*result);
 }
 
 // One stream of the user's, and copies in it.
 struct Machine {
   std::shared_ptr<const device::Gpu> gpu;
   device::Stream stream;
+  device::Event event;
   void copy(const void* to, const void* from, std::size_t bytes) const {
     must(gpu->call("cuMemcpyAsync", gpu->api().copy_async, address_of(to), address_of(from), bytes, stream.get()));
   }
   void wait() const {
-    auto event = device::make_event(gpu);
-    must(event.status());
-    must(gpu->call("cuEventRecord", gpu->api().event_record, event->get(), stream.get()));
+    must(gpu->call("cuEventRecord", gpu->api().event_record, event.get(), stream.get()));
     const device::Gpu::Current current(*gpu);
-    while (gpu->api().event_query(event->get()) == device::kCudaNotReady) continue;
+    device::CudaResult result = device::kCudaNotReady;
+    while ((result = gpu->api().event_query(event.get())) == device::kCudaNotReady) std::this_thread::yield();
+    must(gpu->api().check(result, "the GPU"));
   }
 };
 
@@ -49,8 +57,25 @@ inline float value_of(int rank, std::size_t i, unsigned seed) {
   return (static_cast<float>(mixed) - 10000) / 4096;
 }
 
+// The collectives, in the order in which rank 1 dies in each of them by turns.
+enum class Kind { kAllreduce, kBroadcast, kAllgather, kReduceScatter, kAlltoall };
+inline constexpr int kKinds = 5;
+inline constexpr const char* kNames[] = {"allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall"};
+
+// Enqueues one, on `count` elements of each rank (of each pair of ranks) in `in`, and waits for it.
+bool do_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, muster_error** error);
+
 // Named operations whose results have other sizes, in memory of the caller's and of libmuster's. False: `error` says
 // what failed; wrong values end the process.
 bool check_engine(Rank& own, muster_error** error);
+
+// Allreduces of 4 KiB to `most` bytes, one line of JSON a size.
+bool time_allreduce(Rank& own, std::size_t most, muster_error** error);
+
+// Operations of small buffers until one fails, which one does as rank 1 ends between two of them.
+[[noreturn]] void run_until_failure(Rank& own, int die_after);
+// Rank 1 ends at any moment of operations of `bytes`, which others may wait for on the device. What is left has to go
+// on with the GPU and without rank 1, each step of that within a time limit.
+bool outlive_a_rank(Rank& own, Kind kind, std::size_t bytes);
 
 }  // namespace gpu_ranks

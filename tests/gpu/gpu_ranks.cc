@@ -1,41 +1,37 @@
 // A rank of libmuster's collectives on GPU buffers, through the C ABI, as tests/gpu/run starts several of them on one
 // GPU (and tests without a GPU on one that is none: then only what the host does is tested, and times mean nothing).
 //
-//   gpu_ranks [--device N|local] [--expect PATH] [--perf BYTES] [--die-after N]
+//   gpu_ranks [--device N|local] [--expect PATH] [--perf BYTES [--times-only 1]]
+//             [--die-after N | --die-during COLLECTIVE --die-bytes BYTES | --pageable 1]
 //
-// Prints "path P", "right N checks" and with --perf one line of JSON a size. With --die-after rank 1 kills itself after
-// so many operations, and the others print "failed CODE RANK MESSAGE" once a collective has failed. Exit 1: wrong
-// results; 77: no GPU.
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
+// Prints "path P", each check before it begins (the last one tells where a rank hangs), "right N checks" and with
+// --perf one line of JSON a size. With --die-after rank 1 kills itself after so many operations, and the others print
+// "failed CODE RANK MESSAGE" once a collective has failed; with --die-during it does so at any moment of collective 0
+// to 4, and the others go on without it and print "outlived". --pageable: one check alone, which reads its result into
+// memory that is not pinned. Exit 1: wrong results; 77: no driver.
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/include/muster/device.h"
 #include "tests/gpu/gpu_rank.h"
+#include "tests/gpu/no_driver.h"
 
+namespace gpu_ranks {
 namespace {
-
-namespace device = muster::collectives::device;
-using device::address_of;
-using gpu_ranks::Machine;
-using gpu_ranks::must;
-using gpu_ranks::Rank;
-using gpu_ranks::value_of;
 
 struct Options {
   int device = 0;  // -1: the local rank's
   std::string expected{};
   std::size_t perf_bytes = 0;
   int die_after = -1;
+  int die_during = -1;
+  std::size_t die_bytes = std::size_t{256} << 20;
+  bool is_pageable = false;
+  bool only_times = false;
 };
 
 int fail(const char* what, muster_error* error) {
@@ -44,18 +40,29 @@ int fail(const char* what, muster_error* error) {
   return 1;
 }
 
+// How far an address is from a multiple of 16.
+unsigned askew(const void* data) {
+  return static_cast<unsigned>(address_of(data) % 16);
+}
+
 // Enqueues an allreduce and reads its result in the same stream, without a wait between; then looks at the values.
-bool check_allreduce(Rank& own, void* in, void* out, std::size_t count, unsigned seed, muster_error** error) {
+// `result`: pinned, else the driver may keep the host until the stream is no longer held.
+bool check_allreduce(Rank& own, void* in, void* out, std::size_t count, unsigned seed, float* result,
+                     muster_error** error) {
+  std::printf("check allreduce of %zu, askew %u to %u%s\n", count, askew(in), askew(out),
+              in == out ? ", in place" : "");
   std::vector<float> values(count);
-  std::vector<float> result(count, std::nanf(""));
-  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(own.rank, i, seed);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = value_of(own.rank, i, seed);
+    result[i] = std::nanf("");
+  }
   own.machine.copy(in, values.data(), 4 * count);
   muster_request* request = nullptr;
   if (muster_allreduce_on_stream(own.comm, in, out, count, MUSTER_FLOAT32, MUSTER_SUM, 0.5, 1, own.machine.stream.get(),
                                  &request, error) != MUSTER_OK) {
     return false;
   }
-  own.machine.copy(result.data(), out, 4 * count);
+  own.machine.copy(result, out, 4 * count);
   own.machine.wait();
   const muster_code code = muster_wait(request, -1, error);
   muster_request_free(request);
@@ -72,17 +79,13 @@ bool check_allreduce(Rank& own, void* in, void* out, std::size_t count, unsigned
   return true;
 }
 
-// The other collectives, named in this order: rank 1 dies in each of them by turns.
-enum class Kind { kAllreduce, kBroadcast, kAllgather, kReduceScatter, kAlltoall };
-constexpr int kKinds = 5;
-constexpr const char* kNames[] = {"allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall"};
-
 // Blocks of an alltoall: between nothing and `count` elements.
 std::size_t block_of(int sender, int receiver, std::size_t count) {
   return count * static_cast<std::size_t>((sender + 2 * receiver + 1) % 3) / 2;
 }
 
-// Enqueues one, on `count` elements of each rank (of each pair of ranks) in `in`, and waits for it.
+}  // namespace
+
 bool do_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, muster_error** error) {
   muster_request* request = nullptr;
   void* const stream = own.machine.stream.get();
@@ -120,6 +123,8 @@ bool do_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, muster
   return code == MUSTER_OK;
 }
 
+namespace {
+
 // What a rank has there: value_of() of the rank and the place in its input.
 std::vector<float> expected_of(const Rank& own, Kind kind, std::size_t count, unsigned seed) {
   std::vector<float> values;
@@ -144,6 +149,7 @@ std::vector<float> expected_of(const Rank& own, Kind kind, std::size_t count, un
 }
 
 bool check_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, unsigned seed, muster_error** error) {
+  std::printf("check %s of %zu, askew %u to %u\n", kNames[static_cast<int>(kind)], count, askew(in), askew(out));
   std::vector<float> values(count * static_cast<std::size_t>(own.size));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(own.rank, i, seed);
   const std::vector<float> expected = expected_of(own, kind, count, seed);
@@ -170,15 +176,14 @@ bool check_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, uns
 bool check_others(Rank& own, muster_error** error) {
   constexpr std::size_t kMost = 700'001;
   const std::size_t room = 4 * kMost * static_cast<std::size_t>(own.size) + 64;
-  auto private_memory = device::allocate(own.machine.gpu, 2 * room);
-  must(private_memory.status());
+  const auto private_memory = must(device::allocate(own.machine.gpu, 2 * room));
   void* shared = nullptr;
   if (muster_device_buffer_alloc(own.comm, 2 * room, &shared, error) != MUSTER_OK) return false;
   unsigned seed = 1000;
   for (int kind = 1; kind < kKinds; ++kind) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{1023}, kMost}) {
       for (const std::size_t askew : {std::size_t{0}, std::size_t{4}}) {
-        for (char* const place : {reinterpret_cast<char*>(private_memory->get()), static_cast<char*>(shared)}) {
+        for (char* const place : {reinterpret_cast<char*>(private_memory.get()), static_cast<char*>(shared)}) {
           if (!check_one(own, static_cast<Kind>(kind), place + askew, place + room, count, ++seed, error)) return false;
         }
       }
@@ -189,19 +194,20 @@ bool check_others(Rank& own, muster_error** error) {
 
 bool check_all(Rank& own, muster_error** error) {
   constexpr std::size_t kMost = 3'000'001;
-  auto private_memory = device::allocate(own.machine.gpu, 2 * (4 * kMost + 64));
-  must(private_memory.status());
-  auto* const mine = reinterpret_cast<char*>(private_memory->get());
+  const auto private_memory = must(device::allocate(own.machine.gpu, 2 * (4 * kMost + 64)));
+  const auto pinned = must(device::allocate_pinned(own.machine.gpu, 4 * kMost));
+  auto* const result = static_cast<float*>(pinned.get());
+  auto* const mine = reinterpret_cast<char*>(private_memory.get());
   void* shared = nullptr;
   if (muster_device_buffer_alloc(own.comm, 4 * kMost + 64, &shared, error) != MUSTER_OK) return false;
   unsigned seed = 0;
   for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{1023}, std::size_t{65'537}, kMost}) {
     for (const std::size_t askew : {std::size_t{0}, std::size_t{4}, std::size_t{12}}) {
       char* const other = mine + 4 * kMost + 64;
-      if (!check_allreduce(own, mine + askew, mine + askew, count, ++seed, error)) return false;
-      if (!check_allreduce(own, mine + askew, other, count, ++seed, error)) return false;
+      if (!check_allreduce(own, mine + askew, mine + askew, count, ++seed, result, error)) return false;
+      if (!check_allreduce(own, mine + askew, other, count, ++seed, result, error)) return false;
       char* const in_shared = static_cast<char*>(shared) + askew;
-      if (!check_allreduce(own, in_shared, in_shared, count, ++seed, error)) return false;
+      if (!check_allreduce(own, in_shared, in_shared, count, ++seed, result, error)) return false;
     }
   }
   return muster_device_buffer_free(own.comm, shared, error) == MUSTER_OK;
@@ -210,9 +216,10 @@ bool check_all(Rank& own, muster_error** error) {
 // The ranks with an even number, and those with an odd one, by themselves: by NCCL that is a part of its communicator.
 bool check_part(Rank& own, muster_error** error) {
   constexpr std::size_t kCount = 100'003;
-  auto memory = device::allocate(own.machine.gpu, 4 * kCount);
-  must(memory.status());
-  auto* const data = reinterpret_cast<char*>(memory->get());
+  const auto memory = must(device::allocate(own.machine.gpu, 4 * kCount));
+  const auto pinned = must(device::allocate_pinned(own.machine.gpu, 4 * kCount));
+  auto* const result = static_cast<float*>(pinned.get());
+  auto* const data = reinterpret_cast<char*>(memory.get());
   const Rank all{own.comm, {}, own.rank, own.size};
   muster_comm* part = nullptr;
   if (muster_comm_split(own.comm, own.rank % 2, 0, &part, error) != MUSTER_OK ||
@@ -226,72 +233,27 @@ bool check_part(Rank& own, muster_error** error) {
   own.comm = part;
   own.rank = muster_comm_rank(part);
   own.size = muster_comm_size(part);
-  const bool is_right = check_allreduce(own, data, data, kCount, 5000, error);
+  std::printf("check a part of %d ranks\n", own.size);
+  const bool is_right = check_allreduce(own, data, data, kCount, 5000, result, error);
   own.comm = all.comm;
   own.rank = all.rank;
   own.size = all.size;
   muster_comm_free(part);
   // The parent goes on without it.
-  return is_right && check_allreduce(own, data, data, kCount, 5001, error);
+  return is_right && check_allreduce(own, data, data, kCount, 5001, result, error);
 }
 
-double seconds_of(Rank& own, void* data, std::size_t count, muster_error** error) {
-  const auto begin = std::chrono::steady_clock::now();
-  muster_request* request = nullptr;
-  if (muster_allreduce_on_stream(own.comm, data, data, count, MUSTER_FLOAT32, MUSTER_AVG, 1, 1,
-                                 own.machine.stream.get(), &request, error) != MUSTER_OK) {
-    return -1;
-  }
-  own.machine.wait();
-  const muster_code code = muster_wait(request, -1, error);
-  muster_request_free(request);
-  return code == MUSTER_OK ? std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() : -1;
+// A result that is read into memory of the host that is not pinned, while its stream waits for the operation.
+bool check_pageable(Rank& own, muster_error** error) {
+  constexpr std::size_t kCount = 3'000'001;
+  const auto memory = must(device::allocate(own.machine.gpu, 4 * kCount));
+  auto* const data = reinterpret_cast<void*>(memory.get());
+  std::vector<float> result(kCount);
+  return check_allreduce(own, data, data, kCount, 6000, result.data(), error);
 }
 
-bool time_allreduce(Rank& own, std::size_t most, muster_error** error) {
-  void* data = nullptr;
-  if (muster_device_buffer_alloc(own.comm, most, &data, error) != MUSTER_OK) return false;
-  must(own.machine.gpu->call("cuMemsetD8Async", own.machine.gpu->api().set_async, address_of(data),
-                             static_cast<unsigned char>(0), most, own.machine.stream.get()));
-  for (std::size_t bytes = std::min<std::size_t>(most, 4096); bytes <= most; bytes *= 64) {
-    std::vector<double> times;
-    for (int i = 0; i < 15; ++i) {
-      if (muster_barrier(own.comm, error) != MUSTER_OK) return false;
-      const double seconds = seconds_of(own, data, bytes / 4, error);
-      if (seconds < 0) return false;
-      times.push_back(seconds);
-    }
-    std::ranges::sort(times);
-    const double median = times[times.size() / 2];
-    if (own.rank != 0) continue;
-    std::printf(
-        "{\"op\":\"allreduce_on_stream\",\"path\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"p50_us\":%.1f,"
-        "\"algbw_gbs\":%.2f,\"moved_gbs\":%.1f}\n",
-        muster_device_path(own.comm), own.size, bytes, median * 1e6, static_cast<double>(bytes) / median / 1e9,
-        2.0 * own.size * static_cast<double>(bytes) / median / 1e9);
-  }
-  return muster_device_buffer_free(own.comm, data, error) == MUSTER_OK;
-}
-
-// Operations until one fails, which one does as rank 1 ends.
-[[noreturn]] void run_until_failure(Rank& own, int die_after) {
-  constexpr std::size_t kCount = 100'000;
-  const std::size_t room = 4 * kCount * static_cast<std::size_t>(own.size);
-  auto memory = device::allocate(own.machine.gpu, 2 * room);
-  must(memory.status());
-  auto* const data = reinterpret_cast<char*>(memory->get());
-  for (int i = 0;; ++i) {
-    if (own.rank == 1 && i == die_after) (void)kill(getpid(), SIGKILL);
-    muster_error* error = nullptr;
-    const auto begin = std::chrono::steady_clock::now();
-    if (do_one(own, static_cast<Kind>(i % kKinds), data, data + room, kCount, &error)) continue;
-    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("failed %d %d after %.3f s: %s\n", static_cast<int>(muster_error_code(error)), muster_error_rank(error),
-                waited, muster_error_message(error));
-    muster_error_free(error);
-    std::fflush(stdout);
-    _exit(0);  // libmuster's stream may wait for the dead rank's events for ever
-  }
+bool check_everything(Rank& own, muster_error** error) {
+  return check_all(own, error) && check_others(own, error) && check_engine(own, error) && check_part(own, error);
 }
 
 int run(const Options& options) {
@@ -301,23 +263,29 @@ int run(const Options& options) {
   muster_comm* const comm = muster_world_comm(world);
   const int ordinal = options.device >= 0 ? options.device : muster_comm_local_rank(comm);
   const auto api = device::CudaApi::load();
-  if (!api.ok()) {
+  if (device::is_no_driver(api.status())) {
     std::printf("skipped: %s\n", api.status().message().c_str());
     return 77;
   }
-  auto gpu = device::Gpu::open(*api, ordinal);
-  must(gpu.status());
-  auto stream = device::make_stream(*gpu);
-  must(stream.status());
+  must(api.status());
+  const std::shared_ptr<const device::Gpu> gpu = must(device::Gpu::open(*api, ordinal));
   if (muster_device_attach(comm, ordinal, &error) != MUSTER_OK) return fail("muster_device_attach", error);
-  Rank own{comm, {*gpu, std::move(*stream)}, muster_comm_rank(comm), muster_comm_size(comm)};
+  Rank own{comm,
+           {gpu, must(device::make_stream(gpu)), must(device::make_event(gpu))},
+           muster_comm_rank(comm),
+           muster_comm_size(comm)};
   std::printf("path %s\n", muster_device_path(comm));
   if (!options.expected.empty() && options.expected != muster_device_path(comm)) return 1;
   if (options.die_after >= 0) run_until_failure(own, options.die_after);
-  if (!check_all(own, &error) || !check_others(own, &error) || !gpu_ranks::check_engine(own, &error) ||
-      !check_part(own, &error)) {
-    return fail("a collective", error);
+  if (options.die_during >= 0) {
+    const bool is_right = outlive_a_rank(own, static_cast<Kind>(options.die_during % kKinds), options.die_bytes);
+    muster_finalize(world);
+    return is_right ? 0 : 1;
   }
+  const bool is_right = options.only_times    ? true
+                        : options.is_pageable ? check_pageable(own, &error)
+                                              : check_everything(own, &error);
+  if (!is_right) return fail("a collective", error);
   std::printf("right %zu checks\n", own.checks);
   if (options.perf_bytes > 0 && !time_allreduce(own, options.perf_bytes, &error)) return fail("a collective", error);
   if (muster_barrier(comm, &error) != MUSTER_OK) return fail("the last barrier", error);
@@ -326,9 +294,10 @@ int run(const Options& options) {
 }
 
 }  // namespace
+}  // namespace gpu_ranks
 
 int main(int argc, char** argv) {
-  Options options;
+  gpu_ranks::Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view option = argv[i];
     const std::string value = argv[i + 1];
@@ -340,11 +309,19 @@ int main(int argc, char** argv) {
       options.perf_bytes = std::strtoull(value.c_str(), nullptr, 10);
     } else if (option == "--die-after") {
       options.die_after = std::atoi(value.c_str());
+    } else if (option == "--die-during") {
+      options.die_during = std::atoi(value.c_str());
+    } else if (option == "--die-bytes") {
+      options.die_bytes = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (option == "--times-only") {
+      options.only_times = value != "0";
+    } else if (option == "--pageable") {
+      options.is_pageable = value != "0";
     } else {
       std::fprintf(stderr, "gpu_ranks: unknown option %s\n", argv[i]);
       return 2;
     }
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return run(options);
+  return gpu_ranks::run(options);
 }
