@@ -21,7 +21,7 @@ LINK = ("host_to_device", "device_to_host", "both_ways")
 # What a line has to have for its table; one that lacks something is printed as it is.
 KEYS = {**dict.fromkeys(("copy", *PACKING, *PEERS), ("model", "tensors", "bytes", "us", "gbs")),
         **dict.fromkeys(LINK, ("gbs",)),
-        "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs", "moved_gbs"),
+        "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs"),
         "training_step": ("ranks", "compute_us", "allreduce_us", "apart_us", "step_us", "hidden", "saved"),
         "launch_of_161": ("us",)}
 NUMBERED = (("driver", "driver"), ("nvcc", "nvcc"), ("torch", "torch"), ("NCCL", "nccl"), ("Python", "python"), ("Linux", "kernel"))
@@ -100,8 +100,8 @@ def ceilings(measured):
 
 
 def share_of_limit(one, copy, ways):
-    if one["path"] == "ipc" and copy:
-        share = one["moved_gbs"] / copy
+    if one["path"] == "ipc" and ("of_copy" in one or (copy and "moved_gbs" in one)):
+        share = one["of_copy"] if "of_copy" in one else one["moved_gbs"] / copy  # of the same size, in the same process
         return wanted(share, OF_TRAFFIC) if one["ranks"] == 2 and one["bytes"] >= GIB else f"{share:.2f}"
     if one["path"] == "staged" and ways:
         # Every rank's bytes go down and come up again; both ways at once where that was measured, else one after the other.
@@ -115,7 +115,7 @@ def share_of_limit(one, copy, ways):
 def allreduces(measured):
     copy, ways = ceilings(measured)
     rows = [[one["path"], one["ranks"], size_name(one["bytes"]), f"{one['p50_us']:.1f}", f"{one['algbw_gbs']:.2f}",
-             f"{one['moved_gbs']:.1f}", share_of_limit(one, copy, ways)]
+             f"{one['moved_gbs']:.1f}" if "moved_gbs" in one else "-", share_of_limit(one, copy, ways)]
             for one in measured if one["op"] == "allreduce_on_stream"]
     text = table(["path", "ranks", "a rank's bytes", "p50 µs", "GB/s", "moved GB/s", "of the limit"], rows)
     limits = [f"a copy on the device {copy:.0f} GB/s, read and written"] if copy else []

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -97,16 +98,16 @@ def program(path, text):
 
 @pytest.fixture
 def script(tmp_path):
-    """script(cmake, nvidia_smi) -> the finished run of a copy of tests/gpu/run in a tree where nothing is built."""
+    """script(cmake, nvidia_smi, phase) -> the finished run of a copy of tests/gpu/run in a tree where nothing is built."""
     tree, programs = tmp_path / "tree", tmp_path / "bin"
     shutil.copytree(HERE, tree / "tests" / "gpu")
     shutil.copytree(HERE.parents[1] / "bench", tree / "bench", ignore=shutil.ignore_patterns("results"))
     programs.mkdir()
 
-    def run(cmake, nvidia_smi="exit 1"):
+    def run(cmake, nvidia_smi="exit 1", phase=()):
         program(programs / "cmake", cmake)
         program(programs / "nvidia-smi", nvidia_smi)
-        return subprocess.run([tree / "tests/gpu/run", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        return subprocess.run([tree / "tests/gpu/run", *phase, tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=100, check=False,
                               env=os.environ | {"PATH": f"{programs}:/usr/bin:/bin", "COMMIT": "1234567", "PYTHON": "/usr/bin/python3"})
 
@@ -121,12 +122,14 @@ def test_a_build_that_fails_is_shown_and_costs_only_what_needs_it(script, tmp_pa
     assert done.returncode == 1, done.stdout
     end = done.stdout[-12000:]
     assert "==== build: the end of its log\n" in end and "error: no such thing" in end and "line 1990 of" in end
-    table = done.stdout.splitlines()[-20:]
+    table = done.stdout.splitlines()[-30:]
     assert any(line.startswith("build ") and "WRONG: exit 1, error: no such thing" in line for line in table), table
     assert "kernels             0 s  skipped: build/gpu/tests/gpu_kernels is not there" in table
     assert table[-1].startswith("racecheck"), table
     out = tmp_path / "out"
     assert len(list(out.iterdir())) <= 8 and "line 0 of a long log" in (out / "log").read_text()
+    with tarfile.open(out / "logs.tar.gz") as logs:
+        assert b"line 0 of a long log" in logs.extractfile("logs/build.log").read()
     (written,) = out.glob("*-m1-collectives.md")
     assert "**Wrong: build, build_staged" in written.read_text() and "commit 1234567" in written.read_text()
 
@@ -140,3 +143,29 @@ def test_without_a_gpu_the_rest_is_skipped(script, tmp_path):
     assert "tcpstore            0 s  skipped: no muster: tools/dist brings it along" in done.stdout
     (written,) = (tmp_path / "out").glob("*-nogpu-collectives.md")
     assert "Nothing was wrong" in written.read_text()
+
+
+MADE = "mkdir -p build/gpu/lib build/gpu/tests && touch build/gpu/lib/libmuster.so && cd build/gpu/tests && " \
+    "for name in gpu_kernels gpu_ranks driver_doubts; do printf '#!/bin/sh\\n%s\\n' '{}' >$name && chmod +x $name; done"
+
+
+def test_a_phase_has_its_own_steps(script):
+    done = script(MADE.format("exit 0"), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["time"])
+    table = done.stdout.splitlines()[-20:]
+    assert any(line.startswith("time_kernels ") for line in table) and any(line.startswith("time_ipc_4 ") for line in table), table
+    assert not any(line.startswith(("kernels ", "memcheck ", "tcpstore ")) for line in table), table
+
+
+def test_kernels_that_are_skipped_where_there_is_a_gpu_are_wrong(script):
+    done = script(MADE.format("echo skipped: for a reason; exit 77"), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["time"])
+    table = done.stdout.splitlines()[-20:]
+    assert done.returncode == 1
+    assert any(line.startswith("time_kernels ") and "WRONG: exit 1, there is a GPU, and nothing" in line for line in table), table
+
+
+def test_what_is_measured_is_told_at_once(script, tmp_path):
+    line = json.dumps({"op": "copy", "at": "once"})
+    (tmp_path / "line").write_text(line + "\n")
+    done = script(MADE.format(f"cat {tmp_path}/line"), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["time"])
+    assert done.stdout.index(line) < done.stdout.index("time_kernels: ")
+    assert line in (tmp_path / "out/results.jsonl").read_text()
