@@ -62,8 +62,7 @@ target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw
                       "$<$<NOT:${is_static}>:-ldw>")
 
 add_library(muster_warnings INTERFACE)
-# Without the launcher it is some other machine's compiler, whose own warnings must not keep it from being tested there.
-target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_LAUNCHER}>:-Werror>
+target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>
                        # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105329).
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
