@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "collectives/device/kernels.h"
+#include "collectives/device/library.h"
 #include "tests/gpu/gpu_rank.h"
 #include "tests/gpu/no_driver.h"
 
@@ -133,15 +134,32 @@ void end(const Child& child) {
   (void)waitpid(child.pid, nullptr, 0);
 }
 
+// Events of other processes, which libmuster does not use: docs/adr/0029 leans on what is asked here.
+struct EventHandle {
+  char reserved[64];
+};
+struct SharedEvents {
+  device::CudaResult (*get)(EventHandle* handle, void* event) = nullptr;
+  device::CudaResult (*open)(void** event, EventHandle handle) = nullptr;
+  bool find() {
+    const device::Library driver = must(device::Library::open("libcuda.so.1"));
+    return driver.find("cuIpcGetEventHandle", get).ok() && driver.find("cuIpcOpenEventHandle", open).ok();
+  }
+};
+constexpr unsigned kSharedEvent = 2 | 4;  // CU_EVENT_DISABLE_TIMING, CU_EVENT_INTERPROCESS
+
 // Records an event of a stream that never goes on, and is killed.
 [[noreturn]] void be_victim(int fd) {
   const Machine machine = open();
   const Word word(machine);
-  const device::Event event = must(device::make_event(machine.gpu, true));
+  void* event = nullptr;
+  must(machine.gpu->call("cuEventCreate", machine.gpu->api().event_create, &event, kSharedEvent));
   word.hold(machine, 1);
-  must(machine.gpu->call("cuEventRecord", machine.gpu->api().event_record, event.get(), machine.stream.get()));
-  device::IpcEventHandle handle{};
-  must(machine.gpu->call("cuIpcGetEventHandle", machine.gpu->api().ipc_get_event_handle, &handle, event.get()));
+  must(machine.gpu->call("cuEventRecord", machine.gpu->api().event_record, event, machine.stream.get()));
+  EventHandle handle{};
+  SharedEvents shared;
+  if (!shared.find()) std::exit(1);
+  must(machine.gpu->call("cuIpcGetEventHandle", shared.get, &handle, event));
   (void)!write(fd, &handle, sizeof handle);
   while (true) pause();
 }
@@ -159,13 +177,19 @@ void end(const Child& child) {
 // ---- questions ----
 
 bool ask_dead_event() {
+  SharedEvents shared;
+  if (!shared.find()) {
+    answer("the wait for a dead process's event", "this driver has no such events");
+    close(leaving);
+    return true;
+  }
   const Child victim = start("victim");
   const Machine machine = open();
-  device::IpcEventHandle handle{};
+  EventHandle handle{};
   if (!is_readable(victim.from, 20'000) || read(victim.from, &handle, sizeof handle) != sizeof handle) return false;
-  const device::Event event = must(device::open_event(machine.gpu, handle));
-  must(machine.gpu->call("cuStreamWaitEvent", machine.gpu->api().stream_wait_event, machine.stream.get(), event.get(),
-                         0U));
+  void* event = nullptr;
+  must(machine.gpu->call("cuIpcOpenEventHandle", shared.open, &event, handle));
+  must(machine.gpu->call("cuStreamWaitEvent", machine.gpu->api().stream_wait_event, machine.stream.get(), event, 0U));
   must(machine.gpu->call("cuEventRecord", machine.gpu->api().event_record, machine.event.get(), machine.stream.get()));
   end(victim);
   const device::Gpu::Current current(*machine.gpu);
