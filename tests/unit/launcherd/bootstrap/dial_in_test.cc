@@ -99,7 +99,7 @@ class DialInTest : public ::testing::Test {
 
   std::future<base::Result<StartedAgent>> start(const std::string& host) {
     auto promise = std::make_shared<std::promise<base::Result<StartedAgent>>>();
-    bootstrap->start({.name = host}, ready_join("the join frame"),
+    bootstrap->start({.name = host}, ready_join(std::string("the join frame")),
                      [promise](base::Result<StartedAgent> started) { promise->set_value(std::move(started)); });
     return promise->get_future();
   }

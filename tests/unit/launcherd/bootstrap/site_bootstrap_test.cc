@@ -53,7 +53,7 @@ class SiteBootstrapTest : public ::testing::Test {
     for (const BootstrapTarget& target : targets) {
       auto promise = std::make_shared<std::promise<std::string>>();
       ends.push_back(promise->get_future());
-      bootstrap.start(target, ready_join("join"), [promise](base::Result<StartedAgent> agent) {
+      bootstrap.start(target, ready_join(std::string("join")), [promise](base::Result<StartedAgent> agent) {
         promise->set_value(agent.ok() ? "started" : agent.status().message());
       });
     }

@@ -227,7 +227,7 @@ TEST_P(SshBootstrapTest, CancelEndsWhatIsInFlightAndQueued) {
   for (int i = 0; i < 8; ++i) {
     auto promise = std::make_shared<std::promise<base::Result<StartedAgent>>>();
     futures.push_back(promise->get_future());
-    bootstrap->start({.name = "127.0.0.1", .port = server.port()}, ready_join(""),
+    bootstrap->start({.name = "127.0.0.1", .port = server.port()}, ready_join(std::string()),
                      [promise](auto result) { promise->set_value(std::move(result)); });
   }
   const auto begin = std::chrono::steady_clock::now();
