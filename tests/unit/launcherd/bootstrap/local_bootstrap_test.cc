@@ -77,7 +77,8 @@ TEST(LocalBootstrapTest, CancelEndsAProgramThatSaysNothing) {
     LocalBootstrap bootstrap(options_for(MUSTER_TEST_PROGRAMS "/sleeper"));
     auto promise = std::make_shared<std::promise<base::Result<StartedAgent>>>();
     auto future = promise->get_future();
-    bootstrap.start(kHere, ready_join(std::string()), [promise](auto result) { promise->set_value(std::move(result)); });
+    bootstrap.start(kHere, ready_join(std::string()),
+                    [promise](auto result) { promise->set_value(std::move(result)); });
     bootstrap.cancel();
     ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
     EXPECT_EQ(future.get().status().code(), base::Code::kCancelled);
