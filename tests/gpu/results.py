@@ -23,7 +23,7 @@ KEYS = {**dict.fromkeys(("copy", *PACKING, *PEERS), ("model", "tensors", "bytes"
         **dict.fromkeys(LINK, ("gbs",)),
         "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs"),
         "training_step": ("ranks", "compute_us", "allreduce_us", "apart_us", "step_us", "hidden", "saved"),
-        "launch_of_161": ("us",)}
+        "launch_of_161": ("us",), "driver_doubt": ("question", "what", "answer")}
 NUMBERED = (("driver", "driver"), ("nvcc", "nvcc"), ("torch", "torch"), ("NCCL", "nccl"), ("Python", "python"), ("Linux", "kernel"))
 
 
@@ -130,6 +130,12 @@ def training(measured):
                   "of the allreduce hidden", "of the time saved"], rows)
 
 
+def doubts(measured):
+    """What driver_doubts has asked, and what the driver did."""
+    return table(["question", "what", "answer"], [[one["question"], one["what"], one["answer"]] for one in measured
+                                                  if one["op"] == "driver_doubt"], 3)
+
+
 def others(measured):
     """What has no table of its own, as it was printed."""
     lines = [" ".join(f"{key}={value}" for key, value in one.items()) for one in measured]
@@ -145,7 +151,7 @@ def tables(measured):
                        for one in measured if one["op"] == "launch_of_161")
     parts = [("Packing", packing(measured)), ("Launching", launches),
              ("Allreduces of ranks that share the GPU", allreduces(measured)), ("Training steps", training(measured)),
-             ("Other", others(unknown))]
+             ("What the driver does", doubts(measured)), ("Other", others(unknown))]
     return [(heading, text) for heading, text in parts if text]
 
 
