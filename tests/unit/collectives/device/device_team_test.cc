@@ -1,8 +1,10 @@
 // Ranks that are threads, on GPUs that are none (tests/programs/fake_cuda): that each path gives what the collectives
 // for the processor give, whatever the devices' delays, and that failures are errors. Nothing here ran on a GPU.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <latch>
 #include <map>
 #include <random>
@@ -314,8 +316,7 @@ bool has_recorded(void* stream) {
 
 // Rank 0 has told its device to say when it has come so far, and ends before it does. Nothing on the devices of the
 // others waits for it: they have an error, and all that was theirs can be freed.
-TEST(DeviceTeamErrors, ADeviceThatDoesNotComeToItsEventHoldsNobody) {
-  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+void end_before_the_device_comes() {
   const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
   RanksInThreads ranks({3});
   std::latch are_attached(3);
@@ -355,6 +356,18 @@ TEST(DeviceTeamErrors, ADeviceThatDoesNotComeToItsEventHoldsNobody) {
       while (gpu->api().event_query(end_of_stream->get()) == kCudaNotReady) std::this_thread::yield();
     }
   });
+}
+
+// In a process of its own: what is left stays registered with the driver, at addresses that other tests have again.
+TEST(DeviceTeamErrors, ADeviceThatDoesNotComeToItsEventHoldsNobody) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto in_a_process = [] {
+    end_before_the_device_comes();
+    std::fflush(stdout);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(in_a_process(), testing::ExitedWithCode(0), "");
 }
 
 // The driver that is none loads a kernel when it is launched first, and waits for the device then, as CUDA's may.
