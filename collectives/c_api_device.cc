@@ -59,7 +59,13 @@ Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::s
   auto made = std::make_shared<AttachedGpu>();
   NcclPart part = inherited == nullptr ? NcclPart{} : std::move(inherited->nccl);
   MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device, std::move(part)));
-  MUSTER_ASSIGN_OR_RETURN(made->gate, StreamGate::make(made->team->shared_gpu()));
+  auto gate = StreamGate::make(made->team->shared_gpu());
+  if (!gate.ok()) {  // the others think that all are attached
+    const auto& own = on.world().member(on.world().rank());
+    on.cancel({gate.status().code(), own.rank, own.host, gate.status().message()});
+    return gate.status();
+  }
+  made->gate = std::move(*gate);
   return made;
 }
 
@@ -85,12 +91,17 @@ Status check_types(muster_dtype type, int op) {
 }
 
 // That it is memory of the attached GPU: the device would fail in a way that ends all of CUDA in this process.
-Status check_data(const muster_comm& comm, const void* data, std::size_t count) {
+Status check_data(const muster_comm& comm, const void* data, std::size_t count, muster_dtype type) {
   if (count > kMaxCount) return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", count);
   if (count == 0) return {};
   const auto& gpu = comm.gpu->team->gpu();
   const int device = data == nullptr ? -1 : device_of(gpu, data);
-  if (device == gpu.ordinal()) return {};
+  const std::size_t size = size_of(static_cast<DType>(type));
+  if (device == gpu.ordinal() && reinterpret_cast<std::uintptr_t>(data) % size == 0) return {};
+  if (device == gpu.ordinal()) {
+    return muster::base::error(Code::kInvalidArgument, "a buffer's address is not a multiple of {}, its elements' size",
+                               size);
+  }
   return muster::base::error(Code::kInvalidArgument,
                              "a buffer of {} elements is not memory of GPU {} (communicator {})", count, gpu.ordinal(),
                              comm.communicator->name());
@@ -100,8 +111,8 @@ Status check(const muster_comm& comm, const void* in, const void* out, std::size
              int op = MUSTER_SUM) {
   MUSTER_RETURN_IF_ERROR(check_attached(comm));
   MUSTER_RETURN_IF_ERROR(check_types(type, op));
-  MUSTER_RETURN_IF_ERROR(check_data(comm, in, count));
-  return check_data(comm, out, count);
+  MUSTER_RETURN_IF_ERROR(check_data(comm, in, count, type));
+  return check_data(comm, out, count, type);
 }
 
 Result<std::vector<std::size_t>> counts_of(const muster_comm& comm, const size_t* counts) {
@@ -304,8 +315,8 @@ muster_code muster_alltoallv_on_stream(muster_comm* comm, const void* in, const 
     if (checked.ok()) checked = check_attached(*comm);
     if (checked.ok()) checked = check_types(type, MUSTER_SUM);
     if (!checked.ok()) return report(checked, nullptr, error);
-    checked = check_data(*comm, in, std::reduce(to->begin(), to->end()));
-    if (checked.ok()) checked = check_data(*comm, out, std::reduce(from->begin(), from->end()));
+    checked = check_data(*comm, in, std::reduce(to->begin(), to->end()), type);
+    if (checked.ok()) checked = check_data(*comm, out, std::reduce(from->begin(), from->end()), type);
     return start(comm, checked, stream, request, error,
                  [=, to = blocks_of(*to, static_cast<DType>(type)), from = blocks_of(*from, static_cast<DType>(type))](
                      Route& route) { return route.alltoall(in, to, out, from); });

@@ -66,6 +66,8 @@ class DeviceTeam {
   // begin(), `operation`, finish(); ends the communicator when one of them fails.
   template <class Operation>
   base::Status run(std::span<void* const> ready, const Operation& operation) {
+    // What was queued behind a failure fails at once, and leaves the device alone.
+    if (const Failure ended = ground_.comm.failure(); ended.code != base::Code::kOk) return {ended.code, ended.message};
     base::Status done = begin(ready);
     if (done.ok()) done = operation(*route_);
     if (done.ok()) done = finish();

@@ -82,12 +82,16 @@ Watch::Watch(const Communicator& comm) : comm_(comm), end_awake_(std::chrono::st
 base::Status Watch::pause() const {
   const Failure failure = comm_.failure();
   if (failure.code != base::Code::kOk) return {failure.code, failure.message};
+  rest();
+  return base::ok_status();
+}
+
+void Watch::rest() const {
   if (std::chrono::steady_clock::now() < end_awake_) {
     sched_yield();
   } else {
     std::this_thread::sleep_for(kPause);
   }
-  return base::ok_status();
 }
 
 base::Status wait_until_done(const Ground& ground, void* event, Route* route) {

@@ -80,6 +80,8 @@ class Watch {
   explicit Watch(const Communicator& comm);
   // Fails when the communicator has ended, by whosever doing.
   base::Status pause() const;
+  // The same for who waits after that, too.
+  void rest() const;
 
  private:
   const Communicator& comm_;

@@ -42,18 +42,22 @@ base::Status SharedGpu::start_sharing() {
   return base::ok_status();
 }
 
-// Memory that is freed while another process has it mapped is undefined, says the driver's documentation. A rank that
-// does not come, as its communicator lives on or has failed, is not waited for: the memory is the driver's then.
+// Memory that is freed while another process has it mapped is undefined, says the driver's documentation. An engine's
+// communicator is ended by each rank as it ends well, so that says nothing. Where a rank has failed it is, and what the
+// ranks tell each other by this memory is not seen any more: the memory is the driver's then.
 SharedGpu::~SharedGpu() {
   memory_.close();
   if (closed_ == nullptr) return;
   Closed(*reinterpret_cast<std::uint32_t*>(closed_)).store(1);
+  if (rooms_.empty()) return;  // nothing was shared
   const auto end = std::chrono::steady_clock::now() + kUntilClosed;
   const Watch watch(ground_.comm);
   while (!have_all_closed()) {
-    if (std::chrono::steady_clock::now() < end && watch.pause().ok()) continue;
-    memory_.leave();
-    return;
+    if (std::chrono::steady_clock::now() > end || ground_.comm.failure().rank >= 0) {
+      memory_.leave();
+      return;
+    }
+    watch.rest();
   }
 }
 
@@ -77,7 +81,8 @@ base::Status SharedGpu::release(void* memory) {
 
 base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
                                                 const IpcMemory::Place& out) {
-  MUSTER_RETURN_IF_ERROR(reach());
+  // Before others read or write them where they lie. What goes by the rooms is reached when it is offered.
+  if (in.region != 0 || out.region != 0) MUSTER_RETURN_IF_ERROR(reach());
   return agree(ground_.comm, {.call = call,
                               .in_region = in.region,
                               .out_region = out.region,

@@ -22,7 +22,17 @@ DeviceBatches::~DeviceBatches() {
 }
 
 base::Status DeviceBatches::attach(int gpu) {
-  if (team_ != nullptr) return base::ok_status();
+  if (team_ != nullptr) {
+    const int ours = team_->gpu().ordinal();
+    if (gpu < 0 || gpu == ours) return base::ok_status();
+    // Of this rank alone, and the others are on their way into the operation.
+    const Member& own = comm_->world().member(comm_->world().rank());
+    comm_->cancel({base::Code::kInvalidArgument, own.rank, own.host,
+                   fmt::format("rank {} ({}) has joined on GPU {} and then had tensors of GPU {}", own.rank, own.host,
+                               ours, gpu)});
+    const Failure failure = comm_->failure();
+    return {failure.code, failure.message};
+  }
   // Under hvdrun a rank's own GPU is the one of its local rank's number.
   if (gpu < 0) gpu = comm_->local_rank() % std::max(device::DeviceTeam::count_gpus(), 1);
   MUSTER_ASSIGN_OR_RETURN(team_, device::DeviceTeam::attach(*comm_, gpu));
@@ -200,6 +210,8 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
     output.on_gpu = reinterpret_cast<void*>(output.memory.get());
     return output;
   }
+  // With our context current torch need not choose a device, which would make a context on GPU 0, too.
+  const device::Gpu::Current current(team_->gpu());
   output.on_gpu = own.allocate(static_cast<int>(t), bytes);
   if (output.on_gpu == nullptr) {
     return base::error(base::Code::kResourceExhausted,

@@ -407,7 +407,9 @@ int count_of(const std::string& text, const std::string& word) {
 TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
   if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
   const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
-  for (const bool does_one_stay : {false, true}) {
+  enum class End { kTogether, kOneStays, kEachItself };
+  for (const End how : {End::kTogether, End::kOneStays, End::kEachItself}) {
+    const bool does_one_stay = how == End::kOneStays;
     RanksInThreads ranks({2});
     std::latch are_attached(2);
     std::latch is_one_gone(1);
@@ -427,6 +429,8 @@ TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
         calls = std::string(fake_cuda_trace()).substr(before);
         is_one_gone.count_down();
       }
+      // As an engine does when it ends well.
+      if (how == End::kEachItself) comm->cancel({base::Code::kAborted, -1, "", "the engine has ended"});
       team->reset();
     });
     if (!does_one_stay) calls = std::string(fake_cuda_trace()).substr(before);
