@@ -101,6 +101,7 @@ class JobRunner::Core final : private AgentListener {
   void start_timed_out();
   void maybe_prepare();
   base::Status merge_same_hosts();
+  void leave_unused(JobHost& host);
   bool check_networks();
   std::string session_secret() const;
   void prepare_hosts();

@@ -1,9 +1,11 @@
 // Hosts come up, learn of each other, and are told their ranks.
 #include <algorithm>
+#include <iterator>
 
 #include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
+#include "model/gpu_binding.h"
 #include "model/job_placement.h"
 #include "proto/convert.h"
 
@@ -19,6 +21,47 @@ constexpr std::size_t kStageTokenBytes = 8;
 const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
   const auto found = std::ranges::find_if(history, &v1::AgentMessage::has_prepared);
   return found == history.end() ? nullptr : &found->prepared();
+}
+
+// Hosts by index: ranks of each go to the first that it is. Shares are not decided for it.
+model::Placement merged(const model::Placement& placement, const std::vector<int>& first_of) {
+  std::vector<model::HostSpec> hosts;
+  std::vector<std::size_t> host_of_rank(static_cast<std::size_t>(placement.size));
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const auto first = static_cast<std::size_t>(first_of[i]);
+    hosts.push_back(placement.hosts[i].host);
+    if (first != i) {
+      hosts[first].slots = hosts[first].slots.value_or(placement.hosts[first].slots) + placement.hosts[i].slots;
+    }
+    for (const model::PlacedRank& rank : placement.hosts[i].ranks) {
+      host_of_rank[static_cast<std::size_t>(rank.rank)] = first;
+    }
+  }
+  model::Placement result = model::place_as_told(hosts, host_of_rank);
+  result.roles = placement.roles;
+  return result;
+}
+
+// Of two entries that are one host. They were decided as if they were two: where they overlap, the ranks are bound anew
+// to all of the host.
+std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
+                                       const std::optional<model::HostShare>& other) {
+  if (!share || !other) return std::nullopt;
+  const auto is_in_share = [&](const std::string& id) {
+    return std::ranges::any_of(share->devices, [&](const std::string& own) { return model::is_same_device(own, id); });
+  };
+  std::vector<int> both;
+  std::ranges::set_intersection(share->cpus, other->cpus, std::back_inserter(both));
+  if (!both.empty() || std::ranges::any_of(other->devices, is_in_share)) return std::nullopt;
+  std::vector<int> cpus;
+  if (!share->cpus.empty() && !other->cpus.empty()) {
+    std::ranges::set_union(share->cpus, other->cpus, std::back_inserter(cpus));
+  }
+  share->cpus = std::move(cpus);
+  share->devices.insert(share->devices.end(), other->devices.begin(), other->devices.end());
+  share->is_open = share->is_open || other->is_open;
+  share->is_crowded = share->is_crowded || other->is_crowded;
+  return share;
 }
 
 }  // namespace
@@ -189,7 +232,8 @@ void JobRunner::Core::maybe_prepare() {
   prepare_hosts();
 }
 
-// Two entries of the list that turn out to be one host become one, as if the list had named it twice.
+// Two entries of the list that turn out to be one host become one, as if the list had named it twice. Where launcherd
+// has placed the ranks they stay where it has put them.
 base::Status JobRunner::Core::merge_same_hosts() {
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) facts.push_back(host.facts);
@@ -203,22 +247,30 @@ base::Status JobRunner::Core::merge_same_hosts() {
     const JobHost& kept = host_at(first);
     model::rename_host(host.name, kept.name, job);
     observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
-    host.phase = HostPhase::kUnused;
-    host.placed = -1;
-    host.output_complete = true;
-    agents_->leave(host.agent);
+    leave_unused(host);
   }
   if (!any) return base::ok_status();
-  auto placement = model::place(job);
+  auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of)) : model::place(job);
   if (!placement.ok()) return placement.status();
   placement_ = std::move(*placement);
   for (JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kUnused) continue;
     const auto found =
         std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    if (host.phase == HostPhase::kUnused) continue;
-    host.placed = static_cast<int>(found - placement_.hosts.begin());
+    if (found == placement_.hosts.end()) {  // the slots before it are enough, now that they are added
+      leave_unused(host);
+    } else {
+      host.placed = static_cast<int>(found - placement_.hosts.begin());
+    }
   }
   return base::ok_status();
+}
+
+void JobRunner::Core::leave_unused(JobHost& host) {
+  host.phase = HostPhase::kUnused;
+  host.placed = -1;
+  host.output_complete = true;
+  agents_->leave(host.agent);
 }
 
 // False: a host has no interface as the user wants it, and the job is being stopped.
@@ -367,16 +419,10 @@ void JobRunner::Core::take_shares(const model::Placement& decided) {
   const std::vector<int> first_of = find_same_hosts(facts);
   for (const JobHost& host : hosts_) {
     const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    const int placed = host_at(first_of[static_cast<std::size_t>(host.agent)]).placed;
-    if (from == decided.hosts.end() || !from->share || placed < 0) continue;
-    std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(placed)].share;
-    if (host.placed == placed || !share) {
-      share = from->share;
-      continue;
-    }
-    share->cpus.insert(share->cpus.end(), from->share->cpus.begin(), from->share->cpus.end());
-    std::ranges::sort(share->cpus);
-    share->devices.insert(share->devices.end(), from->share->devices.begin(), from->share->devices.end());
+    const JobHost& first = host_at(first_of[static_cast<std::size_t>(host.agent)]);
+    if (from == decided.hosts.end() || first.placed < 0) continue;
+    std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
+    share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);
   }
 }
 

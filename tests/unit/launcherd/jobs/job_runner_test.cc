@@ -203,6 +203,108 @@ TEST_F(JobRunnerTest, OutputThatCannotBeReadIsToldAsWell) {
   EXPECT_EQ(outcome().host_failures.size(), 1u);
 }
 
+// Jobs that launcherd has placed.
+class PlacedJobTest : public JobRunnerTest {
+ protected:
+  // A rank a slot of `list`, whose entries are agents by their order; no host is up.
+  void start(const std::string& list, LaunchOptions options) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.input.to = model::InputTo::kNone;
+    model::PlacementRequest request;
+    request.hosts = *model::parse_host_list(list, "-H");
+    placement_ = *model::place(request);
+    options.job_id = "abcdefgh";
+    if (!options.shares) {
+      options.shares = [this](const std::vector<KnownHost>& hosts, const ShareAnswer& answer) {
+        known_ = hosts;
+        answer(placement_);
+      };
+    }
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, placement_, std::move(options), base::Environment(),
+                                          agents_, &sink_, this);
+    ASSERT_TRUE(runner_->start().ok());
+  }
+  // Of four cores and GPUs.
+  void come_up(int agent, const std::string& hostname, bool was_told = false) {
+    AgentUp up;
+    up.link = "dial";
+    up.hello.set_hostname(hostname);
+    for (int i = 0; i < 4; ++i) {
+      up.hello.add_cores()->add_cpus(i);
+      v1::Gpu& gpu = *up.hello.add_gpus();
+      gpu.set_index(i);
+      gpu.set_vendor(v1::GPU_VENDOR_NVIDIA);
+      gpu.set_uuid(fmt::format("GPU-{}", i));
+    }
+    v1::NetworkInterface& network = *up.hello.add_interfaces();
+    network.set_name("eth0");
+    network.set_address("10.0.0.1");
+    up.has_launched = was_told;
+    agents_->to->agent_started(agent);
+    agents_->to->agent_up(agent, std::move(up));
+  }
+  static std::string variable(const v1::LaunchRank& rank, const std::string& name) {
+    for (const v1::EnvVar& each : rank.environment()) {
+      if (each.name() == name) return each.value();
+    }
+    return "unset";
+  }
+  void on_warning(const std::string& line) override { warnings_.push_back(line); }
+  void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
+
+  model::Placement placement_;
+  std::vector<KnownHost> known_;
+  std::vector<std::string> warnings_;
+  std::vector<model::BoundRank> bound_;
+};
+
+TEST_F(PlacedJobTest, TwoNamesOfOneHostAreOneHostForItsRanks) {
+  start("n1:2,n2:1,n3:1", {});
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}};
+  placement_.hosts[1].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  placement_.hosts[2].share = model::HostShare{.cpus = {2}, .devices = {"GPU-2"}};
+  come_up(0, "n1");
+  come_up(1, "n2");
+  come_up(2, "n1");
+  turn_until([&] { return agents_->launches.size() == 2 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(agents_->launches.count(0), 1u);
+  EXPECT_EQ(agents_->left, std::set<int>{2});
+  EXPECT_THAT(warnings_, ::testing::ElementsAre("n1 and n3 are the same host; their slots are added"));
+  const v1::Launch& launch = agents_->launches[0];
+  ASSERT_EQ(launch.ranks_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    const v1::LaunchRank& rank = launch.ranks(i);
+    EXPECT_EQ(rank.rank(), std::vector({0, 1, 3})[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(variable(rank, "MUSTER_LOCAL_RANK"), std::to_string(i));
+    EXPECT_EQ(variable(rank, "MUSTER_LOCAL_SIZE"), "3");
+    EXPECT_EQ(variable(rank, "CUDA_VISIBLE_DEVICES"), "GPU-0,GPU-1,GPU-2");
+    EXPECT_THAT(rank.cpus(), ::testing::ElementsAre(i));
+  }
+  EXPECT_EQ(agents_->launches[1].ranks_size(), 1);
+  EXPECT_EQ(agents_->launches[1].ranks(0).rank(), 2);
+}
+
+// As two hosts would be, each was given the first GPU.
+TEST_F(PlacedJobTest, SharesThatOverlapAreBoundAnew) {
+  start("n1:2,n2:2", {});
+  for (model::PlacedHost& host : placement_.hosts) {
+    host.share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}};
+  }
+  come_up(0, "n1");
+  come_up(1, "n1");
+  turn_until([&] { return agents_->launches.size() == 1 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(bound_.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(bound_[static_cast<std::size_t>(i)].gpus, ::testing::ElementsAre(i));
+    EXPECT_THAT(bound_[static_cast<std::size_t>(i)].cpus, ::testing::ElementsAre(i));
+  }
+}
+
 // A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.
 class InterruptedTest : public JobRunnerTest {
  protected:
