@@ -44,6 +44,8 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<SlotHost> open = hosts;  // without what is kept for the head
   Entry* head = nullptr;
   const Entry* failed = nullptr;  // the last one; what is left only becomes less
+  const Entry* never = nullptr;   // the last one that would not start if nothing ran
+  std::vector<SlotHost> idle;
   for (auto at = entries_.begin(); at != entries_.end();) {
     const long free = free_slots(open);
     if (free == 0) break;
@@ -54,11 +56,15 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     auto placement = is_hopeless ? std::nullopt : fit(entry.need, open);
     if (!placement) {
       failed = &entry;
-      if (head == nullptr && fits_when_idle(entry.need, hosts)) {
-        head = &entry;
-        if (head->overtaken >= kMostOvertakes) keep_slots(head->need, open);
-      }
       ++at;
+      if (head != nullptr || (never != nullptr && entry.need.is_like(never->need))) continue;
+      if (idle.empty()) idle = when_idle(hosts);
+      if (!fit(entry.need, idle)) {
+        never = &entry;
+        continue;
+      }
+      head = &entry;
+      if (head->overtaken >= kMostOvertakes) keep_slots(head->need, open);
       continue;
     }
     take_slots(*placement, hosts);
@@ -87,10 +93,9 @@ std::vector<std::pair<base::JobId, base::Status>> JobQueue::take_hopeless(const 
   return hopeless;
 }
 
-const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts) const {
-  const auto found = std::ranges::find_if(entries_, [&](const auto& each) {
-    return !fit(each.second.need, hosts) && fits_when_idle(each.second.need, hosts);
-  });
+const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts, const std::vector<SlotHost>& idle) const {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const auto& each) { return !fit(each.second.need, hosts) && fit(each.second.need, idle); });
   return found == entries_.end() ? nullptr : &found->second;
 }
 
@@ -99,7 +104,7 @@ std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>&
   if (found == keys_.end()) return "";
   const Entry& entry = entries_.at(found->second);
   if (!fit(entry.need, hosts)) return why_not(entry.need, hosts);
-  const Entry* const first = head(hosts);
+  const Entry* const first = head(hosts, when_idle(hosts));
   if (first == nullptr || first == &entry) return "waits for its turn";
   return fmt::format("the free slots are kept for job {}, which comes before it: that {}", first->id.str(),
                      why_not(first->need, hosts));

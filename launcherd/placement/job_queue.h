@@ -1,10 +1,11 @@
 // The jobs that wait for slots, and which of them start: by priority, then in the order of their numbers, with
 // backfill. Pure; a value.
 //
-// The head is the first waiting job that could run if the hosts that are not drained were idle. What comes after it may
-// start in what is free, also on slots that the head could use, but only kMostOvertakes times: from then on the free
-// slots of all hosts that the head may use are kept for it until it starts. So every job starts that could run, once
-// those ahead of it have started and those that run have ended; jobs of a higher priority that come later go before it.
+// The head is the first waiting job that would start if nothing ran on the hosts that are open now. What comes after it
+// may start in what is free, also on slots that the head could use, but only kMostOvertakes times: from then on the
+// free slots of all hosts that the head may use are kept for it until it starts. So every job starts that could run,
+// once those ahead of it have started and those that run have ended; jobs of a higher priority that come later go
+// before it.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,8 @@ class JobQueue {
   };
   using Key = std::pair<std::int64_t, std::uint64_t>;  // minus priority, number: in this order they start
 
-  const Entry* head(const std::vector<SlotHost>& hosts) const;
+  // `idle`: when_idle().
+  const Entry* head(const std::vector<SlotHost>& hosts, const std::vector<SlotHost>& idle) const;
 
   std::map<Key, Entry> entries_;
   std::map<base::JobId, Key> keys_;

@@ -251,10 +251,22 @@ struct Misfit {
   base::Status why;
 };
 
+// Whether there would be the slots for it if nothing else ran, as far as is known.
+bool has_idle_slots(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!need.places.empty()) return has_places(need, hosts, Room::kIdle);
+  const long room = total_room(need, hosts, Room::kIdle);
+  if (room >= need.ranks()) return true;
+  if (!need.request.oversubscribe || room == 0) return false;
+  // What -N forbids, oversubscribing does not allow.
+  const auto usable = std::ranges::count_if(
+      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.slots > 0; });
+  return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
+}
+
 std::optional<model::Placement> fit_slots(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.places.empty()) return fit_places(need, hosts);
   const bool takes_all = is_oversubscribing(need, hosts);
-  if (takes_all ? !fits_when_idle(need, hosts) : total_room(need, hosts, Room::kFree) < need.ranks()) {
+  if (takes_all ? !has_idle_slots(need, hosts) : total_room(need, hosts, Room::kFree) < need.ranks()) {
     return std::nullopt;
   }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
@@ -291,15 +303,6 @@ std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost>
   for (const SlotHost& host : hosts) by_slots.push_back(without_shape(host));
   auto placement = fit_slots(need, by_slots);
   return placement ? give_shares(need, hosts, *placement) : std::nullopt;
-}
-
-std::vector<SlotHost> idle(std::span<const SlotHost> hosts) {
-  std::vector<SlotHost> all = as_if_open(hosts);
-  for (SlotHost& host : all) {
-    host.used = 0;
-    host.use = {};
-  }
-  return all;
 }
 
 // What keeps a job waiting for which there are the slots.
@@ -348,7 +351,7 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   need.request.np = static_cast<int>(ranks);
   const std::vector<SlotHost> undrained = as_if_open(hosts);
   if (ranks > 0 && !more_come) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
-  if (ranks > 0 && fits_when_idle(need, undrained)) return need;
+  if (ranks > 0 && has_idle_slots(need, undrained)) return need;
   if (ranks > 0 && more_come && need.places.empty() && need.request.hosts.empty()) return need;
   if (!need.places.empty()) {
     return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
@@ -374,19 +377,17 @@ bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> host
       hosts, [&](const SlotHost& host) { return is_awaited(host) && !wanted_host(named, host.host.name)->slots; });
 }
 
-bool may_use(const JobNeed& need, const SlotHost& host) {
-  return need.request.hosts.empty() || wanted_host(need, host.host.name) != nullptr;
+std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts) {
+  std::vector<SlotHost> idle(hosts.begin(), hosts.end());
+  for (SlotHost& host : idle) {
+    host.used = 0;
+    host.use = {};
+  }
+  return idle;
 }
 
-bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts) {
-  if (!need.places.empty()) return has_places(need, hosts, Room::kIdle);
-  const long room = total_room(need, hosts, Room::kIdle);
-  if (room >= need.ranks()) return true;
-  if (!need.request.oversubscribe || room == 0) return false;
-  // What -N forbids, oversubscribing does not allow.
-  const auto usable = std::ranges::count_if(
-      hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.slots > 0; });
-  return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
+bool may_use(const JobNeed& need, const SlotHost& host) {
+  return need.request.hosts.empty() || wanted_host(need, host.host.name) != nullptr;
 }
 
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts) {
@@ -432,7 +433,7 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) 
   const bool are_known =
       std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
   if (!are_known) return base::ok_status();
-  const std::vector<SlotHost> all = idle(hosts);
+  const std::vector<SlotHost> all = when_idle(as_if_open(hosts));
   if (fit(need, all)) return base::ok_status();
   const auto misfit = find_misfit(need, all);
   return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();

@@ -68,8 +68,8 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts);
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
-// Whether it would start if nothing else ran; drained hosts stay drained.
-bool fits_when_idle(const JobNeed& need, std::span<const SlotHost> hosts);
+// As they would be if nothing ran; those that are not open stay so.
+std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
 // Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts);
 

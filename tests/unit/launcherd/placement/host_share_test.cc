@@ -205,6 +205,28 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
+// It has not its cores or GPUs on any host that is open: nothing is kept for it.
+TEST(HostShare, WhoNeverFitsOnOpenHostsHoldsNobodyUp) {
+  const model::Pinning deep{.bind_to = BindTo::kDepth, .depth = 500};
+  const model::Pinning seventh{.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
+  for (const model::Pinning& pinning : {deep, seventh}) {
+    std::vector<SlotHost> hosts = {host("n1", 1, node_of(8, 2)), host("n2", 1, node_of(512, 8))};
+    hosts[1].is_down = true;
+    JobQueue queue;
+    queue.add(*base::JobId::parse("aaaaaaaa"), 9, 0, need(1, pinning));
+    ASSERT_TRUE(fit(need(1, pinning), std::vector<SlotHost>{host("n2", 1, node_of(1024, 8))}));
+    for (std::uint64_t job = 1; job <= 3 * JobQueue::kMostOvertakes; ++job) {
+      queue.add(*base::JobId::parse("bbbbbbbb"), 0, job, need(1));
+      const auto started = queue.start(hosts);
+      ASSERT_EQ(started.size(), 1u) << job;
+      give_slots(started[0].placement, hosts);
+    }
+    hosts[1].is_down = false;
+    hosts[1] = host("n2", 1, node_of(1024, 8));
+    EXPECT_EQ(queue.start(hosts).size(), 1u);
+  }
+}
+
 TEST(HostShare, OneJobAtATimeFindsOutWhatAHostHas) {
   std::vector<SlotHost> hosts = {host("n1", 4, {})};
   hosts[0].shape = nullptr;
