@@ -202,6 +202,27 @@ std::vector<const RankPlace*> places_on(std::span<const RankPlace> by_rank, cons
   return places;
 }
 
+namespace {
+
+// Who may use nothing of what there is would get no mask, and see all of it.
+base::Status check_devices(const NodeShape& node, std::span<const RankPlace* const> places, const Pinning& pinning,
+                           const GpuMasks& masks, const HostShare& share) {
+  const bool is_any_dealt =
+      std::ranges::any_of(places, [](const RankPlace* place) { return place == nullptr || place->gpus.empty(); });
+  if (!is_any_dealt) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
+  const auto is_of_share = [&](const std::string& id) {
+    return std::ranges::find(share.devices, id) != share.devices.end();
+  };
+  if (all.empty() || std::ranges::any_of(all, is_of_share)) return base::ok_status();
+  return base::error(base::Code::kFailedPrecondition,
+                     "none of the {} GPUs there is the job's: others have them, or they are not those that were "
+                     "there when it was placed (--gpu-bind none if its ranks need none)",
+                     all.size());
+}
+
+}  // namespace
+
 Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankPlace* const> places,
                               const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
   Pinning pinning = given_pinning;
@@ -213,13 +234,16 @@ Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankP
     if (node.cores.empty()) node.cores = given_node.cores;  // the host is not any more what it was
   }
   std::set<std::string> allowed;
-  if (share != nullptr) allowed.insert(share->devices.begin(), share->devices.end());
+  if (share != nullptr) {
+    allowed.insert(share->devices.begin(), share->devices.end());
+  }
   const bool is_any_placed = std::ranges::any_of(places, [](const RankPlace* place) {
     return place != nullptr && (!place->cpus.empty() || !place->gpus.empty());
   });
   if (!is_any_placed) {
     MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(places.size()), pinning, masks,
                                                            share != nullptr ? &allowed : nullptr));
+    if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, places, pinning, masks, *share));
     binding.dealt_ranks = static_cast<int>(places.size());
     if (is_crowded) {
       for (RankBinding& cores : binding.cores) cores.physical_cores = 1;
@@ -236,6 +260,7 @@ Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankP
     return std::ranges::any_of(chosen.devices, [&](const std::string& other) { return is_same_device(id, other); });
   });
   MUSTER_RETURN_IF_ERROR(deal_rest(node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
+  if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, places, pinning, masks, *share));
   chosen.binding.dealt_ranks = static_cast<int>(chosen.without_gpus.size());
   return std::move(chosen.binding);
 }

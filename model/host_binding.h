@@ -18,7 +18,7 @@ namespace muster::model {
 std::vector<const RankPlace*> places_on(std::span<const RankPlace> places, const PlacedHost& host);
 
 // `share`: nullptr: all of the host. Errors as bind_node(), and INVALID_ARGUMENT: a chosen GPU is not there, or is of
-// another vendor than the rank's others.
+// another vendor than the rank's others. FAILED_PRECONDITION: there are GPUs for the job, and none is of its share.
 base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankPlace* const> places,
                                     const Pinning& pinning, const GpuMasks& masks, const HostShare* share = nullptr);
 

@@ -131,6 +131,12 @@ void HostTable::take_share(const std::string& name, const model::HostShare& shar
   if (SlotHost* const host = known(name)) host->use = use;
 }
 
+void HostTable::give_share(const std::string& name, const model::HostShare& share) {
+  HostUse& use = uses_[name];
+  use.remove(share);
+  if (SlotHost* const host = known(name)) host->use = use;
+}
+
 bool HostTable::learn(const std::string& name, const model::NodeShape& shape) {
   std::shared_ptr<const model::NodeShape>& known_shape = shapes_[name];
   if (known_shape != nullptr && *known_shape == shape) return false;

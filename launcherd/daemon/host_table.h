@@ -41,6 +41,7 @@ class HostTable {
   void give(const model::Placement& placement);
   // The share of a job that was taken without one.
   void take_share(const std::string& name, const model::HostShare& share);
+  void give_share(const std::string& name, const model::HostShare& share);
 
   // What the host has, as its agent says. False: that was known.
   bool learn(const std::string& name, const model::NodeShape& shape);

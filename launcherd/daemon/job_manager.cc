@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/daemon/late_share.h"
 #include "model/gpu_binding.h"
 #include "model/host_binding.h"
 #include "model/job_placement.h"
@@ -198,6 +199,7 @@ base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, c
           .first->second;
   job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
   job.need = need_as_it_was(submission.job, hosts_.slots(), spec.size());
+  job.has_run = stored.state != model::JobState::kStarting || !begun.ranks.empty();
   hosts_.take(begun.recovery.placement);
   job.running = std::make_unique<RunningJob>(surroundings_, std::move(begun), owner_of(stored.id));
   job.running->start(submission.job, submission.wishes);
@@ -226,7 +228,7 @@ RunningJobOwner JobManager::owner_of(const base::JobId& id) {
           .on_ended = [this, id] { loop_.post(while_alive([this, id] { ended(id); })); },
           .settle_shares =
               [this, id](const std::vector<KnownHost>& hosts, std::function<void(const base::Status&)> done) {
-                const base::Status settled = settle_shares(id, hosts);
+                const base::Status settled = settle_shares(id, hosts, Settling::kBeforeLaunch);
                 const OpenJob* const job = find(id);
                 if (!settled.ok() || job == nullptr || !job->has_late_share) return done(settled);
                 // Batches are committed in their order: what was decided is on the disk then.
@@ -543,7 +545,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
   if (!hosts_.learn(name, shape)) return;
   for (const auto& [id, job] : jobs_) {
     if (job.running == nullptr) continue;
-    const base::Status settled = settle_shares(id, {{name, shape}});
+    const base::Status settled = settle_shares(id, {{name, shape, job.has_run}}, Settling::kHostKnown);
     // It is asked again before it starts, and its start says so.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
   }
@@ -551,23 +553,42 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
   schedule();
 }
 
-// Of hosts where the job has none yet. Nobody else has been started on them since it was.
-base::Status JobManager::settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts) {
+// Of hosts where the job has none yet; nobody else has been started on them since it was. Before ranks are told what
+// they may use, also of hosts that are not any more what they were when the share was decided.
+base::Status JobManager::settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts, Settling settling) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return base::ok_status();
+  const bool has_ranks = std::ranges::any_of(hosts, &KnownHost::was_told);
   bool is_any = false;
   for (const model::PlacedHost& placed : job->running->placement().hosts) {
-    if (placed.share) continue;
     const auto known = std::ranges::find(hosts, placed.host.name, &KnownHost::name);
     if (known == hosts.end()) continue;
+    const std::optional<model::HostShare> old = placed.share;
+    const auto places = model::places_on(job->need.places, placed);
+    const bool may_change = settling == Settling::kBeforeLaunch && !known->was_told;
+    if (old && (!may_change || is_there_still(*old, job->need.share, known->shape, places))) continue;
     if (hosts_.learn(known->name, known->shape)) schedule();
     const auto slot_host = hosts_.find(known->name);
-    if (!slot_host.ok()) continue;  // not in the list any more: nobody else comes there
-    auto share = share_of(job->need.share, known->shape, (*slot_host)->use, (*slot_host)->slots,
-                          model::places_on(job->need.places, placed));
-    if (!share.ok()) return share.status().with_context(known->name);
-    hosts_.take_share(known->name, *share);
-    job->running->set_share(known->name, *share);
+    if (!old && !slot_host.ok()) continue;  // not in the list any more: nobody else comes there
+    if (old) hosts_.give_share(known->name, *old);
+    std::optional<model::HostShare> share;
+    if (known->was_told) {
+      share = share_that_runs(job->need.share, known->shape, (*slot_host)->slots, places);
+    } else if (slot_host.ok()) {
+      auto decided = share_of(job->need.share, known->shape, (*slot_host)->use, (*slot_host)->slots, places);
+      if (!decided.ok() && old) {
+        hosts_.take_share(known->name, *old);
+        return base::error(Code::kFailedPrecondition,
+                           "{}: its cores or GPUs are others than when the job was placed: {}", known->name,
+                           decided.status().message());
+      }
+      // Where ranks of it run, it is not ended for the sake of others.
+      if (!decided.ok() && !has_ranks) return decided.status().with_context(known->name);
+      if (decided.ok()) share = *std::move(decided);
+    }
+    if (!old && !share) continue;
+    if (share) hosts_.take_share(known->name, *share);
+    job->running->set_share(known->name, share);
     is_any = true;
   }
   if (is_any) {

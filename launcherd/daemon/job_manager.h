@@ -83,6 +83,7 @@ class JobManager {
     std::vector<model::RoleRanks> roles{};
     JobNeed need{};               // of one that runs
     bool has_late_share = false;  // decided after its start was stored
+    bool has_run = false;         // under an earlier launcherd: its ranks may run
     bool has_ended = false;       // its end is being stored
     base::Timer deadline{};
     base::Timer start_again{};              // its start could not be stored
@@ -103,7 +104,8 @@ class JobManager {
   // More is known of a host: what its jobs have of it, and which that wait can never start.
   void learn(const std::string& host, const model::NodeShape& shape);
   void end_hopeless();
-  base::Status settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts);
+  enum class Settling { kHostKnown, kBeforeLaunch };
+  base::Status settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts, Settling settling);
 
   void schedule();
   void start_what_fits();

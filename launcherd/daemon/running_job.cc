@@ -250,7 +250,7 @@ std::string RunningJob::host_of(int rank) const {
   return hosts_[host_of_rank_[static_cast<std::size_t>(rank)]].name();
 }
 
-void RunningJob::set_share(const std::string& host, const model::HostShare& share) {
+void RunningJob::set_share(const std::string& host, const std::optional<model::HostShare>& share) {
   const auto found = host_index_.find(host);
   if (found != host_index_.end()) placement_.hosts[found->second].share = share;
 }

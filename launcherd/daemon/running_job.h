@@ -87,7 +87,7 @@ class RunningJob final : private JobObserver {
 
   const model::Placement& placement() const { return placement_; }
   // Its share of a host that was not known at its start. The next recovery() has it.
-  void set_share(const std::string& host, const model::HostShare& share);
+  void set_share(const std::string& host, const std::optional<model::HostShare>& share);
   // Its ranks go on when launcherd leaves.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }

@@ -55,6 +55,7 @@ enum class StopCause {
 struct KnownHost {
   std::string name;
   model::NodeShape shape;
+  bool was_told = false;  // its ranks: they have of it what they have, and nothing is decided any more
 };
 // The shares of PlacedHost as they are now decided, by name. The error: the job cannot be started on these hosts.
 using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;

@@ -395,7 +395,8 @@ void JobRunner::Core::staged(const base::Status& status) {
 void JobRunner::Core::ask_shares() {
   if (!options_.shares) return launch();
   std::vector<KnownHost> known;
-  for (const JobHost& host : hosts_) known.push_back({host.name, proto::node_shape_of(host.facts.hello)});
+  for (const JobHost& host : hosts_)
+    known.push_back({host.name, proto::node_shape_of(host.facts.hello), host.was_told});
   is_asking_ = std::make_shared<char>();
   options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
     if (is_asked.expired() || stopping_ || finished_) return;
@@ -426,15 +427,25 @@ void JobRunner::Core::take_shares(const model::Placement& decided) {
   }
 }
 
+base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed) const {
+  std::vector<HostFacts> facts;
+  for (const JobHost* host : by_placed) facts.push_back(host->facts);
+  return plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+}
+
 void JobRunner::Core::launch() {
   std::vector<JobHost*> by_placed(placement_.hosts.size());
   for (JobHost& host : hosts_) {
     if (host.placed >= 0) by_placed[static_cast<std::size_t>(host.placed)] = &host;
   }
-  std::vector<HostFacts> facts;
-  for (const JobHost* host : by_placed) facts.push_back(host->facts);
-  auto planned =
-      plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+  auto planned = plan(by_placed);
+  const bool is_any_told = std::ranges::any_of(by_placed, &JobHost::was_told);
+  if (!planned.ok() && is_any_told) {  // ranks that run go on, whatever their hosts are now
+    for (const JobHost* host : by_placed) {
+      if (host->was_told) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
+    }
+    planned = plan(by_placed);
+  }
   const bool is_first = options_.attempt == 0 && !options_.resumes;
   if (!planned.ok()) {
     const base::Status& why = planned.status();

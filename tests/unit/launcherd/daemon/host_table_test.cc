@@ -36,6 +36,9 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   EXPECT_FALSE(table.learn("n1", shape));
   EXPECT_FALSE(table.slots()[0].is_asked());
   first.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  table.take_share("n1", {.cpus = {1}});
+  table.give_share("n1", {.cpus = {1}});
+  EXPECT_TRUE(table.slots()[0].use.cpus().empty());
   table.take_share("n1", *first.hosts[0].share);
   model::Placement second = ranks_on("n1", 1);
   second.hosts[0].share = model::HostShare{.cpus = {1}, .devices = {"GPU-1"}};

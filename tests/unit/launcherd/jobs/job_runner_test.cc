@@ -305,6 +305,32 @@ TEST_F(PlacedJobTest, SharesThatOverlapAreBoundAnew) {
   }
 }
 
+TEST_F(PlacedJobTest, RanksThatRunGoOnWhateverTheirHostIsNow) {
+  LaunchOptions options;
+  options.resumes = true;
+  start("n1:2", std::move(options));
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a", "GPU-b"}};  // of another shape
+  come_up(0, "n1", true);
+  v1::AgentMessage pong;
+  pong.mutable_pong();
+  agents_->to->agent_said(0, pong);
+  turn_until([&] { return !bound_.empty() || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+  EXPECT_TRUE(agents_->launches.empty());
+  ASSERT_EQ(known_.size(), 1u);
+  EXPECT_TRUE(known_[0].was_told);
+}
+
+TEST_F(PlacedJobTest, NoRankIsStartedWithoutAMaskOnAHostWithOtherGpus) {
+  start("n1:2", {});
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a", "GPU-b"}};
+  come_up(0, "n1");
+  EXPECT_EQ(outcome().exit_code, 125);
+  EXPECT_TRUE(agents_->launches.empty());
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1: none of the 4 GPUs there is the job's"));
+}
+
 // A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.
 class InterruptedTest : public JobRunnerTest {
  protected:
