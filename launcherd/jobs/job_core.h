@@ -140,7 +140,7 @@ class JobRunner::Core final : private AgentListener {
 
   // job_end.cc
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
-  void send_stop(std::chrono::milliseconds grace, const std::string& reason);
+  void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
   std::chrono::milliseconds stop_margin() const;
   void stop_overdue();
   void agent_gone(int agent, const base::Status& status) override;

@@ -52,7 +52,7 @@ void JobRunner::Core::stop(StopCause cause) {
     return;
   }
   killing_ = true;
-  send_stop(std::chrono::milliseconds(0), "killed at once");
+  send_stop(std::chrono::milliseconds(0), "killed at once", true);
   stop_time_ = kStopMargin;  // agents wait for nothing then
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
@@ -94,16 +94,20 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   if (suspended_) suspend(false, nullptr);
   // Nobody needs the time where no rank is left.
   const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
-  send_stop(given, reason);
+  send_stop(given, reason, is_from_outside(cause) || cause == StopCause::kTimeout);
   stop_time_ = given + stop_margin();
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
 }
 
-void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason) {
+// Where no rank is left there is nothing to stop but the wait for GPUs to release what the ranks had, which is for the
+// user to cut short.
+void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for) {
   end_news_.flush();
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
+    const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return !ends_.has_ended(rank); });
+    if (!is_any_left && !is_asked_for) continue;
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_grace_ms(grace.count());
     message.mutable_stop_ranks()->set_reason(reason);

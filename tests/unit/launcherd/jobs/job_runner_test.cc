@@ -29,7 +29,10 @@ class PlayedAgents final : public JobAgents {
   void cancel_start() override {}
   void send(int agent, v1::LauncherMessage message) override {
     if (message.has_launch()) launches[agent] = message.launch();
-    if (message.has_stop_ranks()) ++stops;
+    if (message.has_stop_ranks()) {
+      ++stops;
+      stopped.push_back(agent);
+    }
     if (message.has_prepare() && on_prepare) on_prepare(agent);
   }
   void send_unnumbered(int, v1::LauncherMessage) override {}
@@ -43,6 +46,7 @@ class PlayedAgents final : public JobAgents {
   AgentListener* to = nullptr;
   std::map<int, v1::Launch> launches;
   int stops = 0;
+  std::vector<int> stopped;
   std::set<int> ended;
   std::set<int> left;
   std::set<int> dropped;
@@ -329,6 +333,23 @@ TEST_F(PlacedJobTest, NoRankIsStartedWithoutAMaskOnAHostWithOtherGpus) {
   EXPECT_TRUE(agents_->launches.empty());
   ASSERT_EQ(outcome().host_failures.size(), 1u);
   EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1: none of the 4 GPUs there is the job's"));
+}
+
+// The agent takes StopRanks without time for the user's word to wait for nothing any more.
+TEST_F(JobRunnerTest, WhereNoRankIsLeftOnlyTheUserCutsTheWaitForGpusShort) {
+  run_job(2);
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(0);
+  exited.mutable_rank_exited()->set_wait_status(7 << 8);
+  agents_->to->agent_said(0, exited);
+  EXPECT_EQ(agents_->stopped, std::vector<int>{1});
+  runner_->stop(StopCause::kInterrupt);
+  EXPECT_EQ(agents_->stopped, (std::vector<int>{1, 0, 1}));
+  for (const int agent : {0, 1}) {
+    empty(agent);
+    agents_->to->output_complete(agent);
+  }
+  EXPECT_EQ(outcome().exit_code, 7);
 }
 
 // A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.
