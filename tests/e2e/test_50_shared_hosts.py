@@ -2,11 +2,13 @@
 the emulated library of test_46_nvml."""
 
 import json
+import os
 import re
 import signal
 
 import pytest
 from launcherd_user import Launcherd
+from test_22_launcherd_dies import agent_on
 from test_32_pinning import CORES
 from test_36_allocations import muster  # noqa: F401 (a fixture)
 from test_46_nvml import gpu, nvml, say  # noqa: F401 (a fixture)
@@ -128,3 +130,26 @@ def test_hvdrun_reports_bindings(no_leftovers, hvdrun, four_gpus):
     assert len(lines) == 2, result
     assert re.fullmatch(r"hvdrun: rank 1 on n1, local rank 1: (cores [\d,-]+|not bound to cores), GPU \d \(GPU-n1-\d\)",
                         lines[1]), lines
+
+
+def test_two_names_of_one_host(no_leftovers, launcherd):
+    """Each is dealt the first GPUs, as if it was a host of its own; the ranks have different ones all the same."""
+    daemon = launcherd("n1:2,n1-v6:2")
+    for _ in range(2):  # the second when both are known
+        job = daemon.submit("-np", "4", "--gpu-bind", "one", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        assert daemon.muster("wait", job).returncode == 0, daemon.job(job)
+        assert sorted(re.findall(r"GPU-n1-\d", daemon.asked("logs", job))) == [f"GPU-n1-{n}" for n in range(4)]
+
+
+def test_a_host_that_comes_back_with_other_gpus(no_leftovers, cluster, launcherd):
+    """The job is placed by what was known; its ranks see what there is, and no more of it than their share."""
+    daemon = launcherd("n1:4")
+    for bind in ("one", "order"):
+        lost, its = running(daemon, "-np", "1", "--gpu-bind", bind)
+        say(cluster, "n1", "".join(gpu(number, f"{bind}-new") for number in range(4)))
+        os.kill(agent_on(cluster, "n1").pid, signal.SIGKILL)
+        assert daemon.muster("wait", lost).returncode == 125
+        job, seen = running(daemon, "-np", "1", "--gpu-bind", bind)
+        assert re.fullmatch(rf"GPU-{bind}-new-\d", seen), (its, seen)
+        daemon.asked("kill", job)
+        daemon.muster("wait", job)
