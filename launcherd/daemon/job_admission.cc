@@ -42,6 +42,7 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
     host.used = 0;
     host.is_drained = host.is_down = false;
     if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
+    if (!host.is_known()) host.is_shared = false;  // it is placed there in any case
   }
   auto placement = fit(need, hosts);
   if (!placement) return base::ok_status();  // some of its hosts are still to come

@@ -20,7 +20,6 @@ using base::Code;
 constexpr std::size_t kMostOpenJobs = 1'000'000;
 constexpr int kMusterFailed = 125;
 constexpr int kTimedOut = 124;
-constexpr int kRefused = 2;
 constexpr int kTerminated = 128 + SIGTERM;
 // Until a start that could not be stored is tried again.
 constexpr std::chrono::seconds kRecordPause{1};
@@ -251,6 +250,7 @@ void JobManager::schedule() {
 void JobManager::start_what_fits() {
   std::vector<SlotHost> slots = hosts_.slots();
   for (const JobQueue::Start& each : queue_.start(slots)) start(each);
+  for (const model::HostSpec& host : queue_.hosts_to_ask(slots)) ask(host);
 }
 
 void JobManager::start(const JobQueue::Start& start) {
@@ -457,10 +457,12 @@ void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHos
 
 void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   hosts_.replace(list);
-  for (const SlotHost& host : hosts_.slots()) {
-    if (surroundings_.pool->state(target_of(host.host)) == v1::AGENT_STATE_FAILED) {
-      hosts_.set_down(host.host.name, true);
-    }
+  for (const model::HostSpec& host : list) {
+    const BootstrapTarget target = target_of(host);
+    const v1::AgentState state = surroundings_.pool->state(target);
+    if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
+    // What its agent said while the host was not in the list was not heard.
+    if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();
   held_.look_again();
@@ -469,9 +471,11 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
 
 // By their agents, which the first job there would start anyway.
 void JobManager::ask_for_gpus() {
-  for (const model::HostSpec& host : hosts_.awaited()) {
-    surroundings_.pool->ask({.target = target_of(host), .is_local = model::is_localhost(host)});
-  }
+  for (const model::HostSpec& host : hosts_.awaited()) ask(host);
+}
+
+void JobManager::ask(const model::HostSpec& host) {
+  surroundings_.pool->ask({.target = target_of(host), .is_local = model::is_localhost(host)});
 }
 
 base::Result<v1::LauncherHost> JobManager::host_message(const std::string& name) const {
@@ -525,20 +529,21 @@ void JobManager::agent_changed(const std::string& name) {
     surroundings_.on_line(fmt::format("{} is back", name));
     schedule();
   }
-  if (state == v1::AGENT_STATE_UP) {
-    const model::NodeShape shape = proto::node_shape_of(surroundings_.pool->view(target).hello);
-    // No mask of launcherd's own, and no job's pinning: jobs bring theirs.
-    if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
-    learn(name, shape);
-  }
+  if (state == v1::AGENT_STATE_UP) learn_from_agent(name, target);
   if (!was_awaited || host.source == SlotSource::kAwaited) return;
   if (hosts_.count_awaited() == 0) {
     surroundings_.on_line(
         fmt::format("hosts without slots were asked for their GPUs: {} slots in all", hosts_.total_slots()));
-    end_hopeless();
   }
   // Not from here: whoever is told may submit again.
   loop_.post(while_alive([this] { held_.look_again(); }));
+}
+
+void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
+  const model::NodeShape shape = proto::node_shape_of(surroundings_.pool->view(target).hello);
+  // No mask of launcherd's own, and no job's pinning: jobs bring theirs.
+  if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
+  learn(name, shape);
 }
 
 void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
@@ -549,7 +554,6 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape) {
     // It is asked again before it starts, and its start says so.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
   }
-  end_hopeless();
   schedule();
 }
 
@@ -596,14 +600,6 @@ base::Status JobManager::settle_shares(const base::JobId& id, const std::vector<
     record(id, {job->running->recovery()}, {});
   }
   return base::ok_status();
-}
-
-// They were let in when not all of their hosts were known.
-void JobManager::end_hopeless() {
-  if (surroundings_.more_hosts_come || hosts_.count_awaited() > 0) return;
-  for (const auto& [id, why] : queue_.take_hopeless(hosts_.slots())) {
-    end_waiting(id, model::JobState::kFailed, kRefused, why.message(), [](const base::Status&) {});
-  }
 }
 
 void JobManager::leave(base::Loop::Task done) {

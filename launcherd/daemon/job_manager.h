@@ -101,9 +101,9 @@ class JobManager {
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
-  // More is known of a host: what its jobs have of it, and which that wait can never start.
+  // Its agent is up: what the host has is known, and what its jobs have of it.
+  void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape);
-  void end_hopeless();
   enum class Settling { kHostKnown, kBeforeLaunch };
   base::Status settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts, Settling settling);
 
@@ -124,6 +124,7 @@ class JobManager {
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
   void ask_for_gpus();
+  void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
   // A closure for later: not called when the manager has gone.
   template <typename Function>

@@ -53,6 +53,11 @@ struct ShareWish {
     return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
   }
+  // Not every host has it: it is started only where it is known to be had.
+  bool is_choosy() const {
+    return asks_for_gpus() || pinning.bind_to == model::BindTo::kDepth ||
+           (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpu_order == model::GpuOrder::kList);
+  }
 };
 
 // How many ranks of the job the host's GPUs are enough for, beside what is in use; kAnyRanks: for any number.

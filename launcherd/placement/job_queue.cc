@@ -80,17 +80,21 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   return started;
 }
 
-std::vector<std::pair<base::JobId, base::Status>> JobQueue::take_hopeless(const std::vector<SlotHost>& hosts) {
-  std::vector<std::pair<base::JobId, base::Status>> hopeless;
-  const Entry* good = nullptr;  // the last one
-  for (const auto& [key, entry] : entries_) {
-    if (good != nullptr && entry.need.is_like(good->need)) continue;
-    base::Status why = check_shares(entry.need, hosts);
-    if (why.ok()) good = &entry;
-    if (!why.ok()) hopeless.emplace_back(entry.id, std::move(why));
+std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>& hosts) const {
+  std::vector<const SlotHost*> unknown;
+  for (const SlotHost& host : hosts) {
+    if (!host.is_known() && host.is_open()) unknown.push_back(&host);
   }
-  for (const auto& [id, why] : hopeless) remove(id);
-  return hopeless;
+  std::vector<model::HostSpec> asked;
+  for (const auto& [key, entry] : entries_) {
+    if (unknown.empty()) break;
+    std::erase_if(unknown, [&, &need = entry.need](const SlotHost* host) {
+      if (!waits_for_news(need, *host)) return false;
+      asked.push_back(host->host);
+      return true;
+    });
+  }
+  return asked;
 }
 
 const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts, const std::vector<SlotHost>& idle) const {

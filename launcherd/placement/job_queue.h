@@ -38,8 +38,8 @@ class JobQueue {
   // Takes out what starts now, first one first, and counts its slots as used in `hosts`.
   std::vector<Start> start(std::vector<SlotHost>& hosts);
 
-  // Takes out what can never start on these hosts, as is known now, each with the reason (check_shares).
-  std::vector<std::pair<base::JobId, base::Status>> take_hopeless(const std::vector<SlotHost>& hosts);
+  // Those of which a job that waits must know what they have, before it is started there.
+  std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
   // Why a job of the queue waits, for people; empty: it is not in the queue.
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;

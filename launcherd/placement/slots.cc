@@ -26,7 +26,7 @@ constexpr int kMostOthersTried = 8;
 // How many ranks the host takes of the job, when what is used is used, or when nothing is.
 int room_for_gpus(const JobNeed& need, const SlotHost& host, Room room) {
   if (room == Room::kSlots || !need.places.empty()) return kAnyRanks;
-  if (room == Room::kFree && host.is_asked()) return 0;
+  if (room == Room::kFree && (host.is_asked() || waits_for_news(need, host))) return 0;
   if (host.shape == nullptr) return kAnyRanks;
   static const HostUse kNothing;
   return ranks_for_gpus(need.share, *host.shape, room == Room::kIdle ? kNothing : host.use, host.slots);
@@ -68,7 +68,7 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
     if (host == nullptr || !host->is_open()) return false;
-    if (room == Room::kFree && host->is_asked()) return false;
+    if (room == Room::kFree && (host->is_asked() || waits_for_news(need, *host))) return false;
     const int there = room == Room::kFree ? host->free() : host->slots;
     const bool is_all = need.request.oversubscribe && count > host->slots && (room == Room::kIdle || is_idle(*host));
     if (there < count && !is_all) return false;
@@ -271,7 +271,7 @@ std::optional<model::Placement> fit_slots(const JobNeed& need, std::span<const S
   }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
   for (const SlotHost* const host : in_order(need, hosts)) {
-    if (takes_all && host->is_open() && host->used > 0) return std::nullopt;
+    if (takes_all && host->is_open() && (host->used > 0 || waits_for_news(need, *host))) return std::nullopt;
     const int room = room_on(need, *host, Room::kFree);
     if (room == 0) continue;
     request.hosts.push_back(named(need, *host, room));
@@ -313,6 +313,11 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
     return fmt::format("waits until {} has told what cores and GPUs it has: another job is being started there",
                        asked->host.name);
   }
+  const auto unknown = std::ranges::find_if(hosts, [&](const SlotHost& host) { return waits_for_news(need, host); });
+  if (unknown != hosts.end()) {
+    return fmt::format("waits until {} has told what {} it has", unknown->host.name,
+                       need.share.pinning.bind_to == model::BindTo::kDepth ? "cores and GPUs" : "GPUs");
+  }
   if (need.places.empty() && total_room(need, hosts, Room::kFree) < need.ranks()) {
     const bool asks = need.share.asks_for_gpus();
     const long wanted = static_cast<long>(need.ranks()) * std::max(need.share.pinning.gpus_per_rank, 1);
@@ -329,6 +334,17 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
   }
   const auto misfit = find_misfit(need, hosts);
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
+}
+
+// INVALID_ARGUMENT: there are the slots for it, and never the GPUs or cores.
+base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
+  const bool are_known =
+      std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
+  if (!are_known) return base::ok_status();
+  const std::vector<SlotHost> all = when_idle(as_if_open(hosts));
+  if (fit(need, all)) return base::ok_status();
+  const auto misfit = find_misfit(need, all);
+  return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
 }
 
 }  // namespace
@@ -375,6 +391,10 @@ bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> host
   if (!is_left_to_hosts) return !need_of(job, hosts).ok();
   return std::ranges::any_of(
       hosts, [&](const SlotHost& host) { return is_awaited(host) && !wanted_host(named, host.host.name)->slots; });
+}
+
+bool waits_for_news(const JobNeed& need, const SlotHost& host) {
+  return need.share.is_choosy() && !host.is_known() && host.is_open() && may_use(need, host);
 }
 
 std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts) {
@@ -429,16 +449,6 @@ void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts)
   });
 }
 
-base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
-  const bool are_known =
-      std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
-  if (!are_known) return base::ok_status();
-  const std::vector<SlotHost> all = when_idle(as_if_open(hosts));
-  if (fit(need, all)) return base::ok_status();
-  const auto misfit = find_misfit(need, all);
-  return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
-}
-
 std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
   for (const model::HostSpec& wanted : need.request.hosts) {
     const bool is_known =
@@ -451,6 +461,9 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
   }
   const auto usable = in_order(need, hosts);
   if (is_oversubscribing(need, hosts)) {
+    if (std::ranges::any_of(usable, [&](const SlotHost* host) { return waits_for_news(need, *host); })) {
+      return why_no_share(need, hosts);
+    }
     return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), closed_remark(usable));
   }
   const long room = total_room(need, hosts, Room::kSlots);

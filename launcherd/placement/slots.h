@@ -3,7 +3,8 @@
 //
 // A job takes one slot a rank. With more ranks than its hosts have slots (oversubscribe) it takes all slots of the
 // hosts that it may use, and starts when all of them are free. What a host has is known when an agent has been there;
-// until then one job at a time is started on it, and has no share.
+// until then one job at a time is started on it, and has no share; who asks for GPUs or many cores is not started
+// there.
 #pragma once
 
 #include <memory>
@@ -39,6 +40,7 @@ struct SlotHost {
   HostUse use{};
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
+  bool is_known() const { return !is_shared || shape != nullptr; }
   // A job is being started there, and what it will have is not known.
   bool is_asked() const { return is_shared && shape == nullptr && used > 0; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
@@ -58,16 +60,16 @@ struct JobNeed {
 ShareWish share_wish(const model::JobSpec& job);
 
 // Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
-// here, also if all hosts were idle and none drained. `more_come`: a job that names no host waits for them then.
+// here, also if all hosts were idle and none drained; for want of GPUs or cores only where all of its hosts are known.
+// `more_come`: a job that names no host waits for them then.
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
-// The same of hosts of which more is known now. INVALID_ARGUMENT: there are the slots for it, and never the GPUs or
-// cores.
-base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts);
 
 // Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
+// It may be started there, as soon as it is known what the host has.
+bool waits_for_news(const JobNeed& need, const SlotHost& host);
 // As they would be if nothing ran; those that are not open stay so.
 std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
 // Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.

@@ -197,12 +197,54 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   hosts[0].shape = nullptr;  // it may have them
   const auto wanted = need_of(job, hosts);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
+  // Who was let in waits, also for a host that has lost its GPUs for a while.
   JobQueue queue;
-  queue.add(*base::JobId::parse("aaaaaaaa"), 0, 0, *wanted);
-  EXPECT_THAT(queue.take_hopeless(hosts), IsEmpty());
+  const base::JobId id = *base::JobId::parse("aaaaaaaa");
+  queue.add(id, 0, 0, *wanted);
   hosts = {host("n1", 4, node_of(8, 2))};
-  EXPECT_EQ(queue.take_hopeless(hosts).size(), 1u);
-  EXPECT_EQ(queue.size(), 0u);
+  EXPECT_THAT(queue.start(hosts), IsEmpty());
+  EXPECT_EQ(queue.reason(id, hosts), "needs 3 GPUs, 2 are free on n1");
+  hosts = {host("n1", 4, node_of(8, 3))};
+  EXPECT_EQ(queue.start(hosts).size(), 1u);
+}
+
+TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
+  const JobNeed gpu = need(1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 1});
+  const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 4});
+  JobNeed over = need(9, kOne);
+  over.request.oversubscribe = true;
+  JobNeed placed = gpu;
+  placed.places = {{.rank = 0, .host = "n1"}};
+  placed.request.hosts = {{.name = "n1"}};
+  for (const JobNeed& each : {gpu, deep, over, placed}) {
+    std::vector<SlotHost> hosts = {host("n1", 2, {}), host("n2", 2, {}), host("n3", 2, {})};
+    for (SlotHost& host : hosts) host.shape = nullptr;
+    hosts[2].is_down = true;
+    JobQueue queue;
+    const base::JobId id = *base::JobId::parse("aaaaaaaa");
+    EXPECT_THAT(queue.hosts_to_ask(hosts), IsEmpty());
+    queue.add(id, 0, 0, each);
+    EXPECT_THAT(queue.start(hosts), IsEmpty());
+    EXPECT_THAT(queue.reason(id, hosts),
+                ::testing::MatchesRegex("waits until n1 has told what (cores and )?GPUs it has"));
+    const auto asked = queue.hosts_to_ask(hosts);
+    ASSERT_EQ(asked.size(), each.places.empty() ? 2u : 1u);
+    EXPECT_EQ(asked[0].name, "n1");
+    // Another job is not kept from it.
+    EXPECT_TRUE(fit(need(1), hosts));
+    hosts[0] = host("n1", 2, node_of(8, 2));
+    if (each.request.oversubscribe) {
+      EXPECT_THAT(queue.start(hosts), IsEmpty());
+      EXPECT_EQ(queue.reason(id, hosts), "waits until n2 has told what GPUs it has");
+      hosts[1].is_down = true;  // it cannot be asked
+    }
+    if (!each.request.oversubscribe) {
+      const auto started = queue.start(hosts);
+      ASSERT_EQ(started.size(), 1u);
+      EXPECT_EQ(started[0].placement.hosts[0].host.name, "n1");
+    }
+    EXPECT_THAT(queue.hosts_to_ask(hosts), IsEmpty());
+  }
 }
 
 // It has not its cores or GPUs on any host that is open: nothing is kept for it.
