@@ -81,12 +81,12 @@ std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
   return cpus;
 }
 
-// Cores that no other job has; all, where there are none.
-std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use) {
+// Cores that no other job has; all, where there are none. A depth is never of other jobs' cores.
+std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, BindTo bind_to) {
   std::vector<CoreShape> cores;
   std::ranges::copy_if(node.cores, std::back_inserter(cores),
                        [&](const CoreShape& core) { return !touches(core, use.cpus()); });
-  return cores.empty() ? node.cores : cores;
+  return cores.empty() && bind_to != BindTo::kDepth ? node.cores : cores;
 }
 
 // Of the equal shares of the slots those that are least in use, so many as there are ranks.
@@ -111,25 +111,28 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
 }
 
 // Out of which the ranks without chosen cores are dealt theirs.
-void take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Places places,
-                model::HostShare& share) {
+base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Places places,
+                        model::HostShare& share) {
   const BindTo bind_to = wish.pinning.bind_to;
   const auto ranks = static_cast<std::size_t>(std::ranges::count_if(
       places, [](const model::RankPlace* place) { return place == nullptr || place->cpus.empty(); }));
-  if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return;
-  const std::vector<CoreShape> free = free_cores(node, use);
+  if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
+  const std::vector<CoreShape> free = free_cores(node, use, bind_to);
+  // Without cores, a share says nothing of them.
+  if (free.empty() && !node.cores.empty()) return error(Code::kInvalidArgument, "no core is free there");
   if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
     share.cpus = all_cpus(free);
-    return;
+    return base::ok_status();
   }
   if (std::cmp_less(model::usable_node(node, wish.pinning).cores.size(), slots)) {
     share.is_crowded = true;
-    return;
+    return base::ok_status();
   }
   const std::vector<int> of_slots = cpus_of_slots(node, use, slots, ranks, wish.pinning);
   std::vector<CoreShape> cores;
   std::ranges::copy_if(free, std::back_inserter(cores), [&](const CoreShape& core) { return touches(core, of_slots); });
   share.cpus = cores.empty() ? whole_cores(node, of_slots) : all_cpus(cores);
+  return base::ok_status();
 }
 
 // What is the job's once it is known what its ranks have.
@@ -184,6 +187,11 @@ void HostUse::remove(const model::HostShare& share) {
   for (const model::HostShare& each : shares_) count(each);
 }
 
+bool has_devices(const ShareWish& wish, const NodeShape& node) {
+  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+  return all.ok() && !all->empty();
+}
+
 int free_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use) {
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   return all.ok() ? static_cast<int>(free_of(*all, use).size()) : 0;
@@ -204,7 +212,7 @@ int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& 
 Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,
                                   Places places) {
   model::HostShare share;
-  take_cores(wish, node, use, slots, places, share);
+  MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, places, share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
   const std::size_t each = each_of(wish);
   const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count_if(

@@ -63,6 +63,8 @@ struct ShareWish {
 // How many ranks of the job the host's GPUs are enough for, beside what is in use; kAnyRanks: for any number.
 inline constexpr int kAnyRanks = 1 << 30;
 int ranks_for_gpus(const ShareWish& wish, const model::NodeShape& node, const HostUse& use, int slots);
+// Whether there are any that the job could be dealt.
+bool has_devices(const ShareWish& wish, const model::NodeShape& node);
 // Of the devices that the job could be dealt, those that nobody has.
 int free_devices(const ShareWish& wish, const model::NodeShape& node, const HostUse& use);
 

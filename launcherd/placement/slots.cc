@@ -21,30 +21,49 @@ const model::HostSpec* wanted_host(const JobNeed& need, const std::string& name)
 // kSlots: as kFree, without a look at anything but slots.
 enum class Room { kFree, kIdle, kSlots };
 
-constexpr int kMostOthersTried = 8;
+// Whether a job that asks for GPUs finds some, or may do so: then none of it goes to a host without. One that names
+// hosts and wants all their slots has said that it wants these as well.
+bool has_gpu_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (!need.share.asks_for_gpus() || !need.places.empty()) return false;
+  bool is_any = false;
+  long slots = 0;
+  for (const SlotHost& host : hosts) {
+    if (!may_use(need, host)) continue;
+    const model::HostSpec* const wanted = wanted_host(need, host.host.name);
+    int most = wanted != nullptr && wanted->slots ? std::min(*wanted->slots, host.slots) : host.slots;
+    if (need.request.ranks_per_node > 0) most = std::min(most, need.request.ranks_per_node);
+    slots += most;
+    is_any = is_any || waits_for_news(need, host) || (host.shape != nullptr && has_devices(need.share, *host.shape));
+  }
+  return is_any && (need.request.hosts.empty() || need.ranks() < slots);
+}
 
 // How many ranks the host takes of the job, when what is used is used, or when nothing is.
-int room_for_gpus(const JobNeed& need, const SlotHost& host, Room room) {
+int room_for_gpus(const JobNeed& need, const SlotHost& host, Room room, bool has_gpus) {
   if (room == Room::kSlots || !need.places.empty()) return kAnyRanks;
   if (room == Room::kFree && (host.is_asked() || waits_for_news(need, host))) return 0;
   if (host.shape == nullptr) return kAnyRanks;
+  if (has_gpus && !has_devices(need.share, *host.shape)) return 0;
   static const HostUse kNothing;
   return ranks_for_gpus(need.share, *host.shape, room == Room::kIdle ? kNothing : host.use, host.slots);
 }
 
-int room_on(const JobNeed& need, const SlotHost& host, Room room) {
+// `has_gpus`: has_gpu_hosts().
+int room_on(const JobNeed& need, const SlotHost& host, Room room, bool has_gpus) {
   if (!may_use(need, host)) return 0;
   const model::HostSpec* const wanted = wanted_host(need, host.host.name);
   const int there = host.is_open() ? host.slots : 0;
   int most = room == Room::kIdle ? there : host.free();
   if (wanted != nullptr && wanted->slots) most = std::min(most, *wanted->slots);
   if (need.request.ranks_per_node > 0) most = std::min(most, need.request.ranks_per_node);
-  return most > 0 ? std::min(most, room_for_gpus(need, host, room)) : most;
+  if (room == Room::kFree) most = std::min(most, host.most);
+  return most > 0 ? std::min(most, room_for_gpus(need, host, room, has_gpus)) : most;
 }
 
 long total_room(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
+  const bool has_gpus = has_gpu_hosts(need, hosts);
   long total = 0;
-  for (const SlotHost& host : hosts) total += room_on(need, host, room);
+  for (const SlotHost& host : hosts) total += room_on(need, host, room, has_gpus);
   return total;
 }
 
@@ -90,7 +109,7 @@ SlotHost without_shape(const SlotHost& host) {
 bool is_oversubscribing(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.request.oversubscribe || !need.places.empty()) return false;
   long slots = 0;
-  for (const SlotHost& host : hosts) slots += room_on(need, without_shape(host), Room::kIdle);
+  for (const SlotHost& host : hosts) slots += room_on(need, without_shape(host), Room::kIdle, false);
   return slots < need.ranks();
 }
 
@@ -270,9 +289,10 @@ std::optional<model::Placement> fit_slots(const JobNeed& need, std::span<const S
     return std::nullopt;
   }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
+  const bool has_gpus = has_gpu_hosts(need, hosts);
   for (const SlotHost* const host : in_order(need, hosts)) {
     if (takes_all && host->is_open() && (host->used > 0 || waits_for_news(need, *host))) return std::nullopt;
-    const int room = room_on(need, *host, Room::kFree);
+    const int room = room_on(need, *host, Room::kFree, has_gpus);
     if (room == 0) continue;
     request.hosts.push_back(named(need, *host, room));
     if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
@@ -295,6 +315,26 @@ std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost>
     }
   });
   return misfit;
+}
+
+// So many ranks on each host as can have their share there.
+void limit_to_shares(const JobNeed& need, std::vector<SlotHost>& hosts) {
+  const bool has_gpus = has_gpu_hosts(need, hosts);
+  for (SlotHost& host : hosts) {
+    if (host.shape == nullptr) continue;
+    int fewest = 0;  // have it
+    int most = std::min(room_on(need, host, Room::kFree, has_gpus), need.ranks());
+    while (fewest < most) {
+      const int middle = most - (most - fewest) / 2;
+      const std::vector<const model::RankPlace*> places(static_cast<std::size_t>(middle), nullptr);
+      if (share_of(need.share, *host.shape, host.use, host.slots, places).ok()) {
+        fewest = middle;
+      } else {
+        most = middle - 1;
+      }
+    }
+    host.most = fewest;
+  }
 }
 
 // Of a job for which there are the slots: the first host where its share is not to be had.
@@ -415,11 +455,13 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   std::optional<Misfit> misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
   std::vector<SlotHost> others;
   // Another host may have what that one has not; who oversubscribes has all of them.
-  for (int tried = 0; misfit && need.places.empty() && !need.request.oversubscribe; ++tried) {
-    if (tried == kMostOthersTried) return std::nullopt;
-    if (others.empty()) others.assign(hosts.begin(), hosts.end());
-    std::ranges::find_if(others, [&](const SlotHost& host) { return host.host.name == misfit->host; })->is_drained =
-        true;
+  while (misfit && need.places.empty() && !need.request.oversubscribe) {
+    if (others.empty()) {
+      others.assign(hosts.begin(), hosts.end());
+      limit_to_shares(need, others);
+    } else {
+      std::ranges::find_if(others, [&](const SlotHost& host) { return host.host.name == misfit->host; })->most = 0;
+    }
     placement = fit_slots(need, others);
     misfit = placement ? give_shares(need, others, *placement) : std::nullopt;
   }

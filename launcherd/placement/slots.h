@@ -38,6 +38,7 @@ struct SlotHost {
   bool is_shared = false;                           // what jobs have of it is counted
   std::shared_ptr<const model::NodeShape> shape{};  // null: not known yet
   HostUse use{};
+  int most = kAnyRanks;  // of the job that is being placed
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }

@@ -186,6 +186,49 @@ TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
   EXPECT_EQ(fit(need(1, {.bind_to = BindTo::kDepth, .depth = 8}), cores)->hosts.front().host.name, "n2");
 }
 
+TEST(HostShare, GpusThatAreAskedForAreNotLookedForOnHostsWithout) {
+  std::vector<SlotHost> hosts = {host("n1", 2, node_of(8, 0)), host("n2", 2, node_of(8, 1))};
+  EXPECT_EQ(start(need(1, kOne), hosts)->devices.size(), 1u);
+  EXPECT_FALSE(fit(need(1, kOne), hosts));
+  EXPECT_EQ(why_not(need(1, kOne), hosts), "needs 1 GPU, 0 are free on n1 and n2");
+  hosts[1].is_drained = true;
+  EXPECT_FALSE(fit(need(1, kOne), hosts));
+  // Where no host has any, none is given.
+  const std::vector<SlotHost> without = {host("n1", 2, node_of(8, 0)), host("n2", 2, node_of(8, 0))};
+  EXPECT_TRUE(fit(need(3, kOne), without));
+  // All slots of named hosts are all of their GPUs, and those without any.
+  const std::vector<SlotHost> named = {host("n1", 1, node_of(8, 0)), host("n2", 2, node_of(8, 2))};
+  JobNeed all = need(3, kOne);
+  all.request.hosts = {{.name = "n1"}, {.name = "n2"}};
+  EXPECT_TRUE(fit(all, named));
+}
+
+TEST(HostShare, ADepthIsNeverOfOtherJobsCores) {
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0))};
+  const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 4});
+  ASSERT_TRUE(start(deep, hosts));
+  ASSERT_TRUE(start(deep, hosts));
+  EXPECT_FALSE(start(deep, hosts));
+  EXPECT_EQ(why_not(deep, hosts), "n1: no core is free there");
+}
+
+TEST(HostShare, AnyNumberOfHostsMayNotDo) {
+  std::vector<SlotHost> hosts;
+  for (int i = 0; i < 40; ++i) hosts.push_back(host("n" + std::to_string(i), 2, node_of(4, 0)));
+  hosts.push_back(host("large", 2, node_of(64, 0)));
+  model::JobSpec job;
+  job.placement.np = 1;
+  job.pinning = {.bind_to = BindTo::kDepth, .depth = 32};
+  const auto wanted = need_of(job, hosts);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  EXPECT_EQ(fit(*wanted, hosts)->hosts.front().host.name, "large");
+  // Of each host as many ranks as it has cores for.
+  EXPECT_EQ(fit(need(4, {.bind_to = BindTo::kDepth, .depth = 4}),
+                std::vector<SlotHost>{host("n1", 8, node_of(4, 0)), host("n2", 8, node_of(4, 0))})
+                ->hosts.size(),
+            2u);
+}
+
 TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   model::JobSpec job;
   job.placement.np = 3;
