@@ -81,6 +81,8 @@ class GpuRelease {
 
   // `done` comes from the loop, once.
   void begin(EndedProcesses ended, Done done);
+  // What begin() was not told yet: before the first look at the latest.
+  void learn_before(InUse before) { ended_.before = std::move(before); }
 
  private:
   void look();

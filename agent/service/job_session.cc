@@ -446,7 +446,9 @@ void JobSession::warden_gone() {
 void JobSession::note_gpus() {
   if (std::exchange(notes_gpus_, true)) return;
   host_.gpu_reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
-    if (alive.lock() && report.ok() && !release_) gpus_before_ = in_use(*report, has_ended);
+    if (!alive.lock() || !report.ok()) return;
+    gpus_before_ = in_use(*report, has_ended);
+    if (release_) release_->learn_before(*gpus_before_);  // ranks that have ended by now have taken none
   });
 }
 

@@ -130,11 +130,19 @@ class Release : public ::testing::Test {
   }
 
   // Until it is done; `look` is called at each look at the GPUs.
-  std::vector<std::string> await(EndedProcesses ended, milliseconds patience, const gpus::Question& question = {}) {
+  // `late`: what was before is asked for first, and known only after the wait has begun.
+  std::vector<std::string> await(EndedProcesses ended, milliseconds patience, const gpus::Question& question = {},
+                                 bool late = false) {
     gpus::KilledHelpers killed(loop_);
     gpus::Reader reader(loop_, login_, killed, gpus::kSurveyPatience, question);
     GpuRelease release(loop_, reader, patience);
     std::vector<std::string> said;
+    if (late) {
+      reader.ask([&release](const base::Result<gpus::GpuReport>& report) {
+        ASSERT_TRUE(report.ok()) << report.status();
+        release.learn_before(in_use(*report, has_ended));
+      });
+    }
     release.begin(std::move(ended), [&](const std::vector<std::string>& sentences) {
       said = sentences;
       loop_.stop();
@@ -272,6 +280,12 @@ TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
             std::vector<std::string>{
                 "whether the GPUs have released the job's memory is not known: the driver numbers processes as the "
                 "host does, and the agent is in a container"});
+}
+
+// A job that has ended before anybody has looked.
+TEST_F(AmdRelease, InAContainerTheFirstLookMayComeLate) {
+  tree_.set_namespace("pid:[4026532837]");
+  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files(), true).empty());
 }
 
 }  // namespace
