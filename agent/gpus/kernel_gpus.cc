@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -23,21 +22,6 @@ std::optional<std::uint64_t> number_of(std::string_view text) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-using Fields = std::map<std::string, std::string, std::less<>>;
-
-// Lines of a key, `separator` and a value.
-Fields read_fields(const std::string& path, char separator) {
-  Fields fields;
-  const auto content = base::read_file(path, kMostBytes);
-  if (!content.ok()) return fields;
-  for (const std::string_view line : base::split(*content, '\n')) {
-    const auto at = line.find(separator);
-    if (at == std::string_view::npos) continue;
-    fields[std::string(base::trim(line.substr(0, at)))] = std::string(base::trim(line.substr(at + 1)));
-  }
-  return fields;
 }
 
 std::uint64_t number_in(const Fields& fields, std::string_view name) {
@@ -61,6 +45,18 @@ int count_tiles(const std::string& card) {
 }
 
 }  // namespace
+
+Fields read_fields(const std::string& path, char separator) {
+  Fields fields;
+  const auto content = base::read_file(path, kMostBytes);
+  if (!content.ok()) return fields;
+  for (const std::string_view line : base::split(*content, '\n')) {
+    const auto at = line.find(separator);
+    if (at == std::string_view::npos) continue;
+    fields[std::string(base::trim(line.substr(0, at)))] = std::string(base::trim(line.substr(at + 1)));
+  }
+  return fields;
+}
 
 std::optional<std::uint64_t> read_number(const std::string& path) {
   const auto content = base::read_file(path, kMostBytes);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +42,10 @@ struct GpuMemory {
 
 GpuMemory memory_of(const AmdGpu& gpu, const std::string& root = "");
 GpuMemory memory_of(const IntelGpu& gpu);
+
+// Of a file whose lines are a key, `separator` and a value; empty where it cannot be read.
+using Fields = std::map<std::string, std::string, std::less<>>;
+Fields read_fields(const std::string& path, char separator);
 
 // A file that holds one decimal number, as sysfs has them; nullopt: it does not, or cannot be read.
 std::optional<std::uint64_t> read_number(const std::string& path);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -30,20 +29,7 @@ long mebibytes(std::uint64_t bytes) {
   return static_cast<long>(bytes >> 20);
 }
 
-// Lines of a key, `separator` and a value.
-std::map<std::string, std::string> read_fields(const std::string& path, char separator) {
-  std::map<std::string, std::string> fields;
-  const auto content = base::read_file(path, kMostBytes);
-  if (!content.ok()) return fields;
-  for (const std::string_view line : base::split(*content, '\n')) {
-    const auto at = line.find(separator);
-    if (at == std::string_view::npos) continue;
-    fields[std::string(base::trim(line.substr(0, at)))] = std::string(base::trim(line.substr(at + 1)));
-  }
-  return fields;
-}
-
-std::string text_field(const std::map<std::string, std::string>& fields, const std::string& name) {
+std::string text_field(const gpus::Fields& fields, const std::string& name) {
   const auto found = fields.find(name);
   return found == fields.end() ? "" : found->second;
 }
@@ -72,7 +58,7 @@ std::vector<GpuShape> find_nvidia(const std::string& root) {
   const std::string directory = root + "/proc/driver/nvidia/gpus";
   std::vector<GpuShape> gpus;
   for (const std::string& address : base::entries_of(directory)) {  // all of one length: sorted as PCI counts
-    const auto fields = read_fields(directory + "/" + address + "/information", ':');
+    const gpus::Fields fields = gpus::read_fields(directory + "/" + address + "/information", ':');
     if (fields.empty() || text_field(fields, "GPU Excluded") == "Yes") continue;
     GpuShape& gpu = gpus.emplace_back();
     gpu.index = static_cast<int>(gpus.size()) - 1;
