@@ -99,11 +99,12 @@ _FUNCTIONS = {
     "muster_alltoallv_on_stream": (c_int, [c_void_p, c_void_p, POINTER(c_size_t), c_void_p, POINTER(c_size_t), c_int,
                                            c_void_p, _HANDLE, _HANDLE]),
 }
-# Short and never waiting: these keep the GIL.
+_SUBMIT = (c_int, [c_void_p, POINTER(Submission), _HANDLE, _HANDLE])
+# Short and never waiting, and nothing in them waits for the GIL: these keep it.
 _SHORT_FUNCTIONS = {
     "muster_test": (c_int, [c_void_p, POINTER(c_int)]),
     "muster_request_free": (None, [c_void_p]),
-    "muster_engine_submit": (c_int, [c_void_p, POINTER(Submission), _HANDLE, _HANDLE]),
+    "muster_engine_submit": _SUBMIT,
     "muster_ticket_is_done": (c_int, [c_void_p]),
     "muster_ticket_free": (None, [c_void_p]),
 }
@@ -145,6 +146,9 @@ for _name in _FUNCTIONS:
     globals()[_name] = getattr(_library, _name)
 for _name in _SHORT_FUNCTIONS:
     globals()[_name] = getattr(_short, _name)
+# Of tensors on a GPU: it calls the driver, which may wait.
+muster_engine_submit_on_gpu = _library.muster_engine_submit
+muster_engine_submit_on_gpu.restype, muster_engine_submit_on_gpu.argtypes = _SUBMIT
 
 
 def version():

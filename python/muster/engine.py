@@ -5,6 +5,7 @@ Memory is described by `Buffer`; a submission becomes a `Ticket`. Thread-safe.
 
 import collections
 import ctypes
+import itertools
 import os
 import threading
 from ctypes import byref, c_int64, c_void_p
@@ -41,45 +42,64 @@ class Output(NamedTuple):
     shape: Tuple[int, ...]
 
 
-class _Abandoned:
-    """Tickets that nobody waits for any more, with what they use, until they are done. Without a lock: a collection of
-    garbage may add one in the middle of anything, also while another is added."""
+class Abandoned:
+    """Operations that nobody waits for any more, with what they use, until they are done. Without a lock: a collection
+    of garbage may add one in the middle of anything, also while another is added."""
 
     def __init__(self):
         self._waiting = collections.deque()
 
     def add(self, handle, keep, is_done, free):
-        self._waiting.append((handle, keep))
+        """`is_done` and `free` are those of `handle`."""
+        self._waiting.append((handle, keep, is_done, free))
         for _ in range(len(self._waiting)):
             try:
-                first, its = self._waiting.popleft()
+                first = self._waiting.popleft()
             except IndexError:  # another thread was faster
                 return
-            if is_done(first):
-                free(first)
+            handle, _, is_done, free = first
+            if is_done(handle):
+                free(handle)
             else:
-                self._waiting.append((first, its))
+                self._waiting.append(first)
 
 
-_abandoned = _Abandoned()
-_forked = []  # not empty: this is a child of the process that has the tickets
-os.register_at_fork(after_in_child=lambda: _forked.append(True))
+abandoned = Abandoned()
+forked = []  # not empty: this is a child of the process that has the tickets
+os.register_at_fork(after_in_child=lambda: forked.append(True))
 
 
 class Ticket:
-    """A submission. Keeps its tensors until it is done."""
+    """A submission. Keeps its tensors until it is done.
 
-    def __init__(self, handle, keep):
-        self._handle = handle
+    It is there before the operation is: submit() has libmuster write the handle into it, so that nothing (a signal's
+    KeyboardInterrupt) comes between an operation that runs and what keeps its tensors."""
+
+    def __init__(self, keep):
+        self._handle = c_void_p()  # of a muster_ticket; NULL: nothing was submitted
         self._keep = keep
         self._lock = threading.Lock()
         self._failure = None
         self._is_done = False
 
-    def __del__(self, is_done=lib.muster_ticket_is_done, free=lib.muster_ticket_free, abandoned=_abandoned):
+    def submit(self, function, engine, submission, error):
+        """`function` is muster_engine_submit, or the like. ValueError: it cannot be done, or the name is taken;
+        HorovodInternalError: the engine has ended."""
+        code = function(engine, submission, byref(self._handle), byref(error))
+        if code == lib.OK:
+            return self
+        message, rank, host = lib.take_error(error)
+        error.value = None
+        if code == lib.INVALID:
+            raise ValueError(message)
+        raise HorovodInternalError(message, rank=rank, host=host)
+
+    def __del__(self, is_done=lib.muster_ticket_is_done, free=lib.muster_ticket_free, abandoned=abandoned,
+                forked=forked):
         # An operation that runs goes on writing to its tensors: they are let go of only when it is done. (By defaults:
-        # at the interpreter's end this module's names are gone before the last tickets.)
-        if self._handle is None:
+        # at the interpreter's end this module's names are gone before the last tickets.) In a forked child, whose other
+        # threads are gone, what they had locked stays locked: it is left as it is.
+        if not self._handle or forked:
             return
         if not self._is_done and not is_done(self._handle):
             abandoned.add(self._handle, self._keep, is_done, free)
@@ -91,10 +111,14 @@ class Ticket:
         return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
 
     def wait(self):
-        """Returns when it is done; raises HorovodInternalError if it failed. Signals are handled meanwhile."""
-        with self._lock:
-            if not self._is_done:
-                self._wait()
+        """Returns when it is done; raises HorovodInternalError if it failed. Signals are handled meanwhile. ValueError:
+        it was not waited for in the process that this one was forked from."""
+        if not self._is_done:
+            if forked:
+                raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
+            with self._lock:
+                if not self._is_done:
+                    self._wait()
         if self._failure is not None:
             message, rank, host = self._failure
             raise HorovodInternalError(message, rank=rank, host=host)
@@ -108,8 +132,6 @@ class Ticket:
             if code != lib.TIMEOUT or error:
                 self._failure = lib.take_error(error)
                 break
-            if _forked:
-                raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
         self._is_done = True
         self._keep = None
 
@@ -171,14 +193,11 @@ def _describe(kind, name, buffers, op, root=0, prescale=1.0, postscale=1.0, spli
                           stream, wire)
 
 
-def _ticket(code, handle, error, keep):
-    if code == lib.OK:
-        return Ticket(handle.value, keep)
-    message, rank, host = lib.take_error(error)
-    error.value = None
-    if code == lib.INVALID:
-        raise ValueError(message)
-    raise HorovodInternalError(message, rank=rank, host=host)
+def _submit_function(is_on_gpu):
+    # Of tensors on a GPU libmuster marks their stream by a call of the driver, which waits where the GPU's queue is full.
+    # What would empty it may need the GIL: another thread of the program's, or one that `allocate` is called in. Other
+    # submissions never wait, and to release the GIL and get it back would take longer than they do.
+    return lib.muster_engine_submit_on_gpu if is_on_gpu else lib.muster_engine_submit
 
 
 def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=1.0, splits=None,
@@ -189,9 +208,8 @@ def submit(engine, kind, name, buffers, op=Sum, root=0, prescale=1.0, postscale=
     submission = _describe(kind, name, buffers, op, root, prescale, postscale, splits, wire)
     callback = lib.ALLOCATE() if allocate is None else lib.ALLOCATE(lambda _, index, size: allocate(index, size))
     submission.allocate = callback
-    handle, error = c_void_p(), c_void_p()
-    code = lib.muster_engine_submit(engine, byref(submission), byref(handle), byref(error))
-    return _ticket(code, handle, error, [callback, *(buffer.keep for buffer in buffers)])
+    ticket = Ticket([callback, *(buffer.keep for buffer in buffers)])
+    return ticket.submit(_submit_function(submission.on_gpu), engine, byref(submission), c_void_p())
 
 
 class RepeatedReduction:
@@ -201,29 +219,28 @@ class RepeatedReduction:
         self._submission = _describe(lib.ALLREDUCE, name, [buffer], op, prescale=prescale, postscale=postscale,
                                      wire=wire)
         self._tensor = self._submission.tensors[0]
-        self._handle, self._error = c_void_p(), c_void_p()
-        self._arguments = byref(self._submission), byref(self._handle), byref(self._error)
+        self._error = c_void_p()
+        self._function, self._argument = _submit_function(self._submission.on_gpu), byref(self._submission)
 
     def submit(self, engine, address, keep, stream=None):
         """submit() of what lies at `address`, which `keep` owns and `stream` computes (as in the buffer)."""
         self._tensor.in_ = self._tensor.out = address
         self._submission.stream = stream
-        return _ticket(lib.muster_engine_submit(engine, *self._arguments), self._handle, self._error, keep)
+        return Ticket(keep).submit(self._function, engine, self._argument, self._error)
 
 
 class Handles:
     """Horovod's integer handles: each stands for a ticket and for how its result is made."""
 
     def __init__(self):
-        self._lock = threading.Lock()
-        self._next = 0
+        self._lock = threading.RLock()  # a signal's handler may come in between
+        self._numbers = itertools.count()
         self._waiting = {}
 
     def add(self, ticket, finish):
         """A new handle; `finish(ticket)` makes the result once the ticket is done."""
         with self._lock:
-            handle = self._next
-            self._next += 1
+            handle = next(self._numbers)
             self._waiting[handle] = (ticket, finish)
         return handle
 

@@ -8,7 +8,7 @@ import time
 from ctypes import byref, c_int, c_size_t, c_void_p
 
 from muster import _library as lib
-from muster.engine import _abandoned
+from muster import engine
 from muster.exceptions import HorovodInternalError
 
 # A wait comes back so often to let Python handle signals.
@@ -22,16 +22,32 @@ def _is_done(handle, test=lib.muster_test):
 
 
 class Request:
-    """An operation that runs. Keeps its memory until it is done."""
+    """An operation that runs. Keeps its memory until it is done.
 
-    def __init__(self, handle, keep):
-        self._handle = handle
+    It is there before the operation is, as an engine.Ticket."""
+
+    def __init__(self, keep):
+        self._handle = c_void_p()  # of a muster_request; NULL: nothing was started
         self._keep = keep
         self._lock = threading.Lock()
         self._failure = None
         self._has_ended = False
 
-    def __del__(self, is_done=_is_done, free=lib.muster_request_free, abandoned=_abandoned):
+    def start(self, function, arguments):
+        """As start()."""
+        error = c_void_p()
+        code = function(*arguments, byref(self._handle), byref(error))
+        if code == lib.OK:
+            return self
+        message, rank, host = lib.take_error(error)
+        if code == lib.INVALID:
+            raise ValueError(message)
+        raise HorovodInternalError(message, rank=rank, host=host)
+
+    def __del__(self, is_done=_is_done, free=lib.muster_request_free, abandoned=engine.abandoned,
+                forked=engine.forked):
+        if not self._handle or forked:
+            return
         if not self._has_ended and not is_done(self._handle):
             abandoned.add(self._handle, self._keep, is_done, free)
         else:
@@ -42,7 +58,10 @@ class Request:
         return self._has_ended or _is_done(self._handle)
 
     def wait(self, seconds=None):
-        """False: it is not done within `seconds`. HorovodInternalError: it failed. Signals are handled meanwhile."""
+        """False: it is not done within `seconds`. HorovodInternalError: it failed. Signals are handled meanwhile.
+        ValueError: it was not waited for in the process that this one was forked from."""
+        if engine.forked and not self._has_ended:
+            raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
         end = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             while not self._has_ended:
@@ -69,14 +88,7 @@ class Request:
 def start(function, *arguments, keep):
     """The Request of `function` (one of muster_i...); `keep` owns the memory that it uses. ValueError: an argument that
     cannot be; HorovodInternalError: the communicator has ended."""
-    handle, error = c_void_p(), c_void_p()
-    code = function(*arguments, byref(handle), byref(error))
-    if code == lib.OK:
-        return Request(handle.value, keep)
-    message, rank, host = lib.take_error(error)
-    if code == lib.INVALID:
-        raise ValueError(message)
-    raise HorovodInternalError(message, rank=rank, host=host)
+    return Request(keep).start(function, arguments)
 
 
 def counts(numbers):

@@ -105,8 +105,10 @@ class _World:
         self.group = None
         self.communicators = []  # made by communicator_of()
         self.sets = {}  # id -> (ProcessSet, communicator, engine); both None where this rank is not in it
-        self.lock = threading.Lock()
-        self.submit_lock = threading.Lock()  # an engine is not freed while something is submitted to it
+        # A signal's handler, or a __del__, may come in the middle of what holds a lock, and submit something, too.
+        self.lock = threading.RLock()
+        self.submit_lock = threading.RLock()  # an engine is not freed while something is submitted to it
+        self.is_submitting = False  # by the thread that has this lock
         self.set_ids = itertools.count(1)
         self.names = {}
         options = lib.Options(ctypes.sizeof(lib.Options), _operation_seconds(timeout_seconds), 0)
@@ -189,7 +191,24 @@ class _World:
                 raise ValueError(f"ranks differ in the process set that they add: rank {self.rank} has {ranks}, "
                                  f"rank {rank} has {theirs}")
 
+    def submit(self, process_set, call):
+        """submit_to()."""
+        with self.submit_lock:
+            outer, self.is_submitting = self.is_submitting, True
+            try:
+                return call(self.engine_of(process_set))
+            finally:
+                self.is_submitting = outer
+
+    def check_not_submitting(self):
+        """ValueError: below the caller, on this thread, something is being submitted."""
+        with self.submit_lock:
+            if self.is_submitting:
+                raise ValueError("shutdown() or remove_process_set() has interrupted an operation that is being "
+                                 "submitted, in a handler of a signal or in a __del__: call it somewhere else")
+
     def remove_set(self, process_set):
+        self.check_not_submitting()
         with self.lock:
             known, comm, made = self.sets.get(process_set.process_set_id, (None, None, None))
             if known is not process_set or process_set.process_set_id == 0:
@@ -309,8 +328,11 @@ def _sets_of(given):
 
 
 def shutdown():
-    """Leaves the job: operations that other ranks wait for with this one fail there. After init() again it goes on."""
+    """Leaves the job: operations that other ranks wait for with this one fail there. After init() again it goes on.
+    ValueError: it was called by a signal's handler, or a __del__, in the middle of a submission."""
     global _current
+    if _current is not None and _current.pid == os.getpid():
+        _current.check_not_submitting()
     world, _current = _current, None
     if world is None or world.pid != os.getpid():
         return
@@ -464,14 +486,18 @@ def rocm_built():
     return False
 
 
-def submit_to(process_set, call):
-    """`call(target)` with the muster_engine of `process_set`, which is not freed meanwhile. ValueError: there is none, or
-    this rank is not in the set."""
+def _own_world():
+    """That of this process, which is not a forked child: locks that its parent's other threads held stay locked."""
     world = _world()
     if world.pid != os.getpid():
         raise ValueError("a process that was forked from a rank cannot take part in collectives")
-    with world.submit_lock:
-        return call(world.engine_of(process_set))
+    return world
+
+
+def submit_to(process_set, call):
+    """`call(target)` with the muster_engine of `process_set`, which is not freed meanwhile. ValueError: there is none, or
+    this rank is not in the set."""
+    return _own_world().submit(process_set, call)
 
 
 def submit(kind, name, buffers, process_set=global_process_set, root_rank=None, **options):
@@ -487,7 +513,7 @@ def submit(kind, name, buffers, process_set=global_process_set, root_rank=None, 
 def operation_name(kind, name, process_set=global_process_set):
     """`kind.name`, or a numbered name where `name` is None, which is the same on ranks of `process_set` that do the
     same."""
-    return _world().name(kind, name, process_set)
+    return _own_world().name(kind, name, process_set)
 
 
 def communicator_of(ranks):

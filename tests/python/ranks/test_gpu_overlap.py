@@ -49,11 +49,10 @@ class Recording:
         self._follow(patch)
 
     def _follow(self, patch):
-        ticket_of, wait = engine._ticket, engine.Ticket.wait
+        submit, wait = engine.Ticket.submit, engine.Ticket.wait
 
-        def made(*arguments):
-            ticket = ticket_of(*arguments)
-            self.submitted.append(ticket)
+        def submitted(ticket, *arguments):
+            self.submitted.append(submit(ticket, *arguments))
             return ticket
 
         def waited(ticket):
@@ -64,7 +63,7 @@ class Recording:
             parameter.grad = self.gpu.copy_of(parameter.grad)
             return parameter.grad
 
-        patch.setattr(engine, "_ticket", made)
+        patch.setattr(engine.Ticket, "submit", submitted)
         patch.setattr(engine.Ticket, "wait", waited)
         patch.setattr(Gradients, "_gradient", on_gpu)
         patch.setattr(memory, "stream_of", self.gpu.stream_of)
