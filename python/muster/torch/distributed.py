@@ -18,6 +18,7 @@ others are copied to the host and back. No part of that has run on a GPU yet.
 """
 
 import inspect
+import itertools
 
 import torch
 import torch.distributed as dist
@@ -39,7 +40,8 @@ def _op_of(options):
     for op, ours in _OPS:
         if options.reduceOp == op:
             return ours
-    raise ValueError(f"backend muster has no reduction {options.reduceOp}: SUM, AVG, MIN, MAX and PRODUCT")
+    named = [name for name in ("BAND", "BOR", "BXOR", "PREMUL_SUM") if options.reduceOp == getattr(ReduceOp, name, None)]
+    raise ValueError(f"backend muster has no reduction {' '.join(named)}: it has SUM, AVG, MIN, MAX and PRODUCT")
 
 
 def _root_of(options):
@@ -80,18 +82,51 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._comm = world.communicator_of(ranks)
         self._gpu = None  # an OnStream, since the first tensors of a GPU
 
+        self._called = itertools.count(1)
+        self._last_call = 0
+        self._group_name = self._group_desc = ""
+
     def getBackendName(self):
         """muster."""
         return "muster"
 
+    # Since torch 2 groups have names, by which DTensor, FSDP and device meshes find them. Python asks by the properties,
+    # C++ by the functions.
+    def _set_group_name(self, name):
+        self._group_name = name
+
+    def getGroupName(self):
+        """The name that torch.distributed has given it."""
+        return self._group_name
+
+    group_name = property(getGroupName)
+
+    def _set_group_desc(self, description):
+        self._group_desc = description
+
+    def getGroupDesc(self):
+        """What the user has called it."""
+        return self._group_desc
+
+    group_desc = property(getGroupDesc)
+
+    def _set_sequence_number_for_group(self):
+        """Nothing: operations are counted from the beginning."""
+
+    def _get_sequence_number_for_group(self):
+        """How many operations of libmuster this rank has started in it, the same on all ranks, but for messages."""
+        return self._last_call
+
     def _start(self, function, *arguments, keep):
         if not world.is_current(self._world):
             raise ValueError("this process group has ended with muster's shutdown()")
+        self._last_call = next(self._called)
         return requests.start(function, self._comm, *arguments, keep=keep)
 
     def _start_on_gpu(self, function, *arguments, keep):
         if not world.is_current(self._world):
             raise ValueError("this process group has ended with muster's shutdown()")
+        self._last_call = next(self._called)
         return self._gpu.start(function, *arguments, keep=keep)
 
     def _is_on_gpu(self, tensors):
@@ -164,6 +199,10 @@ class MusterProcessGroup(dist.ProcessGroup):
     def _allgather_base(self, output, input, opts=None):
         return self._gather_into([input.numel()] * self._size, input, [output])
 
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        """Several: an output with room for all ranks for each input."""
+        return _all_of([self._allgather_base(output, tensor) for output, tensor in zip(outputs, inputs)], outputs)
+
     def _gather_into(self, numbers, tensor, outputs):
         on_gpu = len(set(numbers)) == 1 and self._is_on_gpu([tensor, *outputs])
         room = _room_for(outputs, on_gpu)
@@ -205,6 +244,11 @@ class MusterProcessGroup(dist.ProcessGroup):
 
     def _reduce_scatter_base(self, output, input, opts=None):
         return self._scatter_from([input], [output.numel()] * self._size, output, opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        """Several: an input with a part for each rank for each output."""
+        return _all_of([self._reduce_scatter_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)],
+                       outputs)
 
     def _scatter_from(self, inputs, numbers, output, opts):
         if numbers[self._rank] != output.numel() or sum(numbers) != sum(tensor.numel() for tensor in inputs):

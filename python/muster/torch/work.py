@@ -82,7 +82,7 @@ class MusterWork(Work):
                 done = torch.futures.Future(devices=_gpus_of(self._result))
                 # What this function raises is the future's error, also for C++.
                 self._future = done.then(lambda _: self.wait() and self._result)
-                _completer.complete(self, done)
+                _completer_here().complete(self, done)
         _kept.release(self)
         return self._future
 
@@ -121,7 +121,9 @@ class _Kept:
 
 
 class _Completer:
-    """A thread that completes futures in the order of the operations."""
+    """A thread that completes futures in the order of the operations, which is that of what is attached to them, too.
+
+    That may start operations itself and wait for their futures, as PowerSGD does: another thread completes these."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -137,6 +139,7 @@ class _Completer:
                 self._thread.start()
 
     def _run(self):
+        _here.completer = _Completer()
         while True:
             work, future = self._queue.get()
             work.settle()
@@ -145,4 +148,9 @@ class _Completer:
 
 
 _kept = _Kept()
-_completer = _Completer()
+_outermost = _Completer()
+_here = threading.local()  # completer: for futures that this thread, which completes others, asks for
+
+
+def _completer_here():
+    return getattr(_here, "completer", _outermost)

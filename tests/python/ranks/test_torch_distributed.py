@@ -8,6 +8,8 @@ from torch_ranks import FLOATS, TYPES, assert_same, assert_same_on_all_ranks, ev
 import muster.torch as hvd
 import muster.torch.distributed
 
+IS_OLD = torch.__version__ < "2"  # and Debian's has an FSDP that cannot be imported by its Python
+
 
 @pytest.fixture(scope="module", autouse=True)
 def groups(job):
@@ -202,6 +204,39 @@ def test_objects():
     assert objects == ["one", 0]
 
 
+def test_objects_of_one_rank():
+    gathered = [None] * size() if rank() == 0 else None
+    dist.gather_object({"rank": rank()}, gathered, dst=0)
+    assert rank() != 0 or gathered == [{"rank": r} for r in range(size())]
+    own_object = [None]
+    dist.scatter_object_list(own_object, [f"for {r}" for r in range(size())] if rank() == 0 else [None] * size(), src=0)
+    assert own_object == [f"for {rank()}"]
+
+
+@pytest.mark.skipif("not hasattr(dist, '_coalescing_manager')")
+def test_coalescing():
+    """By which FSDP and DTensor put operations together."""
+    parts, wholes = [torch.empty(2), torch.empty(3)], [torch.empty(2 * size()), torch.empty(3 * size())]
+    with dist._coalescing_manager():
+        for whole, part in zip(wholes, parts):
+            dist.all_gather_into_tensor(whole, part.fill_(rank()))
+    for whole, part in zip(wholes, parts):
+        assert_same(whole, torch.arange(float(size())).repeat_interleave(len(part)))
+    with dist._coalescing_manager(async_ops=True) as works:
+        for whole, part in zip(wholes, parts):
+            dist.reduce_scatter_tensor(part, whole)
+    works.wait()
+    for part in parts:
+        assert_same(part, torch.full_like(part, size() * rank()))
+
+
+def test_operations_are_counted():
+    before = dist.group.WORLD._get_sequence_number_for_group()
+    dist.barrier()
+    dist.all_reduce(torch.ones(1))
+    assert dist.group.WORLD._get_sequence_number_for_group() == before + 2
+
+
 def test_works():
     tensors = [torch.full((1000,), float(i + rank())) for i in range(50)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
@@ -215,6 +250,20 @@ def test_futures():
     work = dist.all_reduce(torch.ones(5), async_op=True)
     doubled = work.get_future().then(lambda future: future.value()[0] * 2)
     assert_same(doubled.wait(), torch.full((5,), 2.0 * size()))
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_what_is_attached_to_a_future_may_wait_for_another(many):
+    """Started in the order of the first ones on all ranks, as PowerSGD's hook needs it."""
+    def again(future):
+        def once_more(inner):
+            return dist.all_reduce(inner.value()[0], async_op=True).get_future().wait()[0]
+
+        return dist.all_reduce(future.value()[0], async_op=True).get_future().then(once_more).wait()
+
+    begun = [dist.all_reduce(torch.full((3 + i,), 1.0 + i), async_op=True).get_future() for i in range(many)]
+    for i, future in enumerate([future.then(again) for future in begun]):
+        assert_same(future.wait(), torch.full((3 + i,), (1.0 + i) * size() ** 3))
 
 
 def test_works_that_nobody_waits_for():
@@ -295,10 +344,78 @@ def test_errors_are_those_of_futures_too():
 
 
 def test_what_cannot_be_done():
-    with pytest.raises(ValueError, match="no reduction"):
+    with pytest.raises(ValueError, match="no reduction BAND: it has SUM"):
         dist.all_reduce(torch.ones(1, dtype=torch.int32), op=dist.ReduceOp.BAND)
     with pytest.raises(ValueError, match="sparse"):
         dist.all_reduce(torch.ones(2).to_sparse())
+
+
+# --- what finds groups by their names --------------------------------------------------------------------------------
+
+@pytest.mark.skipif(IS_OLD, reason="needs torch 2")
+def test_a_group_has_a_name():
+    names = {group.group_name for group in [dist.group.WORLD, dist.new_group(range(size()))]}
+    assert len(names) == 2 and "" not in names
+    group = dist.new_group(range(size()))
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.skipif(IS_OLD, reason="needs torch 2")
+def test_functional_collectives():
+    import torch.distributed._functional_collectives as functional
+    ones = torch.ones(2 * size())
+    assert_same(functional.all_reduce(ones, "sum", dist.group.WORLD) + 0, torch.full_like(ones, size()))
+    part = torch.full((2,), float(rank()))
+    assert_same(functional.all_gather_tensor(part, 0, dist.group.WORLD) + 0,
+                torch.arange(float(size())).repeat_interleave(2))
+    assert_same(functional.reduce_scatter_tensor(ones, "sum", 0, dist.group.WORLD) + 0, torch.full((2,), float(size())))
+    received = functional.all_to_all_single(torch.full((size(),), float(rank())), None, None, dist.group.WORLD)
+    assert_same(received + 0, torch.arange(float(size())))
+    gathered = functional.all_gather_into_tensor_coalesced([part, part], dist.group.WORLD)
+    assert_same([each + 0 for each in gathered][1], torch.arange(float(size())).repeat_interleave(2))
+    [scattered] = functional.reduce_scatter_tensor_coalesced([ones], "sum", [0], dist.group.WORLD)
+    assert_same(scattered + 0, torch.full((2,), float(size())))
+
+
+def sharded(model):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    return FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+
+
+def fully_sharded(model):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    return fully_shard(model, mesh=init_device_mesh("cpu", (size(),)))
+
+
+@pytest.mark.skipif(IS_OLD, reason="needs torch 2")
+@pytest.mark.parametrize("shard", [sharded, fully_sharded])
+def test_fsdp_is_like_one_process(shard):
+    if shard is fully_sharded and not hasattr(torch.distributed.fsdp, "fully_shard"):
+        pytest.skip("this torch has no fully_shard()")
+    parallel, alone = shard(network(0)), network(0)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (parallel, alone)]
+    for step in range(3):
+        inputs = noise(0, (4 * size(), 6), seed=step)
+        train(parallel, optimizers[0], inputs[4 * rank():4 * rank() + 4])
+        train(alone, optimizers[1], inputs)
+    inputs = noise(1, (4, 6))
+    assert torch.allclose(parallel(inputs), alone(inputs), rtol=1e-4, atol=1e-6)
+
+
+def test_zero_redundancy_optimizer():
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    parallel, alone = torch.nn.parallel.DistributedDataParallel(network(0)), network(0)
+    optimizers = [ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam, lr=0.01),
+                  torch.optim.Adam(alone.parameters(), lr=0.01)]
+    for step in range(3):
+        inputs = noise(0, (4 * size(), 6), seed=step)
+        train(parallel, optimizers[0], inputs[4 * rank():4 * rank() + 4])
+        train(alone, optimizers[1], inputs)
+    for mine, exact in zip(parallel.parameters(), alone.parameters()):
+        assert torch.allclose(mine, exact, rtol=1e-3, atol=1e-4)
+    optimizers[0].consolidate_state_dict(0)
+    assert rank() != 0 or len(optimizers[0].state_dict()["state"]) == len(list(alone.parameters()))
 
 
 # --- DistributedDataParallel -----------------------------------------------------------------------------------------
@@ -349,6 +466,20 @@ def test_ddp_with_parameters_that_are_not_used():
         optimizer.step()
     for branch, start in zip(model.module.branches, before):
         assert torch.allclose(branch.weight, start - 2.0 / size())
+
+
+@pytest.mark.parametrize("name", ["allreduce_hook", "fp16_compress_hook", "powerSGD_hook"])
+def test_ddp_with_hooks(name):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(40, 40))
+    if name == "powerSGD_hook":
+        model.register_comm_hook(powerSGD_hook.PowerSGDState(None, 1, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
+    else:
+        model.register_comm_hook(None, getattr(default_hooks, name))
+    for step in range(4):
+        model.zero_grad()
+        model(noise(rank(), (4, 40), seed=step)).sum().backward()
+        assert_same_on_all_ranks([parameter.grad for parameter in model.parameters()])
 
 
 def test_ddp_without_synchronization():
