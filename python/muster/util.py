@@ -2,6 +2,8 @@
 
 import importlib.util
 
+from muster import world
+
 
 def extension_available(ext_base_name, verbose=False):
     """Whether `ext_base_name` ("torch", "tensorflow", …) is installed, and Muster has a module for it."""
@@ -10,10 +12,61 @@ def extension_available(ext_base_name, verbose=False):
     return is_ours and importlib.util.find_spec(ext_base_name) is not None
 
 
+def check_extension(ext_name, ext_env_var, pkg_path, *args):
+    """ImportError: `ext_name` ("horovod.torch") is no module of Muster's, or what it is for is not installed. The rest
+    is not used: nothing is built."""
+    del ext_env_var, pkg_path, args
+    framework = ext_name.rpartition(".")[2]
+    if not extension_available(framework):
+        raise ImportError(f"{ext_name} cannot be used: {framework} is not installed, or Muster has no module for it")
+
+
 def gpu_available(ext_base_name, verbose=False):
-    """Whether tensors on GPUs are supported: not yet."""
-    del ext_base_name, verbose
-    return False
+    """Whether tensors of `ext_base_name` can lie on GPUs of this host: those of "torch"; others go through the host."""
+    del verbose
+    if ext_base_name != "torch" or not extension_available("torch"):
+        return False
+    import torch
+    return torch.cuda.is_available()
+
+
+def mpi_built(verbose=False):
+    """As in muster.world, and so the next ones; `verbose` is not used."""
+    del verbose
+    return world.mpi_built()
+
+
+def gloo_built(verbose=False):
+    """Whether libmuster is used where Horovod uses Gloo."""
+    del verbose
+    return world.gloo_built()
+
+
+def nccl_built(verbose=False):
+    """The version of NCCL that ranks with a GPU each can use, or 0."""
+    del verbose
+    return world.nccl_built()
+
+
+def ddl_built(verbose=False):
+    """Whether DDL can be used."""
+    del verbose
+    return world.ddl_built()
+
+
+def ccl_built(verbose=False):
+    """Whether oneCCL can be used."""
+    del verbose
+    return world.ccl_built()
+
+
+def is_iterable(x):
+    """Whether iter() takes it."""
+    try:
+        iter(x)
+    except TypeError:
+        return False
+    return True
 
 
 def split_list(items, parts):

@@ -21,6 +21,9 @@ from muster.exceptions import HorovodInternalError
 # Ranks that go say so to the others, which may be at something else for long.
 _FAREWELL_SECONDS = 1.0
 _OLDEST_NCCL = 21400  # as in collectives/device/path.cc
+# Of operations without a name, of a kind, in a process set: a timeline has a row for each name. So many are never under
+# way at once.
+_MOST_NAMES = 1 << 16
 _IS_THERE = "the set of all ranks is there already"
 
 
@@ -245,8 +248,8 @@ class _World:
         if name is not None:
             return f"{kind}.{name}"
         with self.lock:
-            counter = self.names.setdefault((kind, process_set.process_set_id), itertools.count(1))
-            return f"{kind}.noname.{next(counter)}"
+            counter = self.names.setdefault((kind, process_set.process_set_id), itertools.count())
+            return f"{kind}.noname.{next(counter) % _MOST_NAMES + 1}"
 
     def leave(self):
         with self.lock:

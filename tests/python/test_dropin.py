@@ -125,7 +125,19 @@ assert HostsUpdatedInterrupt(True).skip_sync and issubclass(HorovodInternalError
 assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
 assert [n for n in range(9) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
 assert util.extension_available("numpy") and not util.extension_available("caffe")
-assert not util.gpu_available("torch")
+assert not util.gpu_available("tensorflow")
+assert not util.mpi_built() and util.gloo_built(verbose=True) and not util.ddl_built() and not util.ccl_built()
+assert util.nccl_built() == 0 or util.nccl_built() >= 21400
+assert util.is_iterable("ab") and not util.is_iterable(1)
+util.check_extension("horovod.numpy", "HOROVOD_WITH_NUMPY", "a/b/__init__.py", "mpi_lib")
+try:
+    util.check_extension("horovod.caffe", "HOROVOD_WITH_CAFFE", "a/b/__init__.py", "mpi_lib")
+    raise AssertionError
+except ImportError as problem:
+    assert "caffe" in str(problem)
+horovod.common.elastic.ObjectState.sync = lambda state: setattr(state, "epoch", 3)  # init() is not called here
+state = horovod.common.elastic.ObjectState()
+assert horovod.common.elastic.run_fn(lambda state, more: (state.epoch, more), None)(state, 7) == (3, 7)
 assert horovod.common.process_sets.global_process_set.process_set_id is None
 """
     done = python(names, path=OURS)
@@ -338,6 +350,12 @@ assert hvd.DistributedOptimizer is hvd.optimizer.DistributedOptimizer is muster.
 assert hvd.elastic.TorchState is TorchState and hvd.elastic.ElasticSampler is ElasticSampler
 assert callable(hvd.mpi_ops.is_homogeneous) and hvd.compression.Compression is hvd.Compression
 assert hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm and callable(hvd.functions.broadcast_object)
+assert hvd.mpi_ops.HorovodInternalError is hvd.HorovodInternalError and hvd.mpi_ops.Compression is hvd.Compression
+import torch
+from horovod.common.util import gpu_available
+for is_there in (True, False):
+    torch.cuda.is_available = lambda: is_there
+    assert gpu_available("torch") == is_there
 """
     done = python(names, path=OURS)
     assert done.returncode == 0, done

@@ -55,13 +55,17 @@ class Reducer:
         """The gradients of this variable stay this rank's own."""
         self._local.append(variable)
 
+    def local_ids(self):
+        """The id()s of variables whose gradients do."""
+        return {id(variable) for variable in self._local} | {
+            id(variable) for layer in self._local_layers for variable in layer.trainable_weights}
+
     def reduce(self, gradients, variables):
         """The gradients of all ranks of the process set, in the order of those given, of which some may be None. On
         other ranks: those given."""
         if not world.takes_part(self._process_set):
             return list(gradients)
-        local = {id(variable) for variable in self._local}
-        local.update(id(variable) for layer in self._local_layers for variable in layer.trainable_weights)
+        local = self.local_ids()
         size = self._process_set.size()
         name = self._kind + _place()
         made = list(gradients)
@@ -117,11 +121,19 @@ class _DistributedTape:
         self._reducer.register_local(source)
 
     @unconverted
-    def gradient(self, target, sources, *args, **kwargs):
-        """Those of the user's tape, reduced over all ranks."""
+    def gradient(self, target, sources, *args, use_generic_names=False, **kwargs):
+        """Those of the user's tape, reduced over all ranks. `use_generic_names` is not used: names never depend on those
+        of variables."""
+        del use_generic_names
         found = super().gradient(target, sources, *args, **kwargs)
         reduced = self._reducer.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(found, reduced)
+
+    def get_local_and_global_gradients(self, target, sources, *args, **kwargs):
+        """([(source, gradient), …] of what stays this rank's own, [the same of all others]) of a list of sources."""
+        pairs = list(zip(sources, self.gradient(target, sources, *args, **kwargs)))
+        local = self._reducer.local_ids()
+        return [pair for pair in pairs if id(pair[0]) in local], [pair for pair in pairs if id(pair[0]) not in local]
 
 
 def _distributed(tape, **options):

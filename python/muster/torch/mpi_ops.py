@@ -1,12 +1,14 @@
 """Everything but optimizers and state, under the name of Horovod's module that scripts import from."""
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum
+from muster.exceptions import HorovodInternalError
 from muster.numpy import barrier, join
 from muster.torch.asynchronous import (allgather_async, allreduce_async, allreduce_async_, alltoall_async,
                                        broadcast_async, broadcast_async_, grouped_allgather_async,
                                        grouped_allreduce_async, grouped_allreduce_async_,
                                        grouped_reducescatter_async, poll, reducescatter_async,
                                        sparse_allreduce_async, synchronize)
+from muster.torch.compression import Compression
 from muster.torch.operations import (allgather, allreduce, allreduce_, alltoall, broadcast, broadcast_,
                                      grouped_allgather, grouped_allreduce, grouped_allreduce_, grouped_reducescatter,
                                      reducescatter)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import muster.numpy as hvd
+from muster import world
 
 
 def test_what_a_process_set_does_does_not_count_for_others():
@@ -20,3 +21,11 @@ def test_what_a_process_set_does_does_not_count_for_others():
     assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
     hvd.barrier()
     assert hvd.remove_process_set(some)
+
+
+def test_names_come_again(monkeypatch):
+    """They are kept, by a timeline above all."""
+    monkeypatch.setattr(world, "_MOST_NAMES", 3)
+    for i in range(8):
+        assert hvd.allreduce(np.full(2, i), op=hvd.Sum).tolist() == [i * hvd.size()] * 2
+    assert len({world.operation_name("allreduce", None) for _ in range(9)}) == 3

@@ -343,6 +343,15 @@ def test_gradients_that_stay_local():
         mine, total = tape.gradient(loss, [local, shared])
         np.testing.assert_allclose(mine, shared * (rank + 1) / (size if scales else 1), rtol=1e-6)
         np.testing.assert_allclose(total, local * size * (size + 1) / 2, rtol=1e-6)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(local * shared) * (rank + 1)
+    tape = hvd.DistributedGradientTape(tape, op=hvd.Sum, scale_local_gradients=False)
+    tape.register_local_source(local)
+    [(first, mine)], [(second, total)] = tape.get_local_and_global_gradients(loss, [shared, local],
+                                                                             use_generic_names=True)
+    assert first is local and second is shared
+    np.testing.assert_allclose(mine, shared * (rank + 1), rtol=1e-6)
+    np.testing.assert_allclose(total, local * size * (size + 1) / 2, rtol=1e-6)
     dense = tf.keras.layers.Dense(2)
     dense.build((None, 2))
     with tf.GradientTape() as tape:

@@ -1,3 +1,3 @@
-"""horovod.common.elastic: the states."""
+"""horovod.common.elastic: the states, and run_fn()."""
 
-from muster.elastic import ObjectState, State
+from muster.elastic import ObjectState, State, run_fn
