@@ -10,7 +10,10 @@ from muster import requests
 from muster.exceptions import HorovodInternalError
 from muster.torch import tensors as memory
 
-_MOST_RUNNING = 500  # libmuster keeps at most 1024 streams waiting
+# Each has three entries (a wait for an event, one for a word, an event) in the queue of its stream, which has room for
+# some 1,024 in CUDA; where it is full, whoever comes next waits within the driver, and so do other threads' launches.
+# (libmuster itself lets 1,024 wait.)
+_MOST_RUNNING = 100
 
 
 class OnStream:

@@ -5,11 +5,14 @@ back; so is one of a GPU where the operation is one of the host (`on_host`).
 """
 
 import functools
+import os
+import weakref
 
 import torch
 
 from muster import _library as lib
 from muster.engine import Buffer
+from muster.torch import streams
 
 TYPES = {torch.float16: lib.FLOAT16, torch.bfloat16: lib.BFLOAT16, torch.float32: lib.FLOAT32,
          torch.float64: lib.FLOAT64, torch.int8: lib.INT8, torch.uint8: lib.UINT8, torch.int16: lib.INT16,
@@ -59,7 +62,7 @@ def new(shape, dtype, device):
 
 @functools.lru_cache(maxsize=None)
 def _result_stream(device):
-    return torch.cuda.Stream(device)
+    return streams.as_torchs(streams.new_stream(device.index), device)
 
 
 def new_idle(shape, dtype, device):
@@ -67,7 +70,7 @@ def new_idle(shape, dtype, device):
     stream = _result_stream(device)
     with torch.cuda.stream(stream):
         made = new(shape, dtype, device)
-    stream.synchronize()  # nobody uses it, unless torch has given it to somebody else as well
+    stream.synchronize()  # it has no work, but where memory is cudaMallocAsync's, which is in its order
     return made
 
 
@@ -78,11 +81,13 @@ def take_over(tensor):
 
 
 class SideStream:
-    """A stream beside those of the program, on a GPU."""
+    """A stream beside those of the program, on a GPU, for operations that wait."""
 
     def __init__(self, device):
-        self._stream = torch.cuda.Stream(device)
-        self.handle = self._stream.cuda_stream
+        self.handle = streams.new_stream(device.index)
+        self._stream = streams.as_torchs(self.handle, device)
+        end = weakref.finalize(self, streams.give_back, self.handle, os.getpid())
+        end.atexit = False  # the driver may have gone by then
 
     def follow(self):
         """What it gets next waits for what the current stream has."""

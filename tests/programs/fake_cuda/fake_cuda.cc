@@ -87,7 +87,7 @@ std::atomic<int> under_way = 0;  // pieces of work on all streams of this proces
 // Work goes on after its stream is destroyed, as the driver's does.
 class FakeStream {
  public:
-  FakeStream() : state_(std::make_shared<State>()) {
+  explicit FakeStream(int priority = 0) : priority_(priority), state_(std::make_shared<State>()) {
     std::thread([state = state_] { run(*state); }).detach();
   }
   ~FakeStream() {
@@ -101,6 +101,7 @@ class FakeStream {
     state_->queue.push_back(std::move(work));
     state_->news.notify_all();
   }
+  int priority() const { return priority_; }
 
  private:
   struct State {
@@ -125,6 +126,7 @@ class FakeStream {
       lock.lock();
     }
   }
+  const int priority_;
   std::shared_ptr<State> state_;
 };
 
@@ -316,9 +318,16 @@ CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return kCudaSuccess;
 }
 CudaResult cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  // Libmuster's never block, and have queues of their own.
-  if (flags != muster::collectives::device::kStreamNonBlocking || priority != kGreatestPriority) return kInvalidValue;
-  return cuStreamCreate(stream, flags);
+  // Libmuster's never block, and have queues of their own; so have muster.torch's, which wait.
+  const bool is_ours = priority == kGreatestPriority || priority == kGreatestPriority + 1;
+  if (flags != muster::collectives::device::kStreamNonBlocking || !is_ours) return kInvalidValue;
+  if (!has_context()) return kInvalidContext;
+  *stream = new FakeStream(priority);
+  return kCudaSuccess;
+}
+CudaResult cuStreamGetPriority(void* stream, int* priority) {
+  *priority = stream_of(stream).priority();
+  return kCudaSuccess;
 }
 CudaResult cuStreamDestroy_v2(void* stream) {
   delete static_cast<FakeStream*>(stream);

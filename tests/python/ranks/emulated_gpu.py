@@ -9,6 +9,7 @@ import threading
 
 import torch
 
+from muster.torch import streams
 from muster.torch import tensors as memory
 
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -144,7 +145,7 @@ class EmulatedGpu:
 class _SideStream:
     def __init__(self, gpu):
         self._gpu = gpu
-        self.handle = gpu.make_stream()
+        self.handle = streams.new_stream(0)
 
     def follow(self):
         self._gpu.follow(self.handle, self._gpu.stream)

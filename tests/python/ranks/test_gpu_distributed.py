@@ -1,5 +1,8 @@
 """All of test_torch_distributed.py with tensors on a GPU that is none (emulated_gpu.py), and what goes through the host."""
 
+import ctypes
+import gc
+import os
 import types
 
 import pytest
@@ -11,6 +14,8 @@ from test_torch_distributed import rank, size
 
 from muster import _library as lib
 from muster import requests
+from muster.torch import streams
+from muster.torch.tensors import SideStream
 from muster.torch.work import _gpus_of
 
 
@@ -75,3 +80,58 @@ def test_a_future_knows_where_its_tensors_are():
 
     assert _gpus_of([on("cpu")]) == [] and _gpus_of([]) == []
     assert _gpus_of([[on("cuda:1"), on("cpu")], [on("cuda:1")]]) == ["cuda:1"]
+
+
+class Endless:
+    """An operation that is under way until it is waited for."""
+
+    under_way = 0
+
+    def __init__(self):
+        Endless.under_way += 1
+
+    def done(self):
+        return False
+
+    def wait(self):
+        Endless.under_way -= 1
+
+
+def test_so_few_operations_wait_that_no_queue_is_full(monkeypatch):
+    """CUDA's queues have room for some 1,024 entries, and each operation puts three into its stream."""
+    group = dist.new_group(range(size()))
+    dist.all_reduce(torch.ones(1), group=group)
+    most = []
+
+    def start(*_, keep):
+        made = Endless()
+        most.append(Endless.under_way)
+        return made
+
+    monkeypatch.setattr(requests, "start", start)
+    for _ in range(600):
+        group._gpu.start(lib.muster_allreduce_on_stream, keep=None)
+    assert 3 * max(most) <= 1024 // 2
+
+
+def test_a_stream_that_waits_is_nobody_elses(gpu, monkeypatch):
+    """It is not one of torch's, and shares no queue with those of the program (0 to -3) nor with libmuster's (-5)."""
+    given_back = []
+    monkeypatch.setattr(streams, "as_torchs", lambda handle, device: (handle, device))
+    monkeypatch.setattr(streams, "give_back", lambda *what: given_back.append(what))
+    made = [SideStream(torch.device("cuda:0")) for _ in range(40)]
+    handles = [each.handle for each in made]
+    assert len(set(handles)) == len(handles)
+    for handle in handles:
+        priority = ctypes.c_int()
+        assert gpu.cuda.cuStreamGetPriority(ctypes.c_void_p(handle), ctypes.byref(priority)) == 0
+        assert priority.value == -4
+    del made
+    gc.collect()
+    assert sorted(given_back) == sorted((handle, os.getpid()) for handle in handles)
+
+
+def test_what_the_driver_says_is_told(monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_FAIL", "cuInit")
+    with pytest.raises(RuntimeError, match=r"cuInit: error 100 of the CUDA driver \(made to fail by a test\)"):
+        streams.new_stream(77)

@@ -11,7 +11,10 @@ from test_torch_ops import *  # noqa: F401,F403
 from torch_ranks import assert_same, own, values
 
 import muster.torch as hvd
+from muster import _library as lib
+from muster.torch import streams
 from muster.torch import tensors as memory
+from muster.torch.repeated import Repeated
 from muster.torch.results import Results
 from muster.torch.tensors import new_idle
 
@@ -85,11 +88,24 @@ def test_ranks_may_call_in_any_order(asked):
     assert len(asked) == 5
 
 
+def test_other_threads_go_on_while_the_driver_is_called(monkeypatch):
+    """A call of the driver waits where the GPU's queue is full; what empties it may need the GIL."""
+    keeps_gil = 4  # FUNCFLAG_PYTHONAPI of ctypes
+    submitted = []
+    submit = lib.muster_engine_submit_on_gpu
+    assert not submit._flags_ & keeps_gil
+    monkeypatch.setattr(lib, "muster_engine_submit_on_gpu", lambda *given: submitted.append(1) or submit(*given))
+    monkeypatch.setattr(lib, "muster_engine_submit", None)
+    hvd.allgather(torch.ones(2))
+    Repeated("beside", hvd.global_process_set, hvd.Sum).begin(memory.copy_of(torch.ones(2)))()
+    assert len(submitted) == 2
+
+
 class Stream:
     """Of torch.cuda."""
 
-    def __init__(self, device):
-        self.device, self.calls = device, []
+    def __init__(self, handle, device):
+        self.handle, self.device, self.calls = handle, device, []
 
     def __enter__(self):
         self.calls.append("enter")
@@ -103,15 +119,20 @@ class Stream:
 
 def test_memory_that_is_asked_for_is_of_a_stream_of_its_own(monkeypatch):
     """What torch would do on a GPU is not seen here, but what it is asked for."""
-    streams = []
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: streams.append(Stream(device)) or streams[-1])
+    made, device = [], torch.device("cuda:0")
+
+    def as_torchs(handle, device):
+        made.append(Stream(handle, device))
+        return made[-1]
+
+    monkeypatch.setattr(streams, "as_torchs", as_torchs)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(memory, "new", lambda *like: streams[0].calls.append(like) or like)
+    monkeypatch.setattr(memory, "new", lambda *like: made[0].calls.append(like) or like)
     for _ in range(2):
-        assert new_idle((3,), torch.int8, "cuda:5") == ((3,), torch.int8, "cuda:5")
-    [stream] = streams
-    assert stream.device == "cuda:5"
-    assert stream.calls == 2 * ["enter", ((3,), torch.int8, "cuda:5"), "exit", "synchronize"]
+        assert new_idle((3,), torch.int8, device) == ((3,), torch.int8, device)
+    [stream] = made
+    assert stream.device == device and stream.handle  # the driver's, not torch's
+    assert stream.calls == 2 * ["enter", ((3,), torch.int8, device), "exit", "synchronize"]
 
 
 def test_why_there_is_no_memory_is_said(monkeypatch, capfd):
@@ -138,6 +159,7 @@ def test_tensors_of_both_go_through_the_host(gpu, monkeypatch):
     monkeypatch.undo()
     gpu.emulate(monkeypatch)
     monkeypatch.setattr(memory, "is_on_gpu", gpu.has)
+    monkeypatch.setattr(memory, "is_in_place", torch.Tensor.is_contiguous)  # also those of the host
     there, here = gpu.copy_of(torch.ones(2, 2)), torch.ones(1)
     gpu.wait()  # as tensor.cpu() does on a GPU
     first, second = hvd.grouped_allgather([there, here])
