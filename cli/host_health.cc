@@ -40,13 +40,18 @@ bool has_gpu_problem(const HostFindings& findings) {
   return findings.facts && !findings.facts->hello().gpu_problem().empty();
 }
 
+// A host that has not told may have one, too.
+bool is_without_gpu_problem(const HostFindings& findings) {
+  return findings.status.ok() && findings.facts && findings.facts->hello().gpu_problem().empty();
+}
+
 }  // namespace
 
 std::vector<HostHealth> health_of(const std::vector<HostFindings>& findings, const std::string& agent_link,
                                   bool uses_gpus) {
   const int gpus = usual_gpus(findings);
   // What all of them have is told when the job starts, and there is no better host to be had.
-  const bool is_problem_rare = uses_gpus && !std::ranges::all_of(findings, has_gpu_problem);
+  const bool is_problem_rare = uses_gpus && std::ranges::any_of(findings, is_without_gpu_problem);
   std::vector<HostHealth> health;
   for (const HostFindings& each : findings) {
     HostHealth& entry = health.emplace_back(HostHealth{each.host.name, ""});

@@ -262,6 +262,13 @@ base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environm
   return source;
 }
 
+void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts) {
+  using launcherd::BootstrapBy;
+  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
+  if (source.may_be_counted && has_ssh) return;
+  for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
+}
+
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory) {
   MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));

@@ -21,7 +21,11 @@ struct HostSource {
 base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
                                     const std::string& directory);
 
-// The same; its note.
+// For a launcherd that is to have `hosts`: those that it asks for their GPUs stay without slots, all others get 1. It
+// can ask only those that agents are started on by us, over ssh.
+void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts);
+
+// As find_hosts(); its note.
 base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
                                        const std::string& directory);
 

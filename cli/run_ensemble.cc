@@ -87,14 +87,17 @@ Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const ba
   const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
     return check_health(options, hosts, environment);
   };
-  MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
+  MUSTER_ASSIGN_OR_RETURN(const HostSource source, cli::find_hosts(options, environment, directory));
   MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
   std::vector<model::HostSpec> hosts = options.job.placement.hosts;
   if (hosts.empty()) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});
   }
-  if (slots == 0) return hosts;
+  if (slots == 0) {
+    settle_uncounted(options, source, hosts);
+    return hosts;
+  }
   std::vector<model::HostSpec> distinct;
   for (model::HostSpec& host : hosts) {  // a scheduler's list: a host once for each of its own slots
     const auto same = std::ranges::find(distinct, host.name, &model::HostSpec::name);

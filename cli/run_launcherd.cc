@@ -48,11 +48,7 @@ base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parse
   MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(options, environment, directory));
   std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
   // As with hvdrun: hosts that the user, or a scheduler that counts no tasks, has named once are asked for their GPUs.
-  using launcherd::BootstrapBy;
-  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
-  if (!source.may_be_counted || !has_ssh) {
-    for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
-  }
+  settle_uncounted(options, source, hosts);
   if (hosts.empty() && !parsed.accept_agents) {
     const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     hosts.push_back({.name = "localhost", .slots = processors});

@@ -83,10 +83,15 @@ Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
   return std::optional(once_unless_told("Flux", base::join(question, " "), std::move(hosts)));
 }
 
-// "4", "a100:4"; nullopt: none, or not so.
+// "4", "a100:4", "a100:2,v100:2"; nullopt: none, or not so.
 std::optional<long> slurm_gpus(std::string_view text) {
-  const auto gpus = base::parse_decimal(text.substr(text.rfind(':') + 1), model::kMaxSlotsPerHost);
-  return gpus && *gpus > 0 ? gpus : std::nullopt;
+  long sum = 0;
+  for (const std::string_view kind : base::split(text, ',')) {
+    const auto gpus = base::parse_decimal(kind.substr(kind.rfind(':') + 1), model::kMaxSlotsPerHost);
+    if (!gpus) return std::nullopt;
+    sum += *gpus;
+  }
+  return sum > 0 && sum <= model::kMaxSlotsPerHost ? std::optional(sum) : std::nullopt;
 }
 
 // Who says nothing of tasks means a rank for each GPU: Slurm itself then counts one task a node.

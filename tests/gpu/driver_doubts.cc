@@ -24,10 +24,12 @@
 #include <chrono>
 #include <csignal>
 #include <future>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "collectives/device/kernel_arguments.h"
 #include "collectives/device/kernels.h"
 #include "collectives/device/library.h"
 #include "tests/gpu/gpu_rank.h"
@@ -223,6 +225,31 @@ bool ask_dead_event() {
 
 enum class First { kCopy, kFree, kLaunch };
 
+// A kernel that nothing has launched: Kernels has launched all those of its own module as it was loaded.
+struct NewKernel {
+  device::Owned<void*> module;
+  void* function = nullptr;
+
+  explicit NewKernel(const Machine& machine) {
+    const auto& api = machine.gpu->api();
+    void* loaded = nullptr;
+    const auto* const code = static_cast<const void*>(device::Kernels::image().data());
+    must(machine.gpu->call("cuModuleLoadData", api.module_load_data, &loaded, code));
+    module = device::Owned<void*>(machine.gpu, loaded, api.module_unload);
+    must(machine.gpu->call("cuModuleGetFunction", api.module_get_function, &function, loaded,
+                           "muster_transfer_float64_float64_few"));
+  }
+  // With nothing to do.
+  void launch(const Machine& machine) const {
+    device::Transfer<device::kFewSegments> table{};
+    table.count = 1;
+    void* parameters[] = {&table};
+    void** const none = nullptr;
+    must(machine.gpu->call("cuLaunchKernel", machine.gpu->api().launch_kernel, function, 1U, 1U, 1U, device::kThreads,
+                           1U, 1U, 0U, machine.stream.get(), static_cast<void**>(parameters), none));
+  }
+};
+
 bool ask_held(First first) {
   constexpr std::size_t kBytes = 32 * kMiB;
   const Machine machine = open();
@@ -232,10 +259,12 @@ bool ask_held(First first) {
   device::DeviceMemory spare = must(device::allocate(machine.gpu, kBytes));
   std::vector<char> pageable(kBytes);
   std::unique_ptr<device::Kernels> kernels;
+  std::optional<NewKernel> unlaunched;
   const std::vector<device::Move> moves{{memory.get(), memory.get() + kMiB, 1000}};
   using muster::collectives::DType;
   if (!device::Kernels::image().empty()) {
     kernels = must(device::Kernels::load(machine.gpu));
+    unlaunched.emplace(machine);
     must(kernels->transfer(other.stream.get(), moves, DType::kF32, DType::kF32));
   }
   if (first == First::kLaunch && kernels == nullptr) return answer("kernels", "none were built"), true;
@@ -246,7 +275,7 @@ bool ask_held(First first) {
   const auto one = begin([&] {
     if (first == First::kCopy) machine.copy(pageable.data(), reinterpret_cast<const void*>(memory.get()), kBytes);
     if (first == First::kFree) spare = {};
-    if (first == First::kLaunch) must(kernels->transfer(third.stream.get(), moves, DType::kF64, DType::kF64, 0.5));
+    if (first == First::kLaunch) unlaunched->launch(third);
   });
   const bool is_back = is_done(one, milliseconds(300));
   const auto two = begin([&] {

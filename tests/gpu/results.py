@@ -159,15 +159,23 @@ def steps_table(steps):
     return table(["step", "s", "result"], [[one["name"], one["seconds"], one["result"]] for one in steps], 3)
 
 
-def document(machine, steps, measured):
+def verdict(steps):
+    """What went wrong, what was not done, and how much else was right."""
     wrong = [one["name"] for one in steps if one["result"].startswith("WRONG")]
+    skipped = [one["name"] for one in steps if one["result"].startswith("skipped")]
+    text = f"**Wrong: {', '.join(wrong)}.** " if wrong else ""
+    text += f"Right: {len(steps) - len(wrong) - len(skipped)} of {len(steps)} steps."
+    return text + (f" Skipped: {', '.join(skipped)}.\n" if skipped else "\n")
+
+
+def document(machine, steps, measured):
     facts = [machine.get("gpu", "no GPU") + (f" ({machine['memory']})" if "memory" in machine else "")]
     facts += [f"{name} {machine[key]}" for name, key in NUMBERED if key in machine]
     facts += [machine[key] for key in ("system", "compiler") if key in machine]
     facts.append(f"{machine.get('cores', '?')} cores of {machine.get('cpu', 'an unknown processor')}")
     text = f"# Collectives on GPUs: {machine.get('date', 'no date')}, {machine.get('gpu', 'no GPU')}\n\n"
     text += f"`tests/gpu/run`, commit {machine.get('commit', 'unknown')}. {', '.join(facts)}.\n\n"
-    text += f"**Wrong: {', '.join(wrong)}.**\n" if wrong else f"Nothing was wrong in {len(steps)} steps.\n"
+    text += verdict(steps)
     for heading, part in tables(measured):
         text += f"\n## {heading}\n{part}"
     return text + f"\n## Steps\n{steps_table(steps)}"

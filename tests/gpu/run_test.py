@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -148,7 +149,19 @@ def test_without_a_gpu_the_rest_is_skipped(script, tmp_path):
     assert "kernels             0 s  skipped: no GPU\n" in done.stdout
     assert "tcpstore            0 s  skipped: no muster: tools/dist brings it along" in done.stdout
     (written,) = (tmp_path / "out").glob("*-nogpu-collectives.md")
-    assert "Nothing was wrong" in written.read_text()
+    text = written.read_text()
+    assert "Wrong" not in text and re.search(r"^Right: 2 of \d+ steps\. Skipped: facts, driver_doubts, ipc_2, ", text, re.M), text
+
+
+def test_a_step_that_no_time_is_left_for_is_not_called_wrong(script, tmp_path):
+    path = tmp_path / "tree" / "tests" / "gpu" / "run"
+    text, machine = path.read_text(), '"$python" tests/gpu/machine.py "$root"'
+    assert "seconds_in_all=470 " in text and machine in text
+    path.write_text(text.replace("seconds_in_all=470 ", "seconds_in_all=12 ").replace(machine, """echo '{"date": "2001-02-03"}'"""))
+    done = script("exec sleep 60")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^build +\d+ s  skipped: cut off after \d+ of 240 s, no time is left$", done.stdout, re.M), done.stdout
+    assert "tcpstore            0 s  skipped: no time is left" in done.stdout
 
 
 MADE = "mkdir -p build/gpu/lib build/gpu/tests && touch build/gpu/lib/libmuster.so && cd build/gpu/tests && " \

@@ -45,12 +45,16 @@ TEST(HostHealth, NamesEveryHost) {
   EXPECT_THAT(problems({well("n1"), well("n2")}), ElementsAre(IsEmpty(), IsEmpty()));
 }
 
+HostFindings down(const std::string& name) {
+  HostFindings findings;
+  findings.host.name = name;
+  findings.failure = launcherd::FailureKind::kRefused;
+  findings.status = launcherd::to_status({.kind = launcherd::FailureKind::kRefused, .host = name});
+  return findings;
+}
+
 TEST(HostHealth, AHostThatDoesNotAnswerIsNotWell) {
-  HostFindings down;
-  down.host.name = "n2";
-  down.failure = launcherd::FailureKind::kRefused;
-  down.status = launcherd::to_status({.kind = launcherd::FailureKind::kRefused, .host = "n2"});
-  EXPECT_THAT(problems({well("n1"), down}), ElementsAre(IsEmpty(), HasSubstr("connection refused")));
+  EXPECT_THAT(problems({well("n1"), down("n2")}), ElementsAre(IsEmpty(), HasSubstr("connection refused")));
 }
 
 TEST(HostHealth, AClockThatIsOffIsEnough) {
@@ -90,6 +94,8 @@ TEST(HostHealth, ADriverThatDoesNotWorkIsEnoughWhereOthersDo) {
   EXPECT_THAT(problems({well("n1", 4), broken}), ElementsAre(IsEmpty(), "gpus: Driver/library version mismatch"));
   EXPECT_THAT(problems({well("n1", 4), broken}, false), ElementsAre(IsEmpty(), IsEmpty()));
   EXPECT_THAT(problems({broken, broken}), ElementsAre(IsEmpty(), IsEmpty()));
+  EXPECT_THAT(problems({broken, down("n3")}), ElementsAre(IsEmpty(), HasSubstr("connection refused")))
+      << "nobody has told of a better one";
 }
 
 }  // namespace

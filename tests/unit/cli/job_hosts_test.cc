@@ -11,6 +11,7 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ChooseHosts : public ::testing::Test {
@@ -51,6 +52,26 @@ TEST_F(ChooseHosts, AScriptIsAskedOnce) {
   EXPECT_EQ(choose({"--host-discovery-script", script, "--slots-per-host", "2", "p"}), "n1 n2 hosts from " + script);
   EXPECT_EQ(std::filesystem::file_size(asked), 2U);
   EXPECT_THAT(choose({"--host-discovery-script", "exit 4", "p"}), HasSubstr("exit 4 ended with exit code 4"));
+}
+
+TEST_F(ChooseHosts, ALauncherdAsksForGpusWhereNobodyHasCountedAndItStartsTheAgents) {
+  // The slots of the hosts; 0: to be asked.
+  const auto slots = [&](const Words& words) {
+    ParsedHvdrun parsed = parse(words);
+    const auto source = find_hosts(parsed.options, environment_, directory_.path());
+    EXPECT_TRUE(source.ok()) << source.status();
+    std::vector<model::HostSpec>& hosts = parsed.options.job.placement.hosts;
+    settle_uncounted(parsed.options, *source, hosts);
+    std::vector<int> counted;
+    for (const model::HostSpec& host : hosts) counted.push_back(host.slots.value_or(0));
+    return counted;
+  };
+  EXPECT_THAT(slots({"-H", "a,b:3", "p"}), ElementsAre(0, 3));
+  EXPECT_THAT(slots({"-H", "a,b:3", "--bootstrap", "srun", "p"}), ElementsAre(1, 3));
+  EXPECT_THAT(slots({"--host-discovery-script", "echo n1; echo n2:3", "p"}), ElementsAre(1, 3));
+  environment_.set("LSB_DJOB_HOSTFILE", directory_.write("lsf", "n1\nn2\n"));
+  environment_.unset("SLURM_JOB_NODELIST");
+  EXPECT_THAT(slots({"p"}), ElementsAre(1, 1)) << "LSF has counted";
 }
 
 TEST_F(ChooseHosts, ElasticLimitsHoldAtTheStart) {

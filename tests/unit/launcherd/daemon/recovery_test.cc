@@ -36,12 +36,14 @@ TEST(Recovery, OfALauncherdThatKnewOfNoSharesHasNone) {
 }
 
 TEST(Recovery, WhatIsNoneIsTold) {
-  v1::JobRecovery message;
-  ASSERT_TRUE(message.ParseFromString(recovery_bytes(recovery())));
-  message.mutable_shares(0)->set_cpus("a-b");
-  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
-  message.mutable_shares()->RemoveLast();
-  EXPECT_EQ(recovery_of(message.SerializeAsString()).status().code(), base::Code::kDataLoss);
+  v1::JobRecovery whole;
+  ASSERT_TRUE(whole.ParseFromString(recovery_bytes(recovery())));
+  v1::JobRecovery without_cores = whole;
+  without_cores.mutable_shares(0)->set_cpus("a-b");
+  EXPECT_EQ(recovery_of(without_cores.SerializeAsString()).status().code(), base::Code::kDataLoss);
+  v1::JobRecovery without_one = whole;
+  without_one.mutable_shares()->RemoveLast();
+  EXPECT_EQ(recovery_of(without_one.SerializeAsString()).status().code(), base::Code::kDataLoss);
 }
 
 }  // namespace

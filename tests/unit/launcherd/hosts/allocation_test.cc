@@ -125,6 +125,8 @@ TEST_F(FindAllocation, SlurmsGpusAreSlotsUnlessTasksWereAskedFor) {
   environment_.set("SLURM_GPUS_PER_NODE", "a100:2");
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n2 n2");
   EXPECT_FALSE(is_open());
+  environment_.set("SLURM_GPUS_PER_NODE", "a100:2,v100:1");
+  EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n1 n1 n2 n2 n2");
   environment_.set("SLURM_NTASKS", "2");
   EXPECT_EQ(find(), "Slurm (SLURM_JOB_NODELIST): n1 n2");
   EXPECT_FALSE(is_open());
