@@ -41,14 +41,14 @@ bool Gpu::reaches(const DeviceUuid& uuid) const {
   return false;
 }
 
-base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu) {
+base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu, Priority priority) {
   void* stream = nullptr;
   int least = 0;
   int greatest = 0;
   MUSTER_RETURN_IF_ERROR(
       gpu->call("cuCtxGetStreamPriorityRange", gpu->api().context_get_priorities, &least, &greatest));
-  MUSTER_RETURN_IF_ERROR(
-      gpu->call("cuStreamCreateWithPriority", gpu->api().stream_create, &stream, kStreamNonBlocking, greatest));
+  MUSTER_RETURN_IF_ERROR(gpu->call("cuStreamCreateWithPriority", gpu->api().stream_create, &stream, kStreamNonBlocking,
+                                   priority == Priority::kGreatest ? greatest : least));
   return Stream(gpu, stream, gpu->api().stream_destroy);
 }
 

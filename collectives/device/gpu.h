@@ -108,8 +108,9 @@ using HostMemory = Owned<void*>;
 
 // Does not wait for the legacy default stream, nor that for it. Of the greatest priority: streams share the device's
 // queues (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default) with others of their priority, and behind a stream of the
-// caller's that waits for libmuster's this one would wait for itself.
-base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu);
+// caller's that waits for libmuster's this one would wait for itself. kLeast: as programs do (tests).
+enum class Priority { kGreatest, kLeast };
+base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu, Priority priority = Priority::kGreatest);
 base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu);
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Pinned; the device uses it at the same address (unified addressing, on all 64-bit hosts).

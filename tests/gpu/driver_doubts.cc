@@ -6,7 +6,9 @@
 //                that is not pinned, frees other memory, or launches a kernel for the first time: what can another
 //                thread do?
 //   store        how soon does a stream that waits so see the host's store?
-//   switches     what does a short operation cost while another process uses the GPU?
+//   queues       which other streams does it keep waiting?
+//   switches     what does a short operation cost while another process uses the GPU, or has a stream that waits so?
+//   dead_memory  do copies out of the memory of a process that is killed meanwhile end well?
 //
 // Each in a process of its own, with time limits. One line of JSON an answer; whatever it is, exit 0. 1: a question
 // could not be asked; 77: no driver. With the driver that is none it shows that the questions can be asked, and nothing
@@ -83,10 +85,11 @@ std::string said(const std::shared_future<double>& call) {
 
 Machine open() {
   const std::shared_ptr<const device::Gpu> gpu = must(device::Gpu::open(must(device::CudaApi::load()), 0));
-  return {gpu, must(device::make_stream(gpu)), must(device::make_event(gpu))};
+  return {gpu, must(device::make_stream(gpu, device::Priority::kLeast)), must(device::make_event(gpu))};
 }
 Machine beside(const Machine& machine) {
-  return {machine.gpu, must(device::make_stream(machine.gpu)), must(device::make_event(machine.gpu))};
+  return {machine.gpu, must(device::make_stream(machine.gpu, device::Priority::kLeast)),
+          must(device::make_event(machine.gpu))};
 }
 void set(const Machine& machine, const device::DeviceMemory& memory, std::size_t bytes) {
   must(machine.gpu->call("cuMemsetD8Async", machine.gpu->api().set_async, memory.get(), static_cast<unsigned char>(1),
@@ -162,6 +165,26 @@ constexpr unsigned kSharedEvent = 2 | 4;  // CU_EVENT_DISABLE_TIMING, CU_EVENT_I
   SharedEvents shared;
   if (!shared.find()) std::exit(1);
   must(machine.gpu->call("cuIpcGetEventHandle", shared.get, &handle, event));
+  (void)!write(fd, &handle, sizeof handle);
+  while (true) pause();
+}
+// Has a stream that waits, until it is killed.
+[[noreturn]] void be_held(int fd) {
+  const Machine machine = open();
+  const Word word(machine);
+  word.hold(machine, 1);
+  (void)!write(fd, "1", 1);
+  while (true) pause();
+}
+// Lets others read its memory until it is killed.
+constexpr std::size_t kExported = 256 * kMiB;
+[[noreturn]] void be_exporter(int fd) {
+  const Machine machine = open();
+  const device::DeviceMemory memory = must(device::allocate(machine.gpu, kExported));
+  set(machine, memory, kExported);
+  machine.wait();
+  device::IpcMemoryHandle handle{};
+  must(machine.gpu->call("cuIpcGetMemHandle", machine.gpu->api().ipc_get_memory_handle, &handle, memory.get()));
   (void)!write(fd, &handle, sizeof handle);
   while (true) pause();
 }
@@ -344,7 +367,8 @@ bool ask_switches() {
   const device::DeviceMemory memory = must(device::allocate(machine.gpu, kMiB));
   (void)short_operations(machine, memory);
   answer("a short operation alone", spread(short_operations(machine, memory)));
-  for (const auto& [name, what] : {std::pair{"small", "beside a process with short ones"},
+  for (const auto& [name, what] : {std::pair{"held", "beside a process with a stream that waits"},
+                                   std::pair{"small", "beside a process with short ones"},
                                    std::pair{"large", "beside a process with ones of 256 MiB"}}) {
     const Child other = start(name);
     if (!is_readable(other.from, 20'000)) return false;
@@ -356,12 +380,89 @@ bool ask_switches() {
   return true;
 }
 
+// One stream waits: how many others of its priority, and of libmuster's, go on?
+bool ask_queues() {
+  const Machine machine = open();
+  const Word word(machine);
+  const device::DeviceMemory memory = must(device::allocate(machine.gpu, kMiB));
+  struct Group {
+    const char* what;
+    device::Priority priority;
+    std::size_t count;
+    std::vector<Machine> streams{};
+  };
+  Group groups[] = {{"of the same priority", device::Priority::kLeast, 40},
+                    {"of libmuster's priority", device::Priority::kGreatest, 4}};
+  for (Group& group : groups) {
+    while (group.streams.size() < group.count) {
+      group.streams.push_back(
+          {machine.gpu, must(device::make_stream(machine.gpu, group.priority)), must(device::make_event(machine.gpu))});
+    }
+  }
+  word.hold(machine, 1);
+  const auto& api = machine.gpu->api();
+  for (const Group& group : groups) {
+    for (const Machine& one : group.streams) {
+      set(one, memory, 4096);
+      must(machine.gpu->call("cuEventRecord", api.event_record, one.event.get(), one.stream.get()));
+    }
+  }
+  const device::Gpu::Current current(*machine.gpu);
+  for (const Group& group : groups) {
+    const auto is_over = [&](const Machine& one) { return api.event_query(one.event.get()) == device::kCudaSuccess; };
+    const auto start = Clock::now();
+    while (!std::ranges::all_of(group.streams, is_over) && us_since(start) < 1e6) std::this_thread::yield();
+    answer(fmt::format("streams {} that go on beside one that waits", group.what),
+           fmt::format("{} of {}", std::ranges::count_if(group.streams, is_over), group.count));
+  }
+  word.store(1);
+  for (const Group& group : groups) {
+    for (const Machine& one : group.streams) one.wait();
+  }
+  close(leaving);
+  return true;
+}
+
+bool ask_dead_memory() {
+  const Child exporter = start("exporter");
+  const Machine machine = open();
+  device::IpcMemoryHandle handle{};
+  if (!is_readable(exporter.from, 20'000) || read(exporter.from, &handle, sizeof handle) != sizeof handle) return false;
+  device::DeviceMemory theirs = must(device::open_memory(machine.gpu, handle));
+  const device::DeviceMemory own = must(device::allocate(machine.gpu, kExported));
+  const device::Gpu::Current current(*machine.gpu);
+  const auto& api = machine.gpu->api();
+  device::CudaResult result = device::kCudaSuccess;
+  for (int i = 0; i < 200 && result == device::kCudaSuccess; ++i) {
+    if (i == 50) (void)kill(exporter.pid, SIGKILL);
+    result = api.copy_async(own.get(), theirs.get(), kExported, machine.stream.get());
+    if (result == device::kCudaSuccess) result = api.event_record(machine.event.get(), machine.stream.get());
+    while (result == device::kCudaSuccess && (result = api.event_query(machine.event.get())) == device::kCudaNotReady) {
+      result = device::kCudaSuccess;
+      std::this_thread::yield();
+    }
+  }
+  answer("copies out of a dead process's memory",
+         result == device::kCudaSuccess ? "end well" : fmt::format("CUDA error {}", result));
+  end(exporter);
+  close(exporter.from);
+  if (result != device::kCudaSuccess) {
+    theirs.leave();
+    close(leaving);
+    std::exit(0);
+  }
+  close(leaving);
+  return true;
+}
+
 bool ask(std::string_view what) {
   if (what == "dead_event") return ask_dead_event();
   if (what == "held_copy") return ask_held(First::kCopy);
   if (what == "held_free") return ask_held(First::kFree);
   if (what == "held_launch") return ask_held(First::kLaunch);
   if (what == "store") return ask_store();
+  if (what == "queues") return ask_queues();
+  if (what == "dead_memory") return ask_dead_memory();
   return what == "switches" && ask_switches();
 }
 
@@ -396,6 +497,8 @@ int main(int argc, char** argv) {
     leaving = std::atoi(argv[2]);
     (void)fcntl(leaving, F_SETFD, FD_CLOEXEC);
     if (what == "victim") be_victim(leaving);
+    if (what == "held") be_held(leaving);
+    if (what == "exporter") be_exporter(leaving);
     if (what == "small") be_busy(leaving, 4096);
     if (what == "large") be_busy(leaving, 256 * kMiB);
     question = argv[1];
@@ -408,7 +511,8 @@ int main(int argc, char** argv) {
   }
   must(api.status());
   bool is_right = true;
-  for (const char* const what : {"dead_event", "held_copy", "held_free", "held_launch", "store", "switches"}) {
+  for (const char* const what :
+       {"dead_event", "held_copy", "held_free", "held_launch", "store", "queues", "switches", "dead_memory"}) {
     if (argc == 1 || std::string_view(argv[1]) == what) is_right = ask_apart(what) && is_right;
   }
   return is_right ? 0 : 1;

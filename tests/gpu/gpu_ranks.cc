@@ -271,7 +271,7 @@ int run(const Options& options) {
   const std::shared_ptr<const device::Gpu> gpu = must(device::Gpu::open(*api, ordinal));
   if (muster_device_attach(comm, ordinal, &error) != MUSTER_OK) return fail("muster_device_attach", error);
   Rank own{comm,
-           {gpu, must(device::make_stream(gpu)), must(device::make_event(gpu))},
+           {gpu, must(device::make_stream(gpu, device::Priority::kLeast)), must(device::make_event(gpu))},
            muster_comm_rank(comm),
            muster_comm_size(comm)};
   std::printf("path %s\n", muster_device_path(comm));

@@ -57,7 +57,7 @@ bool use_gpu(const Rank& own) {
   begin_step("cuMemAlloc");
   auto memory = must(device::allocate(own.machine.gpu, 4 * kCount));
   begin_step("copies in a new stream");
-  const Machine fresh{own.machine.gpu, must(device::make_stream(own.machine.gpu)),
+  const Machine fresh{own.machine.gpu, must(device::make_stream(own.machine.gpu, device::Priority::kLeast)),
                       must(device::make_event(own.machine.gpu))};
   std::vector<float> values(kCount);
   std::vector<float> got(kCount);
@@ -88,7 +88,8 @@ bool reduce_without(const Rank& own) {
     auto* const data = reinterpret_cast<void*>(memory.get());
     std::vector<float> values(kCount, 1.5F);
     Rank part{left,
-              {own.machine.gpu, must(device::make_stream(own.machine.gpu)), must(device::make_event(own.machine.gpu))},
+              {own.machine.gpu, must(device::make_stream(own.machine.gpu, device::Priority::kLeast)),
+               must(device::make_event(own.machine.gpu))},
               muster_comm_rank(left),
               muster_comm_size(left)};
     part.machine.copy(data, values.data(), 4 * kCount);

@@ -132,7 +132,7 @@ def test_a_build_that_fails_is_shown_and_costs_only_what_needs_it(script, tmp_pa
     table = done.stdout.splitlines()[-30:]
     assert any(line.startswith("build ") and "WRONG: exit 1, error: no such thing" in line for line in table), table
     assert "kernels             0 s  skipped: build/gpu/tests/gpu_kernels is not there" in table
-    assert table[-1].startswith("racecheck"), table
+    assert table[-1].startswith("pageable_staged"), table
     out = tmp_path / "out"
     assert len(list(out.iterdir())) <= 8 and "line 0 of a long log" in (out / "log").read_text()
     with tarfile.open(out / "logs.tar.gz") as logs:

@@ -37,6 +37,7 @@ using muster::collectives::device::kCudaSuccess;
 constexpr CudaResult kInvalidValue = 1;
 constexpr CudaResult kOutOfMemory = 2;
 constexpr int kGreatestPriority = -5;
+constexpr int kLeastPriority = 0;
 
 long setting(const char* name, long otherwise) {
   const char* const text = std::getenv(name);
@@ -313,14 +314,16 @@ CudaResult cuStreamCreate(void** stream, unsigned) {
 }
 CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (!has_context()) return kInvalidContext;
-  *least = 0;
+  *least = kLeastPriority;
   *greatest = kGreatestPriority;
   return kCudaSuccess;
 }
 CudaResult cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  // Libmuster's never block, and have queues of their own; so have muster.torch's, which wait.
-  const bool is_ours = priority == kGreatestPriority || priority == kGreatestPriority + 1;
-  if (flags != muster::collectives::device::kStreamNonBlocking || !is_ours) return kInvalidValue;
+  // Libmuster's never block, and have queues of their own; so have muster.torch's, which wait. Test programs' have the
+  // least priority.
+  const bool is_known =
+      priority == kGreatestPriority || priority == kGreatestPriority + 1 || priority == kLeastPriority;
+  if (flags != muster::collectives::device::kStreamNonBlocking || !is_known) return kInvalidValue;
   if (!has_context()) return kInvalidContext;
   *stream = new FakeStream(priority);
   return kCudaSuccess;
