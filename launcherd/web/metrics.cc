@@ -84,7 +84,8 @@ void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
   each_load(
       "muster_gpu_memory_used_bytes", "Memory of a GPU that is in use, where its driver tells it.",
       [](const v1::GpuLoad& gpu) { return gpu.has_memory_used_mib() ? Value(gpu.memory_used_mib() * kMib) : Value(); });
-  each_load("muster_gpu_processes", "Processes that compute on a GPU, where its driver tells it.",
+  each_load("muster_gpu_processes",
+            "Processes that use a GPU, where its driver tells it: NVIDIA's compute, others draw as well.",
             [](const v1::GpuLoad& gpu) { return gpu.has_processes() ? Value(gpu.processes()) : Value(); });
   begin(text, "muster_gpu_memory_bytes", "Memory of a GPU, where its driver tells it.");
   for (const v1::LauncherHost& host : hosts.hosts()) {
