@@ -67,9 +67,8 @@ def _room_for(tensors, on_gpu=False):
 
 def _share_out(flat, tensors):
     """Copies the elements of `flat` to all."""
-    with torch.no_grad():
-        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
-            tensor.copy_(part.view(tensor.shape))
+    for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
+        memory.copy_out(tensor, part.view(tensor.shape))
 
 
 class MusterProcessGroup(dist.ProcessGroup):

@@ -80,6 +80,19 @@ def take_over(tensor):
     return tensor
 
 
+class Mark:
+    """A place in the current stream of a GPU."""
+
+    def __init__(self, device):
+        self._device = device
+        self._event = torch.cuda.Event()
+        self._event.record(torch.cuda.current_stream(device))
+
+    def follow(self):
+        """What the current stream gets next waits for what was before the mark."""
+        torch.cuda.current_stream(self._device).wait_event(self._event)
+
+
 class SideStream:
     """A stream beside those of the program, on a GPU, for operations that wait."""
 
@@ -152,9 +165,16 @@ def in_place(tensor, on_host=False):
 def copy_back(tensor, copy):
     """What remains of an operation in place; returns `tensor`."""
     if copy is not None:
-        with torch.no_grad():
-            tensor.copy_(copy)
+        copy_out(tensor, copy)
     return tensor
+
+
+def copy_out(tensor, copy):
+    """Copies to `tensor` in the current stream; `copy` may be of another one, and let go of."""
+    with torch.no_grad():
+        tensor.copy_(copy)
+    if is_on_gpu(copy):
+        take_over(copy)
 
 
 def made(output):

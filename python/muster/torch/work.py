@@ -8,6 +8,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from muster.exceptions import HorovodInternalError
+from muster.torch import tensors as memory
 
 
 def _gpus_of(result):
@@ -25,6 +26,7 @@ class MusterWork(Work):
         self.requests = requests
         self._result = result
         self._finish = finish
+        self._marks = []  # behind what `finish` has put into the stream of the thread that called it
         self._source = source
         self._lock = threading.Lock()
         self._future = None
@@ -42,6 +44,9 @@ class MusterWork(Work):
             finish, self._finish = self._finish, None
             if finish is not None:
                 finish()
+                self._marks = [memory.Mark(gpu) for gpu in _gpus_of(self._result)]
+        for mark in self._marks:
+            mark.follow()
         return True
 
     def synchronize(self):

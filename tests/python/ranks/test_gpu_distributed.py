@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import threading
 import types
 
 import pytest
@@ -15,6 +16,8 @@ from test_torch_distributed import rank, size
 from muster import _library as lib
 from muster import requests
 from muster.torch import streams
+from muster.torch import tensors as memory
+from muster.torch import work as work_module
 from muster.torch.tensors import SideStream
 from muster.torch.work import _gpus_of
 
@@ -135,3 +138,40 @@ def test_what_the_driver_says_is_told(monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_FAIL", "cuInit")
     with pytest.raises(RuntimeError, match=r"cuInit: error 100 of the CUDA driver \(made to fail by a test\)"):
         streams.new_stream(77)
+
+
+def test_who_waits_second_comes_behind_what_the_first_has_copied(monkeypatch):
+    """A future's result is copied in a stream of the thread that completes it."""
+    calls = []
+
+    class Mark:
+        def __init__(self, device):
+            calls.append(("mark", device, threading.get_ident()))
+
+        def follow(self):
+            calls.append(("follow", threading.get_ident()))
+
+    monkeypatch.setattr(work_module, "_gpus_of", lambda result: ["cpu"])  # a future takes no GPU without torch's CUDA
+    monkeypatch.setattr(memory, "Mark", Mark)
+    outputs = [torch.zeros(2) for _ in range(size())]
+    work = dist.all_gather(outputs, torch.ones(2), async_op=True)
+    finish = work._finish
+    work._finish = lambda: calls.append("copied") or finish()
+    thread = threading.Thread(target=work.wait)
+    thread.start()
+    thread.join()
+    assert work.wait()
+    me = threading.get_ident()
+    assert calls == ["copied", ("mark", "cpu", thread.ident), ("follow", thread.ident), ("follow", me)]
+
+
+def test_what_is_copied_from_is_not_used_again_too_soon(monkeypatch):
+    """It may be of another stream than that of the thread that copies it."""
+    taken = []
+    monkeypatch.setattr(memory, "take_over", lambda tensor: taken.append(tensor.data_ptr()))
+    outputs = [torch.zeros(2) for _ in range(size())]
+    dist.all_gather(outputs, torch.ones(2))
+    assert len(set(taken)) == size()
+    strided = torch.zeros(4, 2)[:, 0]
+    dist.all_reduce(strided)
+    assert len(taken) == size() + 1
