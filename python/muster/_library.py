@@ -90,6 +90,7 @@ _FUNCTIONS = {
     # Operations on memory of a GPU, at a place in a stream.
     "muster_device_attach": (c_int, [c_void_p, c_int, _HANDLE]),
     "muster_device_path": (c_char_p, [c_void_p]),
+    "muster_device_path_reason": (c_char_p, [c_void_p]),
     "muster_allreduce_on_stream": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_double, c_double,
                                            c_void_p, _HANDLE, _HANDLE]),
     "muster_broadcast_on_stream": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, _HANDLE, _HANDLE]),

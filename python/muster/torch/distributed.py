@@ -116,6 +116,21 @@ class MusterProcessGroup(dist.ProcessGroup):
         """How many operations of libmuster this rank has started in it, the same on all ranks, but for messages."""
         return self._last_call
 
+    @property
+    def device_path(self):
+        """How tensors of a GPU travel in this group: "nccl", "ipc" or "staged"; None: there was none yet, or muster's
+        shutdown() has ended the group."""
+        return self._gpu.path if self._has_gpu() else None
+
+    @property
+    def device_path_reason(self):
+        """Why device_path is none before it in that list, in words: "not nccl: ranks share a GPU"; "": there is nothing to
+        say, as where MUSTER_DEVICE_PATH names it; None: as of device_path."""
+        return self._gpu.path_reason if self._has_gpu() else None
+
+    def _has_gpu(self):
+        return self._gpu is not None and world.is_current(self._world)
+
     def _start(self, function, *arguments, keep):
         if not world.is_current(self._world):
             raise ValueError("this process group has ended with muster's shutdown()")

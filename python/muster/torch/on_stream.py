@@ -33,6 +33,17 @@ class OnStream:
         self._lock = threading.Lock()
         self._running = collections.deque()
 
+    @property
+    def path(self):
+        """How the tensors travel: "nccl", "ipc" or "staged"."""
+        return lib.muster_device_path(self._comm).decode()
+
+    @property
+    def path_reason(self):
+        """Why that is none before it in that list, and why this rank has no kernels, if it has none: "not nccl: ranks share
+        a GPU". "": there is nothing to say, as where MUSTER_DEVICE_PATH names it."""
+        return lib.muster_device_path_reason(self._comm).decode()
+
     def start(self, function, *arguments, keep):
         """requests.start() of one of muster_..._on_stream, whose last argument is the stream."""
         with self._lock:

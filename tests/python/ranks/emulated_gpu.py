@@ -7,6 +7,7 @@ import math
 import os
 import threading
 
+import pytest
 import torch
 
 from muster.torch import streams
@@ -149,3 +150,14 @@ class _SideStream:
 
     def follow(self):
         self._gpu.follow(self.handle, self._gpu.stream)
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return EmulatedGpu()
+
+
+@pytest.fixture
+def on_gpu(gpu, monkeypatch):
+    """Tensors are of the GPU while the test runs."""
+    gpu.emulate(monkeypatch)

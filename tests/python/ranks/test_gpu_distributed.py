@@ -9,7 +9,7 @@ import types
 import pytest
 import torch
 import torch.distributed as dist
-from emulated_gpu import EmulatedGpu
+from emulated_gpu import gpu, on_gpu  # noqa: F401
 from test_torch_distributed import *  # noqa: F401,F403
 from test_torch_distributed import rank, size
 
@@ -21,15 +21,7 @@ from muster.torch import work as work_module
 from muster.torch.tensors import SideStream
 from muster.torch.work import _gpus_of
 
-
-@pytest.fixture(scope="module")
-def gpu():
-    return EmulatedGpu()
-
-
-@pytest.fixture(autouse=True)
-def on_gpu(gpu, monkeypatch):
-    gpu.emulate(monkeypatch)
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 @pytest.fixture
@@ -74,6 +66,19 @@ def test_a_group_has_one_gpu(monkeypatch):
     monkeypatch.setattr(group._gpu, "device", "cuda:7")
     with pytest.raises(ValueError, match="works on cuda:7.*set_device"):
         dist.all_reduce(torch.ones(1), group=group)
+
+
+def test_how_tensors_travel_is_told(monkeypatch):
+    group = dist.new_group(range(size()))
+    assert group.device_path is None and group.device_path_reason is None
+    dist.all_reduce(torch.ones(1), group=group)
+    assert group.device_path == os.environ["MUSTER_DEVICE_PATH"]
+    assert not group.device_path_reason.startswith("not nccl")  # it was asked for
+    monkeypatch.delenv("MUSTER_DEVICE_PATH")
+    chosen = dist.new_group(range(size()))
+    dist.all_reduce(torch.ones(1), group=chosen)
+    assert chosen.device_path in ("ipc", "staged")
+    assert chosen.device_path_reason.startswith("not nccl: "), chosen.device_path_reason
 
 
 def test_a_future_knows_where_its_tensors_are():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import torch
-from emulated_gpu import EmulatedGpu
+from emulated_gpu import gpu  # noqa: F401
 from test_torch_backward import *  # noqa: F401,F403
 from test_torch_ops import *  # noqa: F401,F403
 from torch_ranks import assert_same, own, values
@@ -19,13 +19,8 @@ from muster.torch.results import Results
 from muster.torch.tensors import new_idle
 
 
-@pytest.fixture(scope="module")
-def gpu():
-    return EmulatedGpu()
-
-
 @pytest.fixture(autouse=True)
-def on_gpu(gpu, monkeypatch):
+def on_gpu(gpu, monkeypatch):  # noqa: F811
     def refuse(_):
         raise AssertionError("a tensor of a GPU went to the host")
 

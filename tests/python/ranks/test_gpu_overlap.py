@@ -8,7 +8,7 @@ import time
 
 import pytest
 import torch
-from emulated_gpu import EmulatedGpu
+from emulated_gpu import gpu  # noqa: F401
 
 import muster.torch as hvd
 from muster import engine
@@ -96,9 +96,9 @@ class Recording:
 
 
 @pytest.fixture(scope="module")
-def step():
+def step(gpu):  # noqa: F811
     patch = pytest.MonkeyPatch()
-    recording = Recording(EmulatedGpu(), patch)
+    recording = Recording(gpu, patch)
     own, calls = recording.run()
     patch.undo()
     return recording, own, calls

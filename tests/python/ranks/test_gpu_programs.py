@@ -5,22 +5,14 @@ import sys
 
 import pytest
 import torch.distributed as dist
-from emulated_gpu import EmulatedGpu
+from emulated_gpu import gpu, on_gpu  # noqa: F401
 
 import muster.torch.distributed  # noqa: F401
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "gpu"))
 import operations  # noqa: E402
 
-
-@pytest.fixture(scope="module")
-def gpu():
-    return EmulatedGpu()
-
-
-@pytest.fixture(autouse=True)
-def on_gpu(gpu, monkeypatch):
-    gpu.emulate(monkeypatch)
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 @pytest.mark.parametrize("check", ["check_gathers", "check_alltoalls", "check_scatters", "check_memory",
