@@ -4,6 +4,7 @@ Thread-safe but for init() and shutdown(). After a fork the child may ask for ra
 """
 
 import atexit
+import collections
 import ctypes
 import itertools
 import operator
@@ -106,7 +107,8 @@ class _World:
         self.pid = os.getpid()
         self.handle = c_void_p()
         self.group = None
-        self.communicators = []  # made by communicator_of()
+        self.communicators = set()  # made by communicator_of()
+        self.unused = collections.deque()  # those of them that nobody uses any more; a collection of garbage may add one
         self.sets = {}  # id -> (ProcessSet, communicator, engine); both None where this rank is not in it
         # A signal's handler, or a __del__, may come in the middle of what holds a lock, and submit something, too.
         self.lock = threading.RLock()
@@ -251,6 +253,16 @@ class _World:
             counter = self.names.setdefault((kind, process_set.process_set_id), itertools.count())
             return f"{kind}.noname.{next(counter) % _MOST_NAMES + 1}"
 
+    def communicator(self, ranks):
+        """communicator_of()."""
+        while self.unused:
+            comm = self.unused.popleft()
+            self.communicators.discard(comm)
+            lib.muster_comm_free(comm)
+        made = self._group(self.comm, ranks)
+        self.communicators.add(made)
+        return made
+
     def leave(self):
         with self.lock:
             members = [(comm, made) for _, comm, made in reversed(list(self.sets.values()))]
@@ -258,6 +270,7 @@ class _World:
         self._free(members)
         for comm in self.communicators:
             lib.muster_comm_free(comm)
+        self.communicators.clear()
         if self.group is not None:
             lib.muster_comm_free(self.group)
         if self.handle:
@@ -521,11 +534,13 @@ def operation_name(kind, name, process_set=global_process_set):
 
 def communicator_of(ranks):
     """A communicator (muster_comm) of these ranks of the world, called by them alone, with the same list. Valid until
-    shutdown()."""
-    world = _world()
-    made = world._group(world.comm, list(ranks))
-    world.communicators.append(made)
-    return made
+    let_go_of() or shutdown(); one that was let go of is freed here, which waits for its operations."""
+    return _own_world().communicator(list(ranks))
+
+
+def let_go_of(communicator, of_world):
+    """Nobody uses it any more; `of_world` is the current() in which it was made. Never waits."""
+    of_world.unused.append(communicator)
 
 
 def is_current(world):

@@ -19,6 +19,7 @@ others are copied to the host and back. No part of that has run on a GPU yet.
 
 import inspect
 import itertools
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -79,6 +80,8 @@ class MusterProcessGroup(dist.ProcessGroup):
         self._rank, self._size = rank, size
         self._world = world.current()
         self._comm = world.communicator_of(ranks)
+        # At the interpreter's end shutdown() frees it.
+        weakref.finalize(self, world.let_go_of, self._comm, self._world).atexit = False
         self._gpu = None  # an OnStream, since the first tensors of a GPU
 
         self._called = itertools.count(1)

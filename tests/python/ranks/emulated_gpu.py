@@ -6,6 +6,7 @@ import ctypes
 import math
 import os
 import threading
+import weakref
 
 import pytest
 import torch
@@ -147,6 +148,7 @@ class _SideStream:
     def __init__(self, gpu):
         self._gpu = gpu
         self.handle = streams.new_stream(0)
+        weakref.finalize(self, streams.give_back, self.handle, os.getpid())
 
     def follow(self):
         self._gpu.follow(self.handle, self._gpu.stream)

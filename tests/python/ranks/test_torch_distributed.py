@@ -1,5 +1,7 @@
 """Backend "muster" of torch.distributed beside gloo, and DistributedDataParallel over it beside one process."""
 
+import os
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -319,6 +321,22 @@ def test_a_smaller_group():
     tensor = torch.ones(1)
     dist.all_reduce(tensor, group=both)
     assert tensor == size()
+
+
+def test_groups_that_are_gone_leave_nothing():
+    """Each has a thread, memory that its ranks share, and connections."""
+    def use_one():
+        group = dist.new_group(range(size()))
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        assert tensor == size()
+        dist.destroy_process_group(group)
+
+    use_one()
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(8):
+        use_one()
+    assert len(os.listdir("/proc/self/task")) <= before + 2
 
 
 @pytest.mark.skipif("hvd.size() == 1")
