@@ -75,7 +75,7 @@ def _share_out(flat, tensors):
 class MusterProcessGroup(dist.ProcessGroup):
     """Ranks with a communicator of libmuster. Made by torch.distributed; methods take what those of other groups do."""
 
-    def __init__(self, rank, size, ranks):
+    def __init__(self, rank, size, ranks, name=""):
         super().__init__(rank, size)
         self._rank, self._size = rank, size
         self._world = world.current()
@@ -86,14 +86,14 @@ class MusterProcessGroup(dist.ProcessGroup):
 
         self._called = itertools.count(1)
         self._last_call = 0
-        self._group_name = self._group_desc = ""
+        self._group_name, self._group_desc = name, ""
 
     def getBackendName(self):
         """muster."""
         return "muster"
 
-    # Since torch 2 groups have names, by which DTensor, FSDP and device meshes find them. Python asks by the properties,
-    # C++ by the functions.
+    # Since torch 2 groups have names, by which DTensor, FSDP and device meshes find them; since 2.2 they are set. Python
+    # asks by the properties, C++ by the functions.
     def _set_group_name(self, name):
         self._group_name = name
 
@@ -361,7 +361,7 @@ def _made(options, _):
             raise ValueError(f"init_process_group: rank {options.group_rank} of {options.group_size} is rank "
                              f"{world.rank()} of {world.size()} of the job: with backend muster they are the same")
         ranks = range(world.size())
-    return MusterProcessGroup(options.group_rank, options.group_size, ranks)
+    return MusterProcessGroup(options.group_rank, options.group_size, ranks, options.group_id)
 
 
 def _register():

@@ -370,7 +370,6 @@ def test_what_cannot_be_done():
 
 # --- what finds groups by their names --------------------------------------------------------------------------------
 
-@pytest.mark.skipif(IS_OLD, reason="needs torch 2")
 def test_a_group_has_a_name():
     names = {group.group_name for group in [dist.group.WORLD, dist.new_group(range(size()))]}
     assert len(names) == 2 and "" not in names
@@ -387,8 +386,9 @@ def test_functional_collectives():
     assert_same(functional.all_gather_tensor(part, 0, dist.group.WORLD) + 0,
                 torch.arange(float(size())).repeat_interleave(2))
     assert_same(functional.reduce_scatter_tensor(ones, "sum", 0, dist.group.WORLD) + 0, torch.full((2,), float(size())))
-    received = functional.all_to_all_single(torch.full((size(),), float(rank())), None, None, dist.group.WORLD)
-    assert_same(received + 0, torch.arange(float(size())))
+    if hasattr(functional, "all_to_all_single"):
+        received = functional.all_to_all_single(torch.full((size(),), float(rank())), None, None, dist.group.WORLD)
+        assert_same(received + 0, torch.arange(float(size())))
     gathered = functional.all_gather_into_tensor_coalesced([part, part], dist.group.WORLD)
     assert_same([each + 0 for each in gathered][1], torch.arange(float(size())).repeat_interleave(2))
     [scattered] = functional.reduce_scatter_tensor_coalesced([ones], "sum", [0], dist.group.WORLD)
@@ -409,8 +409,11 @@ def fully_sharded(model):
 @pytest.mark.skipif(IS_OLD, reason="needs torch 2")
 @pytest.mark.parametrize("shard", [sharded, fully_sharded])
 def test_fsdp_is_like_one_process(shard):
+    import torch.distributed.fsdp
     if shard is fully_sharded and not hasattr(torch.distributed.fsdp, "fully_shard"):
         pytest.skip("this torch has no fully_shard()")
+    if shard is sharded and torch.__version__.startswith("2.1."):
+        pytest.skip("its FSDP makes streams of CUDA")
     parallel, alone = shard(network(0)), network(0)
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (parallel, alone)]
     for step in range(3):
