@@ -5,23 +5,29 @@
 namespace muster::agent::gpus {
 
 Reader::Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
-               std::chrono::milliseconds patience, Question question)
+               std::chrono::milliseconds patience, Question question, std::chrono::milliseconds retry_pause)
     : loop_(loop),
       login_environment_(login_environment),
       killed_(killed),
       patience_(patience),
-      question_(std::move(question)) {}
+      question_(std::move(question)),
+      retry_pause_(retry_pause) {}
 
 void Reader::ask(Answer answer) {
   waiting_.push_back(std::move(answer));
   if (waiting_.size() > 1) return;
   idle_.cancel();
-  if (timeouts_ >= kMostTimeouts) {
+  if (is_too_early()) {
     return finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
   }
   deadline_ = loop_.after(patience_, [this] { timed_out(); });
   may_try_again_ = helper_.has_value();
   try_once();
+}
+
+bool Reader::is_too_early() const {
+  if (timeouts_ < kMostTimeouts) return false;
+  return std::chrono::steady_clock::now() < retry_at_ || !killed_.pids().empty();
 }
 
 void Reader::try_once() {
@@ -55,6 +61,7 @@ void Reader::failed(const base::Status& why) {
 
 void Reader::timed_out() {
   ++timeouts_;
+  retry_at_ = std::chrono::steady_clock::now() + retry_pause_;
   finish(base::error(base::Code::kDeadlineExceeded, "{}", no_answer(question_, patience_)));
 }
 

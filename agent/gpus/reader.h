@@ -1,7 +1,8 @@
 // Asks what the host's GPUs are doing, without waiting: starts the helper at the first question, keeps it for
 // the next ones until nobody has asked for a while, gives it up when it does not answer. One that has ended since its
-// last answer is started again for the same question. After kMostTimeouts in a row it asks no more: each helper that
-// hangs in the kernel is one that nobody can end.
+// last answer is started again for the same question. After kMostTimeouts in a row it asks at most once in kRetryPause,
+// and only when all helpers that were killed have ended: one that hangs in the kernel is one that nobody can end, and
+// says that the driver hangs still.
 //
 // Owned by one object on the loop; loop thread only. Answers come from the loop, never from within ask(), and not after
 // the destructor, which kills the helper.
@@ -21,6 +22,7 @@ namespace muster::agent::gpus {
 
 inline constexpr int kMostTimeouts = 3;
 inline constexpr std::chrono::milliseconds kIdlePatience{10'000};
+inline constexpr std::chrono::milliseconds kRetryPause{60'000};
 
 class Reader {
  public:
@@ -28,7 +30,8 @@ class Reader {
 
   // What it is given by reference outlives it. `question`: which GPUs it asks about.
   Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
-         std::chrono::milliseconds patience = kSurveyPatience, Question question = {});
+         std::chrono::milliseconds patience = kSurveyPatience, Question question = {},
+         std::chrono::milliseconds retry_pause = kRetryPause);
   ~Reader() { give_up_helper(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -40,6 +43,7 @@ class Reader {
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
  private:
+  bool is_too_early() const;
   void try_once();
   base::Status begin();
   void readable();
@@ -54,10 +58,12 @@ class Reader {
   KilledHelpers& killed_;
   const std::chrono::milliseconds patience_;
   const Question question_;
+  const std::chrono::milliseconds retry_pause_;
   std::optional<Helper> helper_;
   std::vector<Answer> waiting_;
   std::optional<base::Result<GpuReport>> result_;  // to be delivered
   int timeouts_ = 0;
+  base::MonotonicTime retry_at_{};
   bool may_try_again_ = false;
   base::Timer watch_;
   base::Timer deadline_;

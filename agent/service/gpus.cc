@@ -107,11 +107,11 @@ std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string&
   return gpus;
 }
 
-gpus::Question question_about(const v1::Hello& hello) {
-  return {.nvidia = !hello.gpu_driver().empty(), .files = std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
-                                                   return gpu.vendor() == v1::GPU_VENDOR_AMD ||
-                                                          gpu.vendor() == v1::GPU_VENDOR_INTEL;
-                                                 })};
+gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver) {
+  return {.nvidia = has_nvidia_driver || !hello.gpu_driver().empty(),
+          .files = std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
+            return gpu.vendor() == v1::GPU_VENDOR_AMD || gpu.vendor() == v1::GPU_VENDOR_INTEL;
+          })};
 }
 
 NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {

@@ -20,8 +20,9 @@ namespace muster::agent {
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
 
-// What can be asked of a host about its GPUs while it runs.
-gpus::Question question_about(const v1::Hello& hello);
+// What can be asked of a host about its GPUs while it runs. A library that has failed, or has not answered in time, is
+// asked again: its driver is there.
+gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver = gpus::has_nvidia_driver());
 
 struct NvidiaLook {
   gpus::GpuReport report;            // that the library cannot be used is its `problem`

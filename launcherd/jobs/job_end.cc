@@ -117,7 +117,7 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
 
 std::chrono::milliseconds JobRunner::Core::stop_margin() const {
   const bool waits = gives_gpus(job_) && std::ranges::any_of(hosts_, [](const JobHost& host) {
-                       return host.phase == HostPhase::kLaunched && tells_gpu_users(host.facts.hello);
+                       return host.phase == HostPhase::kLaunched && may_wait_for_gpus(host.facts.hello);
                      });
   return waits ? kStopMargin + kGpuMargin : kStopMargin;
 }

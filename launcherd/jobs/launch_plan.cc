@@ -177,6 +177,10 @@ bool tells_gpu_users(const v1::Hello& hello) {
   });
 }
 
+bool may_wait_for_gpus(const v1::Hello& hello) {
+  return tells_gpu_users(hello) || !hello.gpu_problem().empty() || !hello.gpus().empty();
+}
+
 bool is_network_chosen(const model::JobSpec& job) {
   return job.network.has_value() || !job.network_interfaces.empty();
 }

@@ -35,8 +35,10 @@ base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, cons
 // Its ranks may be given GPUs: what the hosts know of theirs matters.
 bool gives_gpus(const model::JobSpec& job);
 
-// Somebody tells there who uses the GPUs: an agent waits after its job until they have released the memory.
+// Somebody tells there who uses the GPUs: the agent waits after its job until they have released the memory.
 bool tells_gpu_users(const v1::Hello& hello);
+// So it may where they did not tell at the agent's start: it asks again.
+bool may_wait_for_gpus(const v1::Hello& hello);
 
 // The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);

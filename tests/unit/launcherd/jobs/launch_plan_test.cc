@@ -512,5 +512,16 @@ TEST(GpuUsers, AreToldByTheLibraryAndByOthersFiles) {
   }
 }
 
+// The agent asks a library again that has failed at its start.
+TEST(GpuUsers, AreWaitedForAlsoWhereNobodyHasToldOfThem) {
+  v1::Hello hello;
+  EXPECT_FALSE(may_wait_for_gpus(hello));
+  hello.set_gpu_problem("NVIDIA's management library has not answered within 5 s");
+  EXPECT_TRUE(may_wait_for_gpus(hello));
+  v1::Hello other;
+  other.add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
+  EXPECT_TRUE(may_wait_for_gpus(other));
+}
+
 }  // namespace
 }  // namespace muster::launcherd
