@@ -167,7 +167,7 @@ int serve() {
   }
   [[maybe_unused]] const bool is_warm = join->warm();
   Agent agent(std::move(*join), std::move(hello), login_environment, std::move(*wardens), std::move(*link),
-              std::move(nvidia.hung));
+              std::move(nvidia));
   const int status = agent.run();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // there the destructor is looked at as well
   if (!is_warm) leave(status);

@@ -14,13 +14,7 @@ void write(WireWriter& out, const GpuProcess& process) {
   if (process.memory) out.number(*process.memory);
 }
 
-void write(WireWriter& out, const MigDevice& part) {
-  out.text(part.uuid);
-  out.text(part.model);
-  out.number(part.memory_total);
-  out.number(part.memory_used);
-}
-
+void write(WireWriter& out, const MigDevice& part);
 void write(WireWriter& out, const NvidiaGpu& gpu);
 void write(WireWriter& out, const FileGpu& gpu);
 
@@ -28,6 +22,14 @@ template <typename T>
 void write_all(WireWriter& out, const std::vector<T>& values) {
   out.number(static_cast<std::uint32_t>(values.size()));
   for (const T& value : values) write(out, value);
+}
+
+void write(WireWriter& out, const MigDevice& part) {
+  out.text(part.uuid);
+  out.text(part.model);
+  out.number(part.memory_total);
+  out.number(part.memory_used);
+  write_all(out, part.processes);
 }
 
 void write(WireWriter& out, const NvidiaGpu& gpu) {
@@ -50,6 +52,7 @@ void flag(WireWriter& out, bool value) {
 void write(WireWriter& out, const FileGpu& gpu) {
   flag(out, gpu.is_intel);
   out.number(gpu.index);
+  out.text(gpu.pci);
   flag(out, gpu.memory_used.has_value());
   if (gpu.memory_used) out.number(*gpu.memory_used);
   flag(out, gpu.shows_all);
@@ -75,10 +78,7 @@ bool read(WireReader& in, GpuProcess& process) {
   return !has_memory || in.number(process.memory.emplace());
 }
 
-bool read(WireReader& in, MigDevice& part) {
-  return read(in, part.uuid) && read(in, part.model) && in.number(part.memory_total) && in.number(part.memory_used);
-}
-
+bool read(WireReader& in, MigDevice& part);
 bool read(WireReader& in, NvidiaGpu& gpu);
 bool read(WireReader& in, FileGpu& gpu);
 
@@ -90,6 +90,11 @@ bool read_all(WireReader& in, std::size_t most, std::vector<T>& values) {
     if (!read(in, values.emplace_back())) return false;
   }
   return true;
+}
+
+bool read(WireReader& in, MigDevice& part) {
+  return read(in, part.uuid) && read(in, part.model) && in.number(part.memory_total) && in.number(part.memory_used) &&
+         read_all(in, kMaxProcesses, part.processes);
 }
 
 bool read(WireReader& in, NvidiaGpu& gpu) {
@@ -105,7 +110,8 @@ bool read(WireReader& in, NvidiaGpu& gpu) {
 
 bool read(WireReader& in, FileGpu& gpu) {
   bool has_memory = false;
-  if (!read(in, gpu.is_intel) || !in.number(gpu.index) || gpu.index < 0 || !read(in, has_memory)) return false;
+  if (!read(in, gpu.is_intel) || !in.number(gpu.index) || gpu.index < 0) return false;
+  if (!read(in, gpu.pci) || !read(in, has_memory)) return false;
   if (has_memory && !in.number(gpu.memory_used.emplace())) return false;
   return read(in, gpu.shows_all) && read(in, gpu.shows_dead) && read(in, gpu.foreign_pids) &&
          read_all(in, kMaxProcesses, gpu.processes);

@@ -41,6 +41,7 @@ struct MigDevice {
   std::string model{};             // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
   std::uint64_t memory_total = 0;  // bytes; 0: not known
   std::uint64_t memory_used = 0;
+  std::vector<GpuProcess> processes{};  // that compute on it, ascending by pid, each once
 
   bool operator==(const MigDevice&) const = default;
 };
@@ -64,6 +65,7 @@ struct NvidiaGpu {
 struct FileGpu {
   bool is_intel = false;                       // else AMD's
   std::int32_t index = 0;                      // among its vendor's, as kernel_gpus.h counts them
+  std::string pci{};                           // "0000:c1:00.0", which parts of AMD's share; empty: not known
   std::optional<std::uint64_t> memory_used{};  // bytes; nullopt: its driver does not tell
   bool shows_all = false;                      // processes of all users are listed
   bool shows_dead = false;                     // a process is listed until the driver has released its memory

@@ -13,7 +13,6 @@
 #include "agent/service/agent_messages.h"
 #include "agent/service/control_client.h"
 #include "agent/service/gone_check.h"
-#include "agent/service/gpus.h"
 #include "agent/service/job_session.h"
 #include "agent/service/load_report.h"
 #include "agent/service/output_route.h"
@@ -22,6 +21,7 @@
 #include "base/loop.h"
 #include "base/print.h"
 #include "proto/channel_mux.h"
+#include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
@@ -48,18 +48,14 @@ base::MonotonicTime now() {
 class Agent::Core {
  public:
   Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
-       std::optional<gpus::Helper> hung_helper)
+       NvidiaLook nvidia)
       : join_(std::move(join)),
         hello_(std::move(hello)),
         killed_helpers_(loop_),
-        host_{loop_,
-              std::move(login_environment),
-              addresses_of(hello_),
-              join_.verbose(),
-              make_gpu_reader(),
-              [this] { return gpu_helpers(); }},
+        host_{loop_,           std::move(login_environment),           addresses_of(hello_),
+              join_.verbose(), gpus_of_host(std::move(nvidia.report)), [this] { return gpu_helpers(); }},
         link_(std::move(link)) {
-    if (hung_helper) killed_helpers_.take(hung_helper->kill_unreaped());
+    if (nvidia.hung) killed_helpers_.take(nvidia.hung->kill_unreaped());
     if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
       make_jobs(std::move(*nursery));
     } else {
@@ -71,6 +67,7 @@ class Agent::Core {
 
  private:
   gpus::Reader* make_gpu_reader();
+  HostGpus gpus_of_host(gpus::GpuReport nvidia);
   void make_session(Warden warden);
   void make_jobs(Nursery nursery);
   void open_link();
@@ -119,6 +116,17 @@ gpus::Reader* Agent::Core::make_gpu_reader() {
   return &gpus_.emplace(loop_, host_.login_environment, killed_helpers_, gpus::kSurveyPatience, std::move(question));
 }
 
+// What main has seen is of the moment before hvdrun's only job; others have to be asked all the same.
+HostGpus Agent::Core::gpus_of_host(gpus::GpuReport nvidia) {
+  HostGpus gpus{.reader = make_gpu_reader(),
+                .known = proto::node_shape_of(hello_).gpus,
+                .problem = hello_.gpu_problem(),
+                .seen = std::nullopt};
+  const bool is_seen = gpus.reader != nullptr && !gpus.reader->question().files && !nvidia.driver.empty();
+  if (is_seen && !join_.warm()) gpus.seen = std::move(nvidia);
+  return gpus;
+}
+
 void Agent::Core::make_session(Warden warden) {
   SessionOptions options;
   options.lease = milliseconds(join_.lease_ms());
@@ -139,7 +147,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
   load_ = std::make_unique<LoadReport>(
       loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
       [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
-      LoadReport::Gpus{host_.gpu_reader, hello_.gpus()});
+      LoadReport::Gpus{host_.gpus.reader, hello_.gpus()});
 }
 
 int Agent::Core::run() {
@@ -329,9 +337,9 @@ std::vector<pid_t> Agent::Core::gpu_helpers() const {
 }
 
 Agent::Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens,
-             AgentLink link, std::optional<gpus::Helper> hung_helper)
+             AgentLink link, NvidiaLook nvidia)
     : core_(std::make_unique<Core>(std::move(join), std::move(hello), std::move(login_environment), std::move(wardens),
-                                   std::move(link), std::move(hung_helper))) {}
+                                   std::move(link), std::move(nvidia))) {}
 
 Agent::~Agent() = default;
 

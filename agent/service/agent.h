@@ -9,10 +9,10 @@
 #include <optional>
 #include <variant>
 
-#include "agent/gpus/helper.h"
 #include "agent/process/nursery.h"
 #include "agent/process/warden.h"
 #include "agent/service/dial.h"
+#include "agent/service/gpus.h"
 #include "base/env.h"
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
@@ -33,9 +33,9 @@ using WardenSource = std::variant<Warden, Nursery>;
 class Agent {
  public:
   // `login_environment`: what sshd gave, the ground of the ranks' environment. stdin and stdout are the bootstrap, but
-  // of a warm agent that has dialled: that one is detached from it. `hung_helper`: of NvidiaLook.
+  // of a warm agent that has dialled: that one is detached from it. `nvidia`: what main has seen.
   Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
-        std::optional<gpus::Helper> hung_helper);
+        NvidiaLook nvidia);
   ~Agent();
 
   // Until Leave, or until the launcher is lost and everything is killed. The process's exit status. An agent of one job

@@ -42,12 +42,16 @@ void add_gpu_loads(const google::protobuf::RepeatedPtrField<v1::Gpu>& in_hello, 
                    v1::HostLoad& load) {
   for (const v1::Gpu& gpu : in_hello) {
     if (gpu.vendor() == v1::GPU_VENDOR_NVIDIA) {
-      const auto found = std::ranges::find(report.gpus, gpu.uuid(), &gpus::NvidiaGpu::uuid);
+      // Files may not have told its UUID.
+      const auto found = std::ranges::find_if(report.gpus, [&](const gpus::NvidiaGpu& seen) {
+        return gpu.uuid().empty() ? !gpu.pci().empty() && seen.pci == gpu.pci() : seen.uuid == gpu.uuid();
+      });
       if (found != report.gpus.end()) add(*found, load_of(gpu, load));
       continue;
     }
     const auto found = std::ranges::find_if(report.others, [&](const gpus::FileGpu& seen) {
-      return seen.is_intel == (gpu.vendor() == v1::GPU_VENDOR_INTEL) && seen.index == gpu.index();
+      return seen.is_intel == (gpu.vendor() == v1::GPU_VENDOR_INTEL) && seen.index == gpu.index() &&
+             (seen.pci.empty() || gpu.pci().empty() || seen.pci == gpu.pci());  // else another has its place by now
     });
     if (found != report.others.end()) add(*found, load_of(gpu, load));
   }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
+#include <iterator>
 
 namespace muster::agent {
 namespace {
@@ -12,45 +12,52 @@ namespace {
 using gpus::FileGpu;
 using gpus::GpuProcess;
 using gpus::GpuReport;
+using gpus::MigDevice;
 using gpus::NvidiaGpu;
+using model::GpuShape;
 using model::GpuVendor;
 
 constexpr std::chrono::milliseconds kLookPeriod{200};
 constexpr double kGigabyte = 1e9;
 
-// What is asked here of a GPU of any make.
-struct SeenGpu {
-  GpuName name;
-  std::optional<std::uint64_t> used;
-  bool shows_dead = true;
-  bool foreign_pids = false;
-  const std::vector<GpuProcess>* processes = nullptr;
-};
+std::optional<std::uint64_t> used_of(std::uint64_t used, std::uint64_t total) {
+  return total > 0 ? std::optional(used) : std::nullopt;
+}
 
-std::vector<SeenGpu> all_of(const GpuReport& report) {
-  std::vector<SeenGpu> all;
-  for (const NvidiaGpu& gpu : report.gpus) {
-    const auto used = gpu.memory_total > 0 ? std::optional(gpu.memory_used) : std::nullopt;
-    all.push_back(
-        {{GpuVendor::kNvidia, static_cast<int>(all.size())}, used, true, report.foreign_pids, &gpu.processes});
+void add(const NvidiaGpu& gpu, const GpuName& name, bool foreign_pids, std::vector<SeenGpu>& seen) {
+  SeenGpu whole{.name = name, .foreign_pids = foreign_pids, .processes = gpu.processes};
+  if (!gpu.is_divided) {
+    whole.used = used_of(gpu.memory_used, gpu.memory_total);
+    seen.push_back(std::move(whole));
+    return;
   }
-  for (const FileGpu& gpu : report.others) {
-    all.push_back({{gpu.is_intel ? GpuVendor::kIntel : GpuVendor::kAmd, gpu.index},
-                   gpu.memory_used,
-                   gpu.shows_dead,
-                   gpu.foreign_pids,
-                   &gpu.processes});
+  std::erase_if(whole.processes, [&](const GpuProcess& process) {
+    return std::ranges::any_of(gpu.parts, [&](const MigDevice& part) {
+      return std::ranges::find(part.processes, process.pid, &GpuProcess::pid) != part.processes.end();
+    });
+  });
+  seen.push_back(std::move(whole));
+  for (const MigDevice& part : gpu.parts) {
+    seen.push_back({.name = part_of(name, part.uuid),
+                    .used = used_of(part.memory_used, part.memory_total),
+                    .foreign_pids = foreign_pids,
+                    .processes = part.processes});
   }
-  return all;
 }
 
 // With foreign numbers nobody can say who lives: then all counts.
 std::uint64_t unaccounted(const SeenGpu& gpu, const std::function<bool(pid_t)>& is_gone) {
   std::uint64_t rest = gpu.used.value_or(0);
-  for (const GpuProcess& process : *gpu.processes) {
+  for (const GpuProcess& process : gpu.processes) {
     if (!gpu.foreign_pids && !is_gone(process.pid)) rest -= std::min(rest, process.memory.value_or(0));
   }
   return rest;
+}
+
+std::optional<std::uint64_t> used_before(const GpuName& name, const std::optional<GpusBefore>& before) {
+  if (!before) return std::nullopt;
+  const auto found = before->in_use.find(name);
+  return found == before->in_use.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Why numbers do not tell who of the job still has memory; empty: they do.
@@ -62,13 +69,17 @@ std::string why_not_by_number(const SeenGpu& gpu, bool are_all_numbered) {
                             "PID namespace";
 }
 
-std::string text_of(const GpuName& gpu) {
-  const char* const make = gpu.first == GpuVendor::kAmd ? "AMD " : gpu.first == GpuVendor::kIntel ? "Intel " : "";
-  return fmt::format("{}GPU {}", make, gpu.second);
-}
-
 std::string not_known(const std::string& why) {
   return fmt::format("whether the GPUs have released the job's memory is not known: {}", why);
+}
+
+// Whether one of those that the job was given is not in the report any more.
+bool has_lost_any(const std::vector<GpuShape>& known, const EndedProcesses& ended, const std::vector<SeenGpu>& seen) {
+  return std::ranges::any_of(known, [&](const GpuShape& gpu) {
+    const GpuName name{.vendor = gpu.vendor, .index = gpu.index};
+    return gpu.vendor == GpuVendor::kNvidia && ended.gpus.has(name) &&
+           std::ranges::find(seen, name, &SeenGpu::name) == seen.end();
+  });
 }
 
 }  // namespace
@@ -77,54 +88,86 @@ bool has_ended(pid_t pid) {
   return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-InUse in_use(const GpuReport& report, const std::function<bool(pid_t)>& is_gone) {
-  InUse all;
-  for (const SeenGpu& gpu : all_of(report)) {
-    if (gpu.used) all[gpu.name] = unaccounted(gpu, is_gone);
+std::vector<SeenGpu> see(const GpuReport& report, const std::vector<GpuShape>& known) {
+  std::vector<SeenGpu> seen;
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    add(report.gpus[i], name_of(report.gpus[i], i, known), report.foreign_pids, seen);
   }
-  return all;
+  for (const FileGpu& gpu : report.others) {
+    seen.push_back({.name = name_of(gpu, known),
+                    .used = gpu.memory_used,
+                    .shows_dead = gpu.shows_dead,
+                    .foreign_pids = gpu.foreign_pids,
+                    .processes = gpu.processes});
+  }
+  return seen;
 }
 
-std::vector<HeldMemory> held_memory(const GpuReport& report, const std::map<pid_t, std::string>& pids,
+GpusBefore before_job(const std::vector<SeenGpu>& seen, const std::function<bool(pid_t)>& is_gone,
+                      const std::function<bool(pid_t)>& is_others) {
+  GpusBefore before;
+  for (const SeenGpu& gpu : seen) {
+    if (gpu.used) before.in_use[gpu.name] = unaccounted(gpu, is_gone);
+    for (const GpuProcess& process : gpu.processes) {
+      if (!gpu.foreign_pids && is_others(process.pid)) before.others.emplace(gpu.name, process.pid);
+    }
+  }
+  return before;
+}
+
+std::vector<HeldMemory> held_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                                     const std::function<bool(pid_t)>& is_gone) {
   std::vector<HeldMemory> held;
-  for (const SeenGpu& gpu : all_of(report)) {
+  for (const SeenGpu& gpu : seen) {
     if (gpu.foreign_pids) continue;
-    for (const GpuProcess& process : *gpu.processes) {
-      if (!pids.contains(process.pid) || !is_gone(process.pid)) continue;
-      held.push_back({.gpu = gpu.name, .pid = process.pid, .bytes = process.memory});
+    const bool is_given = gpu.shows_dead && ended.gpus.has(gpu.name);
+    for (const GpuProcess& process : gpu.processes) {
+      const auto known = ended.pids.find(process.pid);
+      const bool is_of_job = known != ended.pids.end();
+      const bool is_others = ended.before && ended.before->others.contains({gpu.name, process.pid});
+      if ((!is_of_job && (!is_given || is_others)) || !is_gone(process.pid)) continue;
+      held.push_back({.gpu = gpu.name,
+                      .pid = process.pid,
+                      .bytes = process.memory,
+                      .whose = is_of_job ? known->second : std::string()});
     }
   }
   return held;
 }
 
-GrownMemory grown_memory(const GpuReport& report, const EndedProcesses& ended,
+GrownMemory grown_memory(const std::vector<SeenGpu>& seen, const EndedProcesses& ended,
                          const std::function<bool(pid_t)>& is_gone) {
   GrownMemory grown;
-  for (const SeenGpu& gpu : all_of(report)) {
+  for (const SeenGpu& gpu : seen) {
     const std::string why = why_not_by_number(gpu, ended.are_all_numbered);
-    if (why.empty()) continue;
-    const auto before = ended.before ? ended.before->find(gpu.name) : InUse::const_iterator();
-    if (!gpu.used || !ended.before || before == ended.before->end()) {
+    if (why.empty() || !ended.gpus.has(gpu.name)) continue;
+    const auto before = used_before(gpu.name, ended.before);
+    if (!gpu.used || !before) {
       // Of a driver that never tells nothing is said: it would be said of every job.
       if (gpu.shows_dead) grown.unknown = why;
       continue;
     }
     const std::uint64_t now = unaccounted(gpu, is_gone);
-    if (now <= before->second + kSlack) continue;
-    grown.held.push_back({.gpu = gpu.name, .bytes = now - before->second, .why = why});
+    if (now <= *before || now - *before <= kSlack) continue;
+    grown.held.push_back({.gpu = gpu.name, .bytes = now - *before, .why = why});
   }
   return grown;
 }
 
-std::string describe(const HeldMemory& held, const std::string& whose) {
+std::string describe(const HeldMemory& held) {
+  const std::string gpu = text_of(held.gpu);
   const std::string what =
       held.bytes ? fmt::format("{:.1f} GB", static_cast<double>(*held.bytes) / kGigabyte) : "memory";
   if (held.pid == 0) {
-    return fmt::format("{} has {} more in use than before the job, and nobody can say whose it is: {}",
-                       text_of(held.gpu), what, held.why);
+    return fmt::format("{} has {} more in use than before the job, and nobody can say whose it is: {}", gpu, what,
+                       held.why);
   }
-  return fmt::format("{} still holds {} of {} (pid {}), which has ended", text_of(held.gpu), what, whose, held.pid);
+  if (held.whose.empty()) {
+    return fmt::format(
+        "{} still holds {} of a process that has ended (pid {}): a child of a rank, if no other job uses that GPU", gpu,
+        what, held.pid);
+  }
+  return fmt::format("{} still holds {} of {} (pid {}), which has ended", gpu, what, held.whose, held.pid);
 }
 
 void GpuRelease::begin(EndedProcesses ended, Done done) {
@@ -145,13 +188,23 @@ void GpuRelease::look() {
 void GpuRelease::judge(const base::Result<GpuReport>& report) {
   if (!done_) return;  // given up
   if (!report.ok()) return finish({not_known(report.status().message())});
-  if (reader_.question().nvidia && report->driver.empty()) return finish({not_known(report->problem)});
-  held_ = held_memory(*report, ended_.pids, has_ended);
-  GrownMemory grown = grown_memory(*report, ended_, has_ended);
+  const std::vector<SeenGpu> seen = see(*report, known_);
+  held_ = held_memory(seen, ended_, has_ended);
+  GrownMemory grown = grown_memory(seen, ended_, has_ended);
   std::ranges::move(grown.held, std::back_inserter(held_));
-  if (held_.empty() && !grown.unknown.empty()) return finish({not_known(grown.unknown)});
-  if (held_.empty()) return finish({});
-  again_ = loop_.after(kLookPeriod, [this] { look(); });
+  if (!held_.empty()) {
+    again_ = loop_.after(kLookPeriod, [this] { look(); });
+    return;
+  }
+  const std::string untold = grown.unknown.empty() ? why_untold(*report) : grown.unknown;
+  finish(untold.empty() ? std::vector<std::string>() : std::vector{not_known(untold)});
+}
+
+// Why NVIDIA's library says nothing of a GPU of the job; empty: it does, or the user knows.
+std::string GpuRelease::why_untold(const GpuReport& report) const {
+  if (!reader_.question().nvidia || !ended_.gpus.has_any_of(GpuVendor::kNvidia)) return {};
+  if (report.problem.empty() || report.problem == told_) return {};
+  return report.driver.empty() || has_lost_any(known_, ended_, see(report, known_)) ? report.problem : std::string();
 }
 
 void GpuRelease::give_up() {
@@ -160,9 +213,7 @@ void GpuRelease::give_up() {
         fmt::format("no answer within {} s", std::chrono::duration_cast<std::chrono::seconds>(patience_).count()))});
   }
   std::vector<std::string> sentences;
-  for (const HeldMemory& each : held_) {
-    sentences.push_back(describe(each, each.pid == 0 ? "" : ended_.pids.at(each.pid)));
-  }
+  for (const HeldMemory& each : held_) sentences.push_back(describe(each));
   finish(std::move(sentences));
 }
 

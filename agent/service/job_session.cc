@@ -1,12 +1,9 @@
 #include "agent/service/job_session.h"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <string_view>
 #include <utility>
 
-#include "agent/gpus/pid_namespace.h"
 #include "agent/process/session_dir.h"
 #include "agent/process/session_notes.h"
 #include "agent/service/agent_messages.h"
@@ -34,15 +31,6 @@ constexpr milliseconds kLeaseStep{100};  // it is not written more often than th
 
 base::MonotonicTime now() {
   return std::chrono::steady_clock::now();
-}
-
-// The launcher has given it GPUs, or its user has.
-bool has_gpus(const v1::LaunchRank& rank) {
-  static constexpr auto kMasks = std::to_array<std::string_view>(
-      {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"});
-  return std::ranges::any_of(rank.environment(), [](const v1::EnvVar& variable) {
-    return std::ranges::find(kMasks, variable.name()) != kMasks.end() && !variable.value().empty();
-  });
 }
 
 rendezvous::SessionEnded news_of(const model::RankEnd& end) {
@@ -91,6 +79,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                 events_.send(std::move(message));
               }),
       mpi_ends_(host.loop, [this](int rank) { kill_rank(rank); }),
+      gpus_(host.loop, host.gpus),
       pals_([this](const base::Status& problem) { notice(problem.message()); }),
       pmi_(host.loop, mpi_ends_, [this](const base::Status& problem) { notice(problem.message()); }),
       pmix_(host.loop, mpi_ends_,
@@ -278,10 +267,7 @@ void JobSession::launch(const v1::Launch& launch) {
   spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
-  for (const v1::LaunchRank& rank : launch.ranks()) {
-    if (host_.gpu_reader != nullptr && has_gpus(rank)) with_gpus_.insert(rank.rank());
-  }
-  if (!with_gpus_.empty() && (host_.gpu_reader->question().files || !gpus::is_in_host_namespace())) note_gpus();
+  gpus_.launch(requests);
   pmi_.open(launch, stores_.keys());
   if (!pmi_.world_name().empty()) {
     const base::Status noted = write_note(warden_.session_dir(), kWorldNote, pmi_.world_name() + "\n");
@@ -441,23 +427,9 @@ void JobSession::warden_gone() {
   on_event(aftermath.empty);
 }
 
-// What is in use before the ranks take theirs, where numbers of processes may not tell at the end whose memory is held.
-// A rank needs much longer to its first memory than this look.
-void JobSession::note_gpus() {
-  if (std::exchange(notes_gpus_, true)) return;
-  host_.gpu_reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
-    if (!alive.lock() || !report.ok()) return;
-    gpus_before_ = in_use(*report, has_ended);
-    if (release_) release_->learn_before(*gpus_before_);  // ranks that have ended by now have taken none
-  });
-}
-
 void JobSession::on_event(RankStarted& started) {
   rank_pids_[started.rank] = started.pid;
-  if (with_gpus_.contains(started.rank) && warden_.containment().pidns && started.pid == started.pid_inside) {
-    unnumbered_.insert(started.rank);
-    note_gpus();
-  }
+  gpus_.started(started, warden_.containment().pidns);
   with_output_.insert(started.rank);
   sender_->add_rank(
       started.rank, std::move(started.stdout_fd), std::move(started.stderr_fd),
@@ -500,9 +472,8 @@ void JobSession::on_event(RankExited& exited) {
 void JobSession::rank_is_over(int rank) {
   running_.erase(rank);
   inputs_.over(rank);
-  if (with_gpus_.contains(rank) && rank_pids_.contains(rank) && !unnumbered_.contains(rank)) {
-    on_gpus_.emplace(rank_pids_.at(rank), fmt::format("rank {}", rank));
-  }
+  const auto pid = rank_pids_.find(rank);
+  gpus_.ended(rank, pid == rank_pids_.end() ? 0 : pid->second);
   rank_pids_.erase(rank);
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
@@ -520,30 +491,20 @@ void JobSession::on_event(JobEmpty& empty) {
   maybe_host_empty();
 }
 
-// Nobody waits where the launcher is lost, and nothing is asked where no rank was given a GPU.
+// Nobody waits where the launcher is lost.
 void JobSession::await_gpus(const std::vector<Leftover>& leftovers) {
-  if (with_gpus_.empty() || lost_ || is_over_) return;
-  EndedProcesses ended{.pids = on_gpus_, .are_all_numbered = unnumbered_.empty(), .before = gpus_before_};
-  for (const Leftover& leftover : leftovers) {
-    ended.are_all_numbered = ended.are_all_numbered && !leftover.is_pid_inside;
-    if (!leftover.is_pid_inside) ended.pids.emplace(leftover.pid, base::printable(leftover.command));
-  }
-  if (ended.pids.empty() && ended.are_all_numbered) return;
-  release_.emplace(host_.loop, *host_.gpu_reader);
-  release_->begin(std::move(ended), [this](const std::vector<std::string>& sentences) {
+  if (lost_ || is_over_) return;
+  gpus_.await(leftovers, [this](const std::vector<std::string>& sentences) {
     for (const std::string& sentence : sentences) notice(sentence);
-    // Not from here: this is called by it.
-    post([this] {
-      release_.reset();
-      maybe_host_empty();
-    });
+    give_up_gpus();
   });
 }
 
+// Not from here: it may be what calls this.
 void JobSession::give_up_gpus() {
-  if (!release_) return;
+  if (!gpus_.is_waiting()) return;
   post([this] {
-    release_.reset();
+    gpus_.give_up();
     maybe_host_empty();
   });
 }
@@ -566,7 +527,7 @@ void JobSession::got_output_end(bool was_any) {
 }
 
 void JobSession::maybe_host_empty() {
-  if (!empty_ || !tails_due_.empty() || release_ || is_over_) return;
+  if (!empty_ || !tails_due_.empty() || gpus_.is_waiting() || is_over_) return;
   // Without a sender no rank has ever run.
   if (options_.tells_no_output && sender_ != nullptr && !was_any_output_) return;
   is_over_ = true;

@@ -15,10 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/gpus/reader.h"
 #include "agent/io/output_sender.h"
 #include "agent/process/warden.h"
-#include "agent/service/gpu_release.h"
+#include "agent/service/job_gpus.h"
 #include "agent/service/job_stores.h"
 #include "agent/service/mpi_ends.h"
 #include "agent/service/peer_owners.h"
@@ -43,7 +42,7 @@ struct SessionHost {
   const base::Environment login_environment;  // the ground of the ranks' own
   const std::set<base::IpAddress> addresses;  // of this host
   const bool verbose = false;
-  gpus::Reader* gpu_reader = nullptr;  // of a host whose GPUs somebody tells of
+  const HostGpus gpus{};
   // Children of this process that look at GPUs, or have.
   std::function<std::vector<pid_t>()> gpu_helpers = [] { return std::vector<pid_t>(); };
 };
@@ -125,7 +124,6 @@ class JobSession {
   void rank_is_over(int rank);
   void got_stderr_tail(int rank, const std::string& text);
   void got_output_end(bool was_any);
-  void note_gpus();
   void await_gpus(const std::vector<Leftover>& leftovers);
   void give_up_gpus();
   void maybe_host_empty();
@@ -150,22 +148,17 @@ class JobSession {
   StageService stages_;
   RankInputs inputs_;
   MpiEnds mpi_ends_;
+  JobGpus gpus_;
   RankPals pals_;
   RankPmi pmi_;
   RankPmix pmix_;
-  std::set<int> running_;                 // told to start and not over
-  std::set<int> tails_due_;               // exited, stderr tail not sent yet
-  std::set<int> with_output_;             // handed to the sender
-  std::map<int, pid_t> rank_pids_;        // of those that have started and are not over
-  std::map<pid_t, std::string> on_gpus_;  // all that were given GPUs and have ended, by what a user calls them
-  std::set<int> with_gpus_;               // ranks that were given GPUs
-  std::set<int> unnumbered_;              // of them, those whose number outside of their PID namespace is not known
-  std::optional<InUse> gpus_before_;      // what was in use before they ran
-  bool notes_gpus_ = false;               // somebody looks, or has looked
-  std::optional<GpuRelease> release_;     // under way
-  std::string failure_;                   // why this host failed the job
-  std::optional<v1::HostEmpty> empty_;    // what JobEmpty said, until it may be sent
-  std::optional<bool> was_any_output_;    // known early when there was some, else when all pipes have ended
+  std::set<int> running_;               // told to start and not over
+  std::set<int> tails_due_;             // exited, stderr tail not sent yet
+  std::set<int> with_output_;           // handed to the sender
+  std::map<int, pid_t> rank_pids_;      // of those that have started and are not over
+  std::string failure_;                 // why this host failed the job
+  std::optional<v1::HostEmpty> empty_;  // what JobEmpty said, until it may be sent
+  std::optional<bool> was_any_output_;  // known early when there was some, else when all pipes have ended
   base::MonotonicTime last_contact_{};
   base::MonotonicTime lease_renewed_{};
   int spawns_due_ = 0;

@@ -1,5 +1,7 @@
 #include "agent/gpus/helper/file_survey.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -32,9 +34,12 @@ std::map<std::string, Users> drm_users_by_gpu(uid_t uid, const std::string& root
 // By KFD's id of the GPU: "proc/<pid>/vram_<id>" of its folder in sysfs (drivers/gpu/drm/amd/amdkfd/kfd_process.c of
 // Linux; all users' may be read). A process is there until the driver has cleaned up after it, by its number on the
 // host.
-std::map<std::uint64_t, Users> kfd_users_by_gpu(const std::vector<AmdGpu>& gpus, const std::string& root) {
+// nullopt: this kernel does not list them (before 5.8).
+std::optional<std::map<std::uint64_t, Users>> kfd_users_by_gpu(const std::vector<AmdGpu>& gpus,
+                                                               const std::string& root) {
   std::map<std::uint64_t, Users> by_gpu;
   const std::string directory = root + "/sys/class/kfd/kfd/proc";
+  if (::access(directory.c_str(), R_OK | X_OK) != 0) return std::nullopt;
   for (const std::string& name : base::entries_of(directory)) {
     const auto pid = base::parse_decimal(name, std::numeric_limits<pid_t>::max());
     if (!pid || *pid == 0) continue;
@@ -74,19 +79,21 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
   for (std::size_t i = 0; i < amd.size() && i < kMaxGpus; ++i) {
     FileGpu& gpu = found.emplace_back();
     gpu.index = static_cast<std::int32_t>(i);
+    gpu.pci = amd[i].pci;
     gpu.memory_used = memory_of(amd[i], root).used;
-    gpu.shows_all = true;
-    gpu.shows_dead = true;
-    gpu.foreign_pids = is_foreign;
-    Users& users = by_kfd[amd[i].gpu_id];
+    gpu.shows_all = by_kfd.has_value() || uid == 0;
+    gpu.shows_dead = by_kfd.has_value();
+    gpu.foreign_pids = by_kfd.has_value() && is_foreign;
+    Users users = by_kfd ? (*by_kfd)[amd[i].gpu_id] : Users();
     // DRM's are numbered as we are, and do not say which partition of a GPU is meant.
-    if (!is_foreign && amd[i].is_whole) merge(by_pci[amd[i].pci], users);
+    if (!gpu.foreign_pids && amd[i].is_whole) merge(by_pci[amd[i].pci], users);
     set_processes(users, gpu);
   }
   for (std::size_t i = 0; i < intel.size() && found.size() < kMaxGpus; ++i) {
     FileGpu& gpu = found.emplace_back();
     gpu.is_intel = true;
     gpu.index = static_cast<std::int32_t>(i);
+    gpu.pci = intel[i].pci.substr(0, kMaxText);
     gpu.memory_used = memory_of(intel[i]).used;
     gpu.shows_all = uid == 0;
     set_processes(by_pci[intel[i].pci], gpu);

@@ -33,20 +33,43 @@ MigDevice look_at_part(NvmlApi& nvml, Device part) {
   return found;
 }
 
-// Who has no privileges sees a divided GPU's processes only on its parts.
-void add_processes(NvmlApi& nvml, const std::vector<Device>& devices, NvidiaGpu& gpu) {
-  std::map<std::int32_t, std::optional<std::uint64_t>> known;
-  for (const Device device : devices) {
-    const auto processes = nvml.processes(device);
-    if (!processes.ok()) continue;
-    gpu.knows_processes = true;
-    for (const GpuProcess& process : *processes) {
-      if (process.pid <= 0 || known.size() == kMaxProcesses) continue;
-      auto& memory = known[process.pid];
-      if (process.memory) memory = std::max(memory.value_or(0), *process.memory);
-    }
+using Users = std::map<std::int32_t, std::optional<std::uint64_t>>;
+
+void merge(const std::vector<GpuProcess>& processes, Users& users) {
+  for (const GpuProcess& process : processes) {
+    if (process.pid <= 0 || users.size() == kMaxProcesses) continue;
+    auto& memory = users[process.pid];
+    if (process.memory) memory = std::max(memory.value_or(0), *process.memory);
   }
-  for (const auto& [pid, memory] : known) gpu.processes.push_back({pid, memory});
+}
+
+std::vector<GpuProcess> by_pid(const Users& users) {
+  std::vector<GpuProcess> processes;
+  for (const auto& [pid, memory] : users) processes.push_back({pid, memory});
+  return processes;
+}
+
+// Of the device alone. False: it does not tell.
+bool read_processes(NvmlApi& nvml, Device device, std::vector<GpuProcess>& processes) {
+  const auto told = nvml.processes(device);
+  if (!told.ok()) return false;
+  Users users;
+  merge(*told, users);
+  processes = by_pid(users);
+  return true;
+}
+
+// Who has no privileges sees a divided GPU's processes only on its parts.
+void add_parts(NvmlApi& nvml, Device device, NvidiaGpu& gpu) {
+  Users users;
+  merge(gpu.processes, users);
+  for (const Device part : parts_of(nvml, device)) {
+    MigDevice found = look_at_part(nvml, part);
+    if (read_processes(nvml, part, found.processes)) gpu.knows_processes = true;
+    merge(found.processes, users);
+    if (!found.uuid.empty()) gpu.parts.push_back(std::move(found));  // without one no rank can be given it
+  }
+  gpu.processes = by_pid(users);
 }
 
 // INTERNAL: what identifies it cannot be had.
@@ -61,16 +84,11 @@ base::Result<NvidiaGpu> look_at_gpu(NvmlApi& nvml, Device device) {
     gpu.memory_used = memory->used;
   }
   if (const auto busy = nvml.busy_percent(device); busy.ok()) gpu.busy_percent = std::clamp(*busy, 0, 100);
-  std::vector<Device> devices = {device};
+  gpu.knows_processes = read_processes(nvml, device, gpu.processes);
   if (const auto divided = nvml.is_divided(device); divided.ok() && *divided) {
     gpu.is_divided = true;
-    for (const Device part : parts_of(nvml, device)) {
-      devices.push_back(part);
-      MigDevice found = look_at_part(nvml, part);
-      if (!found.uuid.empty()) gpu.parts.push_back(std::move(found));  // without one no rank can be given it
-    }
+    add_parts(nvml, device, gpu);
   }
-  add_processes(nvml, devices, gpu);
   return gpu;
 }
 
@@ -88,7 +106,7 @@ base::Result<GpuReport> survey(NvmlApi& nvml) {
     if (gpu.ok()) {
       report.gpus.push_back(std::move(*gpu));
     } else if (report.problem.empty()) {
-      report.problem = fmt::format("GPU {} cannot be used: {}: look at nvidia-smi and the kernel's log there", i,
+      report.problem = fmt::format("GPU {} of nvidia-smi cannot be used: {}: look there, and at the kernel's log", i,
                                    gpu.status().message())
                            .substr(0, kMaxText);
     }

@@ -36,11 +36,16 @@ TEST(FileSurvey, AmdsByKfdAndDrm) {
   tree.add_fd(300, 6, "/dev/dri/renderD129", client(0xc2, 8, "drm-memory-vram: 1 MiB"));
   const std::vector<FileGpu> expected = {
       {.index = 0,
+       .pci = "0000:c1:00.0",
        .memory_used = 3 * kGib,
        .shows_all = true,
        .shows_dead = true,
        .processes = {{.pid = 100, .memory = kGib}, {.pid = 200, .memory = 512 * kMib}}},
-      {.index = 1, .shows_all = true, .shows_dead = true, .processes = {{.pid = 300, .memory = 4 * kMib}}}};
+      {.index = 1,
+       .pci = "0000:c2:00.0",
+       .shows_all = true,
+       .shows_dead = true,
+       .processes = {{.pid = 300, .memory = 4 * kMib}}}};
   EXPECT_EQ(survey_files(::getuid(), tree.path()), expected);
 }
 
@@ -54,6 +59,18 @@ TEST(FileSurvey, InAContainerKfdsNumbersAreTheHosts) {
   ASSERT_EQ(gpus.size(), 1u);
   EXPECT_TRUE(gpus[0].foreign_pids);
   EXPECT_EQ(gpus[0].processes, (std::vector<GpuProcess>{{.pid = 100, .memory = kGib}}));
+}
+
+// Then the living are seen as DRM tells them, by our own numbers.
+TEST(FileSurvey, AKernelWhoseKfdListsNobody) {
+  const testing_support::GpuTree tree;
+  tree.set_namespace("pid:[4026532837]");
+  tree.add_amd(1, 0xc1, 4711);
+  tree.remove("sys/class/kfd/kfd/proc");
+  tree.add_fd(7, 5, "/dev/dri/renderD128", client(0xc1, 7, "drm-memory-vram: 1024 MiB"));
+  EXPECT_EQ(survey_files(::getuid(), tree.path()),
+            (std::vector<FileGpu>{
+                {.pci = "0000:c1:00.0", .shows_all = ::getuid() == 0, .processes = {{.pid = 7, .memory = kGib}}}}));
 }
 
 TEST(FileSurvey, OfPartitionsOnlyWhatKfdTells) {
@@ -85,10 +102,11 @@ TEST(FileSurvey, IntelsByDrmAlone) {
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0], (FileGpu{.is_intel = true,
                               .index = 0,
+                              .pci = "0000:03:00.0",
                               .memory_used = kGib,
                               .shows_all = ::getuid() == 0,
                               .processes = {{.pid = 10, .memory = 3 * kMib}, {.pid = 11}}}));
-  EXPECT_EQ(gpus[1], (FileGpu{.is_intel = true, .index = 1, .shows_all = ::getuid() == 0}));
+  EXPECT_EQ(gpus[1], (FileGpu{.is_intel = true, .index = 1, .pci = "0000:04:00.0", .shows_all = ::getuid() == 0}));
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class GpuTree {
           fmt::format("cpu_cores_count 0\nsimd_count 440\nlocation_id {}\ndomain 0\nunique_id {}\n", bus << 8, gpu_id));
     write(directory + "/gpu_id", fmt::format("{}\n", gpu_id));
     write(directory + "/name", "aldebaran\n");
+    std::filesystem::create_directories(dir_ / "sys/class/kfd/kfd/proc");
   }
   void set_vram(int bus, std::uint64_t total, std::uint64_t used) const {
     const std::string device = fmt::format("sys/bus/pci/devices/0000:{:02x}:00.0", bus);

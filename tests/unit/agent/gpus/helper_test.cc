@@ -79,6 +79,8 @@ TEST(GpuHelper, TellsWhatTheLibraryTells) {
     EXPECT_EQ(divided.parts[1].model, "NVIDIA H100 80GB HBM3 MIG 2g.20gb");
     EXPECT_EQ(divided.parts[1].memory_total, 21'474'836'480u);
     EXPECT_EQ(divided.processes, (std::vector<GpuProcess>{{.pid = 99, .memory = 1'048'576}}));
+    EXPECT_EQ(divided.parts[0].processes, divided.processes);
+    EXPECT_TRUE(divided.parts[1].processes.empty());
   }
 }
 
@@ -93,9 +95,13 @@ TEST(GpuHelper, TellsWhatFilesTellWithoutTheLibrary) {
   const auto report =
       survey_blocking(nowhere, kSurveyPatience, nullptr, {.nvidia = false, .files = true, .root = tree.path()});
   ASSERT_TRUE(report.ok()) << report.status();
-  const FileGpu amd{
-      .memory_used = 1 << 20, .shows_all = true, .shows_dead = true, .processes = {{.pid = 100, .memory = 1 << 19}}};
-  EXPECT_EQ(*report, (GpuReport{.others = {amd, {.is_intel = true, .shows_all = ::geteuid() == 0}}}));
+  const FileGpu amd{.pci = "0000:c1:00.0",
+                    .memory_used = 1 << 20,
+                    .shows_all = true,
+                    .shows_dead = true,
+                    .processes = {{.pid = 100, .memory = 1 << 19}}};
+  const FileGpu intel{.is_intel = true, .pci = "0000:03:00.0", .shows_all = ::geteuid() == 0};
+  EXPECT_EQ(*report, (GpuReport{.others = {amd, intel}}));
 }
 
 TEST(GpuHelper, TellsBothOfAHostThatHasBoth) {
@@ -105,7 +111,7 @@ TEST(GpuHelper, TellsBothOfAHostThatHasBoth) {
   const auto report = survey_blocking(recorded.login(), kSurveyPatience, nullptr, {.files = true, .root = tree.path()});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->gpus.size(), 2u);
-  EXPECT_EQ(report->others, (std::vector<FileGpu>{{.shows_all = true, .shows_dead = true}}));
+  EXPECT_EQ(report->others, (std::vector<FileGpu>{{.pci = "0000:c1:00.0", .shows_all = true, .shows_dead = true}}));
 }
 
 // NVIDIA's driver in a container: an older one answers with the numbers of the host.
@@ -332,6 +338,24 @@ TEST(GpuReader, AsksADriverThatHangsNoMore) {
   loop.run();
   EXPECT_EQ(answers, 2);
   run_until(loop, [&] { return killed.pids().empty(); });
+}
+
+TEST(GpuReader, AsksADriverAgainThatDoesNotHangAnyMore) {
+  Recorded recorded(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
+  base::Loop loop;
+  const base::Environment login = recorded.login();
+  KilledHelpers killed(loop);
+  Reader reader(loop, login, killed, std::chrono::milliseconds(1000), {}, std::chrono::milliseconds(0));
+  for (int i = 0; i < kMostTimeouts; ++i) EXPECT_FALSE(answer_of(loop, reader).ok());
+  recorded.say(kTwoGpus);
+  const pid_t stuck = start_stuck();
+  killed.take(stuck);
+  EXPECT_FALSE(answer_of(loop, reader).ok()) << "one of those before still hangs";
+  ::kill(stuck, SIGKILL);
+  run_until(loop, [&] { return killed.pids().empty(); });
+  const auto well = answer_of(loop, reader);
+  ASSERT_TRUE(well.ok()) << well.status();
+  EXPECT_EQ(well->gpus.size(), 2u);
 }
 
 }  // namespace

@@ -16,9 +16,15 @@ GpuReport sample() {
                   .busy_percent = 97,
                   .knows_processes = true,
                   .processes = {{.pid = 7, .memory = 1 << 20}, {.pid = 9}}};
-  NvidiaGpu divided{
-      .uuid = "GPU-b", .is_divided = true, .parts = {{.uuid = "MIG-1", .memory_total = 10}, {.uuid = "MIG-2"}}};
-  const FileGpu amd{.index = 1, .memory_used = 7, .shows_all = true, .shows_dead = true, .processes = {{.pid = 5}}};
+  NvidiaGpu divided{.uuid = "GPU-b",
+                    .is_divided = true,
+                    .parts = {{.uuid = "MIG-1", .memory_total = 10, .processes = {{.pid = 8}}}, {.uuid = "MIG-2"}}};
+  const FileGpu amd{.index = 1,
+                    .pci = "0000:c1:00.0",
+                    .memory_used = 7,
+                    .shows_all = true,
+                    .shows_dead = true,
+                    .processes = {{.pid = 5}}};
   const FileGpu intel{.is_intel = true, .foreign_pids = true};
   return {.problem = "GPU 3 cannot be used",
           .driver = "550.54.15",
@@ -57,6 +63,8 @@ TEST(GpuReport, WhatCannotBeIsRefused) {
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus[0].model = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus.resize(kMaxGpus + 1); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus[1].parts.resize(kMaxMigDevices + 1); }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.gpus[1].parts[0].processes[0].pid = 0; }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].pci = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others.resize(kMaxGpus + 1); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].index = -1; }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].processes[0].pid = 0; }));

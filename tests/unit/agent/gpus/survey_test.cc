@@ -69,7 +69,7 @@ TEST(Survey, OthersGpusAreNotOursAndLostOnesAreSaid) {
   ASSERT_EQ(report.gpus.size(), 1u);
   EXPECT_EQ(report.gpus[0].uuid, "GPU-c");
   EXPECT_EQ(report.problem,
-            "GPU 1 cannot be used: f says GPU is lost (15): look at nvidia-smi and the kernel's log there");
+            "GPU 1 of nvidia-smi cannot be used: f says GPU is lost (15): look there, and at the kernel's log");
 }
 
 TEST(Survey, ADividedGpuHasPartsAndTheirProcesses) {
@@ -92,6 +92,8 @@ TEST(Survey, ADividedGpuHasPartsAndTheirProcesses) {
   EXPECT_EQ(gpu.parts[1].memory_total, 100u);
   EXPECT_TRUE(gpu.knows_processes);
   EXPECT_EQ(gpu.processes, (std::vector<GpuProcess>{{.pid = 4}, {.pid = 9, .memory = 50}}));
+  EXPECT_EQ(gpu.parts[0].processes, (std::vector<GpuProcess>{{.pid = 4}, {.pid = 9, .memory = 30}}));
+  EXPECT_EQ(gpu.parts[1].processes, (std::vector<GpuProcess>{{.pid = 9, .memory = 50}}));
 }
 
 TEST(Survey, WhoeverCannotCountKnowsNothing) {

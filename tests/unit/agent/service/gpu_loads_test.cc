@@ -68,6 +68,32 @@ TEST(GpuLoads, WhatIsReadElsewhereIsCompleted) {
   EXPECT_EQ(load.gpus(1).processes(), 1);
 }
 
+// Files had not told its UUID, at the start of an agent whose library failed then.
+TEST(GpuLoads, ByThePlaceOfOneWhoseUuidWasNotKnown) {
+  Gpus hello;
+  add(hello, v1::GPU_VENDOR_NVIDIA, 0);
+  hello.Mutable(0)->set_pci("0000:43:00.0");
+  add(hello, v1::GPU_VENDOR_NVIDIA, 1);
+  v1::HostLoad load;
+  add_gpu_loads(
+      hello,
+      {.driver = "550", .gpus = {{.uuid = "GPU-b"}, {.uuid = "GPU-a", .pci = "0000:43:00.0", .busy_percent = 7}}},
+      load);
+  ASSERT_EQ(load.gpus_size(), 1);
+  EXPECT_EQ(load.gpus(0).index(), 0);
+  EXPECT_EQ(load.gpus(0).busy_percent(), 7);
+}
+
+// One was taken out, and those behind it count anew.
+TEST(GpuLoads, AnotherInItsPlaceIsAnother) {
+  Gpus hello;
+  add(hello, v1::GPU_VENDOR_AMD, 0);
+  hello.Mutable(0)->set_pci("0000:c1:00.0");
+  v1::HostLoad load;
+  add_gpu_loads(hello, {.others = {{.index = 0, .pci = "0000:c2:00.0", .memory_used = 5 * kGib}}}, load);
+  EXPECT_EQ(load.gpus_size(), 0);
+}
+
 // Others' processes are not shown: none of one's own is not none.
 TEST(GpuLoads, NoProcessOfOnesOwnSaysNothing) {
   Gpus hello;
