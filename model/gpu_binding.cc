@@ -232,6 +232,12 @@ std::string device_id(GpuVendor vendor, const VisibleGpu& device) {
   return fmt::format("{}:{}.{}", name, device.gpu->index, *device.tile);
 }
 
+std::string gpu_text(GpuVendor vendor, int index, const std::string& part) {
+  const char* const make = vendor == GpuVendor::kAmd ? "AMD " : vendor == GpuVendor::kIntel ? "Intel " : "";
+  const std::string text = fmt::format("{}GPU {}", make, index);
+  return part.empty() ? text : fmt::format("{} of {}", base::printable(part), text);
+}
+
 bool is_same_device(std::string_view id, std::string_view other) {
   if (id.size() > other.size()) std::swap(id, other);
   if (!other.starts_with(id)) return false;

@@ -59,6 +59,8 @@ int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 // What a device is called among all of its host, whatever masks there are: NVIDIA's by UUID, as parts are; without one
 // "nvidia:3"; "amd:3"; of Intel's "intel:3", a tile of it "intel:3.1". A number that only CUDA understands: "cuda:3".
 std::string device_id(GpuVendor vendor, const VisibleGpu& device);
+// What a user calls it: "GPU 3", "AMD GPU 0"; a part of it (MIG), by its UUID: "MIG-… of GPU 3".
+std::string gpu_text(GpuVendor vendor, int index, const std::string& part = {});
 // One of them is all of the GPU that the other one is a tile of, or they are the same.
 bool is_same_device(std::string_view id, std::string_view other);
 

@@ -11,7 +11,6 @@
 #include "model/pinning.h"
 
 namespace muster::proto {
-namespace {
 
 // Which variable speaks to a vendor that this build does not know, nobody here can say.
 std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor) {
@@ -38,8 +37,6 @@ v1::GpuVendor to_proto(model::GpuVendor vendor) {
   }
   return v1::GPU_VENDOR_NVIDIA;
 }
-
-}  // namespace
 
 model::NodeShape node_shape_of(const v1::Hello& hello) {
   model::NodeShape shape;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@
 namespace muster::proto {
 
 using EnvList = std::vector<std::pair<std::string, std::string>>;
+
+v1::GpuVendor to_proto(model::GpuVendor vendor);
+std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor);  // nullopt: of a newer peer
 
 model::NodeShape node_shape_of(const v1::Hello& hello);
 void set_node_shape(const model::NodeShape& shape, v1::Hello& hello);

@@ -2,9 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
 #include "agent/process/proc_table.h"
 #include "agent/service/gpu_release.h"
 #include "base/strings.h"
+#include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
@@ -12,9 +15,11 @@ namespace {
 constexpr std::size_t kMostUsers = 256;
 
 // Of a number of another PID namespace nothing is known here: a process that has it is another one.
-v1::GpuUser user_of(int gpu, const gpus::GpuProcess& process, bool is_foreign) {
+v1::GpuUser user_of(const GpuName& gpu, const gpus::GpuProcess& process, bool is_foreign) {
   v1::GpuUser user;
-  user.set_gpu(gpu);
+  user.set_gpu(gpu.index);
+  user.set_vendor(proto::to_proto(gpu.vendor));
+  user.set_part(base::valid_utf8(gpu.uuid));
   user.set_pid(process.pid);
   if (process.memory) user.set_memory_mib(static_cast<std::int64_t>(*process.memory >> 20));
   user.set_has_ended(is_foreign || has_ended(process.pid));
@@ -25,20 +30,43 @@ v1::GpuUser user_of(int gpu, const gpus::GpuProcess& process, bool is_foreign) {
   return user;
 }
 
+enum class Told { kNothing, kOwn, kAll };
+
+std::map<GpuName, Told> who_tells(const gpus::GpuReport& report, const std::vector<model::GpuShape>& known) {
+  std::map<GpuName, Told> told;
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    const gpus::NvidiaGpu& gpu = report.gpus[i];
+    told[name_of(gpu, i, known)] = gpu.knows_processes ? Told::kAll : Told::kNothing;
+  }
+  for (const gpus::FileGpu& gpu : report.others) told[name_of(gpu, known)] = gpu.shows_all ? Told::kAll : Told::kOwn;
+  return told;
+}
+
 }  // namespace
 
-std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report) {
+std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1::Hello& hello) {
   std::vector<v1::GpuUser> users;
-  const auto add = [&](int gpu, const std::vector<gpus::GpuProcess>& processes, bool is_foreign) {
-    for (const gpus::GpuProcess& process : processes) {
-      if (users.size() < kMostUsers) users.push_back(user_of(gpu, process, is_foreign));
+  for (const SeenGpu& gpu : see(report, proto::node_shape_of(hello).gpus)) {
+    for (const gpus::GpuProcess& process : gpu.processes) {
+      if (users.size() < kMostUsers) users.push_back(user_of(gpu.name, process, gpu.foreign_pids));
     }
-  };
-  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
-    add(static_cast<int>(i), report.gpus[i].processes, report.foreign_pids);
   }
-  for (const gpus::FileGpu& gpu : report.others) add(gpu.index, gpu.processes, gpu.foreign_pids);
   return users;
+}
+
+std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const v1::Hello& hello) {
+  const std::vector<model::GpuShape> known = proto::node_shape_of(hello).gpus;
+  const std::map<GpuName, Told> told = who_tells(report, known);
+  std::vector<v1::UntoldGpu> untold;
+  for (const model::GpuShape& gpu : known) {
+    const auto found = told.find({.vendor = gpu.vendor, .index = gpu.index});
+    if (found != told.end() && found->second == Told::kAll) continue;
+    v1::UntoldGpu& entry = untold.emplace_back();
+    entry.set_vendor(proto::to_proto(gpu.vendor));
+    entry.set_index(gpu.index);
+    entry.set_own_only(found != told.end() && found->second == Told::kOwn);
+  }
+  return untold;
 }
 
 }  // namespace muster::agent

@@ -177,7 +177,8 @@ void Probe::add_gpu_users(gpus::GpuReport seen, v1::HostFacts& facts) const {
       facts.mutable_hello()->set_gpu_problem(base::valid_utf8(others.status().message()));
     }
   }
-  for (v1::GpuUser& user : find_gpu_users(seen)) *facts.add_gpu_users() = std::move(user);
+  for (v1::GpuUser& user : find_gpu_users(seen, facts.hello())) *facts.add_gpu_users() = std::move(user);
+  for (v1::UntoldGpu& gpu : find_untold_gpus(seen, facts.hello())) *facts.add_untold_gpus() = std::move(gpu);
 }
 
 void Probe::add_launcher(v1::HostFacts& facts) const {

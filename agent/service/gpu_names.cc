@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "model/gpu_binding.h"
 
 namespace muster::agent {
 namespace {
@@ -55,11 +56,10 @@ GpuName part_of(const GpuName& gpu, const std::string& uuid) {
 }
 
 std::string text_of(const GpuName& name) {
-  const char* const make = name.vendor == GpuVendor::kAmd ? "AMD " : name.vendor == GpuVendor::kIntel ? "Intel " : "";
+  if (name.index >= 0) return model::gpu_text(name.vendor, name.index, name.uuid);
   const std::string uuid = base::printable(name.uuid);
-  if (name.index >= 0 && uuid.empty()) return fmt::format("{}GPU {}", make, name.index);
-  if (name.index >= 0) return fmt::format("{} of {}GPU {}", uuid, make, name.index);
-  return name.vendor == GpuVendor::kNvidia ? uuid : fmt::format("the {}GPU at {}", make, uuid);
+  if (name.vendor == GpuVendor::kNvidia) return uuid;
+  return fmt::format("the {} GPU at {}", name.vendor == GpuVendor::kAmd ? "AMD" : "Intel", uuid);
 }
 
 }  // namespace muster::agent

@@ -5,6 +5,8 @@
 #include "base/net.h"
 #include "base/strings.h"
 #include "launcherd/doctor/checks.h"
+#include "model/gpu_binding.h"
+#include "proto/convert.h"
 
 namespace muster::launcherd {
 namespace {
@@ -58,27 +60,47 @@ const char* make_of(v1::GpuVendor vendor) {
 
 namespace {
 
+std::string text_of(v1::GpuVendor vendor, int index, const std::string& part = {}) {
+  return model::gpu_text(proto::vendor_of(vendor).value_or(model::GpuVendor::kNvidia), index, part);
+}
+
 // "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)"
 std::string describe(const v1::GpuUser& user) {
   const std::string what = user.has_memory_mib() ? fmt::format("{} MiB", user.memory_mib()) : "memory";
   const std::string who = user.has_ended() ? "which is not seen there"
                                            : fmt::format("{}, uid {}", base::printable(user.command()), user.uid());
-  return fmt::format("GPU {}: {} of pid {} ({})", user.gpu(), what, user.pid(), who);
+  return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
-// The kernel shows who uses Intel's GPUs to their users and to root alone.
-std::string no_user(const v1::Hello& hello) {
-  const bool is_intel =
-      std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) { return gpu.vendor() == v1::GPU_VENDOR_INTEL; });
-  return is_intel && hello.uid() != 0 ? "no process of this user holds any; those of others are not seen"
-                                      : "no process holds any";
+// Of whom nothing is known here; empty: of nobody. Who uses Intel's GPUs the kernel shows to them and to root alone.
+std::string untold(const v1::HostFacts& facts) {
+  std::string silent;
+  bool is_own_only = false;
+  for (const v1::UntoldGpu& gpu : facts.untold_gpus()) {
+    is_own_only = is_own_only || gpu.own_only();
+    if (gpu.own_only()) continue;
+    silent += fmt::format("{}{}", silent.empty() ? "" : ", ", text_of(gpu.vendor(), gpu.index()));
+  }
+  if (!silent.empty()) silent = "who uses " + silent + " is not told by the driver";
+  if (!is_own_only) return silent;
+  return silent + (silent.empty() ? "" : "; ") + "processes of other users are not seen";
+}
+
+// Nobody is seen.
+std::string no_user(const v1::HostFacts& facts) {
+  const std::string rest = untold(facts);
+  const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };
+  const auto silent = std::ranges::count_if(facts.untold_gpus(), is_silent);
+  if (silent > 0 && silent == facts.hello().gpus_size()) return rest;
+  const char* const none = facts.untold_gpus_size() > 0 ? "no process that is seen holds any" : "no process holds any";
+  return rest.empty() ? none : fmt::format("{}; {}", none, rest);
 }
 
 }  // namespace
 
 Check check_gpu_memory(const v1::HostFacts& facts) {
   constexpr int kMostShown = 8;
-  if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, no_user(facts.hello()), ""};
+  if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, no_user(facts), ""};
   std::string seen;
   bool has_ended = false;
   for (int i = 0; i < facts.gpu_users_size(); ++i) {
@@ -86,6 +108,7 @@ Check check_gpu_memory(const v1::HostFacts& facts) {
     if (i < kMostShown) seen += fmt::format("{}{}", i == 0 ? "" : "; ", describe(facts.gpu_users(i)));
   }
   if (facts.gpu_users_size() > kMostShown) seen += fmt::format("; {} more", facts.gpu_users_size() - kMostShown);
+  if (const std::string rest = untold(facts); !rest.empty()) seen += "; " + rest;
   return {"gpu memory", CheckState::kWarn, seen,
           has_ended
               ? "the driver has not released what an ended process had, or it runs outside of this container: ask "

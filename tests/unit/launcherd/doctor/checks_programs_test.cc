@@ -59,22 +59,48 @@ TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   EXPECT_EQ(check_gpu_memory(facts).seen, "GPU 0: 1200 MiB of pid 12 (python3, uid 1001)");
   EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("shares the GPUs"));
   v1::GpuUser& ended = *facts.add_gpu_users();
+  ended.set_vendor(v1::GPU_VENDOR_NVIDIA);
   ended.set_gpu(3);
+  ended.set_part("MIG-a");
   ended.set_pid(77);
   ended.set_has_ended(true);
   EXPECT_EQ(check_gpu_memory(facts).state, CheckState::kWarn);
-  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; GPU 3: memory of pid 77 (which is not seen there)"));
+  EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; MIG-a of GPU 3: memory of pid 77 (which is not seen there)"));
   EXPECT_THAT(check_gpu_memory(facts).advice, HasSubstr("(nvidia-smi, rocm-smi) on the host"));
   for (int i = 0; i < 10; ++i) facts.add_gpu_users()->set_pid(100 + i);
   EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; 4 more"));
 }
 
+void add_untold(v1::HostFacts& facts, v1::GpuVendor vendor, int index, bool own_only) {
+  v1::UntoldGpu& gpu = *facts.add_untold_gpus();
+  gpu.set_vendor(vendor);
+  gpu.set_index(index);
+  gpu.set_own_only(own_only);
+}
+
+// The kernel shows who uses Intel's to their users and to root.
 TEST(CheckGpuMemory, OfIntelsTheOwnOnly) {
   v1::HostFacts facts;
   facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);
   EXPECT_EQ(check_gpu_memory(facts).seen, "no process holds any");
-  facts.mutable_hello()->set_uid(1000);
-  EXPECT_EQ(check_gpu_memory(facts).seen, "no process of this user holds any; those of others are not seen");
+  add_untold(facts, v1::GPU_VENDOR_INTEL, 0, true);
+  EXPECT_EQ(check_gpu_memory(facts).seen, "no process that is seen holds any; processes of other users are not seen");
+}
+
+TEST(CheckGpuMemory, WhatIsNotToldIsNotNone) {
+  v1::HostFacts facts;
+  facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_NVIDIA);
+  facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_AMD);
+  add_untold(facts, v1::GPU_VENDOR_NVIDIA, 0, false);
+  EXPECT_EQ(check_gpu_memory(facts),
+            (Check{"gpu memory", CheckState::kOk,
+                   "no process that is seen holds any; who uses GPU 0 is not told by the driver", ""}));
+  v1::HostFacts with_user = facts;
+  with_user.add_gpu_users()->set_vendor(v1::GPU_VENDOR_AMD);
+  EXPECT_THAT(check_gpu_memory(with_user).seen, HasSubstr("AMD GPU 0: memory of pid 0"));
+  EXPECT_THAT(check_gpu_memory(with_user).seen, HasSubstr("; who uses GPU 0 is not told by the driver"));
+  add_untold(facts, v1::GPU_VENDOR_AMD, 0, false);
+  EXPECT_EQ(check_gpu_memory(facts).seen, "who uses GPU 0, AMD GPU 0 is not told by the driver");
 }
 
 void add_nic(v1::HostFacts& facts, const char* name, const char* kind, const char* state, std::int64_t mbps) {
