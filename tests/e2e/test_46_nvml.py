@@ -1,6 +1,6 @@
-"""What NVIDIA's management library tells: the real agent and its helper, with an emulation of the library that replays a
-recording (tests/unit/agent/gpus/recorded_nvml.cc), found by the login's LD_LIBRARY_PATH.  No GPU and no driver is used: what
-is shown here is that the pieces fit together, not that a GPU does what the recording says."""
+"""What NVIDIA's management library tells: the real agent and its helper, with an emulation of the library that answers as a script
+says (tests/unit/agent/gpus/scripted_nvml.cc), found by the login's LD_LIBRARY_PATH.  No GPU and no driver is used: what is shown
+here is that the pieces fit together, not that a GPU does what the script says."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from console import PYTHON, Console, Watched
 from launcherd_user import MUSTER, Launcherd
 from test_09_hosts import bashrc
 
-LIBRARY = BIN_DIR.parent / "tests/recorded_nvml_new/libnvidia-ml.so.1"
+LIBRARY = BIN_DIR.parent / "tests/scripted_nvml_new/libnvidia-ml.so.1"
 FOLDER = "/tmp/emulated-nvml"
 GIB = 1 << 30
 SHOW = ["sh", "-c", 'echo "$MUSTER_LOCAL_RANK ${CUDA_VISIBLE_DEVICES-unset}"']
@@ -25,8 +25,8 @@ def gpu(number, host, extra=""):
 
 
 def say(cluster, host, text):
-    """The recording of a host; whole at every moment."""
-    cluster.run(host, "root", ["sh", "-c", f'umask 0; printf "%s" "$0" > {FOLDER}/new && mv {FOLDER}/new {FOLDER}/recording',
+    """The script of a host; whole at every moment."""
+    cluster.run(host, "root", ["sh", "-c", f'umask 0; printf "%s" "$0" > {FOLDER}/new && mv {FOLDER}/new {FOLDER}/script',
                                "driver 550.54.15\n" + text], check=True)
 
 
@@ -216,9 +216,9 @@ def test_the_doctor_names_who_holds_memory(cluster, nvml, no_leftovers):
 
 HOLDER = f"""
 import os, signal
-with open("{FOLDER}/recording") as file: text = file.read()
+with open("{FOLDER}/script") as file: text = file.read()
 with open("{FOLDER}/new", "w") as file: file.write(text + f"process {{os.getpid()}} 1200000000\\n")
-os.rename("{FOLDER}/new", "{FOLDER}/recording")
+os.rename("{FOLDER}/new", "{FOLDER}/script")
 print(os.getpid(), flush=True)
 if os.environ.get("DIES"): os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -235,12 +235,31 @@ def holds_memory(hvdrun, cluster):
 
 
 def test_memory_that_is_not_released_is_said(hvdrun, nvml, no_leftovers):
-    """The recording goes on to list the rank, as a driver does that has not cleaned up after it."""
+    """The script goes on to list the rank, as a driver does that has not cleaned up after it."""
     result = hvdrun(["-H", "n1:1", "-x", "DIES=1", PYTHON, "-c", HOLDER])
     assert result.rc == 137, result
     pid = result.stdout.split(":")[1].strip()
     assert f"n1: GPU 1 still holds 1.2 GB of rank 0 (pid {pid}), which has ended" in result.stderr, result
     assert 8 < result.elapsed < 20, result
+
+
+def test_a_wrappers_child_is_waited_for(hvdrun, nvml, no_leftovers):
+    """The shell, which is the rank, has reaped it: nobody was told of its end."""
+    result = hvdrun(["-H", "n1:1", "-x", "DIES=1", "sh", "-c", '"$0" -c "$1"; exit 3', PYTHON, HOLDER])
+    assert result.rc == 3, result
+    pid = result.stdout.split(":")[1].strip()
+    assert (f"n1: GPU 1 still holds 1.2 GB of a process that has ended (pid {pid}): a child of a rank, if no other job uses that GPU"
+            in result.stderr), result
+
+
+def test_a_library_that_failed_at_the_start_is_asked_after_the_job(hvdrun, cluster, nvml, no_leftovers):
+    """No GPU is known then; the user's own mask is what tells that the rank has one."""
+    say(cluster, "n1", "fail nvmlInit_v2 18\n" + gpu(0, "n1") + gpu(1, "n1"))
+    heals = HOLDER.replace("file.read()", "file.read().replace('fail nvmlInit_v2 18\\n', '')")
+    result = hvdrun(["-H", "n1:1", "-x", "CUDA_VISIBLE_DEVICES=1", PYTHON, "-c", heals])
+    assert result.rc == 0 and "Driver/library version mismatch" in result.stderr, result
+    pid = result.stdout.split(":")[1].strip()
+    assert f"n1: GPU 1 still holds 1.2 GB of rank 0 (pid {pid}), which has ended" in result.stderr, result
 
 
 def test_released_memory_is_waited_for(hvdrun, cluster, nvml, no_leftovers):

@@ -1,4 +1,4 @@
-// The real muster-gpus, with an emulation of NVIDIA's library (recorded_nvml.cc) that it finds as it would find the
+// The real muster-gpus, with an emulation of NVIDIA's library (scripted_nvml.cc) that it finds as it would find the
 // real one. No GPU is asked.
 #include "agent/gpus/helper.h"
 
@@ -35,13 +35,13 @@ constexpr const char* kTwoGpus =
     "part MIG-2222 21474836480 0 NVIDIA H100 80GB HBM3 MIG 2g.20gb\n";
 
 // A folder with the library and what it answers.
-class Recorded {
+class Scripted {
  public:
-  explicit Recorded(const std::string& recording, const char* library = MUSTER_RECORDED_NVML_NEW) {
+  explicit Scripted(const std::string& script, const char* library = MUSTER_SCRIPTED_NVML_NEW) {
     std::filesystem::copy(library, dir_.path() + "/libnvidia-ml.so.1");
-    say(recording);
+    say(script);
   }
-  void say(const std::string& recording) { dir_.write("recording", recording); }
+  void say(const std::string& script) { dir_.write("script", script); }
   base::Environment login() const {
     base::Environment environment;
     environment.set("LD_LIBRARY_PATH", dir_.path());
@@ -53,10 +53,10 @@ class Recorded {
 };
 
 TEST(GpuHelper, TellsWhatTheLibraryTells) {
-  for (const char* const library : {MUSTER_RECORDED_NVML_NEW, MUSTER_RECORDED_NVML_BETWEEN, MUSTER_RECORDED_NVML_OLD}) {
+  for (const char* const library : {MUSTER_SCRIPTED_NVML_NEW, MUSTER_SCRIPTED_NVML_BETWEEN, MUSTER_SCRIPTED_NVML_OLD}) {
     SCOPED_TRACE(library);
-    const Recorded recorded(kTwoGpus, library);
-    const auto report = survey_blocking(recorded.login());
+    const Scripted scripted(kTwoGpus, library);
+    const auto report = survey_blocking(scripted.login());
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->problem, "");
     EXPECT_EQ(report->driver, "550.54.15");
@@ -107,8 +107,8 @@ TEST(GpuHelper, TellsWhatFilesTellWithoutTheLibrary) {
 TEST(GpuHelper, TellsBothOfAHostThatHasBoth) {
   const testing_support::GpuTree tree;
   tree.add_amd(1, 0xc1, 4711);
-  const Recorded recorded(kTwoGpus);
-  const auto report = survey_blocking(recorded.login(), kSurveyPatience, nullptr, {.files = true, .root = tree.path()});
+  const Scripted scripted(kTwoGpus);
+  const auto report = survey_blocking(scripted.login(), kSurveyPatience, nullptr, {.files = true, .root = tree.path()});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->gpus.size(), 2u);
   EXPECT_EQ(report->others, (std::vector<FileGpu>{{.pci = "0000:c1:00.0", .shows_all = true, .shows_dead = true}}));
@@ -119,8 +119,8 @@ TEST(GpuHelper, WhoseNumbersTheDriverTells) {
   const testing_support::GpuTree tree;
   tree.set_namespace("pid:[4026532837]");
   for (const auto& [driver, is_foreign] : {std::pair("470.256.02", true), std::pair("550.54.15", false)}) {
-    const Recorded recorded(fmt::format("driver {}\ngpu 0000:01:00.0 GPU-a 1 0 5 A\nprocess 7 1\n", driver));
-    const auto report = survey_blocking(recorded.login(), kSurveyPatience, nullptr, {.root = tree.path()});
+    const Scripted scripted(fmt::format("driver {}\ngpu 0000:01:00.0 GPU-a 1 0 5 A\nprocess 7 1\n", driver));
+    const auto report = survey_blocking(scripted.login(), kSurveyPatience, nullptr, {.root = tree.path()});
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->foreign_pids, is_foreign) << driver;
   }
@@ -136,7 +136,7 @@ TEST(GpuHelper, SaysWhatIsWrongWithTheLibrary) {
     EXPECT_EQ(missing->problem.find("NVIDIA's management library cannot be loaded (libnvidia-ml.so.1: "), 0u)
         << missing->problem;
   }
-  const Recorded other_version("driver 550\nfail nvmlInit_v2 18\n");
+  const Scripted other_version("driver 550\nfail nvmlInit_v2 18\n");
   const auto report = survey_blocking(other_version.login());
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->problem,
@@ -145,10 +145,10 @@ TEST(GpuHelper, SaysWhatIsWrongWithTheLibrary) {
 }
 
 TEST(GpuHelper, OneGpuThatFailsLeavesTheOthers) {
-  const Recorded recorded(
+  const Scripted scripted(
       "driver 550\ngpu 0000:01:00.0 GPU-a 1 0 5 A\nclosed\ngpu 0000:02:00.0 GPU-b 1 0 5 B\n"
       "fail nvmlDeviceGetMemoryInfo 15\n");
-  const auto report = survey_blocking(recorded.login());
+  const auto report = survey_blocking(scripted.login());
   ASSERT_TRUE(report.ok()) << report.status();
   ASSERT_EQ(report->gpus.size(), 1u);
   EXPECT_EQ(report->gpus[0].uuid, "GPU-b");
@@ -156,34 +156,34 @@ TEST(GpuHelper, OneGpuThatFailsLeavesTheOthers) {
 }
 
 TEST(GpuHelper, ADriverThatHangsHangsNobodyElse) {
-  const Recorded recorded(std::string(kTwoGpus) + "hang nvmlDeviceGetMemoryInfo\n");
-  const auto report = survey_blocking(recorded.login(), std::chrono::milliseconds(300));
+  const Scripted scripted(std::string(kTwoGpus) + "hang nvmlDeviceGetMemoryInfo\n");
+  const auto report = survey_blocking(scripted.login(), std::chrono::milliseconds(300));
   EXPECT_EQ(report.status().code(), base::Code::kDeadlineExceeded);
   EXPECT_EQ(report.status().message(),
             "NVIDIA's management library has not answered within 0.3 s: try nvidia-smi there; the driver may hang");
   std::optional<Helper> hung;
-  EXPECT_FALSE(survey_blocking(recorded.login(), std::chrono::milliseconds(300), &hung).ok());
+  EXPECT_FALSE(survey_blocking(scripted.login(), std::chrono::milliseconds(300), &hung).ok());
   ASSERT_TRUE(hung);
   EXPECT_EQ(::kill(hung->pid(), 0), 0) << "it is the caller's to end";
 }
 
 TEST(GpuHelper, LeavesNothingOpen) {
-  const Recorded recorded(kTwoGpus);
+  const Scripted scripted(kTwoGpus);
   const auto before = base::entries_of("/proc/self/fd");
-  ASSERT_TRUE(survey_blocking(recorded.login()).ok());
+  ASSERT_TRUE(survey_blocking(scripted.login()).ok());
   EXPECT_EQ(base::entries_of("/proc/self/fd"), before);
 }
 
 // As in an agent that has just begun: the next descriptors are those that the helper uses for itself.
 TEST(GpuHelper, TheFirstDescriptorsMayBeFree) {
   constexpr int kFirst = 3;
-  const Recorded recorded(kTwoGpus);
+  const Scripted scripted(kTwoGpus);
   const base::UniqueFd kept(::fcntl(kFirst, F_DUPFD_CLOEXEC, 64));  // invalid: it is free already
   ::close(kFirst);
-  const auto report = survey_blocking(recorded.login());
+  const auto report = survey_blocking(scripted.login());
   std::vector<base::UniqueFd> taken;
   taken.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto again = survey_blocking(recorded.login());
+  const auto again = survey_blocking(scripted.login());
   taken.clear();
   if (kept.valid()) ::dup2(kept.get(), kFirst);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -271,16 +271,16 @@ base::Result<GpuReport> answer_of(base::Loop& loop, Reader& reader) {
 }
 
 TEST(GpuReader, AsksTheSameHelperAgain) {
-  Recorded recorded(kTwoGpus);
+  Scripted scripted(kTwoGpus);
   base::Loop loop;
-  const base::Environment login = recorded.login();
+  const base::Environment login = scripted.login();
   KilledHelpers killed(loop);
   Reader reader(loop, login, killed);
   EXPECT_EQ(reader.pid(), 0);
   ASSERT_EQ(answer_of(loop, reader)->gpus.size(), 2u);
   const pid_t pid = reader.pid();
   EXPECT_GT(pid, 0);
-  recorded.say("driver 550\ngpu 0000:1b:00.0 GPU-aaaa 100 0 99 H100\n");
+  scripted.say("driver 550\ngpu 0000:1b:00.0 GPU-aaaa 100 0 99 H100\n");
   const auto again = answer_of(loop, reader);
   ASSERT_EQ(again->gpus.size(), 1u);
   EXPECT_EQ(again->gpus[0].busy_percent, 99);
@@ -288,9 +288,9 @@ TEST(GpuReader, AsksTheSameHelperAgain) {
 }
 
 TEST(GpuReader, AsksAnotherWhenOneHasDied) {
-  const Recorded recorded(kTwoGpus);
+  const Scripted scripted(kTwoGpus);
   base::Loop loop;
-  const base::Environment login = recorded.login();
+  const base::Environment login = scripted.login();
   KilledHelpers killed(loop);
   Reader reader(loop, login, killed);
   ASSERT_TRUE(answer_of(loop, reader).ok());
@@ -305,9 +305,9 @@ TEST(GpuReader, AsksAnotherWhenOneHasDied) {
 
 // The library has ended it, and would end the next one: that is an answer.
 TEST(GpuReader, OneThatDiesOfTheQuestionIsNotAskedAgain) {
-  const Recorded recorded(std::string(kTwoGpus) + "crash nvmlDeviceGetCount_v2\n");
+  const Scripted scripted(std::string(kTwoGpus) + "crash nvmlDeviceGetCount_v2\n");
   base::Loop loop;
-  const base::Environment login = recorded.login();
+  const base::Environment login = scripted.login();
   KilledHelpers killed(loop);
   Reader reader(loop, login, killed);
   const auto failed = answer_of(loop, reader);
@@ -317,9 +317,9 @@ TEST(GpuReader, OneThatDiesOfTheQuestionIsNotAskedAgain) {
 }
 
 TEST(GpuReader, AsksADriverThatHangsNoMore) {
-  const Recorded recorded(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
+  const Scripted scripted(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
   base::Loop loop;
-  const base::Environment login = recorded.login();
+  const base::Environment login = scripted.login();
   KilledHelpers killed(loop);
   Reader reader(loop, login, killed, std::chrono::milliseconds(50));
   for (int i = 0; i < kMostTimeouts; ++i) {
@@ -341,13 +341,13 @@ TEST(GpuReader, AsksADriverThatHangsNoMore) {
 }
 
 TEST(GpuReader, AsksADriverAgainThatDoesNotHangAnyMore) {
-  Recorded recorded(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
+  Scripted scripted(std::string(kTwoGpus) + "hang nvmlInit_v2\n");
   base::Loop loop;
-  const base::Environment login = recorded.login();
+  const base::Environment login = scripted.login();
   KilledHelpers killed(loop);
   Reader reader(loop, login, killed, std::chrono::milliseconds(1000), {}, std::chrono::milliseconds(0));
   for (int i = 0; i < kMostTimeouts; ++i) EXPECT_FALSE(answer_of(loop, reader).ok());
-  recorded.say(kTwoGpus);
+  scripted.say(kTwoGpus);
   const pid_t stuck = start_stuck();
   killed.take(stuck);
   EXPECT_FALSE(answer_of(loop, reader).ok()) << "one of those before still hangs";

@@ -1,4 +1,4 @@
-// The real muster-gpus with an emulation of NVIDIA's library (tests/unit/agent/gpus/recorded_nvml.cc), or with files in
+// The real muster-gpus with an emulation of NVIDIA's library (tests/unit/agent/gpus/scripted_nvml.cc), or with files in
 // the form of AMD's and Intel's drivers; no GPU is asked.
 #include "agent/service/gpu_release.h"
 
@@ -204,14 +204,14 @@ TEST(HeldMemory, InASentence) {
 class Release : public ::testing::Test {
  protected:
   Release() {
-    std::filesystem::copy(MUSTER_RECORDED_NVML, dir_.path() + "/libnvidia-ml.so.1");
+    std::filesystem::copy(MUSTER_SCRIPTED_NVML, dir_.path() + "/libnvidia-ml.so.1");
     login_.set("LD_LIBRARY_PATH", dir_.path());
   }
 
   void say(const std::string& processes) {
     // At once: the library reads it while we write.
     dir_.write("new", "driver 550\ngpu 0000:1b:00.0 GPU-a 100 0 5 H100\n" + processes);
-    std::filesystem::rename(dir_ / "new", dir_ / "recording");
+    std::filesystem::rename(dir_ / "new", dir_ / "script");
   }
 
   // Until it is done; `look` is called at each look at the GPUs.

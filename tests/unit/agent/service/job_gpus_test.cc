@@ -1,4 +1,4 @@
-// The real muster-gpus with an emulation of NVIDIA's library (tests/unit/agent/gpus/recorded_nvml.cc); no GPU is asked.
+// The real muster-gpus with an emulation of NVIDIA's library (tests/unit/agent/gpus/scripted_nvml.cc); no GPU is asked.
 #include "agent/service/job_gpus.h"
 
 #include <signal.h>
@@ -33,7 +33,7 @@ SpawnRequest rank_with(int rank, const std::string& variable) {
 class JobGpusTest : public ::testing::Test {
  protected:
   JobGpusTest() {
-    std::filesystem::copy(MUSTER_RECORDED_NVML, dir_.path() + "/libnvidia-ml.so.1");
+    std::filesystem::copy(MUSTER_SCRIPTED_NVML, dir_.path() + "/libnvidia-ml.so.1");
     login_.set("LD_LIBRARY_PATH", dir_.path());
     host_.reader = &reader_;
     host_.known = {{.index = 0, .uuid = "GPU-a"}};
@@ -42,7 +42,7 @@ class JobGpusTest : public ::testing::Test {
   void say(const std::string& processes) {
     // At once: the library reads it while we write.
     dir_.write("new", "driver 550\ngpu 0000:1b:00.0 GPU-a 100 0 5 H100\n" + processes);
-    std::filesystem::rename(dir_ / "new", dir_ / "recording");
+    std::filesystem::rename(dir_ / "new", dir_ / "script");
   }
 
   // Until the wait is over; false: nobody waits.

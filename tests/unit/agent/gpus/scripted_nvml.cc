@@ -1,5 +1,6 @@
-// An emulation of libnvidia-ml.so.1, for tests only: it answers what a file beside it says, "recording". No GPU and no
-// driver of NVIDIA's is asked. The file is read anew at every nvmlDeviceGetCount_v2, so that tests can change it.
+// An emulation of libnvidia-ml.so.1, for tests only: it answers what a file beside it says, "script",
+// which a test has written: nothing in it comes from a GPU, and no driver of NVIDIA's is asked. The file is read anew
+// at every nvmlDeviceGetCount_v2, so that tests can change it.
 //
 //   driver 550.54.15
 //   gpu BUS UUID TOTAL USED PERCENT NAME…      bytes; PERCENT -: not supported; BUS as 0000:1b:00.0
@@ -45,7 +46,7 @@ struct Node {
   std::vector<Process> processes;
 };
 
-struct Recording {
+struct Script {
   std::string driver;
   std::deque<Node> nodes;
   std::vector<Node*> gpus;
@@ -55,13 +56,13 @@ struct Recording {
 };
 
 constexpr unsigned long long kNotAvailable = ~0ULL;
-Recording recording;  // NVML's interface has no handle of the library
+Script script;  // NVML's interface has no handle of the library
 
 unsigned long long bytes_of(const std::string& word) {
   return word == "-" ? kNotAvailable : std::stoull(word);
 }
 
-void read_line(const std::string& line, Recording& into, Node*& last) {
+void read_line(const std::string& line, Script& into, Node*& last) {
   std::istringstream in(line);
   std::string kind;
   in >> kind;
@@ -112,22 +113,22 @@ void note_call(const char* function) {
   ::close(calls);
 }
 
-bool read_recording() {
-  std::ifstream file(beside("recording"));
-  recording = {};
+bool read_script() {
+  std::ifstream file(beside("script"));
+  script = {};
   Node* last = nullptr;
-  for (std::string line; std::getline(file, line);) read_line(line, recording, last);
-  return !recording.driver.empty();
+  for (std::string line; std::getline(file, line);) read_line(line, script, last);
+  return !script.driver.empty();
 }
 
 // 0: go on.
 int refused(const char* function) {
-  if (recording.hangs == function) {
+  if (script.hangs == function) {
     while (true) ::pause();
   }
-  if (recording.crashes == function) ::_exit(1);
-  const auto found = recording.failures.find(function);
-  return found == recording.failures.end() ? 0 : found->second;
+  if (script.crashes == function) ::_exit(1);
+  const auto found = script.failures.find(function);
+  return found == script.failures.end() ? 0 : found->second;
 }
 
 int fill(const std::string& text, char* into, unsigned size) {
@@ -152,7 +153,7 @@ extern "C" {
 
 int nvmlInit_v2() {
   note_call(__func__);
-  if (!read_recording()) return kNotLoaded;
+  if (!read_script()) return kNotLoaded;
   MUSTER_REFUSE;
   return 0;
 }
@@ -179,22 +180,22 @@ const char* nvmlErrorString(int code) {
 }
 
 int nvmlSystemGetDriverVersion(char* text, unsigned size) {
-  return fill(recording.driver, text, size);
+  return fill(script.driver, text, size);
 }
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
   note_call(__func__);
-  if (!read_recording()) return kNotLoaded;
+  if (!read_script()) return kNotLoaded;
   MUSTER_REFUSE;
-  *count = static_cast<unsigned>(recording.gpus.size());
+  *count = static_cast<unsigned>(script.gpus.size());
   return 0;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   MUSTER_REFUSE;
-  if (index >= recording.gpus.size()) return kInvalid;
-  if (recording.gpus[index]->closed) return kNoPermission;
-  *device = recording.gpus[index];
+  if (index >= script.gpus.size()) return kInvalid;
+  if (script.gpus[index]->closed) return kNoPermission;
+  *device = script.gpus[index];
   return 0;
 }
 
