@@ -247,8 +247,13 @@ bool is_same_device(std::string_view id, std::string_view other) {
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks) {
-  // Level Zero counts as it likes unless it is told to go by the PCI bus.
-  if (vendor == GpuVendor::kIntel) return {{"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}, {"ZE_AFFINITY_MASK", list}};
+  // Level Zero counts as it likes unless it is told to go by the PCI bus; a user's mask that was not told so is read in
+  // the ranks as he has written it.
+  if (vendor == GpuVendor::kIntel) {
+    std::vector<std::pair<std::string, std::string>> variables = {{"ZE_AFFINITY_MASK", list}};
+    if (are_numbers_of_bus(masks)) variables.insert(variables.begin(), {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"});
+    return variables;
+  }
   if (vendor == GpuVendor::kNvidia) {
     // CUDA counts by speed unless it is told otherwise; our indices are those of the PCI bus.
     if (by_index) return {{"CUDA_DEVICE_ORDER", kByBus}, {"CUDA_VISIBLE_DEVICES", list}};

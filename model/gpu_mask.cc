@@ -19,7 +19,8 @@ constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kM
     {"HIP_VISIBLE_DEVICES", &GpuMasks::hip},
     {"GPU_DEVICE_ORDINAL", &GpuMasks::ordinal},
     {"ZE_AFFINITY_MASK", &GpuMasks::ze},
-    {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy}};
+    {"ZE_FLAT_DEVICE_HIERARCHY", &GpuMasks::ze_hierarchy},
+    {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", &GpuMasks::ze_order}};
 
 // The first number of the word, as strtol finds it: "1", "1gpu".
 std::optional<long> leading_number(std::string_view word) {

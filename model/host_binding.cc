@@ -66,7 +66,8 @@ std::string names_of(const std::vector<Device>& devices) {
 }
 
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
-                             const GpuMasks& masks) {
+                             GpuMasks masks) {
+  masks.ze.reset();  // it does not count here, nor does its order
   RankGpus own;
   std::vector<std::string> names;
   std::optional<GpuVendor> vendor;
@@ -76,6 +77,12 @@ Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, cons
     if (found == devices.end() && !may_be_there(node, name)) {
       return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which is not there: it has {}", place.rank,
                    base::printable(name), names_of(devices));
+    }
+    // Parts of AMD's have the UUID and the address of the whole.
+    if (std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); }) > 1) {
+      return error(Code::kInvalidArgument,
+                   "rank {} is placed on GPU {}, as several there are called: name none of them", place.rank,
+                   base::printable(name));
     }
     const GpuVendor its = found == devices.end() ? GpuVendor::kNvidia : found->vendor;
     if (vendor && *vendor != its) {

@@ -106,10 +106,20 @@ std::vector<VisibleGpu> whole_gpus(const std::vector<Tile>& tiles, bool composit
 
 }  // namespace
 
+bool are_numbers_of_bus(const GpuMasks& masks) {
+  return !masks.ze || masks.ze->empty() || masks.ze_order == "1";
+}
+
 Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks) {
   std::vector<Tile> tiles = tiles_of(node);
   if (tiles.empty()) return std::vector<VisibleGpu>();
   MUSTER_ASSIGN_OR_RETURN(const bool composite, is_composite(masks.ze_hierarchy));
+  const auto has_other_tiles = [&](const Tile& tile) { return tile.gpu->tiles != tiles.front().gpu->tiles; };
+  if (!are_numbers_of_bus(masks) && std::ranges::any_of(tiles, has_other_tiles)) {
+    return error(Code::kInvalidArgument,
+                 "ZE_AFFINITY_MASK is set, and the GPUs differ: what its numbers are is only known with "
+                 "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1");
+  }
   if (masks.ze && !masks.ze->empty()) {
     MUSTER_ASSIGN_OR_RETURN(tiles, masked(tiles, *masks.ze, composite));
   }

@@ -15,9 +15,13 @@
 
 namespace muster::model {
 
+// False: there is a mask, and its numbers are of Level Zero's own order, which is not documented.
+bool are_numbers_of_bus(const GpuMasks& masks);
+
 // What a rank can be given, in the order of the devices: tiles (kTile), or GPUs with all tiles that the mask leaves
 // (kOne). `name` is what ZE_AFFINITY_MASK says for it. Without a mask: all of the node; empty where it has none.
-// INVALID_ARGUMENT: the mask or the hierarchy cannot be read, or names what is not there. Borrows from `node`.
+// INVALID_ARGUMENT: the mask or the hierarchy cannot be read, or names what is not there; its numbers are of Level
+// Zero's own order, and the GPUs differ. (Among equal ones that is taken for the bus's.) Borrows from `node`.
 base::Result<std::vector<VisibleGpu>> intel_devices(const NodeShape& node, GpuBind gpu_bind, const GpuMasks& masks);
 
 // The node with the Intel GPUs that the user has described, if its kernel shows none. Their place is not known.

@@ -53,6 +53,7 @@ struct GpuMasks {
   std::optional<std::string> ordinal{};       // GPU_DEVICE_ORDINAL: what HIP's mask is to HIP, to AMD's OpenCL
   std::optional<std::string> ze{};            // ZE_AFFINITY_MASK
   std::optional<std::string> ze_hierarchy{};  // ZE_FLAT_DEVICE_HIERARCHY
+  std::optional<std::string> ze_order{};      // ZE_ENABLE_PCI_ID_DEVICE_ORDER
 
   bool operator==(const GpuMasks&) const = default;
 };

@@ -56,7 +56,7 @@ std::optional<std::vector<VisibleGpu>> amd(const NodeShape& node, const GpuMasks
 
 std::optional<std::vector<VisibleGpu>> intel(const NodeShape& node, const GpuMasks& masks) {
   auto seen = model::intel_devices(node, model::GpuBind::kOne, masks);
-  if (!seen.ok()) return std::nullopt;
+  if (!seen.ok() || !model::are_numbers_of_bus(masks)) return std::nullopt;
   return *std::move(seen);
 }
 

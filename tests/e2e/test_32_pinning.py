@@ -93,7 +93,9 @@ def test_tiles(hvdrun, no_leftovers):
     job += ["--gpu-tiles", "2x2"]
     assert seen(hvdrun([*job, *TILE])) == ["0 1", "1 1", "2 1"]
     assert seen(hvdrun([*job, *TILE], env={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"})) == ["0.0 1", "0.1 1", "1.0 1"]
-    assert seen(hvdrun([*job, "-x", "ZE_AFFINITY_MASK=3,2,1", "--gpu-order", "reverse", *TILE])) == ["3 1", "2 1", "1 1"]
+    assert seen(hvdrun([*job, "-x", "ZE_AFFINITY_MASK=3,2,1", "--gpu-order", "reverse", *TILE])) == ["3 unset", "2 unset", "1 unset"]
+    bus = ["-x", "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1"]  # whose the numbers are
+    assert seen(hvdrun([*job, "-x", "ZE_AFFINITY_MASK=3,2,1", *bus, *TILE])) == ["1 1", "2 1", "3 1"]
 
 
 def test_through_launcherd(hvdrun, cluster, no_leftovers):

@@ -112,6 +112,16 @@ TEST(HostBinding, TheVendorsVariableIsSet) {
   EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-1", "GPU-amd"}}}), HasSubstr("of two vendors"));
 }
 
+// Parts of AMD's, in which the driver has divided one: nobody can say which is meant.
+TEST(HostBinding, ANameOfSeveralNamesNone) {
+  NodeShape node;
+  for (int i = 0; i < 2; ++i) {
+    node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = i, .uuid = "GPU-amd", .pci = "0000:c1:00.0"});
+  }
+  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-amd"}}}), HasSubstr("as several there are called"));
+  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"0000:c1:00.0"}}}), HasSubstr("as several there are called"));
+}
+
 TEST(HostBinding, AShareIsAllThatThereIs) {
   const HostShare share{.cpus = {4, 5}, .devices = {"GPU-2"}};
   const auto binding = bound(four_gpus(), {{.rank = 0}}, {}, &share);

@@ -78,6 +78,28 @@ TEST(BindTiles, EachRankOne) {
   EXPECT_EQ(masks(three_gpus(), 2, {}), "- -");  // ZE_AFFINITY_MASK cannot reorder
 }
 
+// What the user means by his numbers is Level Zero's to say: another order would make others of them.
+TEST(BindTiles, AMaskInLevelZerosOwnOrderStaysInIt) {
+  const Pinning pinning{.gpu_bind = GpuBind::kTile};
+  const auto variables = [&](const GpuMasks& masks) {
+    const auto binding = bind_node(three_gpus(), 1, pinning, masks);
+    EXPECT_TRUE(binding.ok()) << binding.status();
+    std::string text;
+    for (const auto& [name, value] : binding->gpus.at(0).variables) text += name + "=" + value + ";";
+    return text;
+  };
+  EXPECT_EQ(variables({.ze = "4"}), "ZE_AFFINITY_MASK=4;");
+  EXPECT_EQ(variables({.ze = "4", .ze_order = "0"}), "ZE_AFFINITY_MASK=4;");
+  EXPECT_EQ(variables({.ze = "4", .ze_order = "1"}), "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1;ZE_AFFINITY_MASK=4;");
+  EXPECT_EQ(variables({.ze = "", .ze_order = "0"}), "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1;ZE_AFFINITY_MASK=0;");
+  NodeShape unlike = three_gpus();
+  unlike.gpus[1].tiles = 1;
+  EXPECT_EQ(masks(unlike, 1, pinning, {.ze = "4", .ze_order = "1"}), "4");
+  EXPECT_EQ(masks(unlike, 1, pinning, {.ze = "4"}),
+            "ZE_AFFINITY_MASK is set, and the GPUs differ: what its numbers are is only known with "
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER=1");
+}
+
 TEST(BindTiles, WhoDescribesThem) {
   NodeShape others;
   others.gpus.emplace_back().uuid = "GPU-1";

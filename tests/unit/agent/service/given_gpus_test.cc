@@ -40,8 +40,8 @@ TEST(GivenGpus, ByEachVendorsMask) {
   EXPECT_EQ(given({.cuda = "MIG-2"}), "GPU 1;MIG-2;");
   EXPECT_EQ(given({.rocr = "1"}), "AMD GPU 1;");
   EXPECT_EQ(given({.rocr = "1", .hip = "0"}), "AMD GPU 1;");
-  EXPECT_EQ(given({.ze = "1", .ze_hierarchy = "COMPOSITE"}), "Intel GPU 1;");
-  EXPECT_EQ(given({.ze = "1"}), "Intel GPU 0;");
+  EXPECT_EQ(given({.ze = "1", .ze_hierarchy = "COMPOSITE", .ze_order = "1"}), "Intel GPU 1;");
+  EXPECT_EQ(given({.ze = "1", .ze_order = "1"}), "Intel GPU 0;");
 }
 
 TEST(GivenGpus, NoneAreNone) {
@@ -52,7 +52,8 @@ TEST(GivenGpus, WhatNobodyCanReadIsAll) {
   EXPECT_EQ(given({.cuda = "MIG-unknown"}), "GPU 0;GPU 1;MIG-1;MIG-2;");
   EXPECT_EQ(given({.cuda = "0"}, {}), "GPU 0;GPU 1;MIG-1;MIG-2;") << "those that were not seen at the start";
   EXPECT_EQ(given({.cuda = "GPU-x"}, {{.index = 0}}), "GPU 0;GPU 1;MIG-1;MIG-2;");
-  EXPECT_EQ(given({.ze = "1"}, {}), "Intel GPU 0;Intel GPU 1;");
+  EXPECT_EQ(given({.ze = "1", .ze_order = "1"}, {}), "Intel GPU 0;Intel GPU 1;");
+  EXPECT_EQ(given({.ze = "1"}), "Intel GPU 0;Intel GPU 1;") << "an order of Level Zero's own";
 }
 
 // HIP takes CUDA's mask where there is none of NVIDIA's.
