@@ -78,14 +78,27 @@ std::optional<std::int64_t> parse_used_memory(std::string_view meminfo) {
   return static_cast<std::int64_t>((*total - *available) >> 10);
 }
 
+namespace {
+
+// Of the same GPU, however much it is.
+bool is_told_the_same(const v1::GpuLoad& before, const v1::GpuLoad& now) {
+  return before.vendor() == now.vendor() && before.index() == now.index() &&
+         before.busy_unknown() == now.busy_unknown() && before.has_memory_used_mib() == now.has_memory_used_mib() &&
+         before.has_processes() == now.has_processes();
+}
+
+}  // namespace
+
 bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   if (before.has_cpu_percent() != now.has_cpu_percent() || before.has_memory_used_mib() != now.has_memory_used_mib()) {
     return true;
   }
+  if (before.has_gpu_problem() != now.has_gpu_problem() || before.gpu_problem() != now.gpu_problem()) return true;
   if (std::abs(before.cpu_percent() - now.cpu_percent()) >= kNoticeablePercent) return true;
   if (is_far(before.memory_used_mib(), now.memory_used_mib())) return true;
   if (before.gpus_size() != now.gpus_size()) return true;
   for (int i = 0; i < now.gpus_size(); ++i) {
+    if (!is_told_the_same(before.gpus(i), now.gpus(i))) return true;
     if (std::abs(before.gpus(i).busy_percent() - now.gpus(i).busy_percent()) >= kNoticeablePercent) return true;
     if (is_far(before.gpus(i).memory_used_mib(), now.gpus(i).memory_used_mib())) return true;
     if (before.gpus(i).processes() != now.gpus(i).processes()) return true;

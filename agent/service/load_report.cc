@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "agent/service/gpu_loads.h"
+#include "base/strings.h"
 
 namespace muster::agent {
 
@@ -13,6 +14,7 @@ void LoadReport::begin() {
   told_.reset();
   reader_.read();  // from here on counts
   seen_.reset();
+  problem_.reset();
   ask_gpus();
   timer_ = loop_.every(period_, [this] { measure(); });
 }
@@ -24,6 +26,7 @@ void LoadReport::end() {
 void LoadReport::measure() {
   v1::HostLoad load = reader_.read();
   if (seen_) add_gpu_loads(gpus_.in_hello, *seen_, load);
+  if (problem_) load.set_gpu_problem(*problem_);
   ask_gpus();
   if (told_ && !is_noticeable(*told_, load)) return;
   told_ = load;
@@ -39,6 +42,8 @@ void LoadReport::ask_gpus() {
     if (!alive.lock()) return;
     seen_.reset();
     if (report.ok()) seen_ = *report;
+    if (gpus_.reader->question().nvidia)
+      problem_ = base::valid_utf8(report.ok() ? report->problem : report.status().message());
   });
 }
 

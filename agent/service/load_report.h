@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "agent/gpus/reader.h"
@@ -46,6 +47,7 @@ class LoadReport {
   const std::chrono::milliseconds period_;
   const Gpus gpus_;
   std::optional<gpus::GpuReport> seen_;  // the last answer
+  std::optional<std::string> problem_;   // of NVIDIA's library, by the last answer or for want of one
   base::Timer timer_;
   std::optional<v1::HostLoad> told_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

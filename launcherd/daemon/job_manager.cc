@@ -501,7 +501,8 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
     message.set_cores(hello.cores_size());
     message.set_memory_mib(hello.memory_mib());
     *message.mutable_gpus() = hello.gpus();
-    message.set_gpu_problem(base::valid_utf8(hello.gpu_problem()));
+    const bool is_newer = view.load && view.load->has_gpu_problem();
+    message.set_gpu_problem(is_newer ? view.load->gpu_problem() : base::valid_utf8(hello.gpu_problem()));
     message.set_gpu_driver(base::valid_utf8(hello.gpu_driver()));
     message.set_containment(base::valid_utf8(hello.containment()));
     message.set_kernel(base::valid_utf8(hello.kernel()));

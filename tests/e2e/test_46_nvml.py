@@ -316,6 +316,16 @@ def test_hosts_and_top(hvdrun, cluster, nvml, no_leftovers):
         assert [line[1] for line in lines] == ["0", "1", "1.0"] and lines[2][-1] == "MIG-a", lines
         assert lines[0][-7:-4] == ["2048", "MiB", "40%"] and lines[0][-1] == "GPU-n1-0", lines
         assert "2 40%" in daemon.asked("top", "--once")
+        lost = "nvmlDeviceGetCount_v2 says GPU is lost (15)"
+        well = gpu(0, "n1").replace(" 40 ", " 77 ")
+        for text, news, problem in (("fail nvmlDeviceGetCount_v2 15\n", f'"gpu_problem": ?"{re.escape(lost)}"', f"  gpus: {lost}\n"),
+                                    (well, '"busy_percent": ?77', "")):
+            say(cluster, "n1", text)
+            watch = daemon.watch("top", "--json")
+            watch.out.wait_for(news)
+            watch.signal(signal.SIGTERM)
+            watch.end()
+            assert [line for line in daemon.asked("hosts").splitlines(True) if "gpus: nvml" in line] == [problem] * bool(problem)
         daemon.asked("kill", job)
     finally:
         daemon.close()

@@ -61,6 +61,17 @@ TEST(HostLoad, OnlyWhatWouldBeSeenIsNoticeable) {
   EXPECT_TRUE(is_noticeable(load(10, 100'000), load(10, 98'000)));
   EXPECT_TRUE(is_noticeable(load(10, 1, {5}), load(10, 1, {50})));
   EXPECT_TRUE(is_noticeable(load(10, 1), load(10, 1, {50})));
+  v1::HostLoad well = load(10, 1, {5});
+  EXPECT_FALSE(is_noticeable(well, well));
+  v1::HostLoad other = well;
+  other.mutable_gpus(0)->set_index(7);
+  EXPECT_TRUE(is_noticeable(well, other)) << "one has gone, and another has come";
+  other = well;
+  other.mutable_gpus(0)->set_processes(0);
+  EXPECT_TRUE(is_noticeable(well, other)) << "nobody had told";
+  other = well;
+  other.set_gpu_problem("GPU 1 is lost");
+  EXPECT_TRUE(is_noticeable(well, other) && is_noticeable(other, well));
   EXPECT_TRUE(is_noticeable({}, load(0, 0)));
   EXPECT_FALSE(is_noticeable({}, {}));
 }

@@ -51,6 +51,47 @@ TEST_F(LoadReportTest, TellsChangesAloneAndAllToANewListener) {
   EXPECT_EQ(told_, (std::vector<std::int64_t>{100, 500, 500}));
 }
 
+// The real muster-gpus with an emulation of NVIDIA's library: one that fails is asked again, and what was wrong is told
+// as long as it is.
+TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
+  const auto say = [this](const std::string& text) {
+    root_.write("new", "driver 550\n" + text);
+    std::filesystem::rename(root_ / "new", root_ / "script");
+  };
+  std::filesystem::copy(MUSTER_SCRIPTED_NVML, root_ / "libnvidia-ml.so.1");
+  say("fail nvmlInit_v2 18\n");
+  base::Environment login;
+  login.set("LD_LIBRARY_PATH", root_.path());
+  gpus::KilledHelpers killed(loop_);
+  gpus::Reader reader(loop_, login, killed);
+  LoadReport::Gpus gpus{.reader = &reader};
+  gpus.in_hello.Add()->set_vendor(v1::GPU_VENDOR_NVIDIA);
+  gpus.in_hello.Mutable(0)->set_uuid("GPU-a");
+  std::vector<std::string> problems;
+  v1::HostLoad last;
+  LoadReport report(
+      loop_, HostLoadReader({}, root_.path()),
+      [&](const v1::AgentMessage& message) {
+        last = message.host_load();
+        if (!last.has_gpu_problem()) return;  // before the first answer
+        if (problems.empty() || problems.back() != last.gpu_problem()) problems.push_back(last.gpu_problem());
+        if (problems.size() == 1) say("gpu 0000:1b:00.0 GPU-a 100 0 5 H100\n");
+        if (problems.size() == 2) loop_.stop();
+      },
+      gpus, 1ms);
+  report.begin();
+  const base::Timer watchdog = loop_.after(20s, [&] {
+    ADD_FAILURE() << "it was not told";
+    loop_.stop();
+  });
+  loop_.run();
+  EXPECT_EQ(problems, (std::vector<std::string>{"NVIDIA's management library does not start: nvmlInit_v2 says "
+                                                "Driver/library version mismatch (18)",
+                                                ""}));
+  ASSERT_EQ(last.gpus_size(), 1);
+  EXPECT_EQ(last.gpus(0).busy_percent(), 5);
+}
+
 TEST_F(LoadReportTest, SilentWhenNobodyListens) {
   LoadReport report(
       loop_, HostLoadReader({}, root_.path()), [&](const v1::AgentMessage&) { told_.push_back(0); }, 1ms);
