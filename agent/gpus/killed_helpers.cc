@@ -21,6 +21,11 @@ void KilledHelpers::reap() {
   std::erase_if(killed_, [](const Killed& entry) { return ::waitpid(entry.pid, nullptr, WNOHANG) != 0; });
 }
 
+bool KilledHelpers::are_all_gone() {
+  reap();
+  return killed_.empty();
+}
+
 std::vector<pid_t> KilledHelpers::pids() const {
   std::vector<pid_t> pids;
   for (const Killed& entry : killed_) pids.push_back(entry.pid);

@@ -26,6 +26,8 @@ class KilledHelpers {
 
   // A child of this process that nobody else reaps.
   void take(pid_t killed);
+  // Looks anew.
+  bool are_all_gone();
   // Those that have not been reaped: children of this process that are of no job.
   std::vector<pid_t> pids() const;
 

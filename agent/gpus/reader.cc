@@ -25,9 +25,9 @@ void Reader::ask(Answer answer) {
   try_once();
 }
 
-bool Reader::is_too_early() const {
+bool Reader::is_too_early() {
   if (timeouts_ < kMostTimeouts) return false;
-  return std::chrono::steady_clock::now() < retry_at_ || !killed_.pids().empty();
+  return std::chrono::steady_clock::now() < retry_at_ || !killed_.are_all_gone();
 }
 
 void Reader::try_once() {
@@ -74,7 +74,9 @@ void Reader::finish(base::Result<GpuReport> report) {
   watch_.cancel();
   deadline_.cancel();
   if (report.ok()) timeouts_ = 0;
-  if (!report.ok()) give_up_helper();
+  // A library that fails may be replaced, with its driver; who has loaded it keeps the old file.
+  const bool is_of_no_use = !report.ok() || (question_.nvidia && report->driver.empty());
+  if (is_of_no_use) give_up_helper();
   result_ = std::move(report);
   delivery_ = loop_.after(base::Duration::zero(), [this] { deliver(); });
 }

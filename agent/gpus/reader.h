@@ -1,8 +1,8 @@
-// Asks what the host's GPUs are doing, without waiting: starts the helper at the first question, keeps it for
-// the next ones until nobody has asked for a while, gives it up when it does not answer. One that has ended since its
-// last answer is started again for the same question. After kMostTimeouts in a row it asks at most once in kRetryPause,
-// and only when all helpers that were killed have ended: one that hangs in the kernel is one that nobody can end, and
-// says that the driver hangs still.
+// Asks what the host's GPUs are doing, without waiting: starts the helper at the first question, keeps it for the next
+// ones until nobody has asked for a while, gives it up when it does not answer or NVIDIA's library fails. One that has
+// ended since its last answer is started again for the same question. After kMostTimeouts in a row it asks at most once
+// in kRetryPause, and only when all helpers that were killed have ended: one that hangs in the kernel is one that
+// nobody can end, and says that the driver hangs still.
 //
 // Owned by one object on the loop; loop thread only. Answers come from the loop, never from within ask(), and not after
 // the destructor, which kills the helper.
@@ -38,12 +38,13 @@ class Reader {
 
   // Who asks while an answer is on its way gets that one. DEADLINE_EXCEEDED: none within the patience.
   void ask(Answer answer);
+  bool is_asking() const { return !waiting_.empty(); }
   const Question& question() const { return question_; }
   // Of the helper, or 0: a child of this process that is of no job.
   pid_t pid() const { return helper_ ? helper_->pid() : 0; }
 
  private:
-  bool is_too_early() const;
+  bool is_too_early();
   void try_once();
   base::Status begin();
   void readable();
