@@ -179,7 +179,9 @@ void GpuRelease::begin(EndedProcesses ended, Done done) {
   look();
 }
 
+// Who asks while an answer is on its way gets that one: it may be of a time before the job had memory.
 void GpuRelease::look() {
+  is_stale_ = reader_.is_asking();
   reader_.ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<GpuReport>& report) {
     if (alive.lock()) judge(report);
   });
@@ -187,7 +189,7 @@ void GpuRelease::look() {
 
 void GpuRelease::judge(const base::Result<GpuReport>& report) {
   if (!done_) return;  // given up
-  if (!report.ok()) return finish({not_known(report.status().message())});
+  if (!report.ok()) return is_stale_ ? look() : finish({not_known(report.status().message())});
   const std::vector<SeenGpu> seen = see(*report, known_);
   held_ = held_memory(seen, ended_, has_ended);
   GrownMemory grown = grown_memory(seen, ended_, has_ended);
@@ -196,6 +198,7 @@ void GpuRelease::judge(const base::Result<GpuReport>& report) {
     again_ = loop_.after(kLookPeriod, [this] { look(); });
     return;
   }
+  if (is_stale_) return look();
   const std::string untold = grown.unknown.empty() ? why_untold(*report) : grown.unknown;
   finish(untold.empty() ? std::vector<std::string>() : std::vector{not_known(untold)});
 }

@@ -123,6 +123,7 @@ class GpuRelease {
   EndedProcesses ended_;
   Done done_;
   std::vector<HeldMemory> held_;  // at the last look
+  bool is_stale_ = false;         // the look that is under way began before this asked
   base::Timer deadline_;
   base::Timer again_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "tests/unit/agent/gpus/gpu_tree.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -266,6 +267,15 @@ TEST_F(Release, SaysWhatIsHeldAfterThePatience) {
   say(fmt::format("process {} 1200000000\n", pid));
   EXPECT_EQ(await({.pids = {{pid, "rank 5"}}}, milliseconds(300)),
             std::vector{fmt::format("GPU 0 still holds 1.2 GB of rank 5 (pid {}), which has ended", pid)});
+}
+
+TEST_F(Release, AnAnswerThatWasOnItsWayDoesNotCount) {
+  say("");
+  dir_.write("calls", "");
+  EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1), {}, true).empty());
+  const auto calls = base::read_file(dir_ / "calls", 1 << 16);
+  ASSERT_TRUE(calls.ok()) << calls.status();
+  EXPECT_EQ(*calls, "nvmlInit_v2\nnvmlDeviceGetCount_v2\nnvmlDeviceGetCount_v2\n");
 }
 
 // The job is to end at once: in the middle of a look, and between two.
