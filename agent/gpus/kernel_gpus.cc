@@ -113,7 +113,9 @@ std::vector<IntelGpu> intel_gpus(const std::string& root) {
 GpuMemory memory_of(const AmdGpu& gpu, const std::string& root) {
   if (!gpu.is_whole) return {};
   const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
-  return {read_number(device + "/mem_info_vram_total"), read_number(device + "/mem_info_vram_used")};
+  GpuMemory memory{read_number(device + "/mem_info_vram_total"), read_number(device + "/mem_info_vram_used")};
+  if (memory.total && memory.used && *memory.used > *memory.total) memory.used.reset();  // that cannot be
+  return memory;
 }
 
 // Linux's own i915 and xe have no file for it (xe had one only before it was merged). Intel's i915 for servers has two

@@ -122,18 +122,21 @@ Check check_gpus(const v1::HostFacts& facts) {
     ++models[!gpu.model().empty() ? gpu.model() : make_of(gpu.vendor())];
   }
   const std::string driver = facts.nvidia_driver().empty() ? "" : ", driver " + facts.nvidia_driver();
+  std::string seen;
+  for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   if (!facts.hello().gpu_problem().empty()) {
-    return {"gpus", CheckState::kWarn,
-            fmt::format("{} seen in the driver's files{}", facts.hello().gpus_size(), driver),
-            base::printable(facts.hello().gpu_problem())};
+    // Of one of the GPUs, or of the library.
+    const bool is_told = !facts.hello().gpu_driver().empty();
+    const std::string what = !is_told       ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
+                             : seen.empty() ? std::string("none")
+                                            : seen;
+    return {"gpus", CheckState::kWarn, what + driver, base::printable(facts.hello().gpu_problem())};
   }
   if (models.empty() && driver.empty()) return {"gpus", CheckState::kOk, "none", ""};
   if (models.empty()) {
     return {"gpus", CheckState::kWarn, "none" + driver,
             "look at nvidia-smi there: the driver is loaded and has no GPU"};
   }
-  std::string seen;
-  for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   return {"gpus", CheckState::kOk, seen + driver, ""};
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 // Agents that were lost before they had opened a job, until its host counts as one that does not start.
 constexpr int kMostStarts = 3;
-constexpr std::size_t kMostProblem = 1024;  // bytes of a sentence
+constexpr std::int64_t kMostMib = std::int64_t{1} << 32;  // of a GPU
+constexpr std::size_t kMostProblem = 1024;                // bytes of a sentence
 
 // What an agent says of itself, in the bounds of what can be.
 v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& said) {
@@ -27,7 +28,8 @@ v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& said) {
     v1::GpuLoad& taken = *load.add_gpus();
     taken = gpu;
     taken.set_busy_percent(std::clamp(gpu.busy_percent(), 0, 100));
-    if (gpu.has_memory_used_mib()) taken.set_memory_used_mib(std::max<std::int64_t>(gpu.memory_used_mib(), 0));
+    if (gpu.has_memory_used_mib())
+      taken.set_memory_used_mib(std::clamp<std::int64_t>(gpu.memory_used_mib(), 0, kMostMib));
     if (gpu.has_processes()) taken.set_processes(std::max(gpu.processes(), 0));
   }
   if (said.has_gpu_problem()) load.set_gpu_problem(base::valid_utf8(said.gpu_problem().substr(0, kMostProblem)));

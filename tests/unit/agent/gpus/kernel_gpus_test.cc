@@ -57,5 +57,14 @@ TEST(KernelGpus, WhatIsNoNumber) {
   EXPECT_EQ(read_number(tree / "number"), ~std::uint64_t{0});
 }
 
+TEST(KernelGpus, MoreThanThereIsIsNotKnown) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  tree.set_vram(0xc1, 64, 65);
+  const auto gpus = amd_gpus(tree.path());
+  ASSERT_EQ(gpus.size(), 1u);
+  EXPECT_EQ(memory_of(gpus[0], tree.path()), (GpuMemory{.total = 64}));
+}
+
 }  // namespace
 }  // namespace muster::agent::gpus

@@ -48,6 +48,17 @@ TEST(CheckGpus, ALibraryThatFails) {
                                       "it does not start: version mismatch (18)"}));
 }
 
+TEST(CheckGpus, OneThatIsLost) {
+  v1::HostFacts facts;
+  facts.set_nvidia_driver("550.54.15");
+  facts.mutable_hello()->set_gpu_driver("550.54.15");
+  facts.mutable_hello()->set_gpu_problem("GPU 1 of nvidia-smi cannot be used");
+  EXPECT_EQ(check_gpus(facts).seen, "none, driver 550.54.15");
+  facts.mutable_hello()->add_gpus()->set_model("NVIDIA H200");
+  EXPECT_EQ(check_gpus(facts), (Check{"gpus", CheckState::kWarn, "1 x NVIDIA H200, driver 550.54.15",
+                                      "GPU 1 of nvidia-smi cannot be used"}));
+}
+
 TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   v1::HostFacts facts;
   EXPECT_EQ(check_gpu_memory(facts), (Check{"gpu memory", CheckState::kOk, "no process holds any", ""}));
