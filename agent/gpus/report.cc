@@ -55,6 +55,7 @@ void write(WireWriter& out, const FileGpu& gpu) {
   out.text(gpu.pci);
   flag(out, gpu.memory_used.has_value());
   if (gpu.memory_used) out.number(*gpu.memory_used);
+  out.number(gpu.busy_percent.value_or(kUnknown));
   flag(out, gpu.shows_all);
   flag(out, gpu.shows_dead);
   flag(out, gpu.foreign_pids);
@@ -65,6 +66,13 @@ bool read(WireReader& in, bool& value) {
   std::uint8_t byte = 0;
   if (!in.number(byte) || byte > 1) return false;
   value = byte == 1;
+  return true;
+}
+
+bool read_percent(WireReader& in, std::optional<std::int32_t>& percent) {
+  std::int32_t value = kUnknown;
+  if (!in.number(value) || value < kUnknown || value > kMostPercent) return false;
+  if (value != kUnknown) percent = value;
   return true;
 }
 
@@ -98,14 +106,10 @@ bool read(WireReader& in, MigDevice& part) {
 }
 
 bool read(WireReader& in, NvidiaGpu& gpu) {
-  std::int32_t percent = kUnknown;
-  const bool is_whole = read(in, gpu.uuid) && read(in, gpu.model) && read(in, gpu.pci) && in.number(gpu.memory_total) &&
-                        in.number(gpu.memory_used) && in.number(percent) && read(in, gpu.is_divided) &&
-                        read_all(in, kMaxMigDevices, gpu.parts) && read(in, gpu.knows_processes) &&
-                        read_all(in, kMaxProcesses, gpu.processes);
-  if (!is_whole || percent < kUnknown || percent > kMostPercent) return false;
-  if (percent != kUnknown) gpu.busy_percent = percent;
-  return true;
+  return read(in, gpu.uuid) && read(in, gpu.model) && read(in, gpu.pci) && in.number(gpu.memory_total) &&
+         in.number(gpu.memory_used) && read_percent(in, gpu.busy_percent) && read(in, gpu.is_divided) &&
+         read_all(in, kMaxMigDevices, gpu.parts) && read(in, gpu.knows_processes) &&
+         read_all(in, kMaxProcesses, gpu.processes);
 }
 
 bool read(WireReader& in, FileGpu& gpu) {
@@ -113,8 +117,8 @@ bool read(WireReader& in, FileGpu& gpu) {
   if (!read(in, gpu.is_intel) || !in.number(gpu.index) || gpu.index < 0) return false;
   if (!read(in, gpu.pci) || !read(in, has_memory)) return false;
   if (has_memory && !in.number(gpu.memory_used.emplace())) return false;
-  return read(in, gpu.shows_all) && read(in, gpu.shows_dead) && read(in, gpu.foreign_pids) &&
-         read_all(in, kMaxProcesses, gpu.processes);
+  return read_percent(in, gpu.busy_percent) && read(in, gpu.shows_all) && read(in, gpu.shows_dead) &&
+         read(in, gpu.foreign_pids) && read_all(in, kMaxProcesses, gpu.processes);
 }
 
 }  // namespace

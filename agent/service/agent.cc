@@ -145,8 +145,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
   events.on_idle = [this] { jobs_are_idle(); };
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
   load_ = std::make_unique<LoadReport>(
-      loop_, HostLoadReader({hello_.gpus().begin(), hello_.gpus().end()}),
-      [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
+      loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
       LoadReport::Gpus{host_.gpus.reader, hello_.gpus()});
 }
 

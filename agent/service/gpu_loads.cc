@@ -12,14 +12,9 @@ std::int64_t mebibytes(std::uint64_t bytes) {
 }
 
 v1::GpuLoad& load_of(const v1::Gpu& gpu, v1::HostLoad& load) {
-  const auto known = std::ranges::find_if(*load.mutable_gpus(), [&](const v1::GpuLoad& each) {
-    return each.vendor() == gpu.vendor() && each.index() == gpu.index();
-  });
-  if (known != load.mutable_gpus()->end()) return *known;
   v1::GpuLoad& added = *load.add_gpus();
   added.set_vendor(gpu.vendor());
   added.set_index(gpu.index());
-  added.set_busy_unknown(true);
   return added;
 }
 
@@ -32,6 +27,8 @@ void add(const gpus::NvidiaGpu& seen, v1::GpuLoad& load) {
 
 // Who sees only his own processes and has none does not know how many there are.
 void add(const gpus::FileGpu& seen, v1::GpuLoad& load) {
+  load.set_busy_percent(seen.busy_percent.value_or(0));
+  load.set_busy_unknown(!seen.busy_percent);
   if (seen.memory_used) load.set_memory_used_mib(mebibytes(*seen.memory_used));
   if (seen.shows_all || !seen.processes.empty()) load.set_processes(static_cast<int>(seen.processes.size()));
 }

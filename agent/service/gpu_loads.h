@@ -6,8 +6,7 @@
 
 namespace muster::agent {
 
-// Adds to `load`, and completes what is there already (how busy AMD's are is read elsewhere: host_load.h). `in_hello`:
-// GPUs that the report does not have are left as they are.
+// `in_hello`: GPUs that the report does not have are left out.
 void add_gpu_loads(const google::protobuf::RepeatedPtrField<v1::Gpu>& in_hello, const gpus::GpuReport& report,
                    v1::HostLoad& load);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/strings.h"
@@ -48,6 +48,13 @@ bool is_far(std::int64_t before, std::int64_t now) {
   return std::abs(now - before) >= std::max(kNoticeableMib, before / kNoticeableShare);
 }
 
+// Of the same GPU, however much it is.
+bool is_told_the_same(const v1::GpuLoad& before, const v1::GpuLoad& now) {
+  return before.vendor() == now.vendor() && before.index() == now.index() &&
+         before.busy_unknown() == now.busy_unknown() && before.has_memory_used_mib() == now.has_memory_used_mib() &&
+         before.has_processes() == now.has_processes();
+}
+
 }  // namespace
 
 std::optional<CpuTimes> parse_cpu_times(std::string_view stat) {
@@ -78,17 +85,6 @@ std::optional<std::int64_t> parse_used_memory(std::string_view meminfo) {
   return static_cast<std::int64_t>((*total - *available) >> 10);
 }
 
-namespace {
-
-// Of the same GPU, however much it is.
-bool is_told_the_same(const v1::GpuLoad& before, const v1::GpuLoad& now) {
-  return before.vendor() == now.vendor() && before.index() == now.index() &&
-         before.busy_unknown() == now.busy_unknown() && before.has_memory_used_mib() == now.has_memory_used_mib() &&
-         before.has_processes() == now.has_processes();
-}
-
-}  // namespace
-
 bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   if (before.has_cpu_percent() != now.has_cpu_percent() || before.has_memory_used_mib() != now.has_memory_used_mib()) {
     return true;
@@ -106,9 +102,6 @@ bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now) {
   return false;
 }
 
-HostLoadReader::HostLoadReader(std::vector<v1::Gpu> gpus, std::string root)
-    : gpus_(std::move(gpus)), root_(std::move(root)) {}
-
 v1::HostLoad HostLoadReader::read() {
   v1::HostLoad load;
   const auto stat = base::read_file(root_ + "/proc/stat", kMostStat);
@@ -119,16 +112,6 @@ v1::HostLoad HostLoadReader::read() {
   before_ = times;
   const auto meminfo = base::read_file(root_ + "/proc/meminfo", kMostBytes);
   if (const auto used = meminfo.ok() ? parse_used_memory(*meminfo) : std::nullopt) load.set_memory_used_mib(*used);
-  for (const v1::Gpu& gpu : gpus_) {
-    if (gpu.vendor() != v1::GPU_VENDOR_AMD || gpu.pci().empty()) continue;
-    const auto text = base::read_file(root_ + "/sys/bus/pci/devices/" + gpu.pci() + "/gpu_busy_percent", kMostBytes);
-    const auto percent = text.ok() ? base::parse_decimal(base::trim(*text), 100) : std::nullopt;
-    if (!percent) continue;
-    v1::GpuLoad& busy = *load.add_gpus();
-    busy.set_vendor(gpu.vendor());
-    busy.set_index(gpu.index());
-    busy.set_busy_percent(static_cast<int>(*percent));
-  }
   return load;
 }
 

@@ -1,12 +1,12 @@
-// How busy this host is, from what the kernel shows in files: /proc/stat, /proc/meminfo, and for AMD's GPUs sysfs
-// (gpu_busy_percent of the amdgpu driver). Their memory and processes, and all of NVIDIA's: gpu_loads.h.
+// How busy this host's processors and memory are: /proc/stat, /proc/meminfo. Its GPUs: gpu_loads.h; a file of their
+// drivers may hang its reader.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "proto/muster/v1/agent.pb.h"
 
@@ -34,13 +34,12 @@ bool is_noticeable(const v1::HostLoad& before, const v1::HostLoad& now);
 // out. Microseconds of work: may be called on the loop.
 class HostLoadReader {
  public:
-  // `gpus` as the Hello has them. `root` goes before all paths.
-  explicit HostLoadReader(std::vector<v1::Gpu> gpus, std::string root = "");
+  // `root` goes before all paths.
+  explicit HostLoadReader(std::string root = "") : root_(std::move(root)) {}
 
   v1::HostLoad read();
 
  private:
-  const std::vector<v1::Gpu> gpus_;
   const std::string root_;
   std::optional<CpuTimes> before_;
 };

@@ -51,6 +51,12 @@ std::optional<std::map<std::uint64_t, Users>> kfd_users_by_gpu(const std::vector
   return by_gpu;
 }
 
+// The driver asks the GPU, and may have to wake it first.
+std::optional<std::int32_t> busy_percent_of(const AmdGpu& gpu, const std::string& root) {
+  const auto percent = read_number(fmt::format("{}/sys/bus/pci/devices/{}/gpu_busy_percent", root, gpu.pci));
+  return percent && *percent <= 100 ? std::optional(static_cast<std::int32_t>(*percent)) : std::nullopt;
+}
+
 // What both KFD and DRM count is the same memory.
 void merge(const Users& from, Users& into) {
   for (const auto& [pid, memory] : from) {
@@ -81,6 +87,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
     gpu.index = static_cast<std::int32_t>(i);
     gpu.pci = amd[i].pci;
     gpu.memory_used = memory_of(amd[i], root).used;
+    gpu.busy_percent = busy_percent_of(amd[i], root);
     gpu.shows_all = by_kfd.has_value() || uid == 0;
     gpu.shows_dead = by_kfd.has_value();
     gpu.foreign_pids = by_kfd.has_value() && is_foreign;

@@ -1,4 +1,4 @@
-// Who uses AMD's and Intel's GPUs of this host, as the kernel's files show it.
+// Who uses AMD's and Intel's GPUs of this host, and how busy they are, as the kernel's files show it.
 #pragma once
 
 #include <sys/types.h>

@@ -25,8 +25,10 @@ TEST(FileSurvey, AmdsByKfdAndDrm) {
   tree.add_amd(1, 0xc1, 4711);
   tree.add_amd(2, 0xc2, 4712);
   tree.set_vram(0xc1, 64 * kGib, 3 * kGib);
-  tree.add_kfd_process(100, 4711, kGib);  // another user's, or one that has ended
-  tree.add_kfd_process(100, 4712, 0);     // KFD has opened all GPUs for it
+  tree.write("sys/bus/pci/devices/0000:c1:00.0/gpu_busy_percent", "63\n");
+  tree.write("sys/bus/pci/devices/0000:c2:00.0/gpu_busy_percent", "1000\n");  // nonsense
+  tree.add_kfd_process(100, 4711, kGib);                                      // another user's, or one that has ended
+  tree.add_kfd_process(100, 4712, 0);                                         // KFD has opened all GPUs for it
   tree.add_kfd_process(200, 4711, 500 * kMib);
   tree.write("sys/class/kfd/kfd/proc/self/vram_4711", "5\n");  // no number
   // The same process and memory, as newer kernels tell it as well; and one that draws.
@@ -38,6 +40,7 @@ TEST(FileSurvey, AmdsByKfdAndDrm) {
       {.index = 0,
        .pci = "0000:c1:00.0",
        .memory_used = 3 * kGib,
+       .busy_percent = 63,
        .shows_all = true,
        .shows_dead = true,
        .processes = {{.pid = 100, .memory = kGib}, {.pid = 200, .memory = 512 * kMib}}},

@@ -22,6 +22,7 @@ GpuReport sample() {
   const FileGpu amd{.index = 1,
                     .pci = "0000:c1:00.0",
                     .memory_used = 7,
+                    .busy_percent = 0,
                     .shows_all = true,
                     .shows_dead = true,
                     .processes = {{.pid = 5}}};
@@ -67,6 +68,7 @@ TEST(GpuReport, WhatCannotBeIsRefused) {
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].pci = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others.resize(kMaxGpus + 1); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].index = -1; }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].busy_percent = 101; }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].processes[0].pid = 0; }));
 }
 

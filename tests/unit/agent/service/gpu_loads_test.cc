@@ -42,21 +42,18 @@ TEST(GpuLoads, OfNvidiasInTheHello) {
   EXPECT_FALSE(load.gpus(1).has_processes());
 }
 
-TEST(GpuLoads, WhatIsReadElsewhereIsCompleted) {
+TEST(GpuLoads, OfOthersInTheHello) {
   Gpus hello;
   add(hello, v1::GPU_VENDOR_AMD, 0);
   add(hello, v1::GPU_VENDOR_AMD, 1);
   add(hello, v1::GPU_VENDOR_INTEL, 0);
   v1::HostLoad load;
-  v1::GpuLoad& busy = *load.add_gpus();
-  busy.set_vendor(v1::GPU_VENDOR_AMD);
-  busy.set_index(1);
-  busy.set_busy_percent(63);
   add_gpu_loads(hello,
-                {.others = {{.index = 1, .memory_used = 5 * kGib, .shows_all = true},
+                {.others = {{.index = 1, .memory_used = 5 * kGib, .busy_percent = 63, .shows_all = true},
                             {.is_intel = true, .index = 0, .processes = {{.pid = 4}}}}},
                 load);
   ASSERT_EQ(load.gpus_size(), 2);
+  EXPECT_EQ(load.gpus(0).index(), 1);
   EXPECT_EQ(load.gpus(0).busy_percent(), 63);
   EXPECT_FALSE(load.gpus(0).busy_unknown());
   EXPECT_EQ(load.gpus(0).memory_used_mib(), 5 << 10);

@@ -32,7 +32,7 @@ TEST_F(LoadReportTest, TellsChangesAloneAndAllToANewListener) {
   bool is_again = false;
   LoadReport* report = nullptr;
   LoadReport made(
-      loop_, HostLoadReader({}, root_.path()),
+      loop_, HostLoadReader(root_.path()),
       [&](const v1::AgentMessage& message) {
         told_.push_back(message.host_load().memory_used_mib());
         if (told_.size() == 1) use(110);  // not noticeable: the next that is told is another one
@@ -70,7 +70,7 @@ TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
   std::vector<std::string> problems;
   v1::HostLoad last;
   LoadReport report(
-      loop_, HostLoadReader({}, root_.path()),
+      loop_, HostLoadReader(root_.path()),
       [&](const v1::AgentMessage& message) {
         last = message.host_load();
         if (!last.has_gpu_problem()) return;  // before the first answer
@@ -94,7 +94,7 @@ TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
 
 TEST_F(LoadReportTest, SilentWhenNobodyListens) {
   LoadReport report(
-      loop_, HostLoadReader({}, root_.path()), [&](const v1::AgentMessage&) { told_.push_back(0); }, 1ms);
+      loop_, HostLoadReader(root_.path()), [&](const v1::AgentMessage&) { told_.push_back(0); }, 1ms);
   report.begin();
   report.end();
   const base::Timer enough = loop_.after(20ms, [&] { loop_.stop(); });
