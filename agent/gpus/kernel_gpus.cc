@@ -63,6 +63,26 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return content.ok() ? number_of(base::trim(*content)) : std::nullopt;
 }
 
+std::vector<NvidiaFile> nvidia_gpus(const std::string& root) {
+  const std::string directory = root + "/proc/driver/nvidia/gpus";
+  const auto text = [](const Fields& fields, const char* name) {
+    const auto found = fields.find(name);
+    return found == fields.end() ? std::string() : found->second;
+  };
+  std::vector<NvidiaFile> gpus;
+  for (const std::string& address : base::entries_of(directory)) {  // all of one length: sorted as PCI counts
+    const Fields fields = read_fields(directory + "/" + address + "/information", ':');
+    if (fields.empty() || text(fields, "GPU Excluded") == "Yes") continue;
+    NvidiaFile& gpu = gpus.emplace_back();
+    gpu.pci = address;
+    gpu.model = text(fields, "Model");
+    // '?' until its first use since boot.
+    const std::string uuid = text(fields, "GPU UUID");
+    if (uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos) gpu.uuid = uuid;
+  }
+  return gpus;
+}
+
 std::vector<AmdGpu> amd_gpus(const std::string& root) {
   const std::string directory = root + "/sys/class/kfd/kfd/topology/nodes";
   std::vector<long> numbers;

@@ -1,5 +1,5 @@
-// AMD's and Intel's GPUs of this host as the kernel shows them in sysfs: which there are, and their memory. Everything
-// here is read at once and waits for no GPU. `root` goes before all paths. Plain functions.
+// The host's GPUs as the kernel shows them in files: which there are, and of AMD's and Intel's their memory. What is in
+// sysfs is read at once and waits for no GPU. `root` goes before all paths. Plain functions.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,18 @@
 #include <vector>
 
 namespace muster::agent::gpus {
+
+// One of NVIDIA's in /proc/driver/nvidia/gpus, where reading waits for the driver.
+struct NvidiaFile {
+  std::string pci{};    // "0000:1b:00.0"
+  std::string uuid{};   // "GPU-…"; empty: not known yet, as before its first use since boot
+  std::string model{};  // "NVIDIA H200"
+
+  bool operator==(const NvidiaFile&) const = default;
+};
+
+// By PCI address, without those that the driver leaves out.
+std::vector<NvidiaFile> nvidia_gpus(const std::string& root = "");
 
 // A node of the KFD driver's topology that computes; a GPU that is partitioned has several.
 struct AmdGpu {

@@ -14,6 +14,12 @@ void write(WireWriter& out, const GpuProcess& process) {
   if (process.memory) out.number(*process.memory);
 }
 
+void write(WireWriter& out, const NvidiaFile& gpu) {
+  out.text(gpu.pci);
+  out.text(gpu.uuid);
+  out.text(gpu.model);
+}
+
 void write(WireWriter& out, const MigDevice& part);
 void write(WireWriter& out, const NvidiaGpu& gpu);
 void write(WireWriter& out, const FileGpu& gpu);
@@ -86,6 +92,10 @@ bool read(WireReader& in, GpuProcess& process) {
   return !has_memory || in.number(process.memory.emplace());
 }
 
+bool read(WireReader& in, NvidiaFile& gpu) {
+  return read(in, gpu.pci) && read(in, gpu.uuid) && read(in, gpu.model);
+}
+
 bool read(WireReader& in, MigDevice& part);
 bool read(WireReader& in, NvidiaGpu& gpu);
 bool read(WireReader& in, FileGpu& gpu);
@@ -121,12 +131,19 @@ bool read(WireReader& in, FileGpu& gpu) {
          read(in, gpu.foreign_pids) && read_all(in, kMaxProcesses, gpu.processes);
 }
 
+bool read_files(WireReader& in, std::optional<std::vector<NvidiaFile>>& files) {
+  bool is_there = false;
+  if (!read(in, is_there)) return false;
+  return !is_there || read_all(in, kMaxGpus, files.emplace());
+}
+
 }  // namespace
 
 std::string encode(const Question& question) {
   WireWriter out;
   flag(out, question.nvidia);
   flag(out, question.files);
+  flag(out, question.nvidia_files);
   out.text(question.root);
   return out.take();
 }
@@ -134,7 +151,9 @@ std::string encode(const Question& question) {
 base::Result<Question> decode_question(const std::string& payload) {
   WireReader in(payload);
   Question question;
-  if (read(in, question.nvidia) && read(in, question.files) && in.text(question.root) && in.at_end()) return question;
+  const bool is_whole = read(in, question.nvidia) && read(in, question.files) && read(in, question.nvidia_files) &&
+                        in.text(question.root) && in.at_end();
+  if (is_whole) return question;
   return base::error(base::Code::kInvalidArgument, "a question of {} bytes about GPUs cannot be read", payload.size());
 }
 
@@ -145,6 +164,8 @@ std::string encode(const GpuReport& report) {
   write_all(out, report.gpus);
   flag(out, report.foreign_pids);
   write_all(out, report.others);
+  flag(out, report.nvidia_files.has_value());
+  if (report.nvidia_files) write_all(out, *report.nvidia_files);
   return out.take();
 }
 
@@ -152,7 +173,8 @@ base::Result<GpuReport> decode_report(const std::string& payload) {
   WireReader in(payload);
   GpuReport report;
   const bool is_whole = read(in, report.problem) && read(in, report.driver) && read_all(in, kMaxGpus, report.gpus) &&
-                        read(in, report.foreign_pids) && read_all(in, kMaxGpus, report.others) && in.at_end();
+                        read(in, report.foreign_pids) && read_all(in, kMaxGpus, report.others) &&
+                        read_files(in, report.nvidia_files) && in.at_end();
   if (is_whole) return report;
   return base::error(base::Code::kInvalidArgument, "a report of {} bytes on GPUs cannot be read", payload.size());
 }

@@ -9,15 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "agent/gpus/kernel_gpus.h"
 #include "base/status.h"
 
 namespace muster::agent::gpus {
 
 // From the agent: look at these GPUs. Every one is answered by one GpuReport, in order.
 struct Question {
-  bool nvidia = true;  // by the library
-  bool files = false;  // AMD's and Intel's, in the kernel's files
-  std::string root{};  // goes before all paths, for tests
+  bool nvidia = true;         // by the library
+  bool files = false;         // AMD's and Intel's, in the kernel's files
+  bool nvidia_files = false;  // NVIDIA's in the kernel's files
+  std::string root{};         // goes before all paths, for tests
 
   bool operator==(const Question&) const = default;
 };
@@ -82,6 +84,7 @@ struct GpuReport {
   std::vector<NvidiaGpu> gpus{};  // in the library's order (by PCI address), those that this user may use
   bool foreign_pids = false;      // processes of `gpus` are numbered by another PID namespace than ours
   std::vector<FileGpu> others{};  // AMD's, then Intel's, by index
+  std::optional<std::vector<NvidiaFile>> nvidia_files{};  // if they were asked for
 
   bool operator==(const GpuReport&) const = default;
 };

@@ -55,7 +55,7 @@ class Agent::Core {
         host_{loop_,           std::move(login_environment),           addresses_of(hello_),
               join_.verbose(), gpus_of_host(std::move(nvidia.report)), [this] { return gpu_helpers(); }},
         link_(std::move(link)) {
-    if (nvidia.hung) killed_helpers_.take(nvidia.hung->kill_unreaped());
+    for (gpus::Helper& hung : nvidia.hung) killed_helpers_.take(hung.kill_unreaped());
     if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
       make_jobs(std::move(*nursery));
     } else {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,14 +25,10 @@ using model::GpuVendor;
 constexpr std::size_t kMostBytes = 64 << 10;
 // Somebody waits for a job to start: GPUs that are slower to wake are taken from files.
 constexpr std::chrono::milliseconds kStartPatience{5'000};
+constexpr std::chrono::milliseconds kFilesPatience{2'000};
 
 long mebibytes(std::uint64_t bytes) {
   return static_cast<long>(bytes >> 20);
-}
-
-std::string text_field(const gpus::Fields& fields, const std::string& name) {
-  const auto found = fields.find(name);
-  return found == fields.end() ? "" : found->second;
 }
 
 // Fills numa and cpus. The kernel answers -1 and all CPUs where the firmware says nothing.
@@ -49,22 +46,14 @@ void place(const model::NodeShape& node, const std::string& root, GpuShape& gpu)
   }
 }
 
-// The driver does not know a GPU's UUID before its first use since boot, and writes '?' until then.
-std::string known_uuid(const std::string& uuid) {
-  return uuid.starts_with("GPU-") && uuid.find('?') == std::string::npos ? uuid : "";
-}
-
-std::vector<GpuShape> find_nvidia(const std::string& root) {
-  const std::string directory = root + "/proc/driver/nvidia/gpus";
+std::vector<GpuShape> shapes_of(const std::vector<gpus::NvidiaFile>& files) {
   std::vector<GpuShape> gpus;
-  for (const std::string& address : base::entries_of(directory)) {  // all of one length: sorted as PCI counts
-    const gpus::Fields fields = gpus::read_fields(directory + "/" + address + "/information", ':');
-    if (fields.empty() || text_field(fields, "GPU Excluded") == "Yes") continue;
+  for (const gpus::NvidiaFile& file : files) {
     GpuShape& gpu = gpus.emplace_back();
     gpu.index = static_cast<int>(gpus.size()) - 1;
-    gpu.uuid = known_uuid(text_field(fields, "GPU UUID"));
-    gpu.model = text_field(fields, "Model");
-    gpu.pci = address;
+    gpu.uuid = file.uuid;
+    gpu.model = file.model;
+    gpu.pci = file.pci;
   }
   return gpus;
 }
@@ -99,7 +88,8 @@ std::vector<GpuShape> find_intel(const std::string& root) {
 }  // namespace
 
 std::vector<GpuShape> find_gpus(const model::NodeShape& node, const std::string& root, const gpus::GpuReport& nvidia) {
-  std::vector<GpuShape> gpus = with_report(find_nvidia(root), nvidia);
+  std::vector<GpuShape> gpus =
+      with_report(shapes_of(nvidia.nvidia_files ? *nvidia.nvidia_files : gpus::nvidia_gpus(root)), nvidia);
   for (const std::vector<GpuShape>& more : {find_amd(root), find_intel(root)}) {
     gpus.insert(gpus.end(), more.begin(), more.end());
   }
@@ -117,8 +107,15 @@ gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver) {
 NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {
   NvidiaLook look;
   if (!gpus::has_nvidia_driver()) return look;
-  auto report = gpus::survey_blocking(login_environment, kStartPatience, &look.hung);
+  std::optional<gpus::Helper> hung;
+  auto report = gpus::survey_blocking(login_environment, kStartPatience, &hung);
   look.report = report.ok() ? *std::move(report) : gpus::GpuReport{.problem = report.status().message()};
+  if (!hung) return look;
+  // What hangs the library may hang whoever reads its driver's files.
+  look.hung.push_back(*std::exchange(hung, std::nullopt));
+  auto files = gpus::survey_blocking(login_environment, kFilesPatience, &hung, {.nvidia = false, .nvidia_files = true});
+  if (hung) look.hung.push_back(*std::move(hung));
+  look.report.nvidia_files = files.ok() ? std::move(files->nvidia_files) : std::vector<gpus::NvidiaFile>();
   return look;
 }
 

@@ -17,6 +17,7 @@ namespace muster::agent {
 
 // `node`: whose numbers of NUMA nodes count. `root` goes before all paths. What cannot be read is left out: a GPU, or
 // what is not known of it.
+// NVIDIA's files are read where the report has not.
 std::vector<model::GpuShape> find_gpus(const model::NodeShape& node, const std::string& root = "",
                                        const gpus::GpuReport& nvidia = {});
 
@@ -26,7 +27,7 @@ gpus::Question question_about(const v1::Hello& hello, bool has_nvidia_driver = g
 
 struct NvidiaLook {
   gpus::GpuReport report;            // that the library cannot be used is its `problem`
-  std::optional<gpus::Helper> hung;  // one that has not answered
+  std::vector<gpus::Helper> hung{};  // those that have not answered
 };
 
 // What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process.

@@ -201,6 +201,16 @@ def test_a_driver_that_hangs_does_not_hang_the_job(hvdrun, cluster, nvml, no_lef
     assert "n1: NVIDIA's management library has not answered within 5 s" in result.stderr, result
 
 
+def test_a_driver_whose_files_hang_as_well(hvdrun, cluster, nvml, no_leftovers):
+    """A pipe that nobody writes to: whoever opens it waits for ever."""
+    say(cluster, "n1", "hang nvmlInit_v2\n")
+    folder = "/proc/driver/nvidia/gpus/0000:1b:00.0"
+    cluster.run("n1", "root", ["sh", "-c", f"mkdir -p {folder} && mkfifo -m 666 {folder}/information"], check=True)
+    result = hvdrun(["-H", "n1:1", *SHOW])
+    assert seen(result) == {0: "0 unset"} and result.elapsed < 25, result
+    assert "n1: NVIDIA's management library has not answered within 5 s" in result.stderr, result
+
+
 def test_a_job_without_gpus_asks_nobody(hvdrun, cluster, nvml, no_leftovers):
     calls = Calls(cluster, "n1")
     assert seen(hvdrun(["-H", "n1:1", "--gpu-bind", "none", *SHOW])) == {0: "0 unset"}

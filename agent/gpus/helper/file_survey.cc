@@ -108,4 +108,13 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
   return found;
 }
 
+std::vector<NvidiaFile> survey_nvidia_files(const std::string& root) {
+  std::vector<NvidiaFile> gpus = nvidia_gpus(root);
+  if (gpus.size() > kMaxGpus) gpus.resize(kMaxGpus);
+  for (NvidiaFile& gpu : gpus) {
+    for (std::string* const text : {&gpu.pci, &gpu.uuid, &gpu.model}) text->resize(std::min(text->size(), kMaxText));
+  }
+  return gpus;
+}
+
 }  // namespace muster::agent::gpus

@@ -14,4 +14,7 @@ namespace muster::agent::gpus {
 // kernel shows to everybody; 0 sees all. May hang in a driver.
 std::vector<FileGpu> survey_files(uid_t uid, const std::string& root = "");
 
+// NVIDIA's, in the same bounds. May hang with its driver.
+std::vector<NvidiaFile> survey_nvidia_files(const std::string& root = "");
+
 }  // namespace muster::agent::gpus

@@ -32,6 +32,7 @@ class Surveyor {
     report.foreign_pids =
         !report.driver.empty() && !does_driver_translate_pids(report.driver) && !is_in_host_namespace(question.root);
     if (question.files) report.others = survey_files(::geteuid(), question.root);
+    if (question.nvidia_files) report.nvidia_files = survey_nvidia_files(question.root);
     return report;
   }
 

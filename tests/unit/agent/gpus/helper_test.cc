@@ -104,6 +104,21 @@ TEST(GpuHelper, TellsWhatFilesTellWithoutTheLibrary) {
   EXPECT_EQ(*report, (GpuReport{.others = {amd, intel}}));
 }
 
+TEST(GpuHelper, TellsWhatNvidiasFilesTell) {
+  const testing_support::GpuTree tree;
+  const auto write = [&tree](const char* address, const std::string& model, const char* uuid) {
+    tree.write(fmt::format("proc/driver/nvidia/gpus/{}/information", address),
+               fmt::format("Model: \t\t {}\nGPU UUID: \t {}\n", model, uuid));
+  };
+  write("0000:43:00.0", std::string(2 * kMaxText, 'x'), "GPU-????????");
+  write("0000:1b:00.0", "NVIDIA H200", "GPU-a");
+  const Question question{.nvidia = false, .nvidia_files = true, .root = tree.path()};
+  const auto report = survey_blocking({}, kSurveyPatience, nullptr, question);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nvidia_files, (std::vector<NvidiaFile>{{"0000:1b:00.0", "GPU-a", "NVIDIA H200"},
+                                                           {"0000:43:00.0", "", std::string(kMaxText, 'x')}}));
+}
+
 TEST(GpuHelper, TellsBothOfAHostThatHasBoth) {
   const testing_support::GpuTree tree;
   tree.add_amd(1, 0xc1, 4711);

@@ -31,7 +31,8 @@ GpuReport sample() {
           .driver = "550.54.15",
           .gpus = {whole, divided},
           .foreign_pids = true,
-          .others = {amd, intel}};
+          .others = {amd, intel},
+          .nvidia_files = {{{.pci = "0000:1b:00.0", .uuid = "GPU-a", .model = "NVIDIA H200"}, {}}}};
 }
 
 TEST(GpuReport, ArrivesAsItWas) {
@@ -68,6 +69,8 @@ TEST(GpuReport, WhatCannotBeIsRefused) {
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].pci = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others.resize(kMaxGpus + 1); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].index = -1; }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.nvidia_files->resize(kMaxGpus + 1); }));
+  EXPECT_FALSE(is_taken([](GpuReport& report) { report.nvidia_files->at(0).model = std::string(kMaxText + 1, 'x'); }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].busy_percent = 101; }));
   EXPECT_FALSE(is_taken([](GpuReport& report) { report.others[0].processes[0].pid = 0; }));
 }
@@ -81,7 +84,8 @@ TEST(GpuReport, ACountWithoutItsEntriesIsRefused) {
 }
 
 TEST(GpuQuestion, ArrivesAsItWas) {
-  for (const Question& question : {Question(), Question{.nvidia = false, .files = true, .root = "/tmp/x"}}) {
+  for (const Question& question :
+       {Question(), Question{.nvidia = false, .files = true, .nvidia_files = true, .root = "/tmp/x"}}) {
     const std::string bytes = encode(question);
     const auto again = decode_question(bytes);
     ASSERT_TRUE(again.ok()) << again.status();
