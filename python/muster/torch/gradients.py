@@ -43,6 +43,7 @@ class Gradients:
         self._sparse_as_dense = sparse_as_dense
         self._is_sent = is_sent
         self._sparse_dimensions = {}  # of those whose gradients have been sparse
+        self._made_dense = set()  # those whose sparse gradients are dense on their way
         self._left = {}  # parameter -> passes until it is submitted
         self._counted = set()  # those with a pass since the last step
         self._held = []  # complete, and not submitted yet
@@ -58,6 +59,11 @@ class Gradients:
     def are_begun(self):
         """Whether there was a backward pass since the last synchronize()."""
         return bool(self._counted)
+
+    @property
+    def names(self):
+        """{parameter: name} of all."""
+        return dict(self._names)
 
     def parameters(self):
         """Those that take part, in the optimizer's order."""
@@ -110,7 +116,7 @@ class Gradients:
             self._submit(parameter)
 
     def _gradient(self, parameter):
-        """Its gradient as it is reduced; where there is none, zeros."""
+        """Its gradient as it is reduced; where there is none, zeros. One that is made dense is sparse again in the end."""
         gradient = parameter.grad
         if gradient is None:
             parameter.grad = gradient = _zeros(parameter, self._sparse_dimensions.get(parameter))
@@ -118,6 +124,7 @@ class Gradients:
             self._sparse_dimensions[parameter] = gradient.sparse_dim()
         if gradient.is_sparse and self._sparse_as_dense:
             parameter.grad = gradient = gradient.to_dense()
+            self._made_dense.add(parameter)
         return gradient
 
     def _submit(self, parameter):
@@ -182,6 +189,7 @@ class Gradients:
                 use(parameter, wait(), ctx)
             except RuntimeError as problem:
                 failure = failure or problem
+        self._made_dense.clear()
         if failure is not None:
             raise failure
 
@@ -192,6 +200,8 @@ class Gradients:
         result = self.compression.decompress(result, ctx)
         if result is not parameter.grad:
             parameter.grad.copy_(result)
+        if parameter in self._made_dense:
+            parameter.grad = parameter.grad.to_sparse(self._sparse_dimensions[parameter])
 
 
 def _zeros(parameter, sparse_dimensions):

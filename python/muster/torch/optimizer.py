@@ -15,8 +15,9 @@ from muster.world import global_process_set
 
 _ZERO_GRAD = ("zero_grad() between backward() and step() (or synchronize()) would change gradients that are being "
               "reduced: call it after step()")
-_STEP_TWICE = ("step() after synchronize() reduces all gradients a second time: call it within "
-               "`with optimizer.skip_synchronize():`")
+# Begins as Horovod's, which scripts filter.
+_STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() after synchronize() reduces all gradients a "
+               "second time: call it within `with optimizer.skip_synchronize():`")
 
 
 class _Distributed:
@@ -35,6 +36,11 @@ class _Distributed:
             yield
         finally:
             self._skips = False
+
+    @property
+    def _parameter_names(self):
+        """{parameter: name}, which scripts look up."""
+        return self._gradients.names
 
     def set_backward_passes_per_step(self, passes):
         """How many backward passes add to the gradients before they are reduced."""
@@ -138,7 +144,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     gradient_predivide_factor: gradients are divided by it before they are added up, and by size / factor afterwards.
     groups: gradients that are reduced as one unit: a number of groups, or lists of parameters. (num_groups: the older
         name, deprecated.)
-    sparse_as_dense: sparse gradients are made dense. Otherwise they are gathered.
+    sparse_as_dense: sparse gradients are dense while they are reduced. Otherwise they are gathered.
     process_set: ranks outside it step by themselves.
     Additional methods: synchronize(), skip_synchronize(), set_backward_passes_per_step(). After synchronize() gradients
     can be changed (clipped) before `with optimizer.skip_synchronize(): optimizer.step()`. A failed rank is a

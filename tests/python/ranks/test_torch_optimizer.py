@@ -320,13 +320,34 @@ def test_sparse_gradients(as_dense, op, groups):
         optimizer.zero_grad(set_to_none=True)
         model(words[hvd.rank()]).sum().backward()
         optimizer.step()
-        assert model[0].weight.grad.is_sparse != (as_dense and hvd.size() > 1)
+        assert model[0].weight.grad.is_sparse
         exact.zero_grad()
         alone(torch.cat(words)).sum().backward()
         exact.step()
     assert_same_on_all_ranks(list(model.parameters()))
     for parameter, expected in zip(model.parameters(), alone.parameters()):
         assert torch.allclose(parameter, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("as_dense", [False, True])
+def test_an_optimizer_for_sparse_gradients(as_dense):
+    """It refuses dense ones."""
+    embedding = torch.nn.Embedding(10, 3, sparse=True)
+    hvd.broadcast_parameters(embedding.state_dict(), 0)
+    before = embedding.weight.detach().clone()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(list(embedding.parameters()), lr=0.1),
+                                         sparse_as_dense=as_dense)
+    embedding(torch.tensor([hvd.rank(), 9])).sum().backward()
+    optimizer.step()
+    assert_same_on_all_ranks([embedding.weight])
+    changed = (embedding.weight != before).any(dim=1).nonzero().flatten().tolist()
+    assert changed == [*range(hvd.size()), 9]
+    embedding.sparse = False
+    optimizer.zero_grad(set_to_none=True)
+    embedding(torch.tensor([hvd.rank(), 9])).sum().backward()
+    optimizer.synchronize()
+    assert not embedding.weight.grad.is_sparse
+    assert list(optimizer._parameter_names.values()) == ["allreduce.noname.0.0"]
 
 
 def test_a_sparse_gradient_that_is_missing_later():
