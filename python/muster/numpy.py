@@ -277,6 +277,7 @@ def join(device=-1):
     The last rank that joined, the same on all ranks. `device` is not used."""
     ticket = world.submit(lib.JOIN, "join", [])
     ticket.wait()
+    world.restart_names()
     return ticket.last_joined()
 
 

@@ -253,6 +253,11 @@ class _World:
             counter = self.names.setdefault((kind, process_set.process_set_id), itertools.count())
             return f"{kind}.noname.{next(counter) % _MOST_NAMES + 1}"
 
+    def restart_names(self):
+        """Those of the set of all ranks."""
+        with self.lock:
+            self.names = {of: counter for of, counter in self.names.items() if of[1] != 0}
+
     def communicator(self, ranks):
         """communicator_of()."""
         while self.unused:
@@ -530,6 +535,12 @@ def operation_name(kind, name, process_set=global_process_set):
     """`kind.name`, or a numbered name where `name` is None, which is the same on ranks of `process_set` that do the
     same."""
     return _own_world().name(kind, name, process_set)
+
+
+def restart_names():
+    """All ranks have joined: some have done less than others, and what they had submitted is done. From here operations
+    without a name have the same numbers again."""
+    _own_world().restart_names()
 
 
 def communicator_of(ranks):

@@ -29,3 +29,11 @@ def test_names_come_again(monkeypatch):
     for i in range(8):
         assert hvd.allreduce(np.full(2, i), op=hvd.Sum).tolist() == [i * hvd.size()] * 2
     assert len({world.operation_name("allreduce", None) for _ in range(9)}) == 3
+
+
+def test_names_are_the_same_again_when_all_have_joined():
+    for batch in range(hvd.rank()):  # a rank has fewer batches than the next one
+        assert hvd.allreduce(np.ones(2), op=hvd.Sum).tolist() == [hvd.size() - 1 - batch] * 2
+    assert 0 <= hvd.join() < hvd.size()
+    assert hvd.allreduce(np.ones(2), op=hvd.Sum).tolist() == [hvd.size()] * 2
+    assert hvd.allgather(np.array([hvd.rank()])).tolist() == list(range(hvd.size()))
