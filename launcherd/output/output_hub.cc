@@ -34,6 +34,7 @@ using proto::OutputKind;
 constexpr std::uint64_t kWakeId = 0;
 constexpr std::uint64_t kListenId = 1;
 constexpr int kAcceptsPerTurn = 16;
+constexpr int kMostAcceptTurns = 256;                          // more than wait for us
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // out of descriptors: not in a tight loop
 
 MonotonicTime now() {
@@ -90,7 +91,7 @@ class OutputHub::Worker {
   void on(AddConnection command);
   void forget(int flow);
   int timeout() const;
-  void accept_connections();
+  bool accept_connections();
   void add(base::UniqueFd fd);
   void serve(std::uint64_t id);
   base::Status on_frame(std::uint64_t id, HubConnection* connection, const proto::OutputFrame& frame);
@@ -113,8 +114,13 @@ class OutputHub::Worker {
   HubFlows flows_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
   std::deque<std::uint64_t> pending_;  // before Hello, oldest first; may hold ids that are gone or accepted
-  std::vector<int> ended_;             // flows whose agent is gone, until what it has sent is read
-  std::vector<std::uint64_t> hot_;     // have more to read although their socket may be quiet
+  // Flows whose agent is gone, until what it has sent is read; `before`: the number of the next connection then.
+  struct Ended {
+    int flow;
+    std::uint64_t before;
+  };
+  std::vector<Ended> ended_;
+  std::vector<std::uint64_t> hot_;  // have more to read although their socket may be quiet
   std::uint64_t next_id_ = kListenId + 1;
   MonotonicTime idle_time_{};  // runs only while the hub waits: a blocked console makes no connection late
   MonotonicTime accept_again_{};
@@ -253,21 +259,22 @@ void OutputHub::Worker::on(const ForgetAgent& command) {
   forget(flows_.of_agent(command.job, command.agent));
 }
 
+// What it has sent may still lie in a connection without a Hello, or in one that is not accepted yet; later ones are
+// not its.
 void OutputHub::Worker::on(const AgentEnded& command) {
   const int number = flows_.of_agent(command.job, command.agent);
-  const HubFlows::Flow* const flow = flows_.find(number);
-  if (flow == nullptr) return;
-  ended_.push_back(number);
-  // Its last connection may have come a moment ago.
-  if (flow->connection == 0 && listening_.valid()) accept_connections();
+  if (flows_.find(number) == nullptr) return;
+  for (int turn = 0; turn < kMostAcceptTurns && listening_.valid() && accept_connections(); ++turn) continue;
+  ended_.push_back({number, next_id_});
 }
 
-// A connection without a Hello may be one of theirs: dead ones are read to their end at once.
+// Connections of dead ones are read to their end at once; who says no Hello is closed after a while.
 void OutputHub::Worker::tell_cut() {
-  std::erase_if(ended_, [this](int number) {
-    HubFlows::Flow* const flow = flows_.find(number);
+  std::erase_if(ended_, [this](const Ended& ended) {
+    HubFlows::Flow* const flow = flows_.find(ended.flow);
     if (flow == nullptr) return true;
-    if (flow->connection != 0 || !pending_.empty()) return false;
+    const bool may_be_pending = !pending_.empty() && pending_.front() < ended.before;
+    if (flow->connection != 0 || may_be_pending) return false;
     flows_.cut(flow);
     return true;
   });
@@ -284,14 +291,15 @@ void OutputHub::Worker::on(AddConnection command) {
   add(std::move(command.fd));
 }
 
-void OutputHub::Worker::accept_connections() {
+// True: there may be more.
+bool OutputHub::Worker::accept_connections() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     base::UniqueFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd.valid()) {
       add(std::move(fd));
       continue;
     }
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return errno != EAGAIN;
     // Out of descriptors or memory: what is connected goes on, and the listener is asked again a little later.
     tell_stranger(base::errno_error(errno, "output hub: accept"));
     is_accept_paused_ = true;
@@ -299,8 +307,9 @@ void OutputHub::Worker::accept_connections() {
     epoll_event none{};
     none.data.u64 = kListenId;
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listening_.get(), &none);
-    return;
+    return false;
   }
+  return true;
 }
 
 void OutputHub::Worker::add(base::UniqueFd fd) {

@@ -207,6 +207,22 @@ TEST(OutputEnd, AnAgentThatIsGoneIsCutUnlessItHasSentAll) {
   EXPECT_EQ(rig.log.complete, std::set<int>{0});
 }
 
+// Somebody on the network always connects and says nothing.
+TEST(OutputEnd, WhoComesLaterIsNotTakenForAnAgentThatIsGone) {
+  KeepingSink sink;
+  Rig rig(&sink);
+  base::UniqueFd earlier = connect_to(rig.port());
+  rig.expect(1, {1});
+  rig.hub().agent_ended(Rig::kJob, 1);
+  rig.hub().add_job("ijklmnop", &sink, {});
+  rig.hub().remove_job("ijklmnop");  // answered after what came before it
+  const base::UniqueFd later = connect_to(rig.port());
+  ASSERT_TRUE(earlier.valid() && later.valid());
+  EXPECT_TRUE(rig.log.cut.empty()) << "the earlier one may be the agent's";
+  earlier.reset();
+  EXPECT_TRUE(rig.log.wait([&] { return rig.log.cut == std::set<int>{1}; }, 5));
+}
+
 TEST(OutputEnd, StopTellsWhoeverWaits) {
   DigestSink sink;
   Rig rig(&sink);
