@@ -307,9 +307,10 @@ void JobSession::pmix_lost(const std::string& why) {
 }
 
 void JobSession::stop(milliseconds grace) {
-  stopping_ = true;
+  const bool is_again = std::exchange(stopping_, true);
   mpi_ends_.stopping();
-  if (grace == milliseconds(0)) give_up_gpus();
+  // Who says so once more, or when no rank is left, waits for nothing. The first may be meant for ranks without grace.
+  if (grace == milliseconds(0) && (is_again || running_.empty())) give_up_gpus();
   if (empty_ || is_over_) return;
   if (!launched_) return;
   if (suspended_) suspend(false);
@@ -493,16 +494,21 @@ void JobSession::on_event(JobEmpty& empty) {
 
 // Nobody waits where the launcher is lost.
 void JobSession::await_gpus(const std::vector<Leftover>& leftovers) {
-  if (lost_ || is_over_) return;
+  if (awaits_no_gpus_ || lost_ || is_over_) return;
   gpus_.await(leftovers, [this](const std::vector<std::string>& sentences) {
     for (const std::string& sentence : sentences) notice(sentence);
-    give_up_gpus();
+    end_gpu_wait();
   });
 }
 
-// Not from here: it may be what calls this.
+// Also before it has begun.
 void JobSession::give_up_gpus() {
-  if (!gpus_.is_waiting()) return;
+  awaits_no_gpus_ = true;
+  if (gpus_.is_waiting()) end_gpu_wait();
+}
+
+// Not from here: it may be what calls this.
+void JobSession::end_gpu_wait() {
   post([this] {
     gpus_.give_up();
     maybe_host_empty();

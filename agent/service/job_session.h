@@ -126,6 +126,7 @@ class JobSession {
   void got_output_end(bool was_any);
   void await_gpus(const std::vector<Leftover>& leftovers);
   void give_up_gpus();
+  void end_gpu_wait();
   void maybe_host_empty();
   void notice(const std::string& text);
   void log(const base::Status& problem);
@@ -164,6 +165,7 @@ class JobSession {
   int spawns_due_ = 0;
   bool launched_ = false;
   bool stopping_ = false;
+  bool awaits_no_gpus_ = false;
   bool suspended_ = false;
   bool lost_ = false;
   bool warden_lost_ = false;

@@ -291,6 +291,19 @@ def test_ctrl_c_ends_the_wait(hvdrun, cluster, nvml, no_leftovers):
     calls.end()
 
 
+def test_a_second_ctrl_c_before_the_wait_lets_nobody_wait(hvdrun, cluster, nvml, no_leftovers):
+    """The rank is killed by it, and is listed for ever."""
+    stubborn = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
+    job = Watched(hvdrun, cluster, ["-H", "n1:1", PYTHON, "-c", f"{stubborn}{HOLDER}while True: signal.pause()\n"])
+    job.out.wait_for(r"\[0\]<stdout>:\d+\n")
+    job.signal(signal.SIGINT)
+    job.out.wait_for("asked")
+    job.signal(signal.SIGINT)
+    result = job.end()
+    assert result.rc == 130, result
+    assert "still holds" not in result.stderr and "did not confirm" not in result.stderr, result
+
+
 def test_the_wait_is_not_the_ranks_time(hvdrun, nvml, no_leftovers):
     """All ranks have ended in time; the wait goes on beyond it."""
     result = hvdrun(["-H", "n1:1", "--timeout", "6", PYTHON, "-c", HOLDER])
