@@ -28,16 +28,16 @@ base::Result<Known> read_known(StoreReader& reader, const std::string& request_i
   return Known{id, std::move(spec)};
 }
 
-// Of fewer ranks where they run can be stored in any case.
+// Of fewer ranks on fewer hosts, where they run can be stored in any case.
 constexpr int kManyRanks = 10'000;
+constexpr std::size_t kManyHosts = 1'000;
 // Beside where its ranks run: a secret, and the frame of an event.
 constexpr std::size_t kBesidePlacement = 1024;
-// What a job has of a host that is not known yet.
-constexpr std::size_t kLongShare = 512;
 
-// Where the ranks run is stored in one piece when the job starts.
+// Where the ranks run, and what they have of hosts that are known, is stored in one piece when the job starts.
 base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std::vector<SlotHost> hosts) {
-  if (need.ranks() < kManyRanks) return base::ok_status();
+  const std::size_t most_hosts = std::min(static_cast<std::size_t>(need.ranks()), hosts.size());
+  if (need.ranks() < kManyRanks && most_hosts < kManyHosts) return base::ok_status();
   for (SlotHost& host : hosts) {
     host.used = 0;
     host.is_drained = host.is_down = false;
@@ -49,9 +49,7 @@ base::Status check_placement(const JobNeed& need, const model::JobSpec& job, std
   placement->roles = model::role_ranks(job.roles);
   Recovery recovery;
   recovery.placement = *std::move(placement);
-  const auto undecided = static_cast<std::size_t>(
-      std::ranges::count_if(recovery.placement.hosts, [](const model::PlacedHost& placed) { return !placed.share; }));
-  const std::size_t bytes = recovery_bytes(recovery).size() + undecided * kLongShare + kBesidePlacement;
+  const std::size_t bytes = recovery_bytes(recovery).size() + kBesidePlacement;
   if (bytes <= kLongestBlob) return base::ok_status();
   return base::error(Code::kInvalidArgument,
                      "spec.size: where its {} ranks would run takes {} bytes in the job store, at most {} are stored: "

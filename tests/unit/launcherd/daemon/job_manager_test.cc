@@ -226,6 +226,41 @@ TEST_F(JobManagerTest, MoreRanksThanCanBeStoredAreRefused) {
   EXPECT_THAT(refused.status().message(), HasSubstr("ask for fewer ranks"));
 }
 
+TEST_F(JobManagerTest, MoreGpusThanCanBeStoredAreRefusedTheSame) {
+  constexpr int kHosts = 7'000;
+  auto shape = std::make_shared<model::NodeShape>();
+  for (int i = 0; i < 16; ++i) {
+    shape->cores.push_back({.cpus = {i}});
+    model::GpuShape& gpu = shape->gpus.emplace_back();
+    gpu.index = i;
+    gpu.uuid = fmt::format("GPU-00000000-0000-0000-0000-{:012}", i);
+  }
+  std::vector<SlotHost> hosts(kHosts);
+  for (int i = 0; i < kHosts; ++i) {
+    SlotHost& host = hosts[static_cast<std::size_t>(i)];
+    host.host.name = fmt::format("n{}", i);
+    host.slots = 1;
+    host.is_shared = true;
+  }
+  JobAdmission admission(&rig_->store(), &clock_, false);
+  std::optional<base::Result<v1::SubmitResponse>> answer;
+  const auto ask = [&] {
+    admission.submit(
+        request_of(kHosts), hosts, [](const JobAdmission::Admitted&) {},
+        [&](base::Result<v1::SubmitResponse> got) {
+          answer = std::move(got);
+          count();
+        });
+  };
+  ask();
+  run_until(1);
+  EXPECT_TRUE(answer->ok()) << answer->status() << ": where nothing is known there may be few";
+  for (SlotHost& host : hosts) host.shape = shape;
+  ask();
+  EXPECT_EQ(answer->status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(answer->status().message(), HasSubstr("ask for fewer ranks"));
+}
+
 TEST_F(JobManagerTest, AStartThatCannotBeStoredEndsTheJob) {
   v1::StoredSpec spec;
   *spec.mutable_request() = request_of(kTooManyRanks);
