@@ -26,8 +26,8 @@ void HostTable::replace(const std::vector<model::HostSpec>& list) {
     host.is_drained = drains_.contains(host.host.name);
     host.is_shared = true;
     if (const auto known = shapes_.find(host.host.name); known != shapes_.end()) host.shape = known->second;
-    host.use = uses_[host.host.name];
   }
+  for (const SlotHost& host : hosts_) join_names(host.host.name);
 }
 
 int HostTable::total_slots() const {
@@ -72,6 +72,32 @@ void HostTable::set_slots(SlotHost& host, int slots) {
   host.host.slots = slots;
 }
 
+void HostTable::join_names(const std::string& name) {
+  const auto identity = identities_.find(name);
+  const std::set<std::string> names = identity == identities_.end() ? std::set{name} : names_.at(identity->second);
+  std::vector<SlotHost*> listed;
+  HostUse use = uses_[*names.begin()];
+  for (const std::string& each : names) {
+    if (SlotHost* const host = known(each)) listed.push_back(host);
+    if (each == *names.begin()) continue;
+    for (const model::HostShare& share : uses_[each].shares()) use.add(share);
+  }
+  int slots = 0;
+  int gpus = 0;  // agents count the same GPUs for every name
+  for (const SlotHost* const host : listed) {
+    if (host->source == SlotSource::kAgent) {
+      gpus = std::max(gpus, host->slots);
+    } else {
+      slots += host->slots;
+    }
+  }
+  for (SlotHost* const host : listed) {
+    host->use = use;
+    host->machine = listed.size() > 1 ? static_cast<int>(listed.front() - hosts_.data()) : SlotHost::kOneName;
+    host->slots_of_names = slots + gpus;
+  }
+}
+
 void HostTable::set_down(const std::string& name, bool is_down) {
   SlotHost* const host = known(name);
   if (host == nullptr) return;
@@ -99,6 +125,7 @@ bool HostTable::set_gpus(const std::string& name, int gpus) {
   gpu_slots_.insert_or_assign(name, slots);
   host->source = SlotSource::kAgent;
   set_slots(*host, slots);
+  join_names(name);
   return is_other;
 }
 
@@ -118,31 +145,59 @@ void HostTable::count(const model::Placement& placement, int sign) {
     HostUse& use = uses_[placed.host.name];
     if (placed.share && sign > 0) use.add(*placed.share);
     if (placed.share && sign < 0) use.remove(*placed.share);
-    if (SlotHost* const host = known(placed.host.name)) {
-      host->used = used;
-      host->use = use;
-    }
+    if (SlotHost* const host = known(placed.host.name)) host->used = used;
+    join_names(placed.host.name);
   }
 }
 
 void HostTable::take_share(const std::string& name, const model::HostShare& share) {
-  HostUse& use = uses_[name];
-  use.add(share);
-  if (SlotHost* const host = known(name)) host->use = use;
+  uses_[name].add(share);
+  join_names(name);
 }
 
 void HostTable::give_share(const std::string& name, const model::HostShare& share) {
-  HostUse& use = uses_[name];
-  use.remove(share);
-  if (SlotHost* const host = known(name)) host->use = use;
+  uses_[name].remove(share);
+  join_names(name);
 }
 
-bool HostTable::learn(const std::string& name, const model::NodeShape& shape) {
+bool HostTable::learn(const std::string& name, const model::NodeShape& shape, const std::string& identity) {
+  const bool is_other_host = identify(name, identity);
   std::shared_ptr<const model::NodeShape>& known_shape = shapes_[name];
-  if (known_shape != nullptr && *known_shape == shape) return false;
+  if (known_shape != nullptr && *known_shape == shape) return is_other_host;
   known_shape = std::make_shared<const model::NodeShape>(shape);
   if (SlotHost* const host = known(name)) host->shape = known_shape;
   return true;
+}
+
+bool HostTable::identify(const std::string& name, const std::string& identity) {
+  const auto before = identities_.find(name);
+  if (before == identities_.end() ? identity.empty() : before->second == identity) return false;
+  if (before != identities_.end()) {
+    const auto names = names_.find(before->second);
+    names->second.erase(name);
+    identities_.erase(before);
+    if (names->second.empty()) {
+      names_.erase(names);
+    } else {
+      join_names(*names->second.begin());
+    }
+  }
+  if (!identity.empty()) {
+    identities_.emplace(name, identity);
+    names_[identity].insert(name);
+  }
+  join_names(name);
+  return true;
+}
+
+std::vector<std::string> HostTable::other_names(const std::string& name) const {
+  std::vector<std::string> others;
+  const auto found = index_.find(name);
+  if (found == index_.end() || hosts_[found->second].machine == SlotHost::kOneName) return others;
+  for (const SlotHost& host : hosts_) {
+    if (host.machine == hosts_[found->second].machine && host.host.name != name) others.push_back(host.host.name);
+  }
+  return others;
 }
 
 v1::LauncherHost HostTable::message_of(const SlotHost& host) const {

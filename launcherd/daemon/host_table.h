@@ -1,9 +1,12 @@
 // The hosts of a launcherd: its list, what of their slots is used, and which of them are drained. A host that the list
-// names once, without slots, has as many as its agent says that it has GPUs. Loop thread only; no I/O.
+// names once, without slots, has as many as its agent says that it has GPUs. A host under several names is one for what
+// jobs have of its cores and GPUs, once its agents have said that it is; slots and drains go by names. Loop thread
+// only; no I/O.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -43,8 +46,10 @@ class HostTable {
   void take_share(const std::string& name, const model::HostShare& share);
   void give_share(const std::string& name, const model::HostShare& share);
 
-  // What the host has, as its agent says. False: that was known.
-  bool learn(const std::string& name, const model::NodeShape& shape);
+  // What the host has, and what it is, as its agent says (host_identity(); empty: not known). False: that was known.
+  bool learn(const std::string& name, const model::NodeShape& shape, const std::string& identity);
+  // Other names of this list for the same host.
+  std::vector<std::string> other_names(const std::string& name) const;
 
   // Its agent cannot be started: no job goes there until it can, and if its slots were to be counted, it has one.
   void set_down(const std::string& name, bool is_down);
@@ -63,12 +68,17 @@ class HostTable {
   SlotHost* known(const std::string& name);
   void count(const model::Placement& placement, int sign);
   void set_slots(SlotHost& host, int slots);
+  bool identify(const std::string& name, const std::string& identity);
+  // Of all names that are one host with this one: what jobs have of it, and how many slots it has.
+  void join_names(const std::string& name);
 
   std::vector<SlotHost> hosts_;
   std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
   std::map<std::string, std::string> drains_;           // host: reason
   std::map<std::string, std::shared_ptr<const model::NodeShape>> shapes_;
-  std::map<std::string, HostUse> uses_;
+  std::map<std::string, HostUse> uses_;  // by the name that jobs have used
+  std::map<std::string, std::string> identities_;
+  std::map<std::string, std::set<std::string>> names_;  // by identity, also of hosts that are not in the list any more
   std::map<std::string, int> used_;  // ranks, by name, also of hosts that are not in the list any more
   std::map<std::string, int> jobs_;
   std::map<std::string, int> gpu_slots_;  // as agents said, also of hosts that are not in the list any more

@@ -1,6 +1,9 @@
 // All jobs of a launcherd that have not ended: lets them wait, starts them when there are slots, and writes down what
 // becomes of them. What was answered is on the disk.
 //
+// In three files: job_manager.cc (jobs come, start and end), job_manager_restart.cc (those of the launcherd before),
+// job_manager_hosts.cc.
+//
 // Loop thread only; made and destroyed there. What is called back later is not called after its end.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include "launcherd/daemon/held_submissions.h"
 #include "launcherd/daemon/host_table.h"
 #include "launcherd/daemon/job_admission.h"
+#include "launcherd/daemon/late_share.h"
 #include "launcherd/daemon/running_job.h"
 #include "launcherd/placement/job_queue.h"
 #include "launcherd/service/api_handler.h"
@@ -103,9 +107,11 @@ class JobManager {
 
   // Its agent is up: what the host has is known, and what its jobs have of it.
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
-  void learn(const std::string& host, const model::NodeShape& shape);
-  enum class Settling { kHostKnown, kBeforeLaunch };
-  base::Status settle_shares(const base::JobId& id, const std::vector<KnownHost>& hosts, Settling settling);
+  void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
+  // Its shares, where they are to be decided now (settle_shares() of late_share.h).
+  base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
+  // `done` when the disk has them; later, when other jobs have what it is to have.
+  void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
 
   void schedule();
   void start_what_fits();
@@ -142,6 +148,12 @@ class JobManager {
   HeldSubmissions held_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
+  // Jobs that are up, and have to wait for others there.
+  struct WaitingShare {
+    std::string why;
+    base::Loop::Task try_again;
+  };
+  std::map<base::JobId, WaitingShare> waiting_shares_;
   std::uint64_t next_number_ = 0;
   JobCounters counters_;
   bool is_scheduled_ = false;

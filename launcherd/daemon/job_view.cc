@@ -154,6 +154,18 @@ base::Result<v1::StoredSpec> stored_spec(StoreReader& reader, const base::JobId&
   return spec;
 }
 
+base::Result<proto::Submission> stored_submission(StoreReader& reader, const base::JobId& id) {
+  MUSTER_ASSIGN_OR_RETURN(v1::StoredSpec spec, stored_spec(reader, id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.environment(id));
+  v1::StoredEnvironment environment;
+  if (!environment.ParseFromString(bytes)) {
+    return base::error(base::Code::kDataLoss, "job {}: its stored environment is none: submit it again", id.str());
+  }
+  *spec.mutable_request()->mutable_environment() = std::move(*environment.mutable_environment());
+  *spec.mutable_request()->mutable_role_environment() = std::move(*environment.mutable_role_environment());
+  return proto::submission_of(spec.request());
+}
+
 base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const v1::GetJobRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(id));
   MUSTER_ASSIGN_OR_RETURN(const v1::StoredSpec spec, shown_spec(reader, id));

@@ -8,6 +8,54 @@
 #include "model/host_binding.h"
 
 namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using Places = std::span<const model::RankPlace* const>;
+
+// Takes back what it has taken of the hosts, unless it is kept.
+class Taken {
+ public:
+  explicit Taken(HostTable& table) : table_(table) {}
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  ~Taken() {
+    for (auto each = changes_.rbegin(); each != changes_.rend(); ++each) {
+      if (each->now) table_.give_share(each->host, *each->now);
+      if (each->before) table_.take_share(each->host, *each->before);
+    }
+  }
+  void give(const std::string& host, const model::HostShare& share) {
+    table_.give_share(host, share);
+    changes_.push_back({host, share, std::nullopt});
+  }
+  void take(const std::string& host, const model::HostShare& share) {
+    table_.take_share(host, share);
+    changes_.push_back({host, std::nullopt, share});
+  }
+  void keep() { changes_.clear(); }
+
+ private:
+  struct Change {
+    std::string host;
+    std::optional<model::HostShare> before;
+    std::optional<model::HostShare> now;
+  };
+  HostTable& table_;
+  std::vector<Change> changes_;
+};
+
+base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, Places places, bool had_one,
+                      const base::Status& why) {
+  if (had_one) {
+    return base::error(Code::kFailedPrecondition, "its cores or GPUs are others than when the job was placed: {}",
+                       why.message());
+  }
+  if (!share_of(need.share, known.shape, {}, host.all_slots(), places).ok()) return why;
+  return base::error(Code::kUnavailable, "{}: other jobs have them", why.message());
+}
+
+}  // namespace
 
 std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankPlace* const> places) {
@@ -39,6 +87,40 @@ bool is_there_still(const model::HostShare& share, const ShareWish& wish, const 
   std::set<std::string> there(all->begin(), all->end());
   for (const model::RankGpus& rank : binding->gpus) there.insert(rank.devices.begin(), rank.devices.end());
   return std::ranges::all_of(share.devices, [&](const std::string& id) { return there.contains(id); });
+}
+
+base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const model::Placement& placement,
+                                                      const std::vector<KnownHost>& known, Settling settling,
+                                                      HostTable& table) {
+  const bool has_ranks = std::ranges::any_of(known, &KnownHost::was_told);
+  std::vector<SettledShare> settled;
+  Taken taken(table);
+  for (const model::PlacedHost& placed : placement.hosts) {
+    const auto host = std::ranges::find(known, placed.host.name, &KnownHost::name);
+    if (host == known.end()) continue;
+    const std::optional<model::HostShare>& old = placed.share;
+    const auto places = model::places_on(need.places, placed);
+    const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
+    if (old && (!may_change || is_there_still(*old, need.share, host->shape, places))) continue;
+    const auto listed = table.find(host->name);
+    if (!old && !listed.ok()) continue;  // not in the list any more: nobody else comes there
+    if (old) taken.give(host->name, *old);
+    std::optional<model::HostShare> share;
+    if (host->was_told) {
+      share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), places);
+    } else if (listed.ok()) {
+      auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), places);
+      if (!decided.ok() && (old || !has_ranks)) {
+        return why_none(need, *host, **listed, places, old.has_value(), decided.status()).with_context(host->name);
+      }
+      if (decided.ok()) share = *std::move(decided);
+    }
+    if (!old && !share) continue;
+    if (share) taken.take(host->name, *share);
+    settled.push_back({host->name, share});
+  }
+  taken.keep();
+  return settled;
 }
 
 }  // namespace muster::launcherd

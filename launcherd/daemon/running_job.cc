@@ -71,6 +71,14 @@ Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, cons
           NewEvent{.job = id, .time = now, .message = proto::stored_event(ended, now)}};
 }
 
+Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
+                        const std::string& reason, base::WallTime now) {
+  model::JobEnded ended;
+  ended.job_id = id.str();
+  ended.exit_code = exit_code;
+  return end_of_job(id, attempt, state, reason, ended, now);
+}
+
 RunningJob::RunningJob(const JobSurroundings& surroundings, base::JobId id, model::Placement placement,
                        RunningJobOwner owner)
     : surroundings_(surroundings),

@@ -48,6 +48,8 @@ std::string journal_path(const JobSurroundings& surroundings, const base::JobId&
 // The changes that end a job whose runner is none, or is over: its last state, and JobEnded.
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now);
+Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
+                        const std::string& reason, base::WallTime now);
 
 // A job that an earlier launcherd had begun, as the store has it.
 struct BegunJob {
@@ -56,11 +58,14 @@ struct BegunJob {
   std::vector<StoredRank> ranks;  // of its newest attempt
 };
 
+using ShareSettled = std::function<void(const base::Status&)>;
+
 struct RunningJobOwner {
   std::function<void(Batch)> record;  // what has happened
   std::function<void()> on_ended;     // after the last record
-  // Decides on its shares of hosts that had none, as they are now known to be; `done` when the disk has them.
-  std::function<void(const std::vector<KnownHost>&, std::function<void(const base::Status&)> done)> settle_shares{};
+  // Decides on its shares of hosts that had none, as they are now known to be; `done` when the disk has them, which may
+  // be when other jobs have ended.
+  std::function<void(const std::vector<KnownHost>&, ShareSettled done)> settle_shares{};
 };
 
 class RunningJob final : private JobObserver {

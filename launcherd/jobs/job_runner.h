@@ -55,7 +55,8 @@ enum class StopCause {
 struct KnownHost {
   std::string name;
   model::NodeShape shape;
-  bool was_told = false;  // its ranks: they have of it what they have, and nothing is decided any more
+  bool was_told = false;   // its ranks: they have of it what they have, and nothing is decided any more
+  std::string identity{};  // host_identity() of launch_plan.h
 };
 // The shares of PlacedHost as they are now decided, by name. The error: the job cannot be started on these hosts.
 using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
@@ -72,8 +73,8 @@ struct LaunchOptions {
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
   std::string never_staged{};  // a folder on this machine that no host may get; empty: none
-  // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers later, or at once. Not
-  // after the runner's end. Empty: the hosts are all the job's.
+  // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers at once, or later: what
+  // the job needs may have to become free. Not after the runner's end. Empty: the hosts are all the job's.
   std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
   std::optional<base::WallTime> ends_at{};  // when whoever has lent us the hosts takes them back; nullopt: not known
 };

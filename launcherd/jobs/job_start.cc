@@ -394,9 +394,12 @@ void JobRunner::Core::staged(const base::Status& status) {
 
 void JobRunner::Core::ask_shares() {
   if (!options_.shares) return launch();
+  start_timer_.cancel();  // the hosts are up
   std::vector<KnownHost> known;
-  for (const JobHost& host : hosts_)
-    known.push_back({host.name, proto::node_shape_of(host.facts.hello), host.was_told});
+  for (const JobHost& host : hosts_) {
+    const v1::Hello& hello = host.facts.hello;
+    known.push_back({host.name, proto::node_shape_of(hello), host.was_told, host_identity(hello)});
+  }
   is_asking_ = std::make_shared<char>();
   options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
     if (is_asked.expired() || stopping_ || finished_) return;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "base/strings.h"
 #include "launcherd/jobs/launch_world.h"
@@ -235,13 +235,17 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
                      master.hello.hostname());
 }
 
+std::string host_identity(const v1::Hello& hello) {
+  return fmt::format("{} net:{}", hello.hostname(), hello.netns_inode());
+}
+
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
-  std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, int> firsts;
+  std::map<std::pair<std::string, std::uint32_t>, int> firsts;
   std::vector<int> first_of;
   for (const HostFacts& each : facts) {
     const int index = static_cast<int>(first_of.size());
     const v1::Hello& hello = each.hello;
-    first_of.push_back(firsts.try_emplace({hello.hostname(), hello.netns_inode(), hello.uid()}, index).first->second);
+    first_of.push_back(firsts.try_emplace({host_identity(hello), hello.uid()}, index).first->second);
   }
   return first_of;
 }

@@ -43,8 +43,11 @@ bool may_wait_for_gpus(const v1::Hello& hello);
 // The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
-// Host entries that are one host (same host name, network namespace, uid): for each entry the index of the first entry
-// that is the same host; its own index if it is alone.
+// What is the same of all names of one host, whoever logs in there (host name, network namespace).
+std::string host_identity(const v1::Hello& hello);
+
+// Host entries that are one host, with the same uid: for each entry the index of the first entry that is the same host;
+// its own index if it is alone.
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 
 // Which start of which job.

@@ -14,13 +14,17 @@ long free_slots(const std::vector<SlotHost>& hosts) {
 // As others see the hosts when what is free on those that `need` may use is kept for it.
 void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
   for (SlotHost& host : hosts) {
-    if (may_use(need, host)) host.used = host.slots;
+    if (may_use_by_any_name(need, host, hosts)) host.used = host.slots;
   }
 }
 
-bool touches(const model::Placement& placement, const JobNeed& need) {
-  return std::ranges::any_of(
-      placement.hosts, [&](const model::PlacedHost& placed) { return may_use(need, SlotHost{.host = placed.host}); });
+bool touches(const model::Placement& placement, const JobNeed& need, const std::vector<SlotHost>& hosts) {
+  return std::ranges::any_of(placement.hosts, [&](const model::PlacedHost& placed) {
+    if (may_use(need, SlotHost{.host = placed.host})) return true;
+    const auto there = std::ranges::find(hosts, placed.host.name,
+                                         [](const SlotHost& host) -> const std::string& { return host.host.name; });
+    return there != hosts.end() && may_use_by_any_name(need, *there, hosts);
+  });
 }
 
 }  // namespace
@@ -69,7 +73,7 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     }
     take_slots(*placement, hosts);
     take_slots(*placement, open);
-    if (head != nullptr && touches(*placement, head->need) && ++head->overtaken >= kMostOvertakes) {
+    if (head != nullptr && touches(*placement, head->need, hosts) && ++head->overtaken >= kMostOvertakes) {
       keep_slots(head->need, open);
     }
     const base::JobId id = entry.id;

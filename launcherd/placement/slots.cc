@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/strings.h"
@@ -45,7 +46,7 @@ int room_for_gpus(const JobNeed& need, const SlotHost& host, Room room, bool has
   if (host.shape == nullptr) return kAnyRanks;
   if (has_gpus && !has_devices(need.share, *host.shape)) return 0;
   static const HostUse kNothing;
-  return ranks_for_gpus(need.share, *host.shape, room == Room::kIdle ? kNothing : host.use, host.slots);
+  return ranks_for_gpus(need.share, *host.shape, room == Room::kIdle ? kNothing : host.use, host.all_slots());
 }
 
 // `has_gpus`: has_gpu_hosts().
@@ -63,7 +64,16 @@ int room_on(const JobNeed& need, const SlotHost& host, Room room, bool has_gpus)
 long total_room(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
   const bool has_gpus = has_gpu_hosts(need, hosts);
   long total = 0;
-  for (const SlotHost& host : hosts) total += room_on(need, host, room, has_gpus);
+  std::map<int, int> left;  // ranks that the GPUs of a host with several names are enough for
+  for (const SlotHost& host : hosts) {
+    int there = room_on(need, host, room, has_gpus);
+    if (there > 0 && host.machine != SlotHost::kOneName) {
+      int& enough = left.try_emplace(host.machine, room_for_gpus(need, host, room, has_gpus)).first->second;
+      there = std::min(there, enough);
+      enough -= there;
+    }
+    total += there;
+  }
   return total;
 }
 
@@ -150,20 +160,27 @@ std::optional<model::Placement> fit_places(const JobNeed& need, std::span<const 
   return model::place_as_told(specs, host_of_rank);
 }
 
-base::Status merge_wanted(const model::JobSpec& job, std::span<const SlotHost> hosts, JobNeed& need) {
-  for (const model::HostSpec& wanted : job.placement.hosts) {
-    const auto known = std::ranges::find_if(hosts, [&](const SlotHost& each) { return each.host.name == wanted.name; });
-    if (known == hosts.end()) {
-      return base::error(Code::kInvalidArgument, "spec.hosts: {} is none of launcherd's hosts: muster hosts lists them",
-                         wanted.name);
-    }
-    auto same = std::ranges::find(need.request.hosts, wanted.name, &model::HostSpec::name);
-    if (same == need.request.hosts.end()) {
-      need.request.hosts.push_back(wanted);
+// Each name once; repeats add their slots.
+std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& list) {
+  std::vector<model::HostSpec> merged;
+  for (const model::HostSpec& wanted : list) {
+    const auto same = std::ranges::find(merged, wanted.name, &model::HostSpec::name);
+    if (same == merged.end()) {
+      merged.push_back(wanted);
     } else if (same->slots && wanted.slots) {
       same->slots = std::min(*same->slots + *wanted.slots, model::kMaxSlotsPerHost);
     } else {
       same->slots.reset();
+    }
+  }
+  return merged;
+}
+
+base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
+  for (const model::HostSpec& wanted : need.request.hosts) {
+    if (find_host(hosts, wanted.name) == nullptr) {
+      return base::error(Code::kInvalidArgument, "spec.hosts: {} is none of launcherd's hosts: muster hosts lists them",
+                         wanted.name);
     }
   }
   return base::ok_status();
@@ -264,6 +281,14 @@ void for_each_placed(Placement& placement, Hosts& hosts, Change change) {
   }
 }
 
+template <typename Change>
+void for_names(SlotHost& host, std::vector<SlotHost>& hosts, Change change) {
+  if (host.machine == SlotHost::kOneName) return change(host);
+  for (SlotHost& each : hosts) {
+    if (each.machine == host.machine) change(each);
+  }
+}
+
 // Where its share of a host is not to be had, and why.
 struct Misfit {
   std::string host;
@@ -302,13 +327,31 @@ std::optional<model::Placement> fit_slots(const JobNeed& need, std::span<const S
   return std::move(*placement);
 }
 
+// What jobs have of hosts, with what one job is being given: of all names of a host the same.
+class UseByNames {
+ public:
+  const HostUse& of(const SlotHost& host) const {
+    const auto found = uses_.find(host.machine);
+    return found == uses_.end() ? host.use : found->second;
+  }
+  void add(const SlotHost& host, const model::HostShare& share) {
+    if (host.machine != SlotHost::kOneName) uses_.try_emplace(host.machine, host.use).first->second.add(share);
+  }
+
+ private:
+  std::map<int, HostUse> uses_;
+};
+
 // Its share of each host that is known.
 std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
   std::optional<Misfit> misfit;
+  UseByNames use;
   for_each_placed(placement, hosts, [&](const SlotHost& host, model::PlacedHost& placed, int) {
     if (host.shape == nullptr || misfit) return;
-    auto share = share_of(need.share, *host.shape, host.use, host.slots, model::places_on(need.places, placed));
+    auto share =
+        share_of(need.share, *host.shape, use.of(host), host.all_slots(), model::places_on(need.places, placed));
     if (share.ok()) {
+      use.add(host, *share);
       placed.share = *std::move(share);
     } else {
       misfit = Misfit{host.host.name, share.status()};
@@ -320,20 +363,25 @@ std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost>
 // So many ranks on each host as can have their share there.
 void limit_to_shares(const JobNeed& need, std::vector<SlotHost>& hosts) {
   const bool has_gpus = has_gpu_hosts(need, hosts);
+  UseByNames use;
   for (SlotHost& host : hosts) {
     if (host.shape == nullptr) continue;
     int fewest = 0;  // have it
     int most = std::min(room_on(need, host, Room::kFree, has_gpus), need.ranks());
+    std::optional<model::HostShare> theirs;
     while (fewest < most) {
       const int middle = most - (most - fewest) / 2;
       const std::vector<const model::RankPlace*> places(static_cast<std::size_t>(middle), nullptr);
-      if (share_of(need.share, *host.shape, host.use, host.slots, places).ok()) {
+      auto share = share_of(need.share, *host.shape, use.of(host), host.all_slots(), places);
+      if (share.ok()) {
         fewest = middle;
+        theirs = *std::move(share);
       } else {
         most = middle - 1;
       }
     }
     host.most = fewest;
+    if (theirs) use.add(host, *theirs);
   }
 }
 
@@ -362,10 +410,11 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
     const bool asks = need.share.asks_for_gpus();
     const long wanted = static_cast<long>(need.ranks()) * std::max(need.share.pinning.gpus_per_rank, 1);
     long free = 0;
+    std::set<int> counted;
     for (const SlotHost& host : hosts) {
-      if (host.shape != nullptr && host.is_open() && may_use(need, host)) {
-        free += free_devices(need.share, *host.shape, host.use);
-      }
+      if (host.shape == nullptr || !host.is_open() || !may_use(need, host)) continue;
+      if (host.machine != SlotHost::kOneName && !counted.insert(host.machine).second) continue;
+      free += free_devices(need.share, *host.shape, host.use);
     }
     const char* const noun = need.share.pinning.gpu_bind == model::GpuBind::kTile ? "tile" : "GPU";
     return fmt::format("needs {} {}{}, {} {} free on {}{}", wanted, noun, wanted == 1 ? "" : "s", free,
@@ -395,10 +444,16 @@ ShareWish share_wish(const model::JobSpec& job) {
   return wish;
 }
 
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
+JobNeed need_of(const model::JobSpec& job, int ranks) {
   JobNeed need{.request = job.placement, .places = job.places, .share = share_wish(job)};
-  need.request.hosts.clear();
-  MUSTER_RETURN_IF_ERROR(merge_wanted(job, hosts, need));
+  need.request.hosts = merged_hosts(job.placement.hosts);
+  need.request.np = ranks;
+  return need;
+}
+
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
+  JobNeed need = need_of(job, job.placement.np);
+  MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
   const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
   if (ranks > model::kMaxRanks) {
     return base::error(Code::kInvalidArgument, "spec.size: {} ranks are more than the {} of one job", ranks,
@@ -420,8 +475,8 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
 }
 
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts) {
-  JobNeed named;
-  if (!merge_wanted(job, hosts, named).ok()) return false;
+  const JobNeed named = need_of(job, job.placement.np);
+  if (!check_hosts(named, hosts).ok()) return false;
   const auto is_awaited = [&](const SlotHost& host) {
     return host.source == SlotSource::kAwaited && may_use(named, host);
   };
@@ -448,6 +503,13 @@ std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts) {
 
 bool may_use(const JobNeed& need, const SlotHost& host) {
   return need.request.hosts.empty() || wanted_host(need, host.host.name) != nullptr;
+}
+
+bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<const SlotHost> hosts) {
+  if (may_use(need, host)) return true;
+  return host.machine != SlotHost::kOneName && std::ranges::any_of(hosts, [&](const SlotHost& each) {
+           return each.machine == host.machine && may_use(need, each);
+         });
 }
 
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts) {
@@ -478,16 +540,16 @@ bool JobNeed::is_like(const JobNeed& other) const {
 }
 
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for_each_placed(placement, hosts, [](SlotHost& host, const model::PlacedHost& placed, int slots) {
+  for_each_placed(placement, hosts, [&](SlotHost& host, const model::PlacedHost& placed, int slots) {
     host.used += slots;
-    if (placed.share) host.use.add(*placed.share);
+    if (placed.share) for_names(host, hosts, [&](SlotHost& each) { each.use.add(*placed.share); });
   });
 }
 
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts) {
-  for_each_placed(placement, hosts, [](SlotHost& host, const model::PlacedHost& placed, int slots) {
+  for_each_placed(placement, hosts, [&](SlotHost& host, const model::PlacedHost& placed, int slots) {
     host.used = std::max(0, host.used - slots);
-    if (placed.share) host.use.remove(*placed.share);
+    if (placed.share) for_names(host, hosts, [&](SlotHost& each) { each.use.remove(*placed.share); });
   });
 }
 

@@ -37,13 +37,18 @@ struct SlotHost {
   bool is_down = false;                             // cannot be reached: likewise
   bool is_shared = false;                           // what jobs have of it is counted
   std::shared_ptr<const model::NodeShape> shape{};  // null: not known yet
-  HostUse use{};
-  int most = kAnyRanks;  // of the job that is being placed
+  HostUse use{};                                    // by whatever name of the host
+  int most = kAnyRanks;                             // of the job that is being placed
+  // The list has other names for the same host: those have the same number.
+  static constexpr int kOneName = -1;
+  int machine = kOneName;
+  int slots_of_names = 0;  // of all of its names together; 0: `slots`
 
   bool is_open() const { return !is_drained && !is_down && source != SlotSource::kAwaited; }
   bool is_known() const { return !is_shared || shape != nullptr; }
   // A job is being started there, and what it will have is not known.
   bool is_asked() const { return is_shared && shape == nullptr && used > 0; }
+  int all_slots() const { return slots_of_names > 0 ? slots_of_names : slots; }
   int free() const { return !is_open() || used > slots ? 0 : slots - used; }
 };
 
@@ -65,10 +70,15 @@ ShareWish share_wish(const model::JobSpec& job);
 // `more_come`: a job that names no host waits for them then.
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
 
+// Of a job that was let in with so many ranks. The list of hosts may be another one since: then it waits for them.
+JobNeed need_of(const model::JobSpec& job, int ranks);
+
 // Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
+// It, or the same host by another name.
+bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<const SlotHost> hosts);
 // It may be started there, as soon as it is known what the host has.
 bool waits_for_news(const JobNeed& need, const SlotHost& host);
 // As they would be if nothing ran; those that are not open stay so.

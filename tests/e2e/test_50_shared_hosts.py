@@ -133,12 +133,25 @@ def test_hvdrun_reports_bindings(no_leftovers, hvdrun, four_gpus):
 
 
 def test_two_names_of_one_host(no_leftovers, launcherd):
-    """Each is dealt the first GPUs, as if it was a host of its own; the ranks have different ones all the same."""
     daemon = launcherd("n1:2,n1-v6:2")
     for _ in range(2):  # the second when both are known
         job = daemon.submit("-np", "4", "--gpu-bind", "one", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         assert daemon.muster("wait", job).returncode == 0, daemon.job(job)
         assert sorted(re.findall(r"GPU-n1-\d", daemon.asked("logs", job))) == [f"GPU-n1-{n}" for n in range(4)]
+    seen = [running(daemon, "-np", "1", "-H", name, "--gpu-bind", "one")[1] for name in ("n1", "n1-v6", "n1-v6", "n1")]
+    assert sorted(seen) == [f"GPU-n1-{n}" for n in range(4)]
+
+
+def test_a_host_that_turns_out_to_be_another_one(no_leftovers, launcherd):
+    """What it is, is known when its agent is there; until the other job has ended, it has no GPU to spare."""
+    daemon = launcherd("n1:2,n1-v6:2")
+    all_of_it, its = running(daemon, "-np", "2", "-H", "n1")
+    assert len(its.split(",")) == 4
+    waits = daemon.submit("-np", "1", "-H", "n1-v6", *HOLD)
+    why = "n1-v6: 0 of 4 GPUs are free there: other jobs have them"
+    assert testing.eventually(lambda: daemon.job(waits).get("reason") == why, 20), daemon.job(waits)
+    daemon.asked("kill", all_of_it)
+    assert len(seen_by(daemon, waits).split(",")) == 1
 
 
 def test_a_host_that_comes_back_with_other_gpus(no_leftovers, cluster, launcherd):

@@ -32,8 +32,8 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   model::Placement first = ranks_on("n1", 1);
   table.take(first);
   EXPECT_TRUE(table.slots()[0].is_asked());
-  EXPECT_TRUE(table.learn("n1", shape));
-  EXPECT_FALSE(table.learn("n1", shape));
+  EXPECT_TRUE(table.learn("n1", shape, "n1 net:1"));
+  EXPECT_FALSE(table.learn("n1", shape, "n1 net:1"));
   EXPECT_FALSE(table.slots()[0].is_asked());
   first.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
   table.take_share("n1", {.cpus = {1}});
@@ -51,6 +51,60 @@ TEST(HostTable, KeepsWhatJobsHaveOfAHostAlsoOverAnotherList) {
   EXPECT_EQ(table.slots()[0].use.cpus(), std::vector<int>{1});
   table.give(second);
   EXPECT_TRUE(table.slots()[0].use.devices().empty());
+}
+
+TEST(HostTable, NamesOfOneHostAreOneForWhatJobsHave) {
+  HostTable table({{.name = "n1", .slots = 2}, {.name = "alias", .slots = 3}, {.name = "n2", .slots = 2}});
+  model::Placement early = ranks_on("alias", 1);  // before it was known what that is
+  early.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  table.take(early);
+  model::NodeShape shape;
+  shape.cores = {{.cpus = {0}}, {.cpus = {1}}};
+  EXPECT_TRUE(table.learn("n1", shape, "n1 net:1"));
+  EXPECT_TRUE(table.slots()[0].use.devices().empty());
+  EXPECT_TRUE(table.learn("n2", shape, "n2 net:1"));
+  EXPECT_TRUE(table.learn("alias", shape, "n1 net:1"));
+  EXPECT_EQ(table.other_names("n1"), std::vector<std::string>{"alias"});
+  EXPECT_TRUE(table.other_names("n2").empty());
+  EXPECT_EQ(table.slots()[0].machine, table.slots()[1].machine);
+  EXPECT_NE(table.slots()[0].machine, table.slots()[2].machine);
+  EXPECT_EQ(table.slots()[0].all_slots(), 5);
+  EXPECT_EQ(table.slots()[2].all_slots(), 2);
+  table.take_share("n1", {.cpus = {1}, .devices = {"GPU-1"}});
+  for (const int at : {0, 1}) {
+    EXPECT_EQ(table.slots()[static_cast<std::size_t>(at)].use.cpus(), (std::vector<int>{0, 1})) << at;
+    EXPECT_EQ(table.slots()[static_cast<std::size_t>(at)].use.devices().size(), 2u) << at;
+  }
+  EXPECT_TRUE(table.slots()[2].use.devices().empty());
+  EXPECT_EQ(table.slots()[0].used, 0) << "slots go by names";
+  table.replace({{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}});
+  EXPECT_TRUE(table.slots()[0].use.devices().contains("GPU-0")) << "the job is there still";
+  EXPECT_EQ(table.slots()[0].all_slots(), 2);
+  EXPECT_TRUE(table.other_names("n1").empty());
+  table.give(early);
+  EXPECT_FALSE(table.slots()[0].use.devices().contains("GPU-0"));
+}
+
+TEST(HostTable, ANameThatIsAnotherHostNowHasItsOwnAgain) {
+  HostTable table({{.name = "n1", .slots = 2}, {.name = "alias", .slots = 2}});
+  table.learn("n1", {}, "n1 net:1");
+  table.learn("alias", {}, "n1 net:1");
+  table.take_share("n1", {.devices = {"GPU-0"}});
+  EXPECT_FALSE(table.learn("alias", {}, "n1 net:1"));
+  EXPECT_TRUE(table.learn("alias", {}, "n7 net:1"));
+  EXPECT_TRUE(table.slots()[0].use.devices().contains("GPU-0"));
+  EXPECT_TRUE(table.slots()[1].use.devices().empty());
+  EXPECT_EQ(table.slots()[0].all_slots(), 2);
+  EXPECT_TRUE(table.other_names("alias").empty());
+}
+
+TEST(HostTable, GpusOfAHostCountOnceHoweverManyNamesItHas) {
+  HostTable table({{.name = "n1"}, {.name = "alias"}, {.name = "third", .slots = 1}});
+  for (const char* const name : {"n1", "alias", "third"}) table.learn(name, {}, "n1 net:1");
+  table.set_gpus("n1", 4);
+  table.set_gpus("alias", 4);
+  EXPECT_EQ(table.slots()[0].all_slots(), 5);
+  EXPECT_EQ(table.slots()[2].all_slots(), 5);
 }
 
 SlotSource source(const HostTable& table, const std::string& name) {

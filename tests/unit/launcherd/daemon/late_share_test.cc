@@ -65,5 +65,121 @@ TEST(LateShare, OfAHostThatHadNoGpusIsNotThereWhenItHasSome) {
   EXPECT_TRUE(is_there_still(share, none, host_of({"GPU-0", "GPU-1"}), kTwoRanks));
 }
 
+JobNeed need(int np, const model::Pinning& pinning = {}) {
+  JobNeed need;
+  need.request.np = np;
+  need.share.pinning = pinning;
+  return need;
+}
+
+model::Placement ranks_on(const std::vector<std::string>& hosts) {
+  std::vector<model::HostSpec> specs;
+  std::vector<std::size_t> host_of_rank;
+  for (const std::string& host : hosts) {
+    host_of_rank.push_back(specs.size());
+    specs.push_back({.name = host});
+  }
+  return model::place_as_told(specs, host_of_rank);
+}
+
+class SettleShares : public ::testing::Test {
+ protected:
+  SettleShares() {
+    for (const char* const name : {"n1", "n2"}) table_.learn(name, node_, name);
+  }
+  const HostUse& use(const std::string& name) const { return (*table_.find(name))->use; }
+
+  const model::NodeShape node_ = host_of({"GPU-0", "GPU-1"});
+  HostTable table_{{{.name = "n1", .slots = 2}, {.name = "n2", .slots = 2}}};
+};
+
+TEST_F(SettleShares, AJobThatWasPlacedWithoutOneHasItsShareOfWhatIsFree) {
+  table_.take_share("n1", {.cpus = {0}, .devices = {"GPU-0"}});
+  const auto settled = settle_shares(need(1), ranks_on({"n1"}), {{"n1", node_}}, Settling::kHostKnown, table_);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  ASSERT_EQ(settled->size(), 1u);
+  EXPECT_EQ(settled->front().share, (model::HostShare{.cpus = {1}, .devices = {"GPU-1"}}));
+  EXPECT_EQ(use("n1").devices().size(), 2u);
+}
+
+// As a launcherd did that knew of no shares: its ranks are bound to all of the host.
+TEST_F(SettleShares, RanksThatRunWithoutOneAreCountedWithWhatTheyHave) {
+  const auto settled =
+      settle_shares(need(2), ranks_on({"n1", "n2"}), {{.name = "n1", .shape = node_, .was_told = true}},
+                    Settling::kBeforeLaunch, table_);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  ASSERT_EQ(settled->size(), 1u);
+  EXPECT_THAT(settled->front().share->devices, ElementsAre("GPU-0"));
+  EXPECT_THAT(settled->front().share->cpus, ElementsAre(0, 1));
+  EXPECT_TRUE(use("n1").devices().contains("GPU-0"));
+  EXPECT_TRUE(use("n2").devices().empty()) << "nothing is known of it";
+}
+
+TEST_F(SettleShares, WhoHasAShareKeepsIt) {
+  model::Placement placement = ranks_on({"n1"});
+  placement.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  table_.take(placement);
+  for (const Settling settling : {Settling::kHostKnown, Settling::kBeforeLaunch}) {
+    const auto settled = settle_shares(need(1), placement, {{"n1", node_}}, settling, table_);
+    ASSERT_TRUE(settled.ok()) << settled.status();
+    EXPECT_TRUE(settled->empty());
+  }
+}
+
+TEST_F(SettleShares, AShareThatIsNotThereAnyMoreIsDecidedAnewBeforeTheLaunch) {
+  model::Placement placement = ranks_on({"n1"});
+  placement.hosts[0].share = model::HostShare{.cpus = {0}, .devices = {"GPU-old"}};
+  table_.take(placement);
+  EXPECT_TRUE(settle_shares(need(1), placement, {{"n1", node_}}, Settling::kHostKnown, table_)->empty());
+  const auto settled = settle_shares(need(1), placement, {{"n1", node_}}, Settling::kBeforeLaunch, table_);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_THAT(settled->at(0).share->devices, ElementsAre("GPU-0"));
+  EXPECT_FALSE(use("n1").devices().contains("GPU-old"));
+  // Ranks that run have it, whatever the host says now.
+  EXPECT_TRUE(settle_shares(need(1), placement, {{.name = "n1", .shape = node_, .was_told = true}},
+                            Settling::kBeforeLaunch, table_)
+                  ->empty());
+}
+
+TEST_F(SettleShares, AShareThatCannotBeReplacedIsAnErrorAndStays) {
+  model::Placement placement = ranks_on({"n2", "n1"});
+  placement.hosts[1].share = model::HostShare{.devices = {"GPU-old"}};
+  table_.take(placement);
+  table_.take_share("n1", {.devices = {"GPU-0", "GPU-1"}});
+  const auto settled =
+      settle_shares(need(2), placement, {{"n1", node_}, {"n2", node_}}, Settling::kBeforeLaunch, table_);
+  EXPECT_EQ(settled.status().code(), base::Code::kFailedPrecondition);
+  EXPECT_THAT(settled.status().message(), ::testing::StartsWith("n1: its cores or GPUs are others than when"));
+  EXPECT_TRUE(use("n1").devices().contains("GPU-old"));
+  EXPECT_TRUE(use("n2").shares().empty()) << "what was decided before it is given back";
+}
+
+// On what a job was started before it was known, others are by another name.
+TEST_F(SettleShares, WhatOthersHaveMayBeWaitedFor) {
+  table_.learn("n2", node_, "n1");
+  table_.take_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
+  const model::Placement placement = ranks_on({"n2"});
+  const auto settled = settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_);
+  EXPECT_EQ(settled.status().code(), base::Code::kUnavailable);
+  EXPECT_EQ(settled.status().message(), "n2: 0 of 2 GPUs are free there: other jobs have them");
+  table_.give_share("n1", {.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}});
+  EXPECT_TRUE(settle_shares(need(1), placement, {{"n2", node_}}, Settling::kBeforeLaunch, table_).ok());
+  const auto never = settle_shares(need(2, {.gpu_bind = model::GpuBind::kOne, .gpus_per_rank = 3}), placement,
+                                   {{"n2", node_}}, Settling::kBeforeLaunch, table_);
+  EXPECT_EQ(never.status().code(), base::Code::kInvalidArgument);
+}
+
+TEST_F(SettleShares, AHostThatIsNotInTheListAnyMoreHasNoShares) {
+  const auto settled = settle_shares(need(1), ranks_on({"n9"}), {{"n9", node_}}, Settling::kBeforeLaunch, table_);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_TRUE(settled->empty());
+  model::Placement placement = ranks_on({"n9"});
+  placement.hosts[0].share = model::HostShare{.devices = {"GPU-old"}};
+  const auto without = settle_shares(need(1), placement, {{"n9", node_}}, Settling::kBeforeLaunch, table_);
+  ASSERT_TRUE(without.ok()) << without.status();
+  ASSERT_EQ(without->size(), 1u);
+  EXPECT_FALSE(without->front().share);
+}
+
 }  // namespace
 }  // namespace muster::launcherd

@@ -325,6 +325,86 @@ TEST(HostShare, OneJobAtATimeFindsOutWhatAHostHas) {
             "waits until n1 has told what cores and GPUs it has: another job is being started there");
 }
 
+// One host of eight cores and four GPUs, which the list names twice.
+std::vector<SlotHost> two_names() {
+  std::vector<SlotHost> hosts = {host("n1", 2, node_of(8, 4)), host("alias", 2, node_of(8, 4))};
+  for (SlotHost& each : hosts) {
+    each.machine = 0;
+    each.slots_of_names = 4;
+  }
+  return hosts;
+}
+
+JobNeed on(const std::string& name, JobNeed need) {
+  need.request.hosts = {{.name = name}};
+  return need;
+}
+
+TEST(HostShare, JobsByTwoNamesOfAHostHaveDifferentThings) {
+  std::vector<SlotHost> hosts = two_names();
+  std::set<std::string> gpus;
+  std::set<int> cpus;
+  for (const char* const name : {"n1", "alias", "alias", "n1"}) {
+    const auto share = start(on(name, need(1, kOne)), hosts);
+    ASSERT_TRUE(share) << name;
+    gpus.insert(share->devices.at(0));
+    cpus.insert(share->cpus.begin(), share->cpus.end());
+    EXPECT_EQ(share->cpus.size(), 4u) << "a quarter of them";
+  }
+  EXPECT_EQ(gpus.size(), 4u);
+  EXPECT_EQ(cpus.size(), 16u);
+}
+
+TEST(HostShare, AJobByTwoNamesOfAHostHasEachThingOnce) {
+  for (const model::Pinning& pinning :
+       {model::Pinning(), kOne, model::Pinning{.bind_to = BindTo::kDepth, .depth = 2}}) {
+    std::vector<SlotHost> hosts = two_names();
+    const auto placement = fit(need(4, pinning), hosts);
+    ASSERT_TRUE(placement);
+    ASSERT_EQ(placement->hosts.size(), 2u);
+    std::set<std::string> gpus;
+    std::set<int> cpus;
+    for (const model::PlacedHost& placed : placement->hosts) {
+      gpus.insert(placed.share->devices.begin(), placed.share->devices.end());
+      cpus.insert(placed.share->cpus.begin(), placed.share->cpus.end());
+    }
+    EXPECT_EQ(gpus.size(), 4u);
+    EXPECT_EQ(cpus.size(), 16u);
+    EXPECT_EQ(placement->hosts[0].share->devices.size(), 2u);
+    take_slots(*placement, hosts);
+    EXPECT_EQ(hosts[0].use.devices().size(), 4u);
+    give_slots(*placement, hosts);
+    EXPECT_THAT(hosts[0].use.shares(), IsEmpty());
+    EXPECT_THAT(hosts[1].use.shares(), IsEmpty());
+  }
+}
+
+TEST(HostShare, WhatIsNotFreeByOneNameIsNotByTheOther) {
+  std::vector<SlotHost> hosts = two_names();
+  ASSERT_TRUE(start(on("n1", need(1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 3})), hosts));
+  const JobNeed two = need(2, kOne);
+  EXPECT_FALSE(fit(two, hosts));
+  EXPECT_EQ(why_not(two, hosts), "needs 2 GPUs, 1 is free on n1 and alias");
+  EXPECT_TRUE(start(on("alias", need(1, kOne)), hosts));
+}
+
+// Jobs that come by the other name would keep its GPUs from it for ever.
+TEST(HostShare, WhoWaitsForAHostIsNotOvertakenForEverByItsOtherName) {
+  std::vector<SlotHost> hosts = two_names();
+  JobQueue queue;
+  queue.add(*base::JobId::parse("aaaaaaaa"), 9, 0, on("n1", need(1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 4})));
+  ASSERT_TRUE(start(on("alias", need(1, kOne)), hosts));
+  int overtakes = 0;
+  for (std::uint64_t job = 1; job <= 3 * JobQueue::kMostOvertakes; ++job) {
+    queue.add(*base::JobId::parse("bbbbbbbb"), 0, job, on("alias", need(1, kOne)));
+    for (const JobQueue::Start& each : queue.start(hosts)) {
+      ++overtakes;
+      give_slots(each.placement, hosts);
+    }
+  }
+  EXPECT_EQ(overtakes, JobQueue::kMostOvertakes);
+}
+
 // Jobs of all kinds come and go: no device and no core is ever two jobs' that did not want that.
 TEST(HostShare, RandomLivesShareNothing) {
   for (unsigned seed = 1; seed <= 30; ++seed) {

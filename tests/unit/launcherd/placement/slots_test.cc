@@ -165,6 +165,16 @@ TEST(Slots, HostsAreFoundInAnyOrderAndUnknownOnesAreLeftOut) {
   for (const SlotHost& each : hosts) EXPECT_EQ(each.used, 0) << each.host.name;
 }
 
+// Its list may name a host that is not there any more, and one twice.
+TEST(Slots, WhoWasLetInAsksForTheSameWithAnotherList) {
+  const model::JobSpec job =
+      job_of(0, {{.name = "n1", .slots = 1}, {.name = "gone", .slots = 1}, {.name = "n1", .slots = 2}});
+  const JobNeed need = need_of(job, 4);
+  EXPECT_EQ(why_not(need, std::vector{host("n1", 4)}),
+            "needs host gone, which launcherd's list does not have any more");
+  EXPECT_EQ(shown(fit(need, std::vector{host("gone", 1), host("n1", 4)})), "n1:0,1,2 gone:3");
+}
+
 TEST(Slots, TheReasonIsASentence) {
   const std::vector<SlotHost> three = {host("n1", 8, 4), host("n2", 8, 4), host("n3", 8, 4)};
   const auto need = need_of(job_of(16), three);

@@ -1,0 +1,203 @@
+// The hosts of the manager's jobs: drained and resumed, another list of them, what their agents tell, and what jobs get
+// of them that were placed before that was known.
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/late_share.h"
+#include "launcherd/jobs/launch_plan.h"
+#include "model/gpu_binding.h"
+#include "proto/convert.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+BootstrapTarget target_of(const model::HostSpec& host) {
+  return {.name = host.name, .user = host.user, .port = host.port};
+}
+
+// What is to be said of a host; `problem`: of its agent.
+std::string problem_of(const SlotHost& host, const std::string& problem) {
+  if (host.source == SlotSource::kAwaited)
+    return "being asked how many GPUs it has: so many slots; no job starts there before";
+  if (host.source != SlotSource::kUnknown || problem.empty()) return problem;
+  return problem + "; it counts as one slot, as its GPUs are not known";
+}
+
+}  // namespace
+
+void JobManager::drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply) {
+  if (reason.size() > 1024) {
+    reply(base::error(Code::kInvalidArgument, "reason: {} bytes are more than 1024", reason.size()));
+    return;
+  }
+  store_host(hosts_.drained(host, base::printable(reason), surroundings_.clock->wall()), std::move(reply));
+}
+
+void JobManager::resume(const std::string& host, Reply<v1::LauncherHost> reply) {
+  store_host(hosts_.resumed(host, surroundings_.clock->wall()), std::move(reply));
+}
+
+void JobManager::store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply) {
+  if (!host.ok()) {
+    reply(host.status());
+    return;
+  }
+  store_->append({*host}, while_alive([this, host = *host, reply = std::move(reply)](const base::Status& status) {
+                   if (!status.ok()) {
+                     reply(status);
+                     return;
+                   }
+                   hosts_.apply(host);
+                   schedule();
+                   reply(host_message(host.name));
+                 }));
+}
+
+void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
+  hosts_.replace(list);
+  for (const model::HostSpec& host : list) {
+    const BootstrapTarget target = target_of(host);
+    const v1::AgentState state = surroundings_.pool->state(target);
+    if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
+    // What its agent said while the host was not in the list was not heard.
+    if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
+  }
+  ask_for_gpus();
+  held_.look_again();
+  schedule();
+}
+
+// By their agents, which the first job there would start anyway.
+void JobManager::ask_for_gpus() {
+  for (const model::HostSpec& host : hosts_.awaited()) ask(host);
+}
+
+void JobManager::ask(const model::HostSpec& host) {
+  surroundings_.pool->ask({.target = target_of(host), .is_local = model::is_localhost(host)});
+}
+
+base::Result<v1::LauncherHost> JobManager::host_message(const std::string& name) const {
+  for (v1::LauncherHost& host : host_messages()) {
+    if (host.name() == name) return std::move(host);
+  }
+  return hosts_.message(name).status();
+}
+
+std::vector<v1::LauncherHost> JobManager::host_messages() const {
+  std::vector<v1::LauncherHost> messages;
+  for (const SlotHost& host : hosts_.slots()) {
+    v1::LauncherHost& message = messages.emplace_back(hosts_.message_of(host));
+    const PoolHostView view = surroundings_.pool->view(target_of(host.host));
+    message.set_agent(view.state);
+    message.set_problem(problem_of(host, view.problem));
+    message.set_output_bytes(view.output_bytes);
+    if (view.output_rate) message.set_output_bytes_per_second(*view.output_rate);
+    if (view.load) *message.mutable_load() = *view.load;
+    const v1::Hello& hello = view.hello;
+    if (hello.job_id().empty()) continue;
+    message.set_hostname(base::valid_utf8(hello.hostname()));
+    message.set_cores(hello.cores_size());
+    message.set_memory_mib(hello.memory_mib());
+    *message.mutable_gpus() = hello.gpus();
+    const bool is_newer = view.load && view.load->has_gpu_problem();
+    message.set_gpu_problem(is_newer ? view.load->gpu_problem() : base::valid_utf8(hello.gpu_problem()));
+    message.set_gpu_driver(base::valid_utf8(hello.gpu_driver()));
+    message.set_containment(base::valid_utf8(hello.containment()));
+    message.set_kernel(base::valid_utf8(hello.kernel()));
+    message.set_agent_build(base::valid_utf8(hello.build_id()));
+  }
+  return messages;
+}
+
+void JobManager::agent_changed(const std::string& name) {
+  const auto found = hosts_.find(name);
+  if (!found.ok()) return;  // a job's host that is not in the list any more
+  const SlotHost& host = **found;
+  const BootstrapTarget target = target_of(host.host);
+  const v1::AgentState state = surroundings_.pool->state(target);
+  const bool was_awaited = host.source == SlotSource::kAwaited;
+  // One that failed is back when its agent is up, not when that is tried again.
+  const bool is_down = state == v1::AGENT_STATE_FAILED || (host.is_down && state != v1::AGENT_STATE_UP);
+  const bool was_down = host.is_down;
+  hosts_.set_down(name, is_down);
+  if (is_down && !was_down) {
+    surroundings_.on_line(fmt::format("{}; jobs wait for it, and it is tried again{}",
+                                      surroundings_.pool->view(target).problem,
+                                      was_awaited ? "; it counts as one slot, as its GPUs are not known" : ""));
+  } else if (!is_down && was_down) {
+    surroundings_.on_line(fmt::format("{} is back", name));
+    schedule();
+  }
+  if (state == v1::AGENT_STATE_UP) learn_from_agent(name, target);
+  if (!was_awaited || host.source == SlotSource::kAwaited) return;
+  if (hosts_.count_awaited() == 0) {
+    surroundings_.on_line(
+        fmt::format("hosts without slots were asked for their GPUs: {} slots in all", hosts_.total_slots()));
+  }
+  // Not from here: whoever is told may submit again.
+  loop_.post(while_alive([this] { held_.look_again(); }));
+}
+
+void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
+  const v1::Hello hello = surroundings_.pool->view(target).hello;
+  const model::NodeShape shape = proto::node_shape_of(hello);
+  // No mask of launcherd's own, and no job's pinning: jobs bring theirs.
+  if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
+  learn(name, shape, host_identity(hello));
+}
+
+void JobManager::learn(const std::string& name, const model::NodeShape& shape, const std::string& identity) {
+  const std::vector<std::string> before = hosts_.other_names(name);
+  if (!hosts_.learn(name, shape, identity)) return;
+  const std::vector<std::string> others = hosts_.other_names(name);
+  if (!others.empty() && others != before) {
+    surroundings_.on_line(
+        fmt::format("{} is the same host as {}: its slots are added, and jobs there have different "
+                    "GPUs and cores",
+                    name, base::join(others, ", ")));
+  }
+  for (auto& [id, job] : jobs_) {
+    if (job.running == nullptr) continue;
+    const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
+    // It is asked again before it starts, and waits then, or its start says so.
+    if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
+  }
+  schedule();
+}
+
+base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling) {
+  MUSTER_ASSIGN_OR_RETURN(const auto settled,
+                          settle_shares(job.need, job.running->placement(), hosts, settling, hosts_));
+  for (const SettledShare& each : settled) job.running->set_share(each.host, each.share);
+  if (settled.empty()) return base::ok_status();
+  job.has_late_share = true;
+  record(job.id, {job.running->recovery()}, {});
+  return base::ok_status();
+}
+
+void JobManager::settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr) return;  // nobody waits for it any more
+  for (const KnownHost& host : hosts) {
+    if (hosts_.learn(host.name, host.shape, host.identity)) schedule();
+  }
+  const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
+  if (settled.code() == Code::kUnavailable) {
+    waiting_shares_.insert_or_assign(
+        id, WaitingShare{.why = settled.message(), .try_again = [this, id, hosts, done = std::move(done)] {
+                           settle_before_launch(id, hosts, done);
+                         }});
+    return;
+  }
+  if (!settled.ok() || !job->has_late_share) return done(settled);
+  // Batches are committed in their order: what was decided is on the disk then.
+  store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
+                   if (is_open(id)) done(status);  // else its runner is gone
+                 }));
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,97 @@
+// What a launcherd finds of the one before: jobs that wait, and jobs that were begun.
+#include <utility>
+
+#include "launcherd/daemon/job_manager.h"
+#include "launcherd/daemon/job_view.h"
+#include "model/job_placement.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+constexpr int kMusterFailed = 125;
+
+}  // namespace
+
+base::Status JobManager::load_blocking(StoreReader& reader) {
+  MUSTER_ASSIGN_OR_RETURN(const auto hosts, reader.hosts());
+  for (const StoredHost& host : hosts) hosts_.apply(host);
+  for (std::int64_t after = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.open_jobs(after, kLongestPage));
+    if (page.empty()) break;
+    for (const StoredJob& stored : page) MUSTER_RETURN_IF_ERROR(load_job(reader, stored));
+    after = page.back().number;
+  }
+  ask_for_gpus();
+  return base::ok_status();
+}
+
+// One job that another launcherd wrote, or the disk spoilt, keeps the others from nothing.
+base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
+  const auto spec = stored_spec(reader, stored.id);
+  if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
+  base::Status loaded = spec.status();
+  if (loaded.ok() && stored.state == model::JobState::kQueued) {
+    loaded = let_wait(reader, stored, *spec);
+  } else if (loaded.ok()) {
+    loaded = take_up(reader, stored, *spec);
+  }
+  if (!loaded.ok()) give_up(stored, spec.ok() ? *spec : v1::StoredSpec(), loaded.message());
+  return base::ok_status();
+}
+
+base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());  // what is wrong is said of the job itself
+  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
+  JobNeed need = need_of(submission.job, spec.size());
+  OpenJob job{.id = stored.id,
+              .size = spec.size(),
+              .retention = submission.retention,
+              .roles = model::role_ranks(submission.job.roles)};
+  enqueue(std::move(job), stored.priority, next_number_++, std::move(need), submission.wishes.deadline);
+  return base::ok_status();
+}
+
+base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
+  BegunJob begun{.job = stored, .recovery = {}, .ranks = {}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, reader.recovery(stored.id));
+  MUSTER_ASSIGN_OR_RETURN(begun.recovery, recovery_of(bytes));
+  MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
+  for (int first = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const auto page, reader.ranks(stored.id, begun.recovery.attempt, first, kLongestPage));
+    if (page.empty()) break;
+    first = page.back().rank + 1;
+    begun.ranks.insert(begun.ranks.end(), page.begin(), page.end());
+  }
+  OpenJob& job =
+      jobs_
+          .insert_or_assign(stored.id, OpenJob{.id = stored.id, .size = spec.size(), .retention = submission.retention})
+          .first->second;
+  job.deadline = deadline_timer(stored.id, submission.wishes.deadline);
+  job.need = need_of(submission.job, spec.size());
+  job.has_run = stored.state != model::JobState::kStarting || !begun.ranks.empty();
+  hosts_.take(begun.recovery.placement);
+  job.running = std::make_unique<RunningJob>(surroundings_, std::move(begun), owner_of(stored.id));
+  job.running->start(submission.job, submission.wishes);
+  return base::ok_status();
+}
+
+// Nobody knows any more how it goes on, or how it would begin.
+void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why) {
+  const auto submission = proto::submission_of(spec.request());
+  OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};
+  job.retention = submission.ok() ? submission->retention : proto::Submission().retention;
+  jobs_.insert_or_assign(stored.id, std::move(job));
+  const bool has_waited = stored.state == model::JobState::kQueued;
+  const std::string reason =
+      has_waited ? fmt::format("it waited, and this launcherd does not understand it: {}: submit it again", why)
+                 : fmt::format("launcherd ended while it ran, and it cannot be found again: {}", why);
+  surroundings_.on_line(fmt::format("job {}: {}", stored.id.str(), reason));
+  record(stored.id,
+         end_without_ranks(stored.id, stored.attempt, has_waited ? model::JobState::kFailed : model::JobState::kLost,
+                           kMusterFailed, reason, surroundings_.clock->wall()),
+         [this, id = stored.id](const base::Status&) { ended(id); });
+}
+
+}  // namespace muster::launcherd
