@@ -12,6 +12,7 @@
 #include "model/gpu_choice.h"
 #include "model/gpu_mask.h"
 #include "model/intel_gpus.h"
+#include "model/rank_env.h"
 
 namespace muster::model {
 namespace {
@@ -126,20 +127,20 @@ struct Chosen {
   std::vector<std::size_t> without_gpus;
 };
 
-Result<Chosen> choose(const NodeShape& node, std::span<const RankPlace* const> places, const GpuMasks& masks) {
+Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, const GpuMasks& masks) {
   Chosen chosen;
-  chosen.binding.cores.resize(places.size());
-  chosen.binding.gpus.resize(places.size());
+  chosen.binding.cores.resize(wishes.size());
+  chosen.binding.gpus.resize(wishes.size());
   const std::vector<Device> devices = all_devices(node, masks);
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const RankPlace* const place = places[rank];
-    if (place == nullptr || place->cpus.empty()) {
-      chosen.without_cores.push_back(rank);
-    } else {
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    const RankPlace* const place = wishes[rank].place;
+    if (wishes[rank].has_cpus()) {
       chosen.binding.cores[rank] = chosen_cores(node, place->cpus);
       chosen.cpus.insert(chosen.cpus.end(), place->cpus.begin(), place->cpus.end());
+    } else {
+      chosen.without_cores.push_back(rank);
     }
-    if (place == nullptr || place->gpus.empty()) {
+    if (!wishes[rank].has_gpus()) {
       chosen.without_gpus.push_back(rank);
       continue;
     }
@@ -200,23 +201,60 @@ base::Status deal_rest(const NodeShape& node, const Pinning& pinning, const GpuM
 
 }  // namespace
 
-std::vector<const RankPlace*> places_on(std::span<const RankPlace> by_rank, const PlacedHost& host) {
-  std::vector<const RankPlace*> places;
-  for (const PlacedRank& rank : host.ranks) {
-    const auto number = static_cast<std::size_t>(rank.rank);
-    places.push_back(number < by_rank.size() ? &by_rank[number] : nullptr);
+std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher) {
+  std::vector<RoleMasks> said;
+  int first = 0;
+  for (const Role& role : roles) {
+    RoleMasks own{.first = first, .count = role.np};
+    first += role.np;
+    set_gpu_masks(exported_variables(launcher, {.named = role.environment, .only_named = true}, false), own.masks);
+    if (own.masks != GpuMasks()) said.push_back(std::move(own));
   }
-  return places;
+  return said;
+}
+
+std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
+                                const PlacedHost& host) {
+  std::vector<RankWish> wishes;
+  for (const PlacedRank& rank : host.ranks) {
+    RankWish& wish = wishes.emplace_back();
+    const auto number = static_cast<std::size_t>(rank.rank);
+    if (number < places.size()) wish.place = &places[number];
+    for (const RoleMasks& role : roles) {
+      if (rank.rank >= role.first && rank.rank < role.first + role.count) wish.masks = &role.masks;
+    }
+  }
+  return wishes;
 }
 
 namespace {
 
+// What a rank sees by the word of its role, whatever it is dealt; nullopt: its role does not say it. AMD's masks of HIP
+// count within what is dealt, and say nothing of other GPUs.
+std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning& pinning, const GpuMasks& job_masks,
+                                     const GpuMasks& role) {
+  const NodeShape node = with_described_gpus(given_node, pinning);
+  GpuMasks masks = masks_in_force(node, job_masks);
+  set_gpu_masks(gpu_mask_variables(role), masks);
+  const auto choice = choose_gpus(node, {.gpu_bind = pinning.gpu_bind}, masks);
+  if (!choice.ok()) return std::nullopt;
+  const bool is_said = choice->vendor == GpuVendor::kNvidia ? role.cuda.has_value()
+                       : choice->vendor == GpuVendor::kAmd  ? role.rocr.has_value()
+                                                            : role.ze.has_value();
+  if (!is_said) return std::nullopt;
+  RankGpus own;
+  for (const VisibleGpu& device : choice->list) {
+    own.devices.push_back(device_id(choice->vendor, device));
+    if (device.gpu != nullptr) own.indices.push_back(device.gpu->index);
+  }
+  if (!own.indices.empty()) own.index = own.indices.front();
+  return own;
+}
+
 // Who may use nothing of what there is would get no mask, and see all of it.
-base::Status check_devices(const NodeShape& node, std::span<const RankPlace* const> places, const Pinning& pinning,
+base::Status check_devices(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                            const GpuMasks& masks, const HostShare& share) {
-  const bool is_any_dealt =
-      std::ranges::any_of(places, [](const RankPlace* place) { return place == nullptr || place->gpus.empty(); });
-  if (!is_any_dealt) return base::ok_status();
+  if (std::ranges::all_of(wishes, &RankWish::has_gpus)) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
   const auto is_of_share = [&](const std::string& id) {
     return std::ranges::find(share.devices, id) != share.devices.end();
@@ -228,10 +266,9 @@ base::Status check_devices(const NodeShape& node, std::span<const RankPlace* con
                      all.size());
 }
 
-}  // namespace
-
-Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankPlace* const> places,
-                              const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
+// Without the word of roles.
+Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes,
+                                const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
   Pinning pinning = given_pinning;
   const bool is_crowded = share != nullptr && share->is_crowded && pinning.bind_to == BindTo::kShare;
   if (is_crowded) pinning.bind_to = BindTo::kNone;
@@ -244,20 +281,19 @@ Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankP
   if (share != nullptr) {
     allowed.insert(share->devices.begin(), share->devices.end());
   }
-  const bool is_any_placed = std::ranges::any_of(places, [](const RankPlace* place) {
-    return place != nullptr && (!place->cpus.empty() || !place->gpus.empty());
-  });
+  const bool is_any_placed =
+      std::ranges::any_of(wishes, [](const RankWish& wish) { return wish.has_cpus() || wish.has_gpus(); });
   if (!is_any_placed) {
-    MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(places.size()), pinning, masks,
+    MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(wishes.size()), pinning, masks,
                                                            share != nullptr ? &allowed : nullptr));
-    if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, places, pinning, masks, *share));
-    binding.dealt_ranks = static_cast<int>(places.size());
+    if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, wishes, pinning, masks, *share));
+    binding.dealt_ranks = static_cast<int>(wishes.size());
     if (is_crowded) {
       for (RankBinding& cores : binding.cores) cores.physical_cores = 1;
     }
     return binding;
   }
-  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, places, masks));
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, wishes, masks));
   if (share == nullptr && !chosen.devices.empty() && !chosen.without_gpus.empty()) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
     allowed.insert(all.begin(), all.end());
@@ -267,9 +303,22 @@ Result<NodeBinding> bind_host(const NodeShape& given_node, std::span<const RankP
     return std::ranges::any_of(chosen.devices, [&](const std::string& other) { return is_same_device(id, other); });
   });
   MUSTER_RETURN_IF_ERROR(deal_rest(node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
-  if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, places, pinning, masks, *share));
+  if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, wishes, pinning, masks, *share));
   chosen.binding.dealt_ranks = static_cast<int>(chosen.without_gpus.size());
   return std::move(chosen.binding);
+}
+
+}  // namespace
+
+Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+                              const GpuMasks& masks, const HostShare* share) {
+  MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, wishes, pinning, masks, share));
+  if (pinning.gpu_bind == GpuBind::kNone) return binding;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (wishes[rank].masks == nullptr || wishes[rank].has_gpus()) continue;
+    if (auto own = gpus_of_role(node, pinning, masks, *wishes[rank].masks)) binding.gpus[rank] = *std::move(own);
+  }
+  return binding;
 }
 
 }  // namespace muster::model

@@ -3,23 +3,49 @@
 //
 // A chosen GPU is named by its UUID, or its PCI address; a part of a divided one by its UUID. It must be there. Who has
 // GPUs chosen for him sees these alone; the others are dealt none of them, and no core that was chosen.
+//
+// A role may say itself what its ranks see (CUDA_VISIBLE_DEVICES in its environment). They are dealt GPUs as others
+// are, and have those that it names instead.
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "base/env.h"
 #include "base/status.h"
 #include "model/gpu_binding.h"
 #include "model/job_spec.h"
 #include "model/placement.h"
+#include "model/role.h"
 
 namespace muster::model {
 
-// Of each of the host's ranks where it was told to run; without places: nullptr each.
-std::vector<const RankPlace*> places_on(std::span<const RankPlace> places, const PlacedHost& host);
+// What the environment of a role says of GPUs; it has these ranks.
+struct RoleMasks {
+  int first = 0;
+  int count = 0;
+  GpuMasks masks{};
+
+  bool operator==(const RoleMasks&) const = default;
+};
+// Of the roles that say something.
+std::vector<RoleMasks> role_masks(const std::vector<Role>& roles, const base::Environment& launcher);
+
+// What is said of one rank; nullptr: nothing.
+struct RankWish {
+  const RankPlace* place = nullptr;
+  const GpuMasks* masks = nullptr;  // of its role
+
+  bool has_cpus() const { return place != nullptr && !place->cpus.empty(); }
+  bool has_gpus() const { return place != nullptr && !place->gpus.empty(); }
+};
+// Of each of the host's ranks. Borrows from both.
+std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
+                                const PlacedHost& host);
 
 // `share`: nullptr: all of the host. Errors as bind_node(), and INVALID_ARGUMENT: a chosen GPU is not there, or is of
 // another vendor than the rank's others. FAILED_PRECONDITION: there are GPUs for the job, and none is of its share.
-base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankPlace* const> places,
-                                    const Pinning& pinning, const GpuMasks& masks, const HostShare* share = nullptr);
+base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+                                    const GpuMasks& masks, const HostShare* share = nullptr);
 
 }  // namespace muster::model

@@ -11,7 +11,7 @@ namespace muster::launcherd {
 namespace {
 
 using base::Code;
-using Places = std::span<const model::RankPlace* const>;
+using Wishes = std::span<const model::RankWish>;
 
 // Takes back what it has taken of the hosts, unless it is kept.
 class Taken {
@@ -45,21 +45,21 @@ class Taken {
   std::vector<Change> changes_;
 };
 
-base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, Places places, bool had_one,
+base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHost& host, Wishes wishes, bool had_one,
                       const base::Status& why) {
   if (had_one) {
     return base::error(Code::kFailedPrecondition, "its cores or GPUs are others than when the job was placed: {}",
                        why.message());
   }
-  if (!share_of(need.share, known.shape, {}, host.all_slots(), places).ok()) return why;
+  if (!share_of(need.share, known.shape, {}, host.all_slots(), wishes).ok()) return why;
   return base::error(Code::kUnavailable, "{}: other jobs have them", why.message());
 }
 
 }  // namespace
 
 std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
-                                                std::span<const model::RankPlace* const> places) {
-  const auto binding = model::bind_host(node, places, wish.pinning, wish.masks, nullptr);
+                                                std::span<const model::RankWish> wishes) {
+  const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, nullptr);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return std::nullopt;
   model::HostShare share;
@@ -80,8 +80,8 @@ std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const mod
 }
 
 bool is_there_still(const model::HostShare& share, const ShareWish& wish, const model::NodeShape& node,
-                    std::span<const model::RankPlace* const> places) {
-  const auto binding = model::bind_host(node, places, wish.pinning, wish.masks, &share);
+                    std::span<const model::RankWish> wishes) {
+  const auto binding = model::bind_host(node, wishes, wish.pinning, wish.masks, &share);
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return false;
   std::set<std::string> there(all->begin(), all->end());
@@ -99,19 +99,19 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     const auto host = std::ranges::find(known, placed.host.name, &KnownHost::name);
     if (host == known.end()) continue;
     const std::optional<model::HostShare>& old = placed.share;
-    const auto places = model::places_on(need.places, placed);
+    const auto wishes = model::wishes_on(need.places, need.share.role_masks, placed);
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
-    if (old && (!may_change || is_there_still(*old, need.share, host->shape, places))) continue;
+    if (old && (!may_change || is_there_still(*old, need.share, host->shape, wishes))) continue;
     const auto listed = table.find(host->name);
     if (!old && !listed.ok()) continue;  // not in the list any more: nobody else comes there
     if (old) taken.give(host->name, *old);
     std::optional<model::HostShare> share;
     if (host->was_told) {
-      share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), places);
+      share = share_that_runs(need.share, host->shape, (*listed)->all_slots(), wishes);
     } else if (listed.ok()) {
-      auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), places);
+      auto decided = share_of(need.share, host->shape, (*listed)->use, (*listed)->all_slots(), wishes);
       if (!decided.ok() && (old || !has_ranks)) {
-        return why_none(need, *host, **listed, places, old.has_value(), decided.status()).with_context(host->name);
+        return why_none(need, *host, **listed, wishes, old.has_value(), decided.status()).with_context(host->name);
       }
       if (decided.ok()) share = *std::move(decided);
     }

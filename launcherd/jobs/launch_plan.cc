@@ -262,6 +262,7 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
   const std::vector<int> readers = model::reading_ranks(job.input, placement.size);
   const int master_port = facts.at(0).prepared.master_port();
   const std::vector<std::string> workers = tensorflow_workers(job, placement, facts);
+  const std::vector<model::RoleMasks> role_masks = model::role_masks(job.roles, launcher_environment);
   LaunchPlan plan;
   plan.bindings.resize(static_cast<std::size_t>(placement.size));
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
@@ -287,8 +288,8 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
     if (gives_gpus(job) && !fact.hello.gpu_problem().empty()) {
       plan.warnings.push_back(gpu_warning(host.host.name, fact.hello));
     }
-    const std::vector<const model::RankPlace*> places = model::places_on(job.places, host);
-    auto bound = model::bind_host(node, places, job.pinning, masks, host.share ? &*host.share : nullptr);
+    const std::vector<model::RankWish> wishes = model::wishes_on(job.places, role_masks, host);
+    auto bound = model::bind_host(node, wishes, job.pinning, masks, host.share ? &*host.share : nullptr);
     if (!bound.ok()) return bound.status().with_context(host.host.name);
     const model::NodeBinding& binding = *bound;
     const int ranks = binding.dealt_ranks;
@@ -323,9 +324,8 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
       const model::Role* const role = model::role_of(job.roles, input.rank.rank).role;
       set_command(job, role, input, rank);
       if (role != nullptr) rank.set_workdir(role->workdir);
-      const bool is_placed = places[k] != nullptr && !places[k]->gpus.empty();
       proto::set_environment(
-          rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables, is_placed),
+          rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables, wishes[k].has_gpus()),
           *rank.mutable_environment());
       set_input(job, readers, terminal, rank);
       rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());

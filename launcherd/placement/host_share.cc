@@ -19,7 +19,7 @@ using base::Result;
 using model::BindTo;
 using model::CoreShape;
 using model::NodeShape;
-using Places = std::span<const model::RankPlace* const>;
+using Wishes = std::span<const model::RankWish>;
 
 bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
   return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
@@ -111,11 +111,10 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
 }
 
 // Out of which the ranks without chosen cores are dealt theirs.
-base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Places places,
+base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
                         model::HostShare& share) {
   const BindTo bind_to = wish.pinning.bind_to;
-  const auto ranks = static_cast<std::size_t>(std::ranges::count_if(
-      places, [](const model::RankPlace* place) { return place == nullptr || place->cpus.empty(); }));
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_cpus));
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
   // Without cores, a share says nothing of them.
@@ -136,12 +135,11 @@ base::Status take_cores(const ShareWish& wish, const NodeShape& node, const Host
 }
 
 // What is the job's once it is known what its ranks have.
-void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Places places,
+void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Wishes wishes,
                   model::HostShare& share) {
   std::vector<int> bound;
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const bool is_chosen = places[rank] != nullptr && !places[rank]->cpus.empty();
-    if (!is_chosen && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (!wishes[rank].has_cpus() && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
     const std::vector<int>& cpus = binding.cores[rank].cpus;
     bound.insert(bound.end(), cpus.begin(), cpus.end());
   }
@@ -150,12 +148,22 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
   share.cpus = whole_cores(node, bound);
 }
 
-std::vector<std::string> chosen_devices(const model::NodeBinding& binding, Places places) {
+// GPUs that a user has named, each once. INVALID_ARGUMENT: another job has one, and does not share it.
+Result<std::vector<std::string>> named_devices(const ShareWish& wish, const HostUse& use,
+                                               const model::NodeBinding& binding, Wishes wishes, bool is_open) {
   std::vector<std::string> devices;
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    if (places[rank] == nullptr || places[rank]->gpus.empty()) continue;
-    const auto& own = binding.gpus[rank].devices;
-    devices.insert(devices.end(), own.begin(), own.end());
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    const bool is_by_role = !wishes[rank].has_gpus();
+    if (is_by_role && wishes[rank].masks == nullptr) continue;
+    for (const std::string& id : binding.gpus[rank].devices) {
+      const HostUse::Users* const users = users_of(use, id);
+      const bool may_share = is_by_role ? is_open : wish.pinning.share_gpu;
+      if (users != nullptr && !(users->are_open && may_share)) {
+        return error(Code::kInvalidArgument, "{} {}, which another job has",
+                     is_by_role ? "one of its roles names" : "its ranks are placed on", id);
+      }
+      if (std::ranges::find(devices, id) == devices.end()) devices.push_back(id);
+    }
   }
   return devices;
 }
@@ -210,13 +218,12 @@ int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& 
 }
 
 Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,
-                                  Places places) {
+                                  Wishes wishes) {
   model::HostShare share;
-  MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, places, share));
+  MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
   const std::size_t each = each_of(wish);
-  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count_if(
-      places, [](const model::RankPlace* place) { return place == nullptr || place->gpus.empty(); }));
+  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_gpus));
   share.is_open = is_sharing(wish, all.size(), slots);
   share.devices = free_of(all, use);
   const std::size_t least = std::min(dealt_ranks * each, all.size());
@@ -227,24 +234,22 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
     return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
   }
   MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
-                          model::bind_host(node, places, wish.pinning, wish.masks, &share));
-  const std::vector<std::string> chosen = chosen_devices(binding, places);
-  for (const std::string& id : chosen) {
-    const HostUse::Users* const users = users_of(use, id);
-    if (users == nullptr || (users->are_open && wish.pinning.share_gpu)) continue;
-    return error(Code::kInvalidArgument, "its ranks are placed on {}, which another job has", id);
-  }
+                          model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
+                          named_devices(wish, use, binding, wishes, share.is_open));
   // Who sees all GPUs of the job and has said no number gets as large a part of them as of the slots.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
   if (!wish.asks_for_gpus() && !has_parts) {
-    const auto of_slots = std::min(places.size(), static_cast<std::size_t>(std::max(slots, 1)));
+    const auto of_slots = std::min(wishes.size(), static_cast<std::size_t>(std::max(slots, 1)));
     most = std::max(most, all.size() * of_slots / static_cast<std::size_t>(std::max(slots, 1)));
   }
   share.devices = binding.dealt;
   share.devices.resize(std::min(most, share.devices.size()));
-  share.devices.insert(share.devices.end(), chosen.begin(), chosen.end());
-  settle_cores(node, binding, wish.pinning.bind_to, places, share);
+  std::ranges::copy_if(named, std::back_inserter(share.devices), [dealt = share.devices](const std::string& id) {
+    return std::ranges::find(dealt, id) == dealt.end();
+  });
+  settle_cores(node, binding, wish.pinning.bind_to, wishes, share);
   return share;
 }
 

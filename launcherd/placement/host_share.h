@@ -2,7 +2,8 @@
 //
 // A job of k ranks on a host of s slots has the cores of k of the s equal shares of its cores, and of its GPUs what it
 // asks for, or else k of s parts, at least one for each rank as far as there are as many. None of them is another
-// job's, but for two cases. Cores that users name (--bind-to list, places) are theirs whoever has them. GPUs are shared
+// job's, but for two cases. Cores that users name (--bind-to list, places) are theirs whoever has them; GPUs that they
+// name (places, masks of roles) are waited for. GPUs are shared
 // among jobs that want that (--share-gpu), or that have not asked for GPUs on a host with more slots than GPUs, when no
 // other is free.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "base/status.h"
 #include "model/gpu_binding.h"
+#include "model/host_binding.h"
 #include "model/job_spec.h"
 #include "model/node_shape.h"
 #include "model/pinning.h"
@@ -46,7 +48,8 @@ class HostUse {
 // What a job wants of any host.
 struct ShareWish {
   model::Pinning pinning{};
-  model::GpuMasks masks{};  // of the job's own environment
+  model::GpuMasks masks{};                     // of the job's own environment
+  std::vector<model::RoleMasks> role_masks{};  // of its roles' own
 
   // It has said how many GPUs each rank is to have, and gets no fewer.
   bool asks_for_gpus() const {
@@ -68,9 +71,9 @@ bool has_devices(const ShareWish& wish, const model::NodeShape& node);
 // Of the devices that the job could be dealt, those that nobody has.
 int free_devices(const ShareWish& wish, const model::NodeShape& node, const HostUse& use);
 
-// `places`: of each of the job's ranks there (model/host_binding.h). INVALID_ARGUMENT, one sentence without the host's
+// `wishes`: of each of the job's ranks there. INVALID_ARGUMENT, one sentence without the host's
 // name: not beside what is in use. With an empty `use`: never.
 base::Result<model::HostShare> share_of(const ShareWish& wish, const model::NodeShape& node, const HostUse& use,
-                                        int slots, std::span<const model::RankPlace* const> places);
+                                        int slots, std::span<const model::RankWish> wishes);
 
 }  // namespace muster::launcherd

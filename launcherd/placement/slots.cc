@@ -348,8 +348,8 @@ std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost>
   UseByNames use;
   for_each_placed(placement, hosts, [&](const SlotHost& host, model::PlacedHost& placed, int) {
     if (host.shape == nullptr || misfit) return;
-    auto share =
-        share_of(need.share, *host.shape, use.of(host), host.all_slots(), model::places_on(need.places, placed));
+    auto share = share_of(need.share, *host.shape, use.of(host), host.all_slots(),
+                          model::wishes_on(need.places, need.share.role_masks, placed));
     if (share.ok()) {
       use.add(host, *share);
       placed.share = *std::move(share);
@@ -371,8 +371,8 @@ void limit_to_shares(const JobNeed& need, std::vector<SlotHost>& hosts) {
     std::optional<model::HostShare> theirs;
     while (fewest < most) {
       const int middle = most - (most - fewest) / 2;
-      const std::vector<const model::RankPlace*> places(static_cast<std::size_t>(middle), nullptr);
-      auto share = share_of(need.share, *host.shape, use.of(host), host.all_slots(), places);
+      const std::vector<model::RankWish> wishes(static_cast<std::size_t>(middle));
+      auto share = share_of(need.share, *host.shape, use.of(host), host.all_slots(), wishes);
       if (share.ok()) {
         fewest = middle;
         theirs = *std::move(share);
@@ -441,6 +441,7 @@ base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) 
 ShareWish share_wish(const model::JobSpec& job) {
   ShareWish wish{.pinning = job.pinning};
   model::set_gpu_masks(model::exported_variables({}, job.environment, false), wish.masks);
+  wish.role_masks = model::role_masks(job.roles, {});
   return wish;
 }
 
@@ -534,7 +535,7 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
 bool JobNeed::is_like(const JobNeed& other) const {
   const auto key = [](const JobNeed& need) {
     return std::tie(need.request.np, need.request.ranks_per_node, need.request.oversubscribe, need.request.map_by,
-                    need.request.hosts, need.share.pinning, need.share.masks);
+                    need.request.hosts, need.share.pinning, need.share.masks, need.share.role_masks);
   };
   return places.empty() && other.places.empty() && key(*this) == key(other);
 }

@@ -30,21 +30,21 @@ GpuShape intel(int index) {
   return {.vendor = GpuVendor::kIntel, .index = index, .pci = fmt::format("0000:0{}:00.0", index), .tiles = 2};
 }
 
-std::vector<const RankPlace*> pointers(const std::vector<RankPlace>& places) {
-  std::vector<const RankPlace*> all;
-  for (const RankPlace& place : places) all.push_back(&place);
+std::vector<RankWish> wishes(const std::vector<RankPlace>& places) {
+  std::vector<RankWish> all;
+  for (const RankPlace& place : places) all.push_back({.place = &place});
   return all;
 }
 
 NodeBinding bound(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {},
                   const HostShare* share = nullptr) {
-  auto binding = bind_host(node, pointers(places), pinning, {}, share);
+  auto binding = bind_host(node, wishes(places), pinning, {}, share);
   EXPECT_TRUE(binding.ok()) << binding.status();
   return binding.ok() ? *std::move(binding) : NodeBinding();
 }
 
 std::string refused(const NodeShape& node, const std::vector<RankPlace>& places, const Pinning& pinning = {}) {
-  const auto binding = bind_host(node, pointers(places), pinning, {});
+  const auto binding = bind_host(node, wishes(places), pinning, {});
   return binding.ok() ? "" : binding.status().message();
 }
 
@@ -148,6 +148,52 @@ TEST(HostBinding, TilesAreOfTheirGpu) {
   EXPECT_FALSE(is_same_device("intel:3.1", "intel:3.0"));
   EXPECT_FALSE(is_same_device("intel:1", "intel:10"));
   EXPECT_FALSE(is_same_device("GPU-1", "GPU-1.2"));
+}
+
+// What each of these ranks sees whose roles say it by these variables.
+std::vector<std::string> seen_by_roles(const NodeShape& node, const std::vector<std::vector<std::string>>& environments,
+                                       const Pinning& pinning = {}) {
+  std::vector<Role> roles;
+  std::vector<std::size_t> host_of_rank;
+  for (const auto& environment : environments) {
+    Role& role = roles.emplace_back();
+    role.environment = environment;
+    host_of_rank.push_back(0);
+  }
+  const std::vector<RoleMasks> masks = role_masks(roles, {});
+  const auto binding =
+      bind_host(node, wishes_on({}, masks, place_as_told({{.name = "n1"}}, host_of_rank).hosts.at(0)), pinning, {});
+  EXPECT_TRUE(binding.ok()) << binding.status();
+  std::vector<std::string> seen;
+  for (const RankGpus& gpus : binding->gpus) seen.push_back(base::join(gpus.devices, ","));
+  return seen;
+}
+
+TEST(HostBinding, ARoleHasTheGpusThatItNames) {
+  const Pinning one{.gpu_bind = GpuBind::kOne};
+  EXPECT_THAT(seen_by_roles(four_gpus(), {{}, {"CUDA_VISIBLE_DEVICES=2,GPU-0"}, {"A=b"}}, one),
+              ElementsAre("GPU-0", "GPU-2,GPU-0", "GPU-2"));
+  EXPECT_THAT(seen_by_roles(four_gpus(), {{"CUDA_VISIBLE_DEVICES="}, {}}, one), ElementsAre("", "GPU-1"));
+  EXPECT_THAT(seen_by_roles(four_gpus(), {{"ROCR_VISIBLE_DEVICES=3"}, {}}, one), ElementsAre("GPU-0", "GPU-1"))
+      << "of another vendor";
+  EXPECT_THAT(seen_by_roles(four_gpus(), {{"CUDA_VISIBLE_DEVICES=3"}, {}}, {.gpu_bind = GpuBind::kNone}),
+              ElementsAre("", ""))
+      << "nothing is bound";
+  NodeShape amd = four_gpus();
+  for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
+  EXPECT_THAT(seen_by_roles(amd, {{"ROCR_VISIBLE_DEVICES=3"}, {"HIP_VISIBLE_DEVICES=0"}}, one),
+              ElementsAre("amd:3", "amd:1"));
+}
+
+TEST(HostBinding, ARoleThatNamesItsGpusIsGivenNoVariables) {
+  const GpuMasks own{.cuda = "1"};
+  const RankPlace place{.rank = 0, .host = "n1", .cpus = {}, .gpus = {"GPU-3"}};
+  const std::vector<RankWish> wishes = {{.masks = &own}, {.place = &place, .masks = &own}};
+  const auto binding = bind_host(four_gpus(), wishes, {.gpu_bind = GpuBind::kOne}, {});
+  ASSERT_TRUE(binding.ok()) << binding.status();
+  EXPECT_EQ(seen(*binding, 0), "");
+  EXPECT_EQ(binding->gpus[0].index, 1);
+  EXPECT_EQ(seen(*binding, 1), "CUDA_VISIBLE_DEVICES=GPU-3") << "where it is placed goes before that";
 }
 
 }  // namespace

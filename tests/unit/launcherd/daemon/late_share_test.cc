@@ -24,7 +24,7 @@ model::NodeShape host_of(const std::vector<std::string>& uuids) {
   return node;
 }
 
-const std::vector<const model::RankPlace*> kTwoRanks{nullptr, nullptr};
+const std::vector<model::RankWish> kTwoRanks(2);
 
 TEST(LateShare, RanksThatRunAreCountedWithWhatTheyHave) {
   const auto share = share_that_runs({}, host_of({"GPU-0", "GPU-1", "GPU-2", "GPU-3"}), 4, kTwoRanks);

@@ -177,6 +177,35 @@ TEST(HostShare, PlacedRanksDoNotGetWhatOthersHave) {
   EXPECT_EQ(others, (std::set<std::string>{"GPU-0", "GPU-1", "GPU-3"}));
 }
 
+// A job of a rank that is dealt GPUs and one whose role names them.
+JobNeed with_role(const std::string& mask, const model::Pinning& pinning) {
+  JobNeed both = need(2, pinning);
+  both.share.role_masks = {{.first = 1, .count = 1, .masks = {.cuda = mask}}};
+  return both;
+}
+
+TEST(HostShare, GpusThatRolesNameAreTheirs) {
+  for (const model::Pinning& pinning : {model::Pinning(), kOne}) {
+    std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 8))};
+    const auto share = start(with_role("5,6", pinning), hosts);
+    ASSERT_TRUE(share);
+    EXPECT_THAT(share->devices, ElementsAre("GPU-0", "GPU-1", "GPU-5", "GPU-6"));
+    EXPECT_FALSE(start(with_role("6", pinning), hosts));
+    EXPECT_EQ(why_not(with_role("6", pinning), hosts), "n1: one of its roles names GPU-6, which another job has");
+    EXPECT_TRUE(start(with_role("7", pinning), hosts));
+    EXPECT_EQ(hosts[0].use.devices().size(), 7u);
+    EXPECT_EQ(start(need(1, pinning), hosts)->devices.size(), 1u);
+    EXPECT_FALSE(start(need(1, pinning), hosts));
+  }
+}
+
+TEST(HostShare, GpusThatRolesNameAreSharedAsOthersAre) {
+  std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 2))};  // more slots than GPUs
+  EXPECT_TRUE(start(with_role("0", {}), hosts));
+  EXPECT_TRUE(start(with_role("0", {}), hosts));
+  EXPECT_FALSE(with_role("0", {}).is_like(with_role("1", {})));
+}
+
 TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 0)), host("n2", 4, node_of(8, 2))};
   const auto placement = fit(need(2, {.gpus_per_rank = 1}), hosts);
