@@ -83,8 +83,8 @@ void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobs
                                                base::Result<v1::ListJobsResponse> page) {
                                              if (is_alive.expired()) return;
                                              if (page.ok()) {
+                                               parts_.jobs->describe(*page->mutable_jobs());
                                                for (v1::Job& job : *page->mutable_jobs()) {
-                                                 parts_.jobs->describe(job);
                                                  job.set_launcher_host(parts_.capabilities.host());
                                                  job.set_launcher_pid(parts_.capabilities.pid());
                                                }

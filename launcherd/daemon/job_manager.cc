@@ -279,6 +279,16 @@ base::Status JobManager::stacks(const base::JobId& id, const std::vector<int>& r
 }
 
 void JobManager::describe(v1::Job& job) const {
+  JobQueue::Reasons reasons(queue_, hosts_.slots());
+  describe(job, reasons);
+}
+
+void JobManager::describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const {
+  JobQueue::Reasons reasons(queue_, hosts_.slots());
+  for (v1::Job& job : jobs) describe(job, reasons);
+}
+
+void JobManager::describe(v1::Job& job, JobQueue::Reasons& reasons) const {
   const auto id = base::JobId::parse(job.id());
   const auto found = id.ok() ? jobs_.find(*id) : jobs_.end();
   if (found == jobs_.end()) return;
@@ -286,7 +296,7 @@ void JobManager::describe(v1::Job& job) const {
     found->second.running->describe(job);
     if (const auto waits = waiting_shares_.find(*id); waits != waiting_shares_.end()) job.set_reason(waits->second.why);
     if (const auto rate = surroundings_.pool->output_rate(job.id())) job.set_output_bytes_per_second(*rate);
-  } else if (const std::string reason = queue_.reason(*id, hosts_.slots()); !reason.empty()) {
+  } else if (const std::string reason = reasons.of(*id); !reason.empty()) {
     job.set_reason(reason);
   }
 }

@@ -60,6 +60,7 @@ class JobManager {
                       std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
   // What the store does not know of an open job.
   void describe(v1::Job& job) const;
+  void describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const;
 
   const HostTable& hosts() const { return hosts_; }
   const JobCounters& counters() const { return counters_; }
@@ -132,6 +133,7 @@ class JobManager {
   void ask_for_gpus();
   void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
+  void describe(v1::Job& job, JobQueue::Reasons& reasons) const;
   // A closure for later: not called when the manager has gone.
   template <typename Function>
   auto while_alive(Function function) {

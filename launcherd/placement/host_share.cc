@@ -170,29 +170,37 @@ Result<std::vector<std::string>> named_devices(const ShareWish& wish, const Host
 
 }  // namespace
 
-void HostUse::count(const model::HostShare& share) {
+const HostUse::Content& HostUse::content() const {
+  static const Content kNothing;
+  return content_ != nullptr ? *content_ : kNothing;
+}
+
+void HostUse::Content::count(const model::HostShare& share) {
   std::vector<int> all;
-  std::ranges::set_union(cpus_, share.cpus, std::back_inserter(all));
-  cpus_ = std::move(all);
+  std::ranges::set_union(cpus, share.cpus, std::back_inserter(all));
+  cpus = std::move(all);
   for (const std::string& id : share.devices) {
-    Users& users = devices_[id];
+    Users& users = devices[id];
     ++users.count;
     users.are_open = users.are_open && share.is_open;
   }
 }
 
 void HostUse::add(const model::HostShare& share) {
-  shares_.push_back(share);
-  count(share);
+  auto changed = std::make_shared<Content>(content());
+  changed->shares.push_back(share);
+  changed->count(share);
+  content_ = std::move(changed);
 }
 
 void HostUse::remove(const model::HostShare& share) {
-  const auto found = std::ranges::find(shares_, share);
-  if (found == shares_.end()) return;
-  shares_.erase(found);
-  cpus_.clear();
-  devices_.clear();
-  for (const model::HostShare& each : shares_) count(each);
+  const auto found = std::ranges::find(shares(), share);
+  if (found == shares().end()) return;
+  auto changed = std::make_shared<Content>();
+  changed->shares = shares();
+  changed->shares.erase(changed->shares.begin() + (found - shares().begin()));
+  for (const model::HostShare& each : changed->shares) changed->count(each);
+  content_ = std::move(changed);
 }
 
 bool has_devices(const ShareWish& wish, const NodeShape& node) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,26 +24,31 @@
 
 namespace muster::launcherd {
 
-// What the jobs of a host have of it.
+// What the jobs of a host have of it. Copies cost nothing until one of them is changed: the queue looks at many hosts.
 class HostUse {
  public:
   struct Users {
     int count = 0;
     bool are_open = true;  // all of them share
   };
-  const std::vector<int>& cpus() const { return cpus_; }                    // sorted
-  const std::map<std::string, Users>& devices() const { return devices_; }  // by device_id()
-  const std::vector<model::HostShare>& shares() const { return shares_; }
+  const std::vector<int>& cpus() const { return content().cpus; }                    // sorted
+  const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
+  const std::vector<model::HostShare>& shares() const { return content().shares; }
 
   void add(const model::HostShare& share);
   void remove(const model::HostShare& share);  // one that was added
 
  private:
-  void count(const model::HostShare& share);
+  struct Content {
+    std::vector<model::HostShare> shares;
+    std::vector<int> cpus;
+    std::map<std::string, Users> devices;
 
-  std::vector<model::HostShare> shares_;
-  std::vector<int> cpus_;
-  std::map<std::string, Users> devices_;
+    void count(const model::HostShare& share);
+  };
+  const Content& content() const;
+
+  std::shared_ptr<const Content> content_;  // null: nothing
 };
 
 // What a job wants of any host.

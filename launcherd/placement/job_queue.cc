@@ -31,55 +31,68 @@ bool touches(const model::Placement& placement, const JobNeed& need, const std::
 
 void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need) {
   const Key key{-std::int64_t{priority}, number};
+  auto kind = std::ranges::find_if(kinds_, [&](const auto& each) { return each.second.need.is_like(need); });
+  if (kind == kinds_.end()) kind = kinds_.emplace(next_kind_++, Kind{.need = std::move(need), .waiting = {}}).first;
+  kind->second.waiting.insert(key);
   keys_.insert_or_assign(id, key);
-  entries_.insert_or_assign(key, Entry{.id = id, .need = std::move(need)});
+  entries_.insert_or_assign(key, Entry{.id = id, .kind = kind->first});
 }
 
 bool JobQueue::remove(const base::JobId& id) {
   const auto found = keys_.find(id);
   if (found == keys_.end()) return false;
-  entries_.erase(found->second);
-  keys_.erase(found);
+  forget(found->second);
   return true;
+}
+
+void JobQueue::forget(const Key& key) {
+  const auto entry = entries_.find(key);
+  const auto kind = kinds_.find(entry->second.kind);
+  kind->second.waiting.erase(key);
+  if (kind->second.waiting.empty()) kinds_.erase(kind);
+  keys_.erase(entry->second.id);
+  entries_.erase(entry);
+}
+
+std::set<std::pair<JobQueue::Key, int>> JobQueue::firsts() const {
+  std::set<std::pair<Key, int>> firsts;
+  for (const auto& [number, kind] : kinds_) firsts.emplace(*kind.waiting.begin(), number);
+  return firsts;
 }
 
 std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<Start> started;
   std::vector<SlotHost> open = hosts;  // without what is kept for the head
   Entry* head = nullptr;
-  const Entry* failed = nullptr;  // the last one; what is left only becomes less
-  const Entry* never = nullptr;   // the last one that would not start if nothing ran
   std::vector<SlotHost> idle;
-  for (auto at = entries_.begin(); at != entries_.end();) {
-    const long free = free_slots(open);
-    if (free == 0) break;
-    Entry& entry = at->second;
+  std::set<std::pair<Key, int>> next = firsts();
+  for (long free = free_slots(open); free > 0 && !next.empty(); free = free_slots(open)) {
+    const auto [key, number] = *next.begin();
+    next.erase(next.begin());
+    Entry& entry = entries_.at(key);
+    const JobNeed& need = kinds_.at(number).need;
     // Whoever oversubscribes has more ranks than slots.
-    const bool is_hopeless = (entry.need.ranks() > free && !entry.need.request.oversubscribe) ||
-                             (failed != nullptr && entry.need.is_like(failed->need));
-    auto placement = is_hopeless ? std::nullopt : fit(entry.need, open);
-    if (!placement) {
-      failed = &entry;
-      ++at;
-      if (head != nullptr || (never != nullptr && entry.need.is_like(never->need))) continue;
+    const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
+    auto placement = is_hopeless ? std::nullopt : fit(need, open);
+    if (!placement) {  // nor does any other of its kind: what is left only becomes less
+      if (head != nullptr) continue;
       if (idle.empty()) idle = when_idle(hosts);
-      if (!fit(entry.need, idle)) {
-        never = &entry;
-        continue;
-      }
+      if (!fit(need, idle)) continue;
       head = &entry;
-      if (head->overtaken >= kMostOvertakes) keep_slots(head->need, open);
+      if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
       continue;
     }
     take_slots(*placement, hosts);
     take_slots(*placement, open);
-    if (head != nullptr && touches(*placement, head->need, hosts) && ++head->overtaken >= kMostOvertakes) {
-      keep_slots(head->need, open);
+    if (head != nullptr && touches(*placement, kinds_.at(head->kind).need, hosts) &&
+        ++head->overtaken >= kMostOvertakes) {
+      keep_slots(kinds_.at(head->kind).need, open);
     }
-    const base::JobId id = entry.id;
-    started.push_back({id, std::move(*placement), std::move(entry.need)});
-    keys_.erase(id);
-    at = entries_.erase(at);
+    started.push_back({entry.id, std::move(*placement), need});
+    forget(key);
+    if (const auto kind = kinds_.find(number); kind != kinds_.end()) {
+      next.emplace(*kind->second.waiting.begin(), number);
+    }
   }
   return started;
 }
@@ -90,9 +103,9 @@ std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>&
     if (!host.is_known() && host.is_open()) unknown.push_back(&host);
   }
   std::vector<model::HostSpec> asked;
-  for (const auto& [key, entry] : entries_) {
+  for (const auto& [number, kind] : kinds_) {
     if (unknown.empty()) break;
-    std::erase_if(unknown, [&, &need = entry.need](const SlotHost* host) {
+    std::erase_if(unknown, [&, &need = kind.need](const SlotHost* host) {
       if (!waits_for_news(need, *host)) return false;
       asked.push_back(host->host);
       return true;
@@ -101,21 +114,38 @@ std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>&
   return asked;
 }
 
-const JobQueue::Entry* JobQueue::head(const std::vector<SlotHost>& hosts, const std::vector<SlotHost>& idle) const {
-  const auto found = std::ranges::find_if(
-      entries_, [&](const auto& each) { return !fit(each.second.need, hosts) && fit(each.second.need, idle); });
-  return found == entries_.end() ? nullptr : &found->second;
+std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {
+  return Reasons(*this, hosts).of(id);
 }
 
-std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {
-  const auto found = keys_.find(id);
-  if (found == keys_.end()) return "";
-  const Entry& entry = entries_.at(found->second);
-  if (!fit(entry.need, hosts)) return why_not(entry.need, hosts);
-  const Entry* const first = head(hosts, when_idle(hosts));
+std::string JobQueue::Reasons::of(const base::JobId& id) {
+  const auto found = queue_.keys_.find(id);
+  if (found == queue_.keys_.end()) return "";
+  const Entry& entry = queue_.entries_.at(found->second);
+  if (const std::string& why = of_kind(entry.kind); !why.empty()) return why;
+  const Entry* const first = head();
   if (first == nullptr || first == &entry) return "waits for its turn";
   return fmt::format("the free slots are kept for job {}, which comes before it: that {}", first->id.str(),
-                     why_not(first->need, hosts));
+                     of_kind(first->kind));
+}
+
+const std::string& JobQueue::Reasons::of_kind(int kind) {
+  const auto [entry, is_new] = kinds_.try_emplace(kind);
+  const JobNeed& need = queue_.kinds_.at(kind).need;
+  if (is_new && !fit(need, hosts_)) entry->second = why_not(need, hosts_);
+  return entry->second;
+}
+
+const JobQueue::Entry* JobQueue::Reasons::head() {
+  if (head_) return *head_;
+  head_ = nullptr;
+  const std::vector<SlotHost> idle = when_idle(hosts_);
+  for (const auto& [key, kind] : queue_.firsts()) {
+    if (of_kind(kind).empty() || !fit(queue_.kinds_.at(kind).need, idle)) continue;
+    head_ = &queue_.entries_.at(key);
+    break;
+  }
+  return *head_;
 }
 
 }  // namespace muster::launcherd

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,22 +43,49 @@ class JobQueue {
   // Those of which a job that waits must know what they have, before it is started there.
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
-  // Why a job of the queue waits, for people; empty: it is not in the queue.
+  // Why jobs of the queue wait, for people. For many of them with one look at the hosts; borrows both, which do not
+  // change meanwhile.
+  class Reasons;
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;
 
  private:
+  using Key = std::pair<std::int64_t, std::uint64_t>;  // minus priority, number: in this order they start
   struct Entry {
     base::JobId id;
-    JobNeed need;
+    int kind = 0;
     int overtaken = 0;  // by jobs that took slots which this one could use, while it was the head
   };
-  using Key = std::pair<std::int64_t, std::uint64_t>;  // minus priority, number: in this order they start
-
-  // `idle`: when_idle().
-  const Entry* head(const std::vector<SlotHost>& hosts, const std::vector<SlotHost>& idle) const;
+  // Jobs that ask for the same (JobNeed::is_like): where the first finds no place, no other one does, so that it is
+  // looked for once however many wait.
+  struct Kind {
+    JobNeed need;
+    std::set<Key> waiting;  // never empty
+  };
+  // The first job of each kind, in the order in which they start.
+  std::set<std::pair<Key, int>> firsts() const;
+  void forget(const Key& key);
 
   std::map<Key, Entry> entries_;
   std::map<base::JobId, Key> keys_;
+  std::map<int, Kind> kinds_;
+  int next_kind_ = 0;
+};
+
+class JobQueue::Reasons {
+ public:
+  Reasons(const JobQueue& queue, const std::vector<SlotHost>& hosts) : queue_(queue), hosts_(hosts) {}
+  // Empty: it is not in the queue.
+  std::string of(const base::JobId& id);
+
+ private:
+  // Why jobs of the kind do not start; empty: they would fit.
+  const std::string& of_kind(int kind);
+  const Entry* head();
+
+  const JobQueue& queue_;
+  const std::vector<SlotHost>& hosts_;
+  std::map<int, std::string> kinds_;
+  std::optional<const Entry*> head_;
 };
 
 }  // namespace muster::launcherd

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/daemon/recovery.h"
+#include "proto/muster/v1/pool.pb.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
 namespace muster::launcherd {
@@ -43,6 +45,7 @@ std::vector<model::HostSpec> large_hosts() {
 class NoBootstrap final : public Bootstrap {
  public:
   void start(const BootstrapTarget& target, JoinSource, std::function<void(base::Result<StartedAgent>)> done) override {
+    tried.push_back(target.name);
     done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
   }
   void run(const BootstrapTarget& target, std::vector<std::string>,
@@ -50,6 +53,8 @@ class NoBootstrap final : public Bootstrap {
     done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
   }
   void cancel() override {}
+
+  std::vector<std::string> tried;
 };
 
 class JobManagerTest : public ::testing::Test {
@@ -325,6 +330,51 @@ TEST_F(JobManagerTest, TheNextManagerKnowsWhatRunningJobsHaveOfTheirHosts) {
   EXPECT_EQ(host.use.cpus(), (std::vector<int>{0, 1}));
   run_until(done_ + 1);  // no agent holds it
   EXPECT_TRUE(manager_->hosts().slots()[0].use.devices().empty());
+}
+
+// What GPUs its hosts have must be known before it is started.
+TEST_F(JobManagerTest, TheAgentsOfItsHostsAreStartedForAJobThatAsksForGpus) {
+  has_changes_ = true;
+  v1::SubmitRequest request = request_of(1);
+  request.mutable_spec()->set_gpu_bind("one");
+  request.mutable_spec()->add_hosts()->set_name("n2");
+  const auto answer = submit(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  base::Timer looking = rig_->loop().every(std::chrono::milliseconds(5), [&] {
+    if (!bootstrap_.tried.empty()) count();
+  });
+  run_until(done_ + 1);
+  looking.cancel();
+  EXPECT_THAT(bootstrap_.tried, ::testing::ElementsAre("n2"));
+  EXPECT_TRUE(manager_->is_open(testing_store::job_id(answer->job_id()))) << "it waits for the host";
+  EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kQueued);
+  EXPECT_THAT(reason(answer->job_id()), HasSubstr("n2 cannot be reached"));
+}
+
+// Of a launcherd that knew of no shares.
+TEST_F(JobManagerTest, NobodyComesToAJobOfWhichNobodyKnowsWhatItHas) {
+  drain_all();
+  const auto runs = submit(request_of(1));
+  const auto waits = submit(request_of(1));
+  Recovery recovery;
+  recovery.placement = model::place_as_told({{.name = "n1"}}, {0});
+  recovery.secret = std::string(16, 's');
+  v1::JobRecovery old;
+  ASSERT_TRUE(old.ParseFromString(recovery_bytes(recovery)));
+  old.clear_shares();
+  EXPECT_TRUE(
+      rig_->append({testing_store::step(runs->job_id(), model::JobState::kStarting),
+                    testing_store::step(runs->job_id(), model::JobState::kRunning),
+                    NewRecovery{.job = testing_store::job_id(runs->job_id()), .content = old.SerializeAsString()},
+                    StoredHost{.name = "n1", .slots = 2, .drained = false}})
+          .ok());
+  end();
+  begin();
+  const SlotHost& host = manager_->hosts().slots()[0];
+  EXPECT_EQ(host.used, 1);
+  EXPECT_TRUE(host.is_asked());
+  EXPECT_EQ(reason(waits->job_id()),
+            "waits until n1 has told what cores and GPUs it has: another job is being started there");
 }
 
 // It may have been written by another launcherd than this one.

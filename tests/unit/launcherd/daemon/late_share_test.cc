@@ -181,5 +181,20 @@ TEST_F(SettleShares, AHostThatIsNotInTheListAnyMoreHasNoShares) {
   EXPECT_FALSE(without->front().share);
 }
 
+// --bind-to list: who names cores has them, whoever else does; on a host that was not known when the job was placed,
+// too.
+TEST_F(SettleShares, CoresThatAreNamedAreHadOnAHostThatWasNotKnown) {
+  table_.take_share("n1", {.cpus = {0, 1}});
+  const JobNeed named = need(1, {.bind_to = model::BindTo::kList, .cpu_lists = {{1}}});
+  EXPECT_FALSE(named.share.is_choosy()) << "it is started there";
+  const auto settled = settle_shares(named, ranks_on({"n1"}), {{"n1", node_}}, Settling::kHostKnown, table_);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_THAT(settled->at(0).share->cpus, ElementsAre(1));
+  const auto none = settle_shares(need(1, {.bind_to = model::BindTo::kList, .cpu_lists = {{7}}}), ranks_on({"n2"}),
+                                  {{"n2", node_}}, Settling::kBeforeLaunch, table_);
+  EXPECT_EQ(none.status().code(), base::Code::kInvalidArgument);
+  EXPECT_THAT(none.status().message(), ::testing::StartsWith("n2: "));
+}
+
 }  // namespace
 }  // namespace muster::launcherd

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "launcherd/jobs/job_core.h"
+#include "launcherd/jobs/restarting_job.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd {
@@ -33,6 +34,7 @@ class PlayedAgents final : public JobAgents {
       ++stops;
       stopped.push_back(agent);
     }
+    if (message.has_signal_ranks()) signals.push_back(message.signal_ranks().signal());
     if (message.has_prepare() && on_prepare) on_prepare(agent);
   }
   void send_unnumbered(int, v1::LauncherMessage) override {}
@@ -47,6 +49,7 @@ class PlayedAgents final : public JobAgents {
   std::map<int, v1::Launch> launches;
   int stops = 0;
   std::vector<int> stopped;
+  std::vector<int> signals;
   std::set<int> ended;
   std::set<int> left;
   std::set<int> dropped;
@@ -216,6 +219,7 @@ class PlacedJobTest : public JobRunnerTest {
     job.command = {"./a"};
     job.workdir = "/";
     job.input.to = model::InputTo::kNone;
+    job.start_timeout = start_timeout_;
     model::PlacementRequest request;
     request.hosts = *model::parse_host_list(list, "-H");
     placement_ = *model::place(request);
@@ -259,6 +263,7 @@ class PlacedJobTest : public JobRunnerTest {
   void on_warning(const std::string& line) override { warnings_.push_back(line); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
 
+  std::chrono::milliseconds start_timeout_{30'000};
   model::Placement placement_;
   std::vector<KnownHost> known_;
   std::vector<std::string> warnings_;
@@ -384,6 +389,55 @@ TEST_F(InterruptedTest, TwiceAndTheHostTakesItsTime) {
   runner_->stop(StopCause::kInterrupt);
   base::Timer later = loop_.after(kOutputAfterInterrupt + 200ms, [this] { empty(0); });
   expect_soon();
+}
+
+// Other jobs have it; the hosts are up.
+TEST_F(PlacedJobTest, TheWaitForAShareIsNotTheTimeOfItsHosts) {
+  start_timeout_ = 50ms;
+  ShareAnswer waiting;
+  LaunchOptions options;
+  options.shares = [&](const std::vector<KnownHost>&, ShareAnswer answer) { waiting = std::move(answer); };
+  start("n1:1", std::move(options));
+  come_up(0, "n1");
+  turn_until([&] { return waiting != nullptr; });
+  const base::Timer later = loop_.after(1s, [&] { waiting(placement_); });
+  turn_until([&] { return !agents_->launches.empty() || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+}
+
+// --signal: nobody knows whether the launcherd before has sent it, so its ranks may get it twice, and never not at all.
+TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTime) {
+  for (const bool resumes : {false, true}) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.input.to = model::InputTo::kNone;
+    job.timeout = 60s;
+    job.end_signal = {.signo = SIGUSR1, .ahead = 120s};
+    model::PlacementRequest request;
+    request.hosts = *model::parse_host_list("n1:1", "-H");
+    placement_ = *model::place(request);
+    agents_ = std::make_shared<PlayedAgents>();
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    LaunchOptions options{.job_id = "abcdefgh", .resumes = resumes};
+    options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
+    RestartingJob restarting(
+        loop_, clock_, job, placement_, options, base::Environment(), [this](int) { return agents_; }, &sink_, this);
+    ASSERT_TRUE(restarting.start().ok());
+    come_up(0, "n1", resumes);
+    v1::AgentMessage pong;
+    pong.mutable_pong();
+    agents_->to->agent_said(0, pong);
+    turn_until([&] { return !bound_.empty(); });
+    bound_.clear();
+    EXPECT_TRUE(agents_->signals.empty()) << "ranks that are being started have no handler for it";
+    v1::AgentMessage launched;
+    launched.mutable_launched();
+    agents_->to->agent_said(0, launched);
+    turn_until([&] { return !agents_->signals.empty(); });
+    EXPECT_THAT(agents_->signals, ::testing::ElementsAre(SIGUSR1));
+    EXPECT_FALSE(outcome_.has_value());
+  }
 }
 
 }  // namespace

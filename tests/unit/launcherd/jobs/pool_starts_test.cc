@@ -39,13 +39,15 @@ class PlayedBootstrap final : public Bootstrap {
     on_start();
   }
   void run(const BootstrapTarget&, std::vector<std::string>,
-           std::function<void(base::Result<CommandResult>)>) override {
-    ADD_FAILURE() << "the agent holds no job: nothing is looked for";
+           std::function<void(base::Result<CommandResult>)> done) override {
+    if (!has_died) ADD_FAILURE() << "the agent holds no job: nothing is looked for";
+    done(CommandResult());
   }
   void cancel() override {}
 
   int starts = 0;
   bool fails = false;
+  bool has_died = false;  // nothing of the agent is found on its host
   v1::AgentJoin join;
   base::UniqueFd stdio;  // the agent's end
   std::function<void()> on_start;
@@ -121,9 +123,14 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
     failures_.push_back(message);
     loop_.stop();
   }
-  void agent_said(int, const v1::AgentMessage&) override {}
+  void agent_said(int, const v1::AgentMessage& message) override {
+    if (message.has_host_empty()) loop_.stop();
+  }
   void agent_stream(int, bool) override {}
-  void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
+  void agent_gone(int, const base::Status& status) override {
+    if (!bootstrap_.has_died) ADD_FAILURE() << status;
+    gone_.push_back(status.message());
+  }
   void agent_unreadable(int agent) override { unreadable_.push_back(agent); }
   void output_complete(int) override {}
   void output_cut(int) override { ADD_FAILURE() << "no output was expected"; }
@@ -139,6 +146,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   std::string awaited_note_ = "no such note";
   std::vector<std::string> failures_;
   std::vector<int> unreadable_;
+  std::vector<std::string> gone_;
   bool expects_unreadable_ = false;
   std::unique_ptr<HostPool> pool_;
   std::shared_ptr<JobAgents> job_;
@@ -264,6 +272,70 @@ TEST_F(PoolStartsTest, OneWithoutAJobIsAwaitedWhenItIsCut) {
   run_until_noted("the agent is gone: its connection was closed");
   EXPECT_GE(std::chrono::steady_clock::now() - cut, 3s);
   EXPECT_EQ(bootstrap_.starts, 1);
+}
+
+// Nobody waits for it when launcherd leaves.
+TEST_F(PoolStartsTest, OneThatIsGivenUpWhenItIsToEndIsGone) {
+  bootstrap_.on_start = [this] {
+    say_dialled();
+    attach_agent();
+  };
+  pool_->ask({.target = {.name = "n1"}});
+  run_until_noted("agent up");
+  bool was_told = false;
+  agent_->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_leave() || std::exchange(was_told, true)) return;
+    v1::AgentMessage long_one;
+    long_one.mutable_notice()->set_text(std::string(std::size_t{5} << 20, 'x'));
+    agent_->send(std::move(long_one));
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  int answers = 0;
+  pool_->let_go([&] {
+    ++answers;
+    loop_.stop();
+  });
+  awaited_note_ = "no such note";
+  loop_.run();
+  EXPECT_TRUE(was_told);
+  EXPECT_EQ(answers, 1);
+  EXPECT_EQ(pool_->agents(), 0U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "it was waited for";
+}
+
+// As when it is killed after its ranks have ended: the job's runner knows what is missing.
+TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
+  std::string job;
+  std::vector<std::string> left;
+  bootstrap_.on_start = [&] {
+    say_dialled();
+    attach_agent();
+    agent_->on_message = [&](const v1::LauncherMessage& message) {
+      if (message.has_leave()) left.push_back(message.job_id());
+      if (!message.has_open_job() || !job.empty()) return;
+      job = message.job_id();
+      v1::AgentMessage answer;
+      answer.set_job_id(job);
+      answer.mutable_job_opened();
+      agent_->send(answer);
+      answer.mutable_host_empty();
+      agent_->send(answer);
+    };
+  };
+  start_job();
+  run_until_noted("no such note");  // until the job is over there
+  bootstrap_.has_died = true;
+  agent_.reset();
+  run_until_noted("it was looked for, and nothing of it lives");
+  EXPECT_THAT(gone_, ElementsAre(HasSubstr("it was looked for, and nothing of it lives")));
+  EXPECT_EQ(pool_->view({.name = "n1"}).jobs, 0);
+  EXPECT_EQ(bootstrap_.starts, 1) << "nobody wants another one";
+  // The next one has nothing to do with that job.
+  job_ = pool_->agents_for({.job_id = base::JobId::random().str(), .secret = base::random_hex(16)});
+  start_job();
+  run_until_noted("agent up");
+  EXPECT_EQ(bootstrap_.starts, 2);
+  EXPECT_THAT(left, IsEmpty());
 }
 
 }  // namespace

@@ -425,7 +425,7 @@ TEST(HostShare, WhoWaitsForAHostIsNotOvertakenForEverByItsOtherName) {
   ASSERT_TRUE(start(on("alias", need(1, kOne)), hosts));
   int overtakes = 0;
   for (std::uint64_t job = 1; job <= 3 * JobQueue::kMostOvertakes; ++job) {
-    queue.add(*base::JobId::parse("bbbbbbbb"), 0, job, on("alias", need(1, kOne)));
+    queue.add(base::JobId::random(), 0, job, on("alias", need(1, kOne)));
     for (const JobQueue::Start& each : queue.start(hosts)) {
       ++overtakes;
       give_slots(each.placement, hosts);
