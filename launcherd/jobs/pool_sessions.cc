@@ -189,7 +189,6 @@ void HostPool::Core::said(PoolHost& host, const v1::AgentMessage& message) {
     host.closing.erase(job);
     const auto next = host.sessions.find(job);
     if (next != host.sessions.end()) open(host, job, next->second);
-    changed(host);
     return;
   }
   const auto found = host.sessions.find(job);
