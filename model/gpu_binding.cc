@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "model/cpu_binding.h"
+#include "model/device_id.h"
 #include "model/gpu_choice.h"
 #include "model/gpu_mask.h"
 #include "model/intel_gpus.h"
@@ -22,12 +23,8 @@ constexpr const char* kByBus = "PCI_BUS_ID";
 // How far a GPU is from a rank's cores.
 enum Distance { kSameNode = 0, kSameSocket = 1, kElsewhere = 2 };
 
-bool intersects(const std::vector<int>& sorted, const std::vector<int>& cpus) {
-  return std::ranges::any_of(cpus, [&](int cpu) { return std::ranges::binary_search(sorted, cpu); });
-}
-
 bool is_near(const CoreShape& core, const GpuShape& gpu) {
-  return gpu.cpus.empty() ? core.numa == gpu.numa : intersects(gpu.cpus, core.cpus);
+  return gpu.cpus.empty() ? core.numa == gpu.numa : touches(core, gpu.cpus);
 }
 
 // `cpus`: sorted. Whoever is not bound, or whose GPU may be anywhere, is near it.
@@ -39,7 +36,7 @@ Distance distance(const NodeShape& node, const std::vector<int>& cpus, const Gpu
   }
   Distance best = kElsewhere;
   for (const CoreShape& core : node.cores) {
-    if (!intersects(cpus, core.cpus)) continue;
+    if (!touches(core, cpus)) continue;
     if (is_near(core, *gpu)) return kSameNode;
     if (std::ranges::find(sockets, core.socket) != sockets.end()) best = kSameSocket;
   }
@@ -221,27 +218,6 @@ base::Result<int> most_ranks(const NodeShape& given_node, const Pinning& given_p
   const base::Status why = fits(1);
   if (!why.ok() && !is_left_alone) return why;
   return 0;
-}
-
-std::string device_id(GpuVendor vendor, const VisibleGpu& device) {
-  if (is_mig_name(device.name)) return device.name;
-  if (device.gpu == nullptr) return "cuda:" + device.name;
-  if (vendor == GpuVendor::kNvidia && !device.gpu->uuid.empty()) return device.gpu->uuid;
-  const char* const name = vendor == GpuVendor::kIntel ? "intel" : vendor == GpuVendor::kAmd ? "amd" : "nvidia";
-  if (!device.tile) return fmt::format("{}:{}", name, device.gpu->index);
-  return fmt::format("{}:{}.{}", name, device.gpu->index, *device.tile);
-}
-
-std::string gpu_text(GpuVendor vendor, int index, const std::string& part) {
-  const char* const make = vendor == GpuVendor::kAmd ? "AMD " : vendor == GpuVendor::kIntel ? "Intel " : "";
-  const std::string text = fmt::format("{}GPU {}", make, index);
-  return part.empty() ? text : fmt::format("{} of {}", base::printable(part), text);
-}
-
-bool is_same_device(std::string_view id, std::string_view other) {
-  if (id.size() > other.size()) std::swap(id, other);
-  if (!other.starts_with(id)) return false;
-  return id.size() == other.size() || (other[id.size()] == '.' && other.starts_with("intel:"));
 }
 
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,

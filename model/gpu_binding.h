@@ -31,7 +31,7 @@ struct RankGpus {
   std::optional<int> index;  // GpuShape::index of its own, or of the first of them; nullopt: none, or not known
   std::vector<int> indices;  // of all its own, as far as they are known; of a part: of its GPU
   std::optional<int> tile;   // in that GPU, where it has that alone
-  std::vector<std::string> devices{};  // device_id() of all its own
+  std::vector<std::string> devices{};  // of all its own what they are called (model/device_id.h)
   // CUDA_VISIBLE_DEVICES and the like; empty: its environment stays as it is. Of AMD's ROCr's mask, and with it those
   // of the user's that count within it.
   std::vector<std::pair<std::string, std::string>> variables;
@@ -43,7 +43,7 @@ struct NodeBinding {
   std::vector<RankGpus> gpus;
   int visible_gpus = 0;            // GPUs, or tiles, that were dealt; 0: none there, none left by a mask, or kNone
   int dealt_ranks = 0;             // of bind_host(): for whom they were dealt
-  std::vector<std::string> dealt;  // device_id() of those, first the ranks' own
+  std::vector<std::string> dealt;  // what those are called (model/device_id.h), first the ranks' own
   std::string remark;  // one sentence without the host's name that the user is to read; empty: there is nothing to say
 };
 
@@ -56,21 +56,15 @@ base::Result<int> most_ranks(const NodeShape& node, const Pinning& pinning, cons
 // The same of a job of which nothing is known.
 int count_gpus(const NodeShape& node, const GpuMasks& job_masks);
 
-// What a device is called among all of its host, whatever masks there are: NVIDIA's by UUID, as parts are; without one
-// "nvidia:3"; "amd:3"; of Intel's "intel:3", a tile of it "intel:3.1". A number that only CUDA understands: "cuda:3".
-std::string device_id(GpuVendor vendor, const VisibleGpu& device);
-// What a user calls it: "GPU 3", "AMD GPU 0"; a part of it (MIG), by its UUID: "MIG-… of GPU 3".
-std::string gpu_text(GpuVendor vendor, int index, const std::string& part = {});
-// One of them is all of the GPU that the other one is a tile of, or they are the same.
-bool is_same_device(std::string_view id, std::string_view other);
-
 // What tells a process of so many devices, by this list; `by_index`: NVIDIA's are numbers of the PCI bus. `masks`:
 // those in force.
 std::vector<std::pair<std::string, std::string>> mask_variables(GpuVendor vendor, const std::string& list,
                                                                 std::size_t count, bool by_index,
                                                                 const GpuMasks& masks);
 
-// What bind_node deals, as device_id(), in its order; empty: nothing, as with kNone. INVALID_ARGUMENT: as bind_node.
+// All of which bind_node() deals to however many ranks, as --gpu-order has it (`nearest`: as the host does), as
+// device_id(); it leaves out parts of divided GPUs where whole ones are enough. Empty: nothing, as with kNone.
+// INVALID_ARGUMENT: as bind_node() says it whatever their number.
 base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, const Pinning& pinning,
                                                       const GpuMasks& job_masks);
 

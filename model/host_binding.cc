@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "model/cpu_binding.h"
+#include "model/device_id.h"
 #include "model/gpu_choice.h"
 #include "model/gpu_mask.h"
 #include "model/intel_gpus.h"
@@ -108,14 +109,9 @@ Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, cons
 
 RankBinding chosen_cores(const NodeShape& node, const std::vector<int>& cpus) {
   RankBinding binding{.cpus = cpus};
-  binding.physical_cores = static_cast<int>(std::ranges::count_if(node.cores, [&](const CoreShape& core) {
-    return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(cpus, cpu); });
-  }));
+  binding.physical_cores =
+      static_cast<int>(std::ranges::count_if(node.cores, [&](const CoreShape& core) { return touches(core, cpus); }));
   return binding;
-}
-
-bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
-  return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
 }
 
 // What is chosen, and who is still to be dealt something.

@@ -34,7 +34,7 @@ struct BoundRank {
   int local_rank = 0;
   std::vector<int> cpus{};             // OS numbers; empty: not bound
   std::vector<int> gpus{};             // its own, by the driver's number; of a part: of its GPU
-  std::vector<std::string> devices{};  // its own, as device_id() of model/gpu_binding.h
+  std::vector<std::string> devices{};  // its own, as model/device_id.h calls them
 
   bool operator==(const BoundRank&) const = default;
 };

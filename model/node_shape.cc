@@ -104,6 +104,10 @@ std::vector<RankBinding> bind_crowded(const NodeShape& node, std::size_t ranks, 
 
 }  // namespace
 
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
+  return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
+}
+
 std::vector<RankBinding> bind_ranks(const NodeShape& node, int local_size, BindTo bind_to) {
   const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
   if (node.cores.empty() || ranks == 0) return std::vector<RankBinding>(ranks);

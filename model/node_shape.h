@@ -16,6 +16,8 @@ struct CoreShape {
   bool operator==(const CoreShape&) const = default;
 };
 
+bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus);  // has one of them
+
 enum class GpuVendor { kNvidia, kAmd, kIntel };
 
 // A part of one of NVIDIA's GPUs that is a device by itself (MIG).

@@ -31,7 +31,7 @@ struct PlacedRank {
 // What a job may use of a host that it shares with other jobs.
 struct HostShare {
   std::vector<int> cpus{};             // sorted OS numbers, of whole cores; empty: any
-  std::vector<std::string> devices{};  // GPUs, parts and tiles of them: device_id() of model/gpu_binding.h
+  std::vector<std::string> devices{};  // GPUs, parts and tiles of them: model/device_id.h
   bool is_open = false;                // others may have the same devices
   bool is_crowded = false;             // the host has more slots than cores: shares are not bound
 

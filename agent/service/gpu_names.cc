@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "model/gpu_binding.h"
+#include "model/device_id.h"
 
 namespace muster::agent {
 namespace {

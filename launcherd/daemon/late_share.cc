@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <utility>
 
 #include "model/host_binding.h"
 
@@ -63,7 +62,7 @@ std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const mod
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!binding.ok() || !all.ok()) return std::nullopt;
   model::HostShare share;
-  share.is_open = wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(all->size(), slots));
+  share.is_open = is_open_share(wish, all->size(), slots);
   std::set<int> cpus;
   for (const model::RankBinding& rank : binding->cores) cpus.insert(rank.cpus.begin(), rank.cpus.end());
   for (const model::CoreShape& core : node.cores) {

@@ -5,7 +5,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 #include "launcherd/doctor/checks.h"
-#include "model/gpu_binding.h"
+#include "model/device_id.h"
 #include "proto/convert.h"
 
 namespace muster::launcherd {

@@ -5,7 +5,7 @@
 #include "base/ids.h"
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
-#include "model/gpu_binding.h"
+#include "model/device_id.h"
 #include "model/job_placement.h"
 #include "proto/convert.h"
 

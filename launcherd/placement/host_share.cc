@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "model/cpu_binding.h"
+#include "model/device_id.h"
+#include "model/gpu_choice.h"
 #include "model/gpu_mask.h"
 #include "model/host_binding.h"
 
@@ -19,49 +21,34 @@ using base::Result;
 using model::BindTo;
 using model::CoreShape;
 using model::NodeShape;
+using model::touches;
 using Wishes = std::span<const model::RankWish>;
 
-bool touches(const CoreShape& core, const std::vector<int>& sorted_cpus) {
-  return std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(sorted_cpus, cpu); });
+// Of all that may be this device, or a part of it.
+HostUse::Users users_of(const HostUse& use, const NodeShape& node, const std::string& id) {
+  HostUse::Users all;
+  for (const auto& [other, users] : use.devices()) {
+    if (!model::may_be_same_device(node, id, other)) continue;
+    all.count += users.count;
+    all.are_open = all.are_open && users.are_open;
+  }
+  return all;
 }
 
-// nullptr: nobody has it, or a part of it.
-const HostUse::Users* users_of(const HostUse& use, const std::string& id) {
-  const auto found = use.devices().find(id);
-  if (found != use.devices().end()) return &found->second;
-  if (!id.starts_with("intel:")) return nullptr;
-  const auto part =
-      std::ranges::find_if(use.devices(), [&](const auto& each) { return model::is_same_device(each.first, id); });
-  return part == use.devices().end() ? nullptr : &part->second;
-}
-
-std::vector<std::string> free_of(const std::vector<std::string>& all, const HostUse& use) {
+std::vector<std::string> free_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
   std::vector<std::string> free;
   std::ranges::copy_if(all, std::back_inserter(free),
-                       [&](const std::string& id) { return users_of(use, id) == nullptr; });
+                       [&](const std::string& id) { return users_of(use, node, id).count == 0; });
   return free;
 }
 
 // Those that are free or that others share, the least used first.
-std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use) {
+std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
   std::vector<std::string> open;
-  std::ranges::copy_if(all, std::back_inserter(open), [&](const std::string& id) {
-    const HostUse::Users* const users = users_of(use, id);
-    return users == nullptr || users->are_open;
-  });
-  std::ranges::stable_sort(open, {}, [&](const std::string& id) {
-    const HostUse::Users* const users = users_of(use, id);
-    return users == nullptr ? 0 : users->count;
-  });
+  std::ranges::copy_if(all, std::back_inserter(open),
+                       [&](const std::string& id) { return users_of(use, node, id).are_open; });
+  std::ranges::stable_sort(open, {}, [&](const std::string& id) { return users_of(use, node, id).count; });
   return open;
-}
-
-bool is_sharing(const ShareWish& wish, std::size_t devices, int slots) {
-  return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
-}
-
-std::size_t each_of(const ShareWish& wish) {
-  return static_cast<std::size_t>(std::max(wish.pinning.gpus_per_rank, 1));
 }
 
 // All CPUs of the cores that have one of these.
@@ -149,16 +136,16 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
 }
 
 // GPUs that a user has named, each once. INVALID_ARGUMENT: another job has one, and does not share it.
-Result<std::vector<std::string>> named_devices(const ShareWish& wish, const HostUse& use,
+Result<std::vector<std::string>> named_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
                                                const model::NodeBinding& binding, Wishes wishes, bool is_open) {
   std::vector<std::string> devices;
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
     const bool is_by_role = !wishes[rank].has_gpus();
     if (is_by_role && wishes[rank].masks == nullptr) continue;
     for (const std::string& id : binding.gpus[rank].devices) {
-      const HostUse::Users* const users = users_of(use, id);
+      const HostUse::Users users = users_of(use, node, id);
       const bool may_share = is_by_role ? is_open : wish.pinning.share_gpu;
-      if (users != nullptr && !(users->are_open && may_share)) {
+      if (users.count > 0 && !(users.are_open && may_share)) {
         return error(Code::kInvalidArgument, "{} {}, which another job has",
                      is_by_role ? "one of its roles names" : "its ranks are placed on", id);
       }
@@ -166,6 +153,20 @@ Result<std::vector<std::string>> named_devices(const ShareWish& wish, const Host
     }
   }
   return devices;
+}
+
+// Out of which the ranks without chosen GPUs are dealt theirs: of `all` at least so many.
+base::Status take_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
+                          const std::vector<std::string>& all, std::size_t least, model::HostShare& share) {
+  share.devices = free_of(all, use, node);
+  if (share.devices.size() >= least) return base::ok_status();
+  if (share.is_open) {
+    share.devices = open_of(all, use, node);
+    share.devices.resize(std::min(share.devices.size(), least));
+  } else if (!wish.asks_for_gpus()) {
+    return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
+  }
+  return base::ok_status();
 }
 
 }  // namespace
@@ -203,6 +204,10 @@ void HostUse::remove(const model::HostShare& share) {
   content_ = std::move(changed);
 }
 
+bool is_open_share(const ShareWish& wish, std::size_t devices, int slots) {
+  return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
+}
+
 bool has_devices(const ShareWish& wish, const NodeShape& node) {
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   return all.ok() && !all->empty();
@@ -210,7 +215,7 @@ bool has_devices(const ShareWish& wish, const NodeShape& node) {
 
 int free_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use) {
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
-  return all.ok() ? static_cast<int>(free_of(*all, use).size()) : 0;
+  return all.ok() ? static_cast<int>(free_of(*all, use, node).size()) : 0;
 }
 
 int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots) {
@@ -218,9 +223,9 @@ int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& 
   const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
   if (!all.ok()) return kAnyRanks;  // its start says what is wrong
   if (all->empty()) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
-  const std::size_t each = each_of(wish);
-  if (is_sharing(wish, all->size(), slots)) return open_of(*all, use).size() >= each ? kAnyRanks : 0;
-  const std::vector<std::string> free = free_of(*all, use);
+  const std::size_t each = model::gpus_for_each(wish.pinning);
+  if (is_open_share(wish, all->size(), slots)) return open_of(*all, use, node).size() >= each ? kAnyRanks : 0;
+  const std::vector<std::string> free = free_of(*all, use, node);
   if (!wish.asks_for_gpus() && free.size() == all->size()) return kAnyRanks;
   return static_cast<int>(free.size() / each);
 }
@@ -230,21 +235,14 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
   model::HostShare share;
   MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
-  const std::size_t each = each_of(wish);
   const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_gpus));
-  share.is_open = is_sharing(wish, all.size(), slots);
-  share.devices = free_of(all, use);
-  const std::size_t least = std::min(dealt_ranks * each, all.size());
-  if (share.devices.size() < least && share.is_open) {
-    share.devices = open_of(all, use);
-    share.devices.resize(std::min(share.devices.size(), least));
-  } else if (share.devices.size() < least && !wish.asks_for_gpus()) {
-    return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
-  }
+  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), all.size());
+  share.is_open = is_open_share(wish, all.size(), slots);
+  MUSTER_RETURN_IF_ERROR(take_devices(wish, node, use, all, least, share));
   MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
                           model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
-                          named_devices(wish, use, binding, wishes, share.is_open));
+                          named_devices(wish, node, use, binding, wishes, share.is_open));
   // Who sees all GPUs of the job and has said no number gets as large a part of them as of the slots.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;

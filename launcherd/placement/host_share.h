@@ -2,10 +2,11 @@
 //
 // A job of k ranks on a host of s slots has the cores of k of the s equal shares of its cores, and of its GPUs what it
 // asks for, or else k of s parts, at least one for each rank as far as there are as many. None of them is another
-// job's, but for two cases. Cores that users name (--bind-to list, places) are theirs whoever has them; GPUs that they
-// name (places, masks of roles) are waited for. GPUs are shared
-// among jobs that want that (--share-gpu), or that have not asked for GPUs on a host with more slots than GPUs, when no
-// other is free.
+// job's, but for these. Cores that users name (--bind-to list, places) are theirs whoever has them; a job to which
+// others have left none has all of them, or those of its slots, but not for --bind-to depth. GPUs that users name
+// (places, masks of roles) are waited for. GPUs are shared among jobs that want that (--share-gpu), or that have not
+// asked for GPUs on a host with more slots than GPUs, when no other is free. What may be another job's GPU by another
+// name is not free: a number of CUDA's own.
 #pragma once
 
 #include <map>
@@ -68,6 +69,9 @@ struct ShareWish {
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpu_order == model::GpuOrder::kList);
   }
 };
+
+// Whether others may have the same GPUs, of the so many that the job could be dealt.
+bool is_open_share(const ShareWish& wish, std::size_t devices, int slots);
 
 // How many ranks of the job the host's GPUs are enough for, beside what is in use; kAnyRanks: for any number.
 inline constexpr int kAnyRanks = 1 << 30;

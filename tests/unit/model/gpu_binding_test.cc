@@ -615,11 +615,5 @@ TEST(MostRanks, BindNodeTakesThatManyOnAnyMachine) {
   EXPECT_GT(counted, 500);
 }
 
-TEST(GpuText, AsAUserCallsIt) {
-  EXPECT_EQ(gpu_text(GpuVendor::kNvidia, 3), "GPU 3");
-  EXPECT_EQ(gpu_text(GpuVendor::kAmd, 0), "AMD GPU 0");
-  EXPECT_EQ(gpu_text(GpuVendor::kNvidia, 1, "MIG-a"), "MIG-a of GPU 1");
-}
-
 }  // namespace
 }  // namespace muster::model

@@ -142,14 +142,6 @@ TEST(HostBinding, AnOrderOfAllGpusHoldsInAShare) {
   EXPECT_EQ(seen(binding, 1), "CUDA_VISIBLE_DEVICES=GPU-1");
 }
 
-TEST(HostBinding, TilesAreOfTheirGpu) {
-  EXPECT_TRUE(is_same_device("intel:3", "intel:3.1"));
-  EXPECT_TRUE(is_same_device("intel:3.1", "intel:3"));
-  EXPECT_FALSE(is_same_device("intel:3.1", "intel:3.0"));
-  EXPECT_FALSE(is_same_device("intel:1", "intel:10"));
-  EXPECT_FALSE(is_same_device("GPU-1", "GPU-1.2"));
-}
-
 // What each of these ranks sees whose roles say it by these variables.
 std::vector<std::string> seen_by_roles(const NodeShape& node, const std::vector<std::vector<std::string>>& environments,
                                        const Pinning& pinning = {}) {

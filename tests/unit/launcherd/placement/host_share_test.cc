@@ -206,6 +206,48 @@ TEST(HostShare, GpusThatRolesNameAreSharedAsOthersAre) {
   EXPECT_FALSE(with_role("0", {}).is_like(with_role("1", {})));
 }
 
+// The models differ, so numbers of a mask are CUDA's own, and may be any GPU there.
+TEST(HostShare, OneGpuUnderTwoNamesIsNotTwoJobs) {
+  model::NodeShape node = node_of(8, 2);
+  node.gpus[0].model = "another";
+  JobNeed numbered = need(1, kOne);
+  numbered.share.masks.cuda = "0";
+  for (const bool is_numbered_first : {true, false}) {
+    std::vector<SlotHost> hosts = {host("n1", 2, node)};
+    const auto first = start(is_numbered_first ? numbered : need(1, kOne), hosts);
+    ASSERT_TRUE(first);
+    EXPECT_THAT(first->devices, ElementsAre(is_numbered_first ? "cuda:0" : "GPU-0"));
+    const JobNeed second = is_numbered_first ? need(1, kOne) : numbered;
+    EXPECT_FALSE(fit(second, hosts));
+    EXPECT_EQ(why_not(second, hosts), "needs 1 GPU, 0 are free on n1");
+  }
+  // Who wants that shares it.
+  std::vector<SlotHost> hosts = {host("n1", 2, node)};
+  numbered.share.pinning.share_gpu = true;
+  ASSERT_TRUE(start(numbered, hosts));
+  EXPECT_TRUE(fit(need(1, {.gpu_bind = GpuBind::kOne, .share_gpu = true}), hosts));
+  // What was placed on a GPU when no UUID was known.
+  model::NodeShape unknown = node_of(8, 2);
+  for (model::GpuShape& gpu : unknown.gpus) gpu.uuid.clear();
+  hosts = {host("n1", 2, unknown)};
+  JobNeed placed = need(1);
+  placed.places = {{.rank = 0, .host = "n1", .gpus = {"GPU-x"}}};
+  ASSERT_TRUE(start(placed, hosts));
+  EXPECT_FALSE(fit(need(1, kOne), hosts));
+}
+
+TEST(HostShare, AGpuIsOpenWhereAllItsTilesAre) {
+  const model::Pinning tile{.gpu_bind = GpuBind::kTile, .gpus = 1, .tiles = 2};
+  model::Pinning open_tile = tile;
+  open_tile.share_gpu = true;
+  const JobNeed whole = need(1, {.gpu_bind = GpuBind::kOne, .share_gpu = true, .gpus = 1, .tiles = 2});
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0))};
+  EXPECT_THAT(start(need(1, open_tile), hosts)->devices, ElementsAre("intel:0.0"));
+  EXPECT_TRUE(fit(whole, hosts));
+  EXPECT_THAT(start(need(1, tile), hosts)->devices, ElementsAre("intel:0.1"));
+  EXPECT_FALSE(fit(whole, hosts)) << "another job has the second tile for itself";
+}
+
 TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 0)), host("n2", 4, node_of(8, 2))};
   const auto placement = fit(need(2, {.gpus_per_rank = 1}), hosts);
