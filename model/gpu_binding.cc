@@ -260,7 +260,8 @@ base::Result<std::vector<std::string>> devices_of_job(const NodeShape& given_nod
 }
 
 base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size, const Pinning& pinning,
-                                    const GpuMasks& job_masks, const std::set<std::string>* allowed) {
+                                    const GpuMasks& job_masks, const std::set<std::string>* allowed,
+                                    const std::vector<RankBinding>* cores) {
   const NodeShape node = with_described_gpus(given_node, pinning);
   const GpuMasks masks = masks_in_force(node, job_masks);
   const auto ranks = static_cast<std::size_t>(std::max(local_size, 0));
@@ -273,14 +274,18 @@ base::Result<NodeBinding> bind_node(const NodeShape& given_node, int local_size,
     MUSTER_ASSIGN_OR_RETURN(choice, fit_gpus(all, ranks, pinning));
   }
   NodeBinding binding;
-  MUSTER_ASSIGN_OR_RETURN(binding.cores, bind_cpus(node, local_size, pinning));
+  if (cores != nullptr) {
+    binding.cores = *cores;
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(binding.cores, bind_cpus(node, local_size, pinning));
+  }
   binding.gpus.resize(ranks);
   if (choice.list.empty()) {
     binding.remark = none_remark(choice);
     return binding;
   }
   const std::size_t each = gpus_for_each(pinning);
-  if (pinning.bind_to != BindTo::kDepth && pinning.bind_to != BindTo::kList) {
+  if (cores == nullptr && pinning.bind_to != BindTo::kDepth && pinning.bind_to != BindTo::kList) {
     const std::vector<RankBinding> shares = binding.cores;
     const std::vector<std::size_t> order = sharing_order(ranks, choice.list.size() / each);
     for (std::size_t i = 0; i < ranks; ++i) binding.cores[order[i]] = shares[i];

@@ -73,8 +73,10 @@ base::Result<std::vector<std::string>> devices_of_job(const NodeShape& node, con
 // Ranks may be more than there are GPUs where the GPUs were not asked for (order, and no --gpus-per-rank), or with
 // share_gpu. INVALID_ARGUMENT, one sentence without the host's name: bind_cpus() cannot, there are GPUs but no tile for
 // `tile`, a mask leaves none of them and they were asked for, a GPU of --gpu-order is not there, or there are too few.
-// `allowed`: others than these (device_id) are not dealt; nullptr: all may be.
+// `allowed`: others than these (device_id) are not dealt; nullptr: all may be. `cores`: what each rank has already;
+// nullptr: they are dealt.
 base::Result<NodeBinding> bind_node(const NodeShape& node, int local_size, const Pinning& pinning,
-                                    const GpuMasks& job_masks, const std::set<std::string>* allowed = nullptr);
+                                    const GpuMasks& job_masks, const std::set<std::string>* allowed = nullptr,
+                                    const std::vector<RankBinding>* cores = nullptr);
 
 }  // namespace muster::model

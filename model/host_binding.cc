@@ -67,6 +67,23 @@ std::string names_of(const std::vector<Device>& devices) {
   return names.empty() ? "none" : base::join(names, ", ");
 }
 
+// Of those the one that is called so; nullptr: none is, and it may be there all the same.
+Result<const Device*> find_device(const NodeShape& node, const std::vector<Device>& devices, const RankPlace& place,
+                                  const std::string& name) {
+  const auto count = std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); });
+  if (count > 1) {
+    return error(Code::kInvalidArgument,
+                 "rank {} is placed on GPU {}, and {} parts of a GPU are called so there, which cannot be told apart: "
+                 "name none for it, and it is given one",
+                 place.rank, base::printable(name), count);
+  }
+  const auto found = std::ranges::find_if(devices, [&](const Device& device) { return is_named(device, name); });
+  if (found != devices.end()) return &*found;
+  if (may_be_there(node, name)) return nullptr;
+  return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which is not there: it has {}", place.rank,
+               base::printable(name), names_of(devices));
+}
+
 Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, const std::vector<Device>& devices,
                              GpuMasks masks) {
   masks.ze.reset();  // it does not count here, nor does its order
@@ -75,24 +92,14 @@ Result<RankGpus> chosen_gpus(const NodeShape& node, const RankPlace& place, cons
   std::optional<GpuVendor> vendor;
   bool by_index = false;
   for (const std::string& name : place.gpus) {
-    const auto found = std::ranges::find_if(devices, [&](const Device& device) { return is_named(device, name); });
-    if (found == devices.end() && !may_be_there(node, name)) {
-      return error(Code::kInvalidArgument, "rank {} is placed on GPU {}, which is not there: it has {}", place.rank,
-                   base::printable(name), names_of(devices));
-    }
-    // Parts of AMD's have the UUID and the address of the whole.
-    if (std::ranges::count_if(devices, [&](const Device& device) { return is_named(device, name); }) > 1) {
-      return error(Code::kInvalidArgument,
-                   "rank {} is placed on GPU {}, as several there are called: name none of them", place.rank,
-                   base::printable(name));
-    }
-    const GpuVendor its = found == devices.end() ? GpuVendor::kNvidia : found->vendor;
+    MUSTER_ASSIGN_OR_RETURN(const Device* const found, find_device(node, devices, place, name));
+    const GpuVendor its = found == nullptr ? GpuVendor::kNvidia : found->vendor;
     if (vendor && *vendor != its) {
       return error(Code::kInvalidArgument, "rank {} is placed on GPUs of two vendors, and can use those of one",
                    place.rank);
     }
     vendor = its;
-    if (found == devices.end()) {
+    if (found == nullptr) {
       names.push_back(name);
       own.devices.push_back(name);
       continue;
@@ -159,8 +166,22 @@ Pinning pinning_of(const Pinning& pinning, const std::vector<std::size_t>& ranks
   return own;
 }
 
-// What is left is dealt; cores and GPUs together where the same ranks want both.
-base::Status deal_rest(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
+bool is_any_of(const NodeShape& node, const std::string& id, const std::vector<std::string>& devices) {
+  return std::ranges::any_of(devices, [&](const std::string& other) { return may_be_same_device(node, id, other); });
+}
+
+void take_gpus(NodeBinding dealt, Chosen& chosen) {
+  for (std::size_t i = 0; i < chosen.without_gpus.size(); ++i) {
+    chosen.binding.gpus[chosen.without_gpus[i]] = std::move(dealt.gpus[i]);
+  }
+  chosen.binding.visible_gpus = dealt.visible_gpus;
+  chosen.binding.dealt = std::move(dealt.dealt);
+  chosen.binding.remark = std::move(dealt.remark);
+}
+
+// What is left is dealt; cores and GPUs together where the same ranks want both. `node`: with the cores that may be
+// dealt, of the `whole` one.
+base::Status deal_rest(const NodeShape& whole, const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
                        const std::set<std::string>* allowed, Chosen& chosen) {
   NodeShape rest = node;
   if (pinning.bind_to != BindTo::kList) {
@@ -175,24 +196,35 @@ base::Status deal_rest(const NodeShape& node, const Pinning& pinning, const GpuM
                             bind_node(rest, static_cast<int>(chosen.without_cores.size()), own, masks, allowed));
     for (std::size_t i = 0; i < chosen.without_cores.size(); ++i) {
       chosen.binding.cores[chosen.without_cores[i]] = std::move(dealt.cores[i]);
-      if (is_together) chosen.binding.gpus[chosen.without_cores[i]] = std::move(dealt.gpus[i]);
     }
-    chosen.binding.visible_gpus = dealt.visible_gpus;
-    chosen.binding.dealt = std::move(dealt.dealt);
-    chosen.binding.remark = std::move(dealt.remark);
+    if (is_together) take_gpus(std::move(dealt), chosen);
   }
   if (is_together || chosen.without_gpus.empty()) return base::ok_status();
-  Pinning own = pinning;
-  own.bind_to = BindTo::kNone;
+  std::vector<RankBinding> cores;
+  for (const std::size_t rank : chosen.without_gpus) cores.push_back(chosen.binding.cores[rank]);
   MUSTER_ASSIGN_OR_RETURN(NodeBinding dealt,
-                          bind_node(rest, static_cast<int>(chosen.without_gpus.size()), own, masks, allowed));
-  for (std::size_t i = 0; i < chosen.without_gpus.size(); ++i) {
-    chosen.binding.gpus[chosen.without_gpus[i]] = std::move(dealt.gpus[i]);
-  }
-  chosen.binding.visible_gpus = dealt.visible_gpus;
-  chosen.binding.dealt = std::move(dealt.dealt);
-  chosen.binding.remark = std::move(dealt.remark);
+                          bind_node(whole, static_cast<int>(cores.size()), pinning, masks, allowed, &cores));
+  take_gpus(std::move(dealt), chosen);
   return base::ok_status();
+}
+
+// Who may use nothing of what there is would get no mask, and see all of it. `allowed`: what is left for those that are
+// dealt GPUs.
+base::Status check_left(const NodeShape& node, const Pinning& pinning, const GpuMasks& masks,
+                        const std::vector<std::string>& chosen, const std::set<std::string>& allowed) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
+  const auto is_left = [&](const std::string& id) { return allowed.contains(id); };
+  if (all.empty() || std::ranges::any_of(all, is_left)) return base::ok_status();
+  if (std::ranges::all_of(all, [&](const std::string& id) { return is_any_of(node, id, chosen); })) {
+    return error(Code::kInvalidArgument,
+                 "some of its ranks are placed on all {} GPUs there, so none is left for the others: place these as "
+                 "well, or --gpu-bind none if they need none",
+                 all.size());
+  }
+  return error(Code::kFailedPrecondition,
+               "none of the {} GPUs there is the job's: others have them, or they are not those that were "
+               "there when it was placed (--gpu-bind none if its ranks need none)",
+               all.size());
 }
 
 }  // namespace
@@ -247,21 +279,6 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
   return own;
 }
 
-// Who may use nothing of what there is would get no mask, and see all of it.
-base::Status check_devices(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
-                           const GpuMasks& masks, const HostShare& share) {
-  if (std::ranges::all_of(wishes, &RankWish::has_gpus)) return base::ok_status();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
-  const auto is_of_share = [&](const std::string& id) {
-    return std::ranges::find(share.devices, id) != share.devices.end();
-  };
-  if (all.empty() || std::ranges::any_of(all, is_of_share)) return base::ok_status();
-  return base::error(base::Code::kFailedPrecondition,
-                     "none of the {} GPUs there is the job's: others have them, or they are not those that were "
-                     "there when it was placed (--gpu-bind none if its ranks need none)",
-                     all.size());
-}
-
 // Without the word of roles.
 Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes,
                                 const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
@@ -277,12 +294,16 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
   if (share != nullptr) {
     allowed.insert(share->devices.begin(), share->devices.end());
   }
+  const bool is_any_dealt = std::ranges::any_of(wishes, [&](const RankWish& wish) {
+    const bool has_own = wish.masks != nullptr && gpus_of_role(given_node, given_pinning, masks, *wish.masks);
+    return !wish.has_gpus() && !has_own;
+  });
   const bool is_any_placed =
       std::ranges::any_of(wishes, [](const RankWish& wish) { return wish.has_cpus() || wish.has_gpus(); });
   if (!is_any_placed) {
     MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(wishes.size()), pinning, masks,
                                                            share != nullptr ? &allowed : nullptr));
-    if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, wishes, pinning, masks, *share));
+    if (share != nullptr && is_any_dealt) MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, {}, allowed));
     binding.dealt_ranks = static_cast<int>(wishes.size());
     if (is_crowded) {
       for (RankBinding& cores : binding.cores) cores.physical_cores = 1;
@@ -290,21 +311,28 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
     return binding;
   }
   MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, wishes, masks));
-  if (share == nullptr && !chosen.devices.empty() && !chosen.without_gpus.empty()) {
+  const bool is_limited = share != nullptr || !chosen.devices.empty();
+  if (share == nullptr && is_limited && !chosen.without_gpus.empty()) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
     allowed.insert(all.begin(), all.end());
   }
-  const bool is_limited = share != nullptr || !chosen.devices.empty();
-  std::erase_if(allowed, [&](const std::string& id) {
-    return std::ranges::any_of(chosen.devices, [&](const std::string& other) { return is_same_device(id, other); });
-  });
-  MUSTER_RETURN_IF_ERROR(deal_rest(node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
-  if (share != nullptr) MUSTER_RETURN_IF_ERROR(check_devices(node, wishes, pinning, masks, *share));
+  std::erase_if(allowed, [&](const std::string& id) { return is_any_of(node, id, chosen.devices); });
+  MUSTER_RETURN_IF_ERROR(deal_rest(given_node, node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
+  if (is_limited && is_any_dealt) {
+    MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, chosen.devices, allowed));
+  }
   chosen.binding.dealt_ranks = static_cast<int>(chosen.without_gpus.size());
   return std::move(chosen.binding);
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
+                                                const GpuMasks& masks) {
+  if (std::ranges::none_of(wishes, &RankWish::has_gpus)) return std::vector<std::string>();
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(node, wishes, masks));
+  return std::move(chosen.devices);
+}
 
 Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                               const GpuMasks& masks, const HostShare* share) {

@@ -2,7 +2,8 @@
 // somebody has chosen (RankPlace), and within the share of the host that the job has. Pure.
 //
 // A chosen GPU is named by its UUID, or its PCI address; a part of a divided one by its UUID. It must be there. Who has
-// GPUs chosen for him sees these alone; the others are dealt none of them, and no core that was chosen.
+// GPUs chosen for him sees these alone; the others are dealt none of them, and no core that was chosen. Who has cores
+// chosen for him is dealt GPUs as near to them as --gpu-order has it.
 //
 // A role may say itself what its ranks see (CUDA_VISIBLE_DEVICES in its environment). They are dealt GPUs as others
 // are, and have those that it names instead.
@@ -43,8 +44,14 @@ struct RankWish {
 std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<const RoleMasks> roles,
                                 const PlacedHost& host);
 
+// All GPUs that are chosen for ranks, by device_id(). INVALID_ARGUMENT: as bind_host().
+base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
+                                                      const GpuMasks& masks);
+
 // `share`: nullptr: all of the host. Errors as bind_node(), and INVALID_ARGUMENT: a chosen GPU is not there, or is of
-// another vendor than the rank's others. FAILED_PRECONDITION: there are GPUs for the job, and none is of its share.
+// another vendor than the rank's others, or several parts have its name; or there are GPUs, and all of them are chosen,
+// so that the other ranks would be dealt none and see all. FAILED_PRECONDITION: there are GPUs for these, and none is
+// of the job's share.
 base::Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                                     const GpuMasks& masks, const HostShare* share = nullptr);
 

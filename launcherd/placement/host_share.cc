@@ -155,6 +155,16 @@ Result<std::vector<std::string>> named_devices(const ShareWish& wish, const Node
   return devices;
 }
 
+std::vector<std::string> not_chosen(const std::vector<std::string>& all, const NodeShape& node,
+                                    const std::vector<std::string>& chosen) {
+  std::vector<std::string> left;
+  std::ranges::copy_if(all, std::back_inserter(left), [&](const std::string& id) {
+    return std::ranges::none_of(chosen,
+                                [&](const std::string& other) { return model::may_be_same_device(node, id, other); });
+  });
+  return left;
+}
+
 // Out of which the ranks without chosen GPUs are dealt theirs: of `all` at least so many.
 base::Status take_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
                           const std::vector<std::string>& all, std::size_t least, model::HostShare& share) {
@@ -235,10 +245,12 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
   model::HostShare share;
   MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> chosen, model::chosen_devices(node, wishes, wish.masks));
+  const std::vector<std::string> rest = not_chosen(all, node, chosen);
   const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_gpus));
-  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), all.size());
+  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), rest.size());
   share.is_open = is_open_share(wish, all.size(), slots);
-  MUSTER_RETURN_IF_ERROR(take_devices(wish, node, use, all, least, share));
+  MUSTER_RETURN_IF_ERROR(take_devices(wish, node, use, rest, least, share));
   MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
                           model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
@@ -247,7 +259,7 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
   if (!wish.asks_for_gpus() && !has_parts) {
-    const auto of_slots = std::min(wishes.size(), static_cast<std::size_t>(std::max(slots, 1)));
+    const auto of_slots = std::min(dealt_ranks, static_cast<std::size_t>(std::max(slots, 1)));
     most = std::max(most, all.size() * of_slots / static_cast<std::size_t>(std::max(slots, 1)));
   }
   share.devices = binding.dealt;

@@ -112,16 +112,6 @@ TEST(HostBinding, TheVendorsVariableIsSet) {
   EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-1", "GPU-amd"}}}), HasSubstr("of two vendors"));
 }
 
-// Parts of AMD's, in which the driver has divided one: nobody can say which is meant.
-TEST(HostBinding, ANameOfSeveralNamesNone) {
-  NodeShape node;
-  for (int i = 0; i < 2; ++i) {
-    node.gpus.push_back({.vendor = GpuVendor::kAmd, .index = i, .uuid = "GPU-amd", .pci = "0000:c1:00.0"});
-  }
-  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"GPU-amd"}}}), HasSubstr("as several there are called"));
-  EXPECT_THAT(refused(node, {{.rank = 0, .gpus = {"0000:c1:00.0"}}}), HasSubstr("as several there are called"));
-}
-
 TEST(HostBinding, AShareIsAllThatThereIs) {
   const HostShare share{.cpus = {4, 5}, .devices = {"GPU-2"}};
   const auto binding = bound(four_gpus(), {{.rank = 0}}, {}, &share);
@@ -140,6 +130,77 @@ TEST(HostBinding, AnOrderOfAllGpusHoldsInAShare) {
   const auto binding = bound(four_gpus(), {{.rank = 0}, {.rank = 1}}, pinning, &share);
   EXPECT_EQ(seen(binding, 0), "CUDA_VISIBLE_DEVICES=GPU-2");
   EXPECT_EQ(seen(binding, 1), "CUDA_VISIBLE_DEVICES=GPU-1");
+}
+
+// No rank is started without a mask where others of the host have one.
+TEST(HostBinding, WhoIsLeftWithoutAGpuIsRefused) {
+  const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-0"}}, {.rank = 1, .gpus = {"GPU-1"}}, {.rank = 2}};
+  const HostShare share{.devices = {"GPU-0", "GPU-1"}};
+  const auto binding = bind_host(four_gpus(), wishes(places), {}, {}, &share);
+  EXPECT_EQ(binding.status().code(), base::Code::kFailedPrecondition);
+  EXPECT_THAT(binding.status().message(), HasSubstr("none of the 4 GPUs there is the job's: others have them"));
+  const HostShare larger{.devices = {"GPU-0", "GPU-1", "GPU-3"}};
+  EXPECT_EQ(seen(bound(four_gpus(), places, {}, &larger), 2), "CUDA_VISIBLE_DEVICES=GPU-3");
+  EXPECT_EQ(seen(bound(four_gpus(), places, {.gpu_bind = GpuBind::kNone}, &share), 2), "") << "it wants none";
+  // Nor where there is no share, and its own ranks have all.
+  const std::vector<RankPlace> of_two = {{.rank = 0, .gpus = {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}}, {.rank = 1}};
+  const auto alone = bind_host(four_gpus(), wishes(of_two), {}, {});
+  EXPECT_EQ(alone.status().code(), base::Code::kInvalidArgument);
+  EXPECT_THAT(alone.status().message(), HasSubstr("placed on all 4 GPUs there, so none is left for the others"));
+}
+
+TEST(HostBinding, WhoNamesHisGpusHimselfIsNotLeftWithout) {
+  const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-0"}}, {.rank = 1}};
+  const GpuMasks own{.cuda = "0"};
+  const HostShare share{.devices = {"GPU-0"}};
+  std::vector<RankWish> both = wishes(places);
+  both[1].masks = &own;
+  const auto binding = bind_host(four_gpus(), both, {}, {}, &share);
+  ASSERT_TRUE(binding.ok()) << binding.status();
+  EXPECT_THAT(binding->gpus[1].devices, ElementsAre("GPU-0"));
+}
+
+// Its number is CUDA's own: the GPU that another rank was placed on may be that one.
+TEST(HostBinding, WhatMayBeAChosenGpuIsNotDealt) {
+  NodeShape node = four_gpus();
+  node.gpus[0].model = "another";
+  const std::vector<RankPlace> places = {{.rank = 0, .gpus = {"GPU-2"}}, {.rank = 1}};
+  const auto binding = bind_host(node, wishes(places), {}, {.cuda = "0,1"});
+  EXPECT_EQ(binding.status().code(), base::Code::kInvalidArgument);
+}
+
+TEST(HostBinding, GpusAreDealtNearChosenCores) {
+  const std::vector<RankPlace> places = {{.rank = 0, .cpus = {6, 7}}, {.rank = 1, .cpus = {0, 1}}, {.rank = 2}};
+  const auto binding = bound(four_gpus(), places, {.gpu_bind = GpuBind::kOne});
+  EXPECT_EQ(seen(binding, 0), "CUDA_VISIBLE_DEVICES=GPU-2");
+  EXPECT_EQ(seen(binding, 1), "CUDA_VISIBLE_DEVICES=GPU-0");
+  EXPECT_THAT(binding.cores[0].cpus, ElementsAre(6, 7));
+  EXPECT_EQ(binding.dealt_ranks, 3);
+  // Also those that are not of the share, and with the order that is asked for.
+  const HostShare share{.cpus = {2, 3}, .devices = {"GPU-0", "GPU-1", "GPU-2"}};
+  EXPECT_EQ(seen(bound(four_gpus(), places, {.gpu_bind = GpuBind::kOne}, &share), 0), "CUDA_VISIBLE_DEVICES=GPU-2");
+  EXPECT_EQ(seen(bound(four_gpus(), places, {.gpu_bind = GpuBind::kOne, .gpu_order = GpuOrder::kReverse}), 0),
+            "CUDA_VISIBLE_DEVICES=GPU-3");
+}
+
+// As partitions of AMD's have it.
+TEST(HostBinding, ANameOfSeveralPartsIsRefused) {
+  NodeShape node;
+  for (int i = 0; i < 4; ++i) {
+    node.gpus.push_back({.vendor = GpuVendor::kAmd,
+                         .index = i,
+                         .uuid = i < 2 ? "GPU-a" : "GPU-b",
+                         .pci = i < 2 ? "0000:01:00.0" : "0000:02:00.0"});
+  }
+  for (const char* const name : {"GPU-a", "0000:02:00.0"}) {
+    const auto binding = bind_host(node, wishes({{.rank = 5, .gpus = {name}}}), {}, {});
+    EXPECT_EQ(binding.status().code(), base::Code::kInvalidArgument);
+    EXPECT_EQ(binding.status().message(),
+              fmt::format("rank 5 is placed on GPU {}, and 2 parts of a GPU are called so there, which cannot be told "
+                          "apart: name none for it, and it is given one",
+                          name));
+  }
+  EXPECT_EQ(seen(bound(node, {{.rank = 0}, {.rank = 1}}, {.gpu_bind = GpuBind::kOne}), 1), "ROCR_VISIBLE_DEVICES=1");
 }
 
 // What each of these ranks sees whose roles say it by these variables.

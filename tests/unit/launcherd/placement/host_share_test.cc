@@ -206,6 +206,29 @@ TEST(HostShare, GpusThatRolesNameAreSharedAsOthersAre) {
   EXPECT_FALSE(with_role("0", {}).is_like(with_role("1", {})));
 }
 
+TEST(HostShare, WhoIsPlacedBesideOthersWaitsForTheGpusOfTheRest) {
+  std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 4))};
+  hosts[0].slots = 4;
+  const auto two = fit(need(2), hosts);
+  ASSERT_TRUE(two);
+  take_slots(*two, hosts);
+  hosts[0].used = 0;  // slots are not what is missing
+  const std::vector<std::string>& others = two->hosts.front().share->devices;
+  JobNeed placed = need(3);
+  placed.places = {{.rank = 0, .host = "n1", .gpus = {}}, {.rank = 1, .host = "n1"}, {.rank = 2, .host = "n1"}};
+  for (const std::string id : {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}) {
+    if (std::ranges::find(others, id) != others.end()) continue;
+    placed.places[placed.places[0].gpus.empty() ? 0 : 1].gpus = {id};
+  }
+  ASSERT_EQ(placed.places[1].gpus.size(), 1u);
+  EXPECT_FALSE(fit(placed, hosts));
+  EXPECT_EQ(why_not(placed, hosts), "n1: 0 of 2 GPUs are free there");
+  give_slots(*two, hosts);
+  const auto started = fit(placed, hosts);
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->hosts.front().share->devices.size(), 3u);
+}
+
 // The models differ, so numbers of a mask are CUDA's own, and may be any GPU there.
 TEST(HostShare, OneGpuUnderTwoNamesIsNotTwoJobs) {
   model::NodeShape node = node_of(8, 2);
