@@ -425,12 +425,12 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
 }
 
-// INVALID_ARGUMENT: there are the slots for it, and never the GPUs or cores.
+// INVALID_ARGUMENT: there are the slots for it, and never the GPUs or cores. `hosts`: as_if_open().
 base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
   const bool are_known =
       std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
   if (!are_known) return base::ok_status();
-  const std::vector<SlotHost> all = when_idle(as_if_open(hosts));
+  const std::vector<SlotHost> all = when_idle(hosts);
   if (fit(need, all)) return base::ok_status();
   const auto misfit = find_misfit(need, all);
   return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
@@ -462,9 +462,10 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   }
   need.request.np = static_cast<int>(ranks);
   const std::vector<SlotHost> undrained = as_if_open(hosts);
-  if (ranks > 0 && !more_come) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
+  const bool is_for_more = more_come && need.places.empty() && need.request.hosts.empty();
+  if (ranks > 0 && is_for_more) return need;
+  if (ranks > 0) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
   if (ranks > 0 && has_idle_slots(need, undrained)) return need;
-  if (ranks > 0 && more_come && need.places.empty() && need.request.hosts.empty()) return need;
   if (!need.places.empty()) {
     return base::error(Code::kInvalidArgument, "spec.hosts.ranks: {}", why_no_places(need, undrained));
   }

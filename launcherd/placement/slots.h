@@ -67,7 +67,7 @@ ShareWish share_wish(const model::JobSpec& job);
 
 // Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
 // here, also if all hosts were idle and none drained; for want of GPUs or cores only where all of its hosts are known.
-// `more_come`: a job that names no host waits for them then.
+// `more_come`: a job that names no host waits for them, whatever it wants; why_not() says what is missing.
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
 
 // Of a job that was let in with so many ranks. The list of hosts may be another one since: then it waits for them.

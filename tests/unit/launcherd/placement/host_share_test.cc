@@ -345,6 +345,24 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   EXPECT_EQ(queue.start(hosts).size(), 1u);
 }
 
+// Another host with more GPUs may come by itself: the reason says what is missing on those that are there.
+TEST(HostShare, WhatNoHostHasIsWaitedForWhereMoreHostsMayCome) {
+  model::JobSpec job;
+  job.placement.np = 1;
+  job.pinning = {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 3};
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
+  const auto wanted = need_of(job, hosts, true);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1");
+  job.pinning = {.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
+  EXPECT_THAT(why_not(*need_of(job, hosts, true), hosts), HasSubstr("n1: --gpu-order names GPU 7"));
+  // Who names his hosts is refused, as for want of slots.
+  job.placement.hosts = {{.name = "n1"}};
+  const auto refused = need_of(job, hosts, true);
+  EXPECT_EQ(refused.status().code(), base::Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("n1: --gpu-order names GPU 7"));
+}
+
 TEST(HostShare, WhoAsksForGpusOrCoresIsStartedWhereTheyAreKnown) {
   const JobNeed gpu = need(1, {.gpu_bind = GpuBind::kOne, .gpus_per_rank = 1});
   const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 4});
