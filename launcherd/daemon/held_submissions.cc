@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "launcherd/placement/job_need.h"
 #include "proto/job_spec_convert.h"
 
 namespace muster::launcherd {

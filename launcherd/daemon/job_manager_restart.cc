@@ -3,6 +3,7 @@
 
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/placement/job_need.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd {

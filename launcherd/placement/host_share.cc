@@ -218,25 +218,23 @@ bool is_open_share(const ShareWish& wish, std::size_t devices, int slots) {
   return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
 }
 
-bool has_devices(const ShareWish& wish, const NodeShape& node) {
-  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
-  return all.ok() && !all->empty();
+std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const NodeShape& node) {
+  auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+  if (!all.ok()) return std::nullopt;
+  return *std::move(all);
 }
 
-int free_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use) {
-  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
-  return all.ok() ? static_cast<int>(free_of(*all, use, node).size()) : 0;
+int free_devices(const std::vector<std::string>& all, const NodeShape& node, const HostUse& use) {
+  return static_cast<int>(free_of(all, use, node).size());
 }
 
-int ranks_for_gpus(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots) {
-  if (wish.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
-  const auto all = model::devices_of_job(node, wish.pinning, wish.masks);
-  if (!all.ok()) return kAnyRanks;  // its start says what is wrong
-  if (all->empty()) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
+int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& all, const NodeShape& node,
+                   const HostUse& use, int slots) {
+  if (all.empty()) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
   const std::size_t each = model::gpus_for_each(wish.pinning);
-  if (is_open_share(wish, all->size(), slots)) return open_of(*all, use, node).size() >= each ? kAnyRanks : 0;
-  const std::vector<std::string> free = free_of(*all, use, node);
-  if (!wish.asks_for_gpus() && free.size() == all->size()) return kAnyRanks;
+  if (is_open_share(wish, all.size(), slots)) return open_of(all, use, node).size() >= each ? kAnyRanks : 0;
+  const std::vector<std::string> free = free_of(all, use, node);
+  if (!wish.asks_for_gpus() && free.size() == all.size()) return kAnyRanks;
   return static_cast<int>(free.size() / each);
 }
 

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,13 +74,14 @@ struct ShareWish {
 // Whether others may have the same GPUs, of the so many that the job could be dealt.
 bool is_open_share(const ShareWish& wish, std::size_t devices, int slots);
 
-// How many ranks of the job the host's GPUs are enough for, beside what is in use; kAnyRanks: for any number.
+// What the job could be dealt of the host's GPUs, tiles and parts; nullopt: its start says what is wrong.
+std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const model::NodeShape& node);
+// How many ranks of the job these are enough for, beside what is in use; kAnyRanks: for any number.
 inline constexpr int kAnyRanks = 1 << 30;
-int ranks_for_gpus(const ShareWish& wish, const model::NodeShape& node, const HostUse& use, int slots);
-// Whether there are any that the job could be dealt.
-bool has_devices(const ShareWish& wish, const model::NodeShape& node);
-// Of the devices that the job could be dealt, those that nobody has.
-int free_devices(const ShareWish& wish, const model::NodeShape& node, const HostUse& use);
+int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& devices, const model::NodeShape& node,
+                   const HostUse& use, int slots);
+// Those that nobody has.
+int free_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 
 // `wishes`: of each of the job's ranks there. INVALID_ARGUMENT, one sentence without the host's
 // name: not beside what is in use. With an empty `use`: never.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "launcherd/placement/fit.h"
+#include "launcherd/placement/why_not.h"
+
 namespace muster::launcherd {
 namespace {
 

@@ -38,7 +38,6 @@ struct SlotHost {
   bool is_shared = false;                           // what jobs have of it is counted
   std::shared_ptr<const model::NodeShape> shape{};  // null: not known yet
   HostUse use{};                                    // by whatever name of the host
-  int most = kAnyRanks;                             // of the job that is being placed
   // The list has other names for the same host: those have the same number.
   static constexpr int kOneName = -1;
   int machine = kOneName;
@@ -59,22 +58,11 @@ struct JobNeed {
   ShareWish share{};
 
   int ranks() const { return request.np; }
+  // nullptr: it does not name the host.
+  const model::HostSpec* wanted(const std::string& host) const;
   // Where the one finds no place, the other does not either.
   bool is_like(const JobNeed& other) const;
 };
-
-ShareWish share_wish(const model::JobSpec& job);
-
-// Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
-// here, also if all hosts were idle and none drained; for want of GPUs or cores only where all of its hosts are known.
-// `more_come`: a job that names no host waits for them, whatever it wants; why_not() says what is missing.
-base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
-
-// Of a job that was let in with so many ranks. The list of hosts may be another one since: then it waits for them.
-JobNeed need_of(const model::JobSpec& job, int ranks);
-
-// Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
-bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 bool may_use(const JobNeed& need, const SlotHost& host);
 // It, or the same host by another name.
@@ -83,14 +71,9 @@ bool may_use_by_any_name(const JobNeed& need, const SlotHost& host, std::span<co
 bool waits_for_news(const JobNeed& need, const SlotHost& host);
 // As they would be if nothing ran; those that are not open stay so.
 std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
-// Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
-std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts);
 
 // Slots and shares of a job's placement, counted as used or given back.
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
-
-// Why it does not fit, for people: "needs 16 slots, 12 are free on n1..n3".
-std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts);
 
 }  // namespace muster::launcherd

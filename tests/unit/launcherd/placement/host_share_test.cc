@@ -8,7 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcherd/placement/fit.h"
+#include "launcherd/placement/job_need.h"
 #include "launcherd/placement/job_queue.h"
+#include "launcherd/placement/why_not.h"
 #include "model/host_binding.h"
 
 namespace muster::launcherd {

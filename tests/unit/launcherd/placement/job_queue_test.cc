@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcherd/placement/fit.h"
+#include "launcherd/placement/job_need.h"
+
 namespace muster::launcherd {
 namespace {
 

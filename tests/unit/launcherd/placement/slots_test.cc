@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcherd/placement/fit.h"
+#include "launcherd/placement/job_need.h"
+#include "launcherd/placement/why_not.h"
+
 namespace muster::launcherd {
 namespace {
 
