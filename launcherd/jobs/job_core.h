@@ -112,6 +112,7 @@ class JobRunner::Core final : private AgentListener {
   void take_shares(const model::Placement& decided);
   void launch();
   base::Result<LaunchPlan> plan(const std::vector<JobHost*>& by_placed) const;
+  void tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
   void take_up(JobHost& host);
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);

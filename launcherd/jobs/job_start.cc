@@ -458,7 +458,13 @@ void JobRunner::Core::launch() {
     begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;
   }
-  LaunchPlan plan = *std::move(planned);
+  if (!is_first) planned->warnings.clear();  // said before
+  tell_hosts(*std::move(planned), by_placed);
+  for (JobHost& host : hosts_) take_up(host);
+  if (options_.resumed_stop != StopCause::kNone) stop(options_.resumed_stop);
+}
+
+void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
   launched_ = true;
   start_timer_.cancel();
   const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
@@ -467,7 +473,6 @@ void JobRunner::Core::launch() {
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
-  if (!is_first) plan.warnings.clear();  // said before
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
@@ -481,8 +486,6 @@ void JobRunner::Core::launch() {
     *message.mutable_launch() = std::move(plan.hosts[i]);
     agents_->send(host.agent, std::move(message));
   }
-  for (JobHost& host : hosts_) take_up(host);
-  if (options_.resumed_stop != StopCause::kNone) stop(options_.resumed_stop);
 }
 
 // What an agent has said while nobody, or another launcherd, listened.

@@ -250,91 +250,161 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
   return first_of;
 }
 
+namespace {
+
+// One start of the job, host after host. Borrows all that it is given.
+class Planner {
+ public:
+  Planner(const model::JobSpec& job, const model::Placement& placement, const std::vector<HostFacts>& facts,
+          const Attempt& attempt, const std::string& master_address, const base::Environment& launcher_environment)
+      : job_(job),
+        placement_(placement),
+        facts_(facts),
+        attempt_(attempt),
+        master_address_(master_address),
+        launcher_environment_(launcher_environment),
+        readers_(model::reading_ranks(job.input, placement.size)),
+        workers_(tensorflow_workers(job, placement, facts)),
+        role_masks_(model::role_masks(job.roles, launcher_environment)) {
+    for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
+      user_set_.set(name, value);
+    }
+    // What kind of terminal it is, unless the user says another.
+    if (!user_set_.get("TERM")) terminal_ = launcher_environment.get("TERM");
+    plan_.bindings.resize(static_cast<std::size_t>(placement.size));
+  }
+
+  base::Status add_host(std::size_t index);
+  LaunchPlan finish();
+
+ private:
+  v1::Launch launch_of_host(std::size_t index, const proto::EnvList& exported, const model::NodeShape& node) const;
+  void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
+  model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
+  v1::LaunchRank launch_of_rank(const HostFacts& fact, model::RankEnvInput input, const model::RankBinding& cores,
+                                const model::RankGpus& gpus, bool is_placed) const;
+
+  const model::JobSpec& job_;
+  const model::Placement& placement_;
+  const std::vector<HostFacts>& facts_;
+  const Attempt& attempt_;
+  const std::string& master_address_;
+  const base::Environment& launcher_environment_;
+  std::vector<int> readers_;
+  std::vector<std::string> workers_;
+  std::vector<model::RoleMasks> role_masks_;
+  base::Environment user_set_;
+  std::optional<std::string_view> terminal_;
+  LaunchPlan plan_;
+};
+
+base::Status Planner::add_host(std::size_t index) {
+  const model::PlacedHost& host = placement_.hosts[index];
+  const HostFacts& fact = facts_.at(index);
+  const auto exported = model::exported_variables(launcher_environment_, job_.environment, fact.local);
+  const model::NodeShape node = proto::node_shape_of(fact.hello);
+  model::GpuMasks masks;
+  model::set_gpu_masks(exported, masks);
+  const std::vector<model::RankWish> wishes = model::wishes_on(job_.places, role_masks_, host);
+  auto binding = model::bind_host(node, wishes, job_.pinning, masks, host.share ? &*host.share : nullptr);
+  if (!binding.ok()) return binding.status().with_context(host.host.name);
+  warn(host, fact, *binding);
+  v1::Launch launch = launch_of_host(index, exported, node);
+  model::RankEnvInput input = input_of_host(host, fact);
+  for (std::size_t k = 0; k < host.ranks.size(); ++k) {
+    const model::RankBinding& cores = binding->cores[k];
+    const model::RankGpus& gpus = binding->gpus[k];
+    input.rank = host.ranks[k];
+    *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, wishes[k].has_gpus());
+    plan_.bindings[static_cast<std::size_t>(input.rank.rank)] = binding_of(host, input.rank, cores, gpus);
+  }
+  plan_.hosts.push_back(std::move(launch));
+  return base::ok_status();
+}
+
+// Without its ranks.
+v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& exported,
+                                   const model::NodeShape& node) const {
+  v1::Launch launch;
+  launch.mutable_command()->Add(job_.command.begin(), job_.command.end());
+  launch.set_workdir(job_.workdir);
+  launch.set_umask(job_.umask);
+  if (index > 0) {
+    launch.set_horovod_address(master_address_);
+    launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
+  }
+  launch.set_host(static_cast<int>(index));
+  proto::set_limits(job_.limits, launch);
+  proto::set_environment(exported, *launch.mutable_environment());
+  if (!job_.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job_.container, node));
+  return launch;
+}
+
+void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding) {
+  const std::string& name = host.host.name;
+  const int ranks = binding.dealt_ranks;
+  if (gives_gpus(job_) && !fact.hello.gpu_problem().empty()) plan_.warnings.push_back(gpu_warning(name, fact.hello));
+  if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job_.pinning.share_gpu) {
+    plan_.warnings.push_back(crowd_warning(name, ranks, binding.visible_gpus, job_.pinning.gpu_bind));
+  }
+  if (!binding.remark.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, binding.remark));
+  if (binding.visible_gpus == 0 && ranks > 0 && job_.pinning.gpu_bind == model::GpuBind::kTile) {
+    plan_.warnings.push_back(no_tiles_warning(name));
+  }
+}
+
+// The same for all its ranks.
+model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
+  model::RankEnvInput input;
+  input.job_id = attempt_.job_id;
+  input.attempt = attempt_.number;
+  input.max_restarts = job_.max_restarts;
+  input.size = placement_.size;
+  input.nnodes = static_cast<int>(placement_.hosts.size());
+  input.hostname = host.host.name;
+  input.session_dir = fact.hello.session_dir();
+  input.master_addr = master_address_;
+  input.master_port = facts_.at(0).prepared.master_port();
+  input.role = job_.role;
+  input.torch_agent_store = job_.torch_agent_store;
+  input.runtime = job_.runtime;
+  input.tensorflow_workers = workers_;
+  input.interface = rank_interface(fact, job_);
+  return input;
+}
+
+v1::LaunchRank Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInput input,
+                                       const model::RankBinding& cores, const model::RankGpus& gpus,
+                                       bool is_placed) const {
+  v1::LaunchRank rank;
+  input.omp_num_threads = cores.physical_cores;
+  rank.set_rank(input.rank.rank);
+  const base::Environment of_role = set_role(job_, launcher_environment_, input);
+  const model::Role* const role = model::role_of(job_.roles, input.rank.rank).role;
+  set_command(job_, role, input, rank);
+  if (role != nullptr) rank.set_workdir(role->workdir);
+  proto::set_environment(rank_environment(job_, input, fact, user_set_, of_role, gpus.variables, is_placed),
+                         *rank.mutable_environment());
+  set_input(job_, readers_, terminal_, rank);
+  rank.mutable_cpus()->Add(cores.cpus.begin(), cores.cpus.end());
+  return rank;
+}
+
+LaunchPlan Planner::finish() {
+  set_world(job_, placement_, fmt::format("muster-{}-{}", attempt_.job_id, attempt_.number), user_set_, plan_.hosts);
+  return std::move(plan_);
+}
+
+}  // namespace
+
 base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                      const std::string& master_address, const base::Environment& launcher_environment) {
-  base::Environment user_set;
-  for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
-    user_set.set(name, value);
+  Planner planner(job, placement, facts, attempt, master_address, launcher_environment);
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    MUSTER_RETURN_IF_ERROR(planner.add_host(host));
   }
-  // What kind of terminal it is, unless the user says another.
-  const auto terminal = user_set.get("TERM") ? std::nullopt : launcher_environment.get("TERM");
-  const std::vector<int> readers = model::reading_ranks(job.input, placement.size);
-  const int master_port = facts.at(0).prepared.master_port();
-  const std::vector<std::string> workers = tensorflow_workers(job, placement, facts);
-  const std::vector<model::RoleMasks> role_masks = model::role_masks(job.roles, launcher_environment);
-  LaunchPlan plan;
-  plan.bindings.resize(static_cast<std::size_t>(placement.size));
-  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
-    const model::PlacedHost& host = placement.hosts[i];
-    const HostFacts& fact = facts.at(i);
-    const std::string interface = rank_interface(fact, job);
-    v1::Launch& launch = plan.hosts.emplace_back();
-    launch.mutable_command()->Add(job.command.begin(), job.command.end());
-    launch.set_workdir(job.workdir);
-    launch.set_umask(job.umask);
-    if (i > 0) {
-      launch.set_horovod_address(master_address);
-      launch.set_horovod_port(facts.at(0).prepared.horovod_port());
-    }
-    launch.set_host(static_cast<int>(i));
-    proto::set_limits(job.limits, launch);
-    const auto exported = model::exported_variables(launcher_environment, job.environment, fact.local);
-    proto::set_environment(exported, *launch.mutable_environment());
-    model::GpuMasks masks;
-    model::set_gpu_masks(exported, masks);
-    const model::NodeShape node = proto::node_shape_of(fact.hello);
-    if (!job.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job.container, node));
-    if (gives_gpus(job) && !fact.hello.gpu_problem().empty()) {
-      plan.warnings.push_back(gpu_warning(host.host.name, fact.hello));
-    }
-    const std::vector<model::RankWish> wishes = model::wishes_on(job.places, role_masks, host);
-    auto bound = model::bind_host(node, wishes, job.pinning, masks, host.share ? &*host.share : nullptr);
-    if (!bound.ok()) return bound.status().with_context(host.host.name);
-    const model::NodeBinding& binding = *bound;
-    const int ranks = binding.dealt_ranks;
-    if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job.pinning.share_gpu) {
-      plan.warnings.push_back(crowd_warning(host.host.name, ranks, binding.visible_gpus, job.pinning.gpu_bind));
-    }
-    if (!binding.remark.empty()) plan.warnings.push_back(fmt::format("{}: {}", host.host.name, binding.remark));
-    if (binding.visible_gpus == 0 && ranks > 0 && job.pinning.gpu_bind == model::GpuBind::kTile) {
-      plan.warnings.push_back(no_tiles_warning(host.host.name));
-    }
-    for (std::size_t k = 0; k < host.ranks.size(); ++k) {
-      model::RankEnvInput input;
-      input.job_id = attempt.job_id;
-      input.attempt = attempt.number;
-      input.max_restarts = job.max_restarts;
-      input.rank = host.ranks[k];
-      input.size = placement.size;
-      input.nnodes = static_cast<int>(placement.hosts.size());
-      input.hostname = host.host.name;
-      input.session_dir = fact.hello.session_dir();
-      input.master_addr = master_address;
-      input.master_port = master_port;
-      input.role = job.role;
-      input.torch_agent_store = job.torch_agent_store;
-      input.runtime = job.runtime;
-      input.tensorflow_workers = workers;
-      input.interface = interface;
-      input.omp_num_threads = binding.cores[k].physical_cores;
-      v1::LaunchRank& rank = *launch.add_ranks();
-      rank.set_rank(host.ranks[k].rank);
-      const base::Environment of_role = set_role(job, launcher_environment, input);
-      const model::Role* const role = model::role_of(job.roles, input.rank.rank).role;
-      set_command(job, role, input, rank);
-      if (role != nullptr) rank.set_workdir(role->workdir);
-      proto::set_environment(
-          rank_environment(job, input, fact, user_set, of_role, binding.gpus[k].variables, wishes[k].has_gpus()),
-          *rank.mutable_environment());
-      set_input(job, readers, terminal, rank);
-      rank.mutable_cpus()->Add(binding.cores[k].cpus.begin(), binding.cores[k].cpus.end());
-      plan.bindings[static_cast<std::size_t>(host.ranks[k].rank)] =
-          binding_of(host, host.ranks[k], binding.cores[k], binding.gpus[k]);
-    }
-  }
-  set_world(job, placement, fmt::format("muster-{}-{}", attempt.job_id, attempt.number), user_set, plan.hosts);
-  return plan;
+  return planner.finish();
 }
 
 }  // namespace muster::launcherd
