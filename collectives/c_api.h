@@ -2,6 +2,7 @@
 // std::bad_alloc, which becomes MUSTER_NO_MEMORY.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <string>
@@ -42,6 +43,9 @@ struct muster_request {
 };
 
 namespace muster::collectives::c_api {
+
+// Elements of one block: no product of it with an element's size and a number of ranks overflows.
+inline constexpr std::size_t kMaxCount = std::size_t{1} << 44;
 
 // The code; of a failure with a new *error, where that is wanted. `communicator` (may be null) knows whose it was.
 muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);

@@ -23,6 +23,7 @@ using muster::collectives::ReduceTask;
 using muster::collectives::c_api::AttachedGpu;
 using muster::collectives::c_api::guarded;
 using muster::collectives::c_api::InheritedGpu;
+using muster::collectives::c_api::kMaxCount;
 using muster::collectives::c_api::report;
 using muster::collectives::device::device_of;
 using muster::collectives::device::DeviceTeam;
@@ -51,8 +52,7 @@ struct muster::collectives::c_api::InheritedGpu {
 
 namespace {
 
-constexpr std::chrono::seconds kFarewell{2};             // for ranks that have not freed a communicator yet
-constexpr std::size_t kMaxCount = std::size_t{1} << 44;  // as in c_api_operations.cc
+constexpr std::chrono::seconds kFarewell{2};  // for ranks that have not freed a communicator yet
 
 // What is inherited is given back where it is not used: the GPU is another one, or the path.
 Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::shared_ptr<InheritedGpu> inherited) {

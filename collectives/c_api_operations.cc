@@ -15,14 +15,12 @@ using muster::collectives::Request;
 using muster::collectives::Slice;
 using muster::collectives::c_api::call;
 using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::kMaxCount;
 using muster::collectives::c_api::report;
 
 namespace {
 
 using Counts = std::vector<std::size_t>;
-
-// Of one block: no product of it with an element's size and a number of ranks overflows.
-constexpr std::size_t kMaxCount = std::size_t{1} << 44;
 
 DType dtype_of(muster_dtype type) {
   return static_cast<DType>(type);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "collectives/device/cuda_api.h"
+#include "tests/programs/fake_cuda/failing.h"
 #include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/host_kernels.h"
 
@@ -42,10 +43,6 @@ constexpr int kLeastPriority = 0;
 long setting(const char* name, long otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
-}
-bool fails(const char* function) {
-  const char* const named = std::getenv("FAKE_CUDA_FAIL");
-  return named != nullptr && std::strcmp(named, function) == 0;
 }
 
 void pause_for(std::chrono::microseconds time) {
@@ -150,6 +147,9 @@ int current_ordinal() {
 }
 bool has_context() {
   return !contexts.empty();
+}
+bool fails(const char* function) {
+  return fake_cuda::is_to_fail("FAKE_CUDA_FAIL", function, current_ordinal());
 }
 constexpr CudaResult kInvalidContext = 201;
 

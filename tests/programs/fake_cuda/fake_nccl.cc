@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "collectives/device/nccl_api.h"
+#include "tests/programs/fake_cuda/failing.h"
 #include "tests/unit/collectives/device/host_kernels.h"
 
 extern "C" void fake_cuda_push(void* stream, void (*work)(void*), void* argument);
@@ -38,10 +39,8 @@ constexpr NcclResult kRemoteError = 6;
 using muster::collectives::device::kNcclInProgress;
 using muster::collectives::device::kNcclNoColor;
 
-// By "ncclGetUniqueId", or "ncclCommSplit:1" on rank 1 alone.
 bool fails(const std::string& what, int rank = -1) {
-  const char* const named = std::getenv("FAKE_NCCL_FAIL");
-  return named != nullptr && (named == what || named == what + ":" + std::to_string(rank));
+  return fake_cuda::is_to_fail("FAKE_NCCL_FAIL", what, rank);
 }
 
 // As NCCL does it: to stdout, whose buffer is the program's business, or to a file with line buffering.
