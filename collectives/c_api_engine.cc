@@ -188,9 +188,7 @@ Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& sub
 Status mark(muster_engine& engine, void* stream, Submission& submission) {
   MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<Gpu> gpu, gpu_of(engine, submission));
   if (gpu == nullptr) return {};
-  MUSTER_ASSIGN_OR_RETURN(Event event, make_event(gpu));
-  MUSTER_RETURN_IF_ERROR(
-      gpu->call("the caller's stream (cuEventRecord)", gpu->api().event_record, event.get(), stream));
+  MUSTER_ASSIGN_OR_RETURN(Event event, muster::collectives::device::mark(gpu, stream));
   submission.gpu = gpu->ordinal();
   submission.ready = std::make_shared<const Event>(std::move(event));
   return {};

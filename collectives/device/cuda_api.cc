@@ -15,6 +15,7 @@ base::Result<std::shared_ptr<const CudaApi>> CudaApi::load() {
 #define MUSTER_CUDA_FIND(member, symbol, parameters) MUSTER_RETURN_IF_ERROR(driver.find(#symbol, api->member));
   MUSTER_CUDA_FUNCTIONS(MUSTER_CUDA_FIND)
 #undef MUSTER_CUDA_FIND
+  (void)driver.find("cuThreadExchangeStreamCaptureMode", api->exchange_capture_mode);
   MUSTER_RETURN_IF_ERROR(api->check(api->init(0), "the CUDA driver does not start (cuInit)"));
   return std::shared_ptr<const CudaApi>(std::move(api));
 }

@@ -26,6 +26,7 @@ struct DeviceUuid {
 
 inline constexpr CudaResult kCudaSuccess = 0;
 inline constexpr CudaResult kCudaNotReady = 600;
+inline constexpr CudaResult kCudaCaptureImplicit = 906;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kWaitValueAtLeast = 0;  // (int32)(*address - value) >= 0
@@ -34,6 +35,8 @@ inline constexpr unsigned kHostPortable = 1;  // of cuMemHostAlloc and cuMemHost
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;
+inline constexpr int kNotCapturing = 0;
+inline constexpr int kRelaxedCapture = 2;
 
 // X(member, symbol, parameters)
 #define MUSTER_CUDA_FUNCTIONS(X)                                                                                      \
@@ -63,6 +66,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
   X(context_get_priorities, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                 \
   X(stream_create, cuStreamCreateWithPriority, (void** stream, unsigned flags, int priority))                         \
   X(stream_destroy, cuStreamDestroy_v2, (void* stream))                                                               \
+  X(stream_is_capturing, cuStreamIsCapturing, (void* stream, int* status))                                            \
   X(stream_wait_event, cuStreamWaitEvent, (void* stream, void* event, unsigned flags))                                \
   X(stream_wait_value, cuStreamWaitValue32_v2,                                                                        \
     (void* stream, DeviceAddress address, std::uint32_t value, unsigned flags))                                       \
@@ -86,9 +90,28 @@ struct CudaApi {
 #define MUSTER_CUDA_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
   MUSTER_CUDA_FUNCTIONS(MUSTER_CUDA_MEMBER)
 #undef MUSTER_CUDA_MEMBER
+  // Null: this driver has none.
+  CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
 
   // OK, or INTERNAL: "GPU 0: cuMemAlloc of 64 bytes: out of memory".
   base::Status check(CudaResult result, const char* what) const;
+};
+
+// While it lives, this thread's calls leave alone what is captured into CUDA graphs. Captures are of the mode "global"
+// by default: many a call that any thread makes meanwhile (cuEventQuery, cuMemAlloc) fails then, and ends the capture.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const CudaApi& api) : exchange_(api.exchange_capture_mode) { exchange(); }
+  ~BesideCaptures() { exchange(); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  void exchange() {
+    if (exchange_ != nullptr) (void)exchange_(&mode_);
+  }
+  CudaResult (*const exchange_)(int* mode);
+  int mode_ = kRelaxedCapture;  // afterwards: what this thread had before
 };
 
 }  // namespace muster::collectives::device

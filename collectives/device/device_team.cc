@@ -218,13 +218,6 @@ bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
   return true;
 }
 
-base::Result<Event> DeviceTeam::mark(void* stream) const {
-  MUSTER_ASSIGN_OR_RETURN(Event event, make_event(ground_.gpu));
-  MUSTER_RETURN_IF_ERROR(
-      ground_.gpu->call("the caller's stream (cuEventRecord)", ground_.gpu->api().event_record, event.get(), stream));
-  return event;
-}
-
 base::Status DeviceTeam::begin(std::span<void* const> ready) {
   for (void* const event : ready) {
     MUSTER_RETURN_IF_ERROR(

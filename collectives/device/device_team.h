@@ -55,7 +55,7 @@ class DeviceTeam {
   base::Result<Split> split(int color, int key, Failure* why = nullptr);
 
   // A mark behind all that `stream` (the caller's, of this GPU) has at this moment. Any thread.
-  base::Result<Event> mark(void* stream) const;
+  base::Result<Event> mark(void* stream) const { return device::mark(ground_.gpu, stream); }
   // stream() goes on when the device has come to all these.
   base::Status begin(std::span<void* const> ready);
   // Waits until the device has done all that stream() has.

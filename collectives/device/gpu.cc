@@ -17,13 +17,16 @@ base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api,
 }
 
 base::Status Gpu::start() {
+  const BesideCaptures beside(*api_);
   MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get(&device_, ordinal_), "cuDeviceGet"));
   MUSTER_RETURN_IF_ERROR(api_->check(api_->device_get_uuid(&uuid_, device_), "cuDeviceGetUuid"));
   return api_->check(api_->primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
 }
 
 Gpu::~Gpu() {
-  if (context_ != nullptr) (void)api_->primary_context_release(device_);
+  if (context_ == nullptr) return;
+  const BesideCaptures beside(*api_);
+  (void)api_->primary_context_release(device_);
 }
 
 bool Gpu::reaches(const DeviceUuid& uuid) const {
@@ -56,6 +59,23 @@ base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu) {
   void* event = nullptr;
   MUSTER_RETURN_IF_ERROR(gpu->call("cuEventCreate", gpu->api().event_create, &event, kEventDisableTiming));
   return Event(gpu, event, gpu->api().event_destroy);
+}
+
+base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream) {
+  const CudaApi& api = gpu->api();
+  const Gpu::Current current(*gpu);
+  int status = kNotCapturing;
+  const CudaResult asked = api.stream_is_capturing(stream, &status);
+  // The legacy default stream is never captured, but waits for a stream that is.
+  if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kNotCapturing)) {
+    return base::Status(base::Code::kInvalidArgument,
+                        "the stream is being captured into a CUDA graph, and collectives are no part of graphs: call "
+                        "this outside of the capture");
+  }
+  MUSTER_RETURN_IF_ERROR(api.check(asked, "the caller's stream (cuStreamIsCapturing)"));
+  MUSTER_ASSIGN_OR_RETURN(Event event, make_event(gpu));
+  MUSTER_RETURN_IF_ERROR(api.check(api.event_record(event.get(), stream), "the caller's stream (cuEventRecord)"));
+  return event;
 }
 
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes) {

@@ -28,10 +28,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   // Whether kernels here may use memory of the device with this UUID: it is this one, or a peer that this process sees.
   bool reaches(const DeviceUuid& uuid) const;
 
-  // The context is current on this thread while it lives.
+  // The context is current on this thread while it lives, and the thread's calls end no capture of another one's.
   class Current {
    public:
-    explicit Current(const Gpu& gpu) : gpu_(gpu), is_pushed_(gpu.api_->context_push(gpu.context_) == kCudaSuccess) {}
+    explicit Current(const Gpu& gpu)
+        : gpu_(gpu), beside_(*gpu.api_), is_pushed_(gpu.api_->context_push(gpu.context_) == kCudaSuccess) {}
     ~Current() {
       void* popped = nullptr;
       if (is_pushed_) (void)gpu_.api_->context_pop(&popped);
@@ -41,6 +42,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
    private:
     const Gpu& gpu_;
+    const BesideCaptures beside_;
     const bool is_pushed_;
   };
 
@@ -112,6 +114,9 @@ using HostMemory = Owned<void*>;
 enum class Priority { kGreatest, kLeast };
 base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu, Priority priority = Priority::kGreatest);
 base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu);
+// Behind all that `stream`, the caller's, has at this moment. INVALID_ARGUMENT: what it gets is captured (a CUDA
+// graph), and a mark would become a part of that.
+base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream);
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Pinned; the device uses it at the same address (unified addressing, on all 64-bit hosts).
 base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);

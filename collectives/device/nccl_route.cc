@@ -47,11 +47,11 @@ base::Status NcclRoute::form() {
     NcclUniqueId id{};
     NcclResult result = kNcclSuccess;
   } made;
+  const Gpu::Current current(*ground_.gpu);
   if (ground_.comm.rank() == 0) made.result = nccl_->get_unique_id(&made.id);
   MUSTER_RETURN_IF_ERROR(ground_.comm.broadcast(&made, sizeof made, DType::kU8, 0));
   MUSTER_RETURN_IF_ERROR(nccl_->check(made.result, "ncclGetUniqueId"));
   NcclConfig config;
-  const Gpu::Current current(*ground_.gpu);
   const NcclResult result = nccl_->init_rank(&comm_, ground_.comm.size(), made.id, ground_.comm.rank(), &config);
   return settle(comm_, result, "ncclCommInitRankConfig", forming_time());
 }

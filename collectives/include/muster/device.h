@@ -21,7 +21,8 @@
  * (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default), and one that shares its queue with `stream` may wait with it.
  * Libmuster's have the greatest priority; the caller's do better with another one, or with more queues.
  *
- * A call does not belong in a stream capture (CUDA graphs). Threads, errors, ownership: as in muster.h.
+ * CUDA graphs: calls on a stream that is being captured are MUSTER_INVALID, and leave the capture as it is. Captures of
+ * other streams go on whatever libmuster's threads do. Threads, errors, ownership: as in muster.h.
  */
 #ifndef MUSTER_DEVICE_H_
 #define MUSTER_DEVICE_H_

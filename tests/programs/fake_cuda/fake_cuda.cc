@@ -21,12 +21,14 @@
 #include <vector>
 
 #include "collectives/device/cuda_api.h"
+#include "tests/programs/fake_cuda/capture.h"
 #include "tests/programs/fake_cuda/failing.h"
 #include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/host_kernels.h"
 
 namespace {
 
+using fake_cuda::may_call;
 using fake_cuda::trace;
 using muster::collectives::device::CudaResult;
 using muster::collectives::device::DeviceAddress;
@@ -141,6 +143,9 @@ Driver& driver() {
 FakeStream& stream_of(void* stream) {
   return stream == nullptr ? driver().null_stream : *static_cast<FakeStream*>(stream);
 }
+void push(void* stream, std::function<void()> work) {
+  if (!fake_cuda::takes(stream)) stream_of(stream).push(std::move(work));
+}
 thread_local std::vector<void*> contexts;
 int current_ordinal() {
   return contexts.empty() ? 0 : static_cast<int>(reinterpret_cast<std::intptr_t>(contexts.back())) - 1;
@@ -152,6 +157,7 @@ bool fails(const char* function) {
   return fake_cuda::is_to_fail("FAKE_CUDA_FAIL", function, current_ordinal());
 }
 constexpr CudaResult kInvalidContext = 201;
+constexpr CudaResult kCaptureUnsupported = 900;
 
 CudaResult add_memory(Shared shared, DeviceAddress* address) {
   if (!map(shared)) {
@@ -244,11 +250,13 @@ CudaResult cuPointerGetAttribute(void* value, int attribute, DeviceAddress point
   return kCudaSuccess;
 }
 CudaResult cuModuleLoadData(void** module, const void* image) {
+  if (!may_call()) return kCaptureUnsupported;
   if (!has_context() || fails("cuModuleLoadData")) return kInvalidContext;
   *module = const_cast<void*>(image);
   return kCudaSuccess;
 }
 CudaResult cuModuleUnload(void*) {
+  if (!may_call()) return kCaptureUnsupported;
   return kCudaSuccess;
 }
 CudaResult cuModuleGetFunction(void** function, void*, const char* name) {
@@ -262,6 +270,7 @@ CudaResult cuModuleGetFunction(void** function, void*, const char* name) {
   return kCudaSuccess;
 }
 CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
+  if (!may_call()) return kCaptureUnsupported;
   trace("cuMemAlloc");
   if (!has_context()) return kInvalidContext;
   if (fails("cuMemAlloc_v2")) return kOutOfMemory;
@@ -274,23 +283,28 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
   return made;
 }
 CudaResult cuMemFree_v2(DeviceAddress address) {
+  if (!may_call()) return kCaptureUnsupported;
   trace("cuMemFree");
   return unmap(address);
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (!may_call()) return kCaptureUnsupported;
   *memory = std::calloc(1, bytes);
   return *memory == nullptr ? kOutOfMemory : kCudaSuccess;
 }
 CudaResult cuMemFreeHost(void* memory) {
+  if (!may_call()) return kCaptureUnsupported;
   std::free(memory);
   return kCudaSuccess;
 }
 CudaResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
+  if (!may_call()) return kCaptureUnsupported;
   if (fails("cuMemHostRegister_v2")) return kInvalidValue;
   const std::lock_guard lock(driver().mutex);
   return driver().registered.emplace(memory, bytes).second ? kCudaSuccess : 712;
 }
 CudaResult cuMemHostUnregister(void* memory) {
+  if (!may_call()) return kCaptureUnsupported;
   const std::lock_guard lock(driver().mutex);
   return driver().registered.erase(memory) == 1 ? kCudaSuccess : 713;
 }
@@ -298,13 +312,13 @@ CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes
   trace("cuMemcpyAsync", stream);
   if (!has_context()) return kInvalidContext;
   if (fails("cuMemcpyAsync")) return 700;
-  stream_of(stream).push([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  push(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
   return kCudaSuccess;
 }
 CudaResult cuMemsetD8Async(DeviceAddress to, unsigned char value, std::size_t bytes, void* stream) {
   trace("cuMemsetD8Async", stream);
   if (!has_context()) return kInvalidContext;
-  stream_of(stream).push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  push(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return kCudaSuccess;
 }
 CudaResult cuStreamCreate(void** stream, unsigned) {
@@ -349,10 +363,11 @@ CudaResult cuEventRecord(void* event, void* stream) {
   if (!has_context()) return kInvalidContext;
   const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
   const std::uint64_t number = ++state->recorded;
-  stream_of(stream).push([state, number] { state->completed.store(number); });
+  push(stream, [state, number] { state->completed.store(number); });
   return kCudaSuccess;
 }
 CudaResult cuEventQuery(void* event) {
+  if (!may_call()) return kCaptureUnsupported;
   trace("cuEventQuery", nullptr, event);
   const EventState& state = *static_cast<FakeEvent*>(event)->state;
   return state.completed.load() >= state.recorded.load() ? kCudaSuccess : kCudaNotReady;
@@ -361,13 +376,13 @@ CudaResult cuStreamWaitEvent(void* stream, void* event, unsigned) {
   trace("cuStreamWaitEvent", stream, event);
   const std::shared_ptr<EventState> state = static_cast<FakeEvent*>(event)->state;
   const std::uint64_t number = state->recorded.load();
-  stream_of(stream).push([state, number] { wait_for(*state, number); });
+  push(stream, [state, number] { wait_for(*state, number); });
   return kCudaSuccess;
 }
 CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned flags) {
   if (flags != 0) return kInvalidValue;
   auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
-  stream_of(stream).push([word, value] {
+  push(stream, [word, value] {
     while (static_cast<std::int32_t>(word->load() - value) < 0) pause_for(std::chrono::microseconds(5));
   });
   // So that other threads' calls come between this one and the next.
@@ -378,7 +393,7 @@ CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint
 }
 CudaResult cuStreamWriteValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned) {
   auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
-  stream_of(stream).push([word, value] { word->store(value); });
+  push(stream, [word, value] { word->store(value); });
   return kCudaSuccess;
 }
 CudaResult cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
@@ -391,6 +406,7 @@ CudaResult cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
   return kCudaSuccess;
 }
 CudaResult cuIpcOpenMemHandle_v2(DeviceAddress* address, IpcMemoryHandle handle, unsigned flags) {
+  if (!may_call()) return kCaptureUnsupported;
   if (!has_context() || flags != 1 || fails("cuIpcOpenMemHandle_v2")) return kInvalidContext;
   Handle given{};
   std::memcpy(&given, &handle, sizeof given);
@@ -400,6 +416,7 @@ CudaResult cuIpcOpenMemHandle_v2(DeviceAddress* address, IpcMemoryHandle handle,
   return add_memory({.fd = fd, .memory = nullptr, .bytes = given.bytes, .ordinal = given.ordinal}, address);
 }
 CudaResult cuIpcCloseMemHandle(DeviceAddress address) {
+  if (!may_call()) return kCaptureUnsupported;
   trace("cuIpcCloseMemHandle");
   return unmap(address);
 }
@@ -416,7 +433,7 @@ CudaResult cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, uns
   auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes / 8);
   std::memcpy(copy->data(), parameters[0], bytes);
   load_function(name);
-  stream_of(stream).push([name, grid, copy] { (void)run_on_host(name, grid, copy->data()); });
+  push(stream, [name, grid, copy] { (void)run_on_host(name, grid, copy->data()); });
   return kCudaSuccess;
 }
 
@@ -425,7 +442,7 @@ int fake_cuda_current() {
   return current_ordinal();
 }
 void fake_cuda_push(void* stream, void (*work)(void*), void* argument) {
-  stream_of(stream).push([=] { work(argument); });
+  push(stream, [=] { work(argument); });
 }
 
 // NOLINTEND(readability-identifier-naming)

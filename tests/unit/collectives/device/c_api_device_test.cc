@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collectives/include/muster/device.h"
+#include "tests/programs/fake_cuda/capture.h"
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
@@ -152,6 +153,38 @@ TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
       });
     }
     for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST(CApiCalls, AStreamThatIsCapturedIsRefusedAndItsCaptureGoesOn) {
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "staged"}});
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& communicator) {
+    muster_comm comm{communicator};
+    ASSERT_EQ(muster_device_attach(&comm, 0, nullptr), MUSTER_OK);
+    const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), 0);
+    const Stream stream = *make_stream(gpu);
+    const Buffer buffer(gpu, 4);
+    muster_request* request = nullptr;
+    const auto start = [&](muster_error** error) {
+      return muster_allreduce_on_stream(&comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
+                                        stream.get(), &request, error);
+    };
+    for (const int mode : {0, 1, 2}) {
+      ASSERT_EQ(cuStreamBeginCapture_v2(stream.get(), mode), kCudaSuccess);
+      muster_error* error = nullptr;
+      EXPECT_EQ(start(&error), MUSTER_INVALID);
+      EXPECT_EQ(request, nullptr);
+      EXPECT_NE(std::string(muster_error_message(error)).find("captured into a CUDA graph"), std::string::npos)
+          << muster_error_message(error);
+      muster_error_free(error);
+      void* nodes = nullptr;
+      EXPECT_EQ(cuStreamEndCapture(stream.get(), &nodes), kCudaSuccess);
+      EXPECT_EQ(nodes, nullptr) << "nothing of libmuster's is in the graph";
+    }
+    ASSERT_EQ(start(nullptr), MUSTER_OK);
+    EXPECT_EQ(muster_wait(request, 20, nullptr), MUSTER_OK);
+    muster_request_free(request);
   });
 }
 

@@ -30,6 +30,7 @@ MUSTER_CUDA_FUNCTIONS(MUSTER_CHECK_CUDA)
 #define MUSTER_CHECK_NCCL(member, symbol, parameters) \
   static_assert(Compare<decltype(NcclApi::member), decltype(&::symbol)>::value, #symbol);
 MUSTER_NCCL_FUNCTIONS(MUSTER_CHECK_NCCL)
+static_assert(Compare<decltype(CudaApi::exchange_capture_mode), decltype(&::cuThreadExchangeStreamCaptureMode)>::value);
 static_assert(Compare<decltype(NcclApi::get_error_string), decltype(&::ncclGetErrorString)>::value);
 static_assert(Compare<decltype(NcclApi::get_last_error), decltype(&::ncclGetLastError)>::value);
 static_assert(Compare<decltype(NcclApi::split), decltype(&::ncclCommSplit)>::value);
@@ -44,6 +45,8 @@ static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE && kHostPortable == CU_M
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(kCudaCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+static_assert(kNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE && kRelaxedCapture == CU_STREAM_CAPTURE_MODE_RELAXED);
 
 static_assert(kNcclSuccess == ncclSuccess && kNcclInProgress == ncclInProgress && kNcclNoColor == NCCL_SPLIT_NOCOLOR);
 static_assert(offsetof(ncclConfig_t, size) == offsetof(NcclConfig, size));

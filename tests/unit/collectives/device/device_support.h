@@ -72,6 +72,7 @@ class Caller {
   void wait() {
     auto done = team_.mark(stream_.get());
     ASSERT_TRUE(done.ok()) << done.status();
+    const Gpu::Current current(team_.gpu());
     while (team_.gpu().api().event_query(done->get()) == kCudaNotReady) std::this_thread::yield();
   }
 

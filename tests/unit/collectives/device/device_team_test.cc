@@ -14,6 +14,7 @@
 #include "collectives/device/device_team.h"
 #include "collectives/device/kernel_arguments.h"
 #include "collectives/device/stream_gate.h"
+#include "tests/programs/fake_cuda/capture.h"
 #include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
@@ -213,6 +214,25 @@ TEST_P(DeviceTeamTest, ARankThatGivesUpFreesTheOthers) {
   });
 }
 
+// Of a thread of the program's, in the driver's default mode, while ranks attach, reduce and end.
+TEST_P(DeviceTeamTest, ACaptureOfAnotherThreadGoesOn) {
+  constexpr int kGlobal = 0;
+  const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), 0);
+  const Stream stream = *make_stream(gpu);
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream.get(), kGlobal), kCudaSuccess);
+  run([](Communicator&, DeviceTeam& team) {
+    Caller caller(team);
+    const Buffer buffer(team, 40'000);
+    const base::Status done = caller.run([&](Route& route) {
+      return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 10'000});
+    });
+    EXPECT_TRUE(done.ok()) << done;
+  });
+  void* nodes = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(stream.get(), &nodes), kCudaSuccess);
+  EXPECT_EQ(nodes, nullptr);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, DeviceTeamTest,
                          testing::Values(Way{"staged", 1, {1}}, Way{"staged", 1, {3}}, Way{"staged", 1, {2, 1}},
                                          Way{"ipc", 1, {1}}, Way{"ipc", 1, {2}}, Way{"ipc", 1, {4}}, Way{"ipc", 3, {3}},
@@ -230,6 +250,15 @@ TEST(DeviceTeamErrors, ARankWithoutAGpuIsNamedAndTheCommunicatorGoesOn) {
     EXPECT_TRUE(second.ok()) << second.status();
     EXPECT_TRUE(comm->barrier().ok());
   });
+}
+
+TEST(DeviceTeamErrors, ADriverWithoutModesOfCapturesWillDo) {
+  auto api = std::make_shared<CudaApi>(**CudaApi::load());
+  ASSERT_NE(api->exchange_capture_mode, nullptr);
+  api->exchange_capture_mode = nullptr;
+  auto gpu = Gpu::open(api, 0);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  EXPECT_TRUE(allocate(*gpu, 100).ok());
 }
 
 TEST(DeviceTeamErrors, WhatTheDriverRefusesEndsTheCommunicatorForAll) {
