@@ -1,7 +1,5 @@
 #include "collectives/device/device_team.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -210,12 +208,12 @@ bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
   const Gpu::Current current(*ground_.gpu);
   const base::Status gathered = route_->gather();
   if (!gathered.ok() || api.event_record(done_.get(), ground_.stream) != kCudaSuccess) return true;  // nothing runs
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (api.event_query(done_.get()) == kCudaNotReady) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    sched_yield();
-  }
-  return true;
+  return wait_for(*ground_.gpu, done_.get(), time) != kCudaNotReady;
+}
+
+base::Status DeviceTeam::no_memory() const {
+  return base::error(base::Code::kResourceExhausted, "rank {}: the host has no memory left for an operation on a GPU",
+                     ground_.comm.world_rank(ground_.comm.rank()));
 }
 
 base::Status DeviceTeam::begin(std::span<void* const> ready) {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,8 @@ class DeviceTeam {
   // or the path that the user has named cannot be taken; the communicator goes on then. Other errors end it.
   // `part`: of another team's split(); used where all ranks bring theirs, and go by NCCL.
   static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
-  // What the device will never finish (it waits for an event of a rank that has ended) is left to the driver: freeing
-  // it would wait as well.
+  // What the device has not finished after a failure (a stream of the caller's that it depends on does not go on) is
+  // left to the driver: freeing it would wait for that.
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
@@ -68,14 +69,23 @@ class DeviceTeam {
   base::Status run(std::span<void* const> ready, const Operation& operation) {
     // What was queued behind a failure fails at once, and leaves the device alone.
     if (const Failure ended = ground_.comm.failure(); ended.code != base::Code::kOk) return {ended.code, ended.message};
-    base::Status done = begin(ready);
-    if (done.ok()) done = operation(*route_);
-    if (done.ok()) done = finish();
+    const base::Status done = run_now(ready, operation);
     return done.ok() ? done : fail(done);
   }
 
  private:
+  template <class Operation>
+  base::Status run_now(std::span<void* const> ready, const Operation& operation) {
+    try {
+      MUSTER_RETURN_IF_ERROR(begin(ready));
+      MUSTER_RETURN_IF_ERROR(operation(*route_));
+      return finish();
+    } catch (const std::bad_alloc&) {  // the others are in the operation, and what it has begun is on the device
+      return no_memory();
+    }
+  }
   explicit DeviceTeam(Communicator& comm) : ground_{comm, nullptr, nullptr, nullptr} {}
+  base::Status no_memory() const;
   base::Status start(int ordinal);
   base::Status load(int ordinal);
   base::Status choose(const base::Status& started, const NcclPart& part);

@@ -1,8 +1,17 @@
 #include "collectives/device/gpu.h"
 
+#include <sched.h>
+
 #include <cstring>
+#include <thread>
 
 namespace muster::collectives::device {
+namespace {
+
+constexpr std::chrono::microseconds kAwake{200};  // looking, before the first pause
+constexpr std::chrono::microseconds kPause{50};   // between two looks from then on
+
+}  // namespace
 
 base::Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<const CudaApi> api, int ordinal) {
   int count = 0;
@@ -94,6 +103,27 @@ base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, 
 base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes) {
   MUSTER_RETURN_IF_ERROR(gpu->call("cuMemHostRegister", gpu->api().host_register, memory, bytes, kHostPortable));
   return HostMemory(gpu, memory, gpu->api().host_unregister);
+}
+
+Pace::Pace() : end_awake_(std::chrono::steady_clock::now() + kAwake) {}
+
+void Pace::rest() const {
+  if (std::chrono::steady_clock::now() < end_awake_) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+CudaResult wait_for(const Gpu& gpu, void* event, std::chrono::milliseconds time) {
+  const Gpu::Current current(gpu);
+  const auto end = std::chrono::steady_clock::now() + time;
+  const Pace pace;
+  while (true) {
+    const CudaResult result = gpu.api().event_query(event);
+    if (result != kCudaNotReady || std::chrono::steady_clock::now() > end) return result;
+    pace.rest();
+  }
 }
 
 base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle) {

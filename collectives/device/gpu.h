@@ -4,6 +4,7 @@
 // Any thread: every call makes the context current for itself. Outlived by nothing: what was made holds the Gpu.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -122,6 +123,20 @@ base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::
 base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
 // Memory that exists becomes pinned while the result lives.
 base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes);
+
+// Between two looks at what a device or NCCL does: gives the core away at first, and sleeps for a moment later on.
+// Looking, since waits of the driver's (cuEventSynchronize) could not be left when a rank has ended, and what it calls
+// behind a stream's work (cuLaunchHostFunc) does not come where the context has failed.
+class Pace {
+ public:
+  Pace();
+  void rest() const;
+
+ private:
+  const std::chrono::steady_clock::time_point end_awake_;
+};
+// What the driver says of `event`; kCudaNotReady: not within `time`.
+CudaResult wait_for(const Gpu& gpu, void* event, std::chrono::milliseconds time);
 
 // Of another process.
 base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle);

@@ -1,7 +1,5 @@
 #include "collectives/device/kernels.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -108,15 +106,10 @@ base::Status Kernels::launch_all() {
   }
   for (void* const function : reduce_) MUSTER_RETURN_IF_ERROR(launch(function, stream.get(), 1, &call));
   MUSTER_RETURN_IF_ERROR(gpu_->call("cuEventRecord", gpu_->api().event_record, done.get(), stream.get()));
-  const Gpu::Current current(*gpu_);
-  const auto end = std::chrono::steady_clock::now() + kFirstLaunches;
-  CudaResult result = gpu_->api().event_query(done.get());
-  for (; result == kCudaNotReady; result = gpu_->api().event_query(done.get())) {
-    if (std::chrono::steady_clock::now() > end) {
-      return base::error(base::Code::kDeadlineExceeded, "GPU {} has not run libmuster's kernels within {} s",
-                         gpu_->ordinal(), kFirstLaunches.count());
-    }
-    sched_yield();
+  const CudaResult result = wait_for(*gpu_, done.get(), kFirstLaunches);
+  if (result == kCudaNotReady) {
+    return base::error(base::Code::kDeadlineExceeded, "GPU {} has not run libmuster's kernels within {} s",
+                       gpu_->ordinal(), kFirstLaunches.count());
   }
   return gpu_->api().check(result, "libmuster's kernels, launched first");
 }

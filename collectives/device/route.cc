@@ -1,21 +1,11 @@
 #include "collectives/device/route.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
-#include <chrono>
-#include <thread>
 
 #include "collectives/fingerprint.h"
 
 namespace muster::collectives::device {
-namespace {
-
-constexpr std::chrono::microseconds kAwake{200};  // looking, before the first pause
-constexpr std::chrono::microseconds kPause{50};   // between two looks from then on
-
-}  // namespace
 
 Call call_of(Op op, const ReduceTask& task) {
   Call call{.count = task.count, .op = op, .type = task.type, .redop = task.op};
@@ -77,21 +67,11 @@ base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks 
   return most;
 }
 
-Watch::Watch(const Communicator& comm) : comm_(comm), end_awake_(std::chrono::steady_clock::now() + kAwake) {}
-
 base::Status Watch::pause() const {
   const Failure failure = comm_.failure();
   if (failure.code != base::Code::kOk) return {failure.code, failure.message};
-  rest();
+  pace_.rest();
   return base::ok_status();
-}
-
-void Watch::rest() const {
-  if (std::chrono::steady_clock::now() < end_awake_) {
-    sched_yield();
-  } else {
-    std::this_thread::sleep_for(kPause);
-  }
 }
 
 base::Status wait_until_done(const Ground& ground, void* event, Route* route) {

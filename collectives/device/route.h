@@ -6,7 +6,6 @@
 // be ended (DeviceTeam does).
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -31,7 +30,7 @@ struct Ground {
 class Route {
  public:
   virtual ~Route() = default;
-  // The communicator has ended: what runs on the device and waits for other ranks is to give up.
+  // The communicator has ended: what waits for other ranks on the device (kernels of NCCL's only) is to give up.
   virtual void abort() {}
   // An error: what this route has on the device will not come to an end by itself. Asked while the host waits for that.
   virtual base::Status health() { return base::ok_status(); }
@@ -71,25 +70,22 @@ base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
 // rank expects other blocks than it is sent.
 base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from);
 
-// How the host waits for a device or for NCCL: it looks, and between two looks yields its core at first, and sleeps for
-// a moment later on. No wait of the driver's or NCCL's, which could not be left when a rank has ended.
+// How the host waits for a device or for NCCL, at a Pace.
 //
 //   while (!is_over()) MUSTER_RETURN_IF_ERROR(watch.pause());
 class Watch {
  public:
-  explicit Watch(const Communicator& comm);
+  explicit Watch(const Communicator& comm) : comm_(comm) {}
   // Fails when the communicator has ended, by whosever doing.
   base::Status pause() const;
-  // The same for who waits after that, too.
-  void rest() const;
 
  private:
   const Communicator& comm_;
-  const std::chrono::steady_clock::time_point end_awake_;
+  const Pace pace_;
 };
 
-// Until the device has come to `event`; fails when the communicator has ended meanwhile (an event of a process that has
-// ended may never come), or when `route`, if there is one, is not healthy.
+// Until the device has come to `event`; fails when the communicator has ended meanwhile (a kernel of NCCL's that waits
+// for a rank that has ended never comes to an end), or when `route`, if there is one, is not healthy.
 base::Status wait_until_done(const Ground& ground, void* event, Route* route = nullptr);
 
 }  // namespace muster::collectives::device

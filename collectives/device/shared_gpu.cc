@@ -51,13 +51,13 @@ SharedGpu::~SharedGpu() {
   Closed(*reinterpret_cast<std::uint32_t*>(closed_)).store(1);
   if (rooms_.empty()) return;  // nothing was shared
   const auto end = std::chrono::steady_clock::now() + kUntilClosed;
-  const Watch watch(ground_.comm);
+  const Pace pace;
   while (!have_all_closed()) {
     if (std::chrono::steady_clock::now() > end || ground_.comm.failure().rank >= 0) {
       memory_.leave();
       return;
     }
-    watch.rest();
+    pace.rest();
   }
 }
 

@@ -16,9 +16,13 @@ StreamGate::~StreamGate() {
 }
 
 base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
-  const std::uint32_t number = last_.fetch_add(1) + 1;
-  if (is_used_[number % kWords].exchange(true)) {
-    return base::error(base::Code::kResourceExhausted, "{} operations on streams are under way: wait for some", kWords);
+  std::uint32_t number = last_.fetch_add(1) + 1;
+  for (std::uint32_t tried = 1; is_used_[number % kWords].exchange(true); ++tried) {
+    if (tried == kWords) {
+      return base::error(base::Code::kResourceExhausted, "{} operations on streams are under way: wait for some",
+                         kWords);
+    }
+    number = last_.fetch_add(1) + 1;
   }
   auto made = std::make_shared<Hold>(shared_from_this(), number);
   MUSTER_RETURN_IF_ERROR(gpu_->call("the caller's stream (cuStreamWaitValue32)", gpu_->api().stream_wait_value, stream,
@@ -27,12 +31,16 @@ base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
   return made;
 }
 
+// Of an operation that has failed the device may come to its write later. Of a word that another hold had by then, it
+// would take back what lets that one's stream go.
 StreamGate::Hold::~Hold() {
+  const bool is_still_written = is_behind_ && gate_->word(number_).load() != number_;
   gate_->word(number_).store(number_);
-  gate_->is_used_[number_ % kWords].store(false);
+  if (!is_still_written) gate_->is_used_[number_ % kWords].store(false);
 }
 
-base::Status StreamGate::Hold::let_go_behind(void* stream) const {
+base::Status StreamGate::Hold::let_go_behind(void* stream) {
+  is_behind_ = true;
   const auto address = address_of(&static_cast<std::uint32_t*>(gate_->words_.get())[number_ % kWords]);
   return gate_->gpu_->call("cuStreamWriteValue32", gate_->gpu_->api().stream_write_value, stream, address, number_, 0U);
 }

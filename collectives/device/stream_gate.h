@@ -30,11 +30,12 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     // When the device has done what `stream` has at this moment.
-    base::Status let_go_behind(void* stream) const;
+    base::Status let_go_behind(void* stream);
 
    private:
     const std::shared_ptr<StreamGate> gate_;
     const std::uint32_t number_;
+    bool is_behind_ = false;  // the device writes the word
   };
   // What comes on `stream` from now on waits. RESOURCE_EXHAUSTED: too many do already.
   base::Result<std::shared_ptr<Hold>> hold(void* stream);
@@ -50,7 +51,7 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
   HostMemory words_;  // number n's is done when its word has reached n
   std::atomic<bool> is_left_{false};
   std::atomic<std::uint32_t> last_{0};
-  std::array<std::atomic<bool>, kWords> is_used_{};
+  std::array<std::atomic<bool>, kWords> is_used_{};  // also of a word that a device will write too late
 };
 
 }  // namespace muster::collectives::device

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -79,6 +80,26 @@ class Caller {
  private:
   DeviceTeam& team_;
   Stream stream_;
+};
+
+// A word that a stream waits for until the test writes it.
+class Never {
+ public:
+  explicit Never(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), word_(*allocate_pinned(gpu_, 4)) {
+    value().store(0);
+  }
+  ~Never() { come(); }
+  void hold(void* stream) {
+    const base::Status held =
+        gpu_->call("hold", gpu_->api().stream_wait_value, stream, address_of(word_.get()), 1U, kWaitValueAtLeast);
+    EXPECT_TRUE(held.ok()) << held;
+  }
+  void come() { value().store(1); }
+
+ private:
+  std::atomic_ref<std::uint32_t> value() { return std::atomic_ref(*static_cast<std::uint32_t*>(word_.get())); }
+  std::shared_ptr<const Gpu> gpu_;
+  HostMemory word_;
 };
 
 }  // namespace muster::collectives::device

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <latch>
 #include <map>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -318,26 +319,6 @@ TEST(DeviceTeamErrors, KernelsThatTheDriverDoesNotTakeAreTold) {
   EXPECT_EQ(told.find(line), told.rfind(line)) << "once for a process: " << told;
 }
 
-// A word that a stream waits for until the test writes it.
-class Never {
- public:
-  explicit Never(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), word_(*allocate_pinned(gpu_, 4)) {
-    value().store(0);
-  }
-  ~Never() { come(); }
-  void hold(void* stream) {
-    const base::Status held =
-        gpu_->call("hold", gpu_->api().stream_wait_value, stream, address_of(word_.get()), 1U, kWaitValueAtLeast);
-    EXPECT_TRUE(held.ok()) << held;
-  }
-  void come() { value().store(1); }
-
- private:
-  std::atomic_ref<std::uint32_t> value() { return std::atomic_ref(*static_cast<std::uint32_t*>(word_.get())); }
-  std::shared_ptr<const Gpu> gpu_;
-  HostMemory word_;
-};
-
 bool has_recorded(void* stream) {
   const std::string call = fmt::format(" cuEventRecord {} ", reinterpret_cast<std::uintptr_t>(stream));
   return std::string(fake_cuda_trace()).find(call) != std::string::npos;
@@ -468,6 +449,24 @@ TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
     if (does_one_stay) continue;
     EXPECT_LT(calls.rfind("cuIpcCloseMemHandle"), calls.find("cuMemFree ")) << calls;
   }
+}
+
+TEST(DeviceTeamErrors, WhoHasNoMemoryForAnOperationEndsItForAll) {
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "staged"}});
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_TRUE(team.ok()) << team.status();
+    const Buffer buffer(**team, 4000);
+    const base::Status done = (*team)->run({}, [&](Route& route) -> base::Status {
+      if (comm->rank() == 1) throw std::bad_alloc();
+      return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1000});
+    });
+    EXPECT_EQ(done.code(), base::Code::kResourceExhausted) << done;
+    EXPECT_NE(done.message().find("rank 1: the host has no memory"), std::string::npos) << done;
+    EXPECT_EQ(comm->failure().rank, 1);
+    EXPECT_TRUE((*team)->is_quiet());
+  });
 }
 
 TEST(DeviceTeamErrors, DifferentCallsAreNamed) {
