@@ -1,6 +1,5 @@
 // The C ABI on memory of GPUs: operations that a communicator's worker does, at a place in the caller's stream.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -51,8 +50,6 @@ struct muster::collectives::c_api::InheritedGpu {
 };
 
 namespace {
-
-constexpr std::chrono::seconds kFarewell{2};  // for ranks that have not freed a communicator yet
 
 // What is inherited is given back where it is not used: the GPU is another one, or the path.
 Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::shared_ptr<InheritedGpu> inherited) {
@@ -190,8 +187,10 @@ void muster::collectives::c_api::part_on_gpu(const muster_comm& comm) {
   Communicator& on = *comm.communicator;
   if (comm.gpu == nullptr || comm.gpu->team->path() != Path::kNccl || on.failure().code != Code::kOk) return;
   (void)guarded(nullptr, [&on] {
+    // What was started takes its time, which is not the others'.
+    (void)on.start([] { return Status(); })->wait();
     const auto met = on.start([&on] { return on.barrier(); });
-    if (met->wait_for(kFarewell)) return MUSTER_OK;
+    if (on.world().farewell().wait([&met](auto time) { return met->wait_for(time).has_value(); })) return MUSTER_OK;
     const auto& own = on.world().member(on.world().rank());
     on.cancel({Code::kAborted, own.rank, own.host,
                fmt::format("rank {} ({}) has freed communicator {}", own.rank, own.host, on.name())});

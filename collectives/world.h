@@ -19,6 +19,7 @@
 #include "collectives/bootstrap/service.h"
 #include "collectives/bootstrap/session.h"
 #include "collectives/bootstrap/session_host.h"
+#include "collectives/farewell.h"
 #include "collectives/transport/abort.h"
 #include "collectives/transport/handshake.h"
 #include "collectives/transport/tcp_options.h"
@@ -91,6 +92,8 @@ class World {
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
 
+  Farewell& farewell() { return farewell_; }
+
   // Values of the job by name, for ranks that agree on something. DEADLINE_EXCEEDED: nobody has put it yet.
   base::Status put(const std::string& name, const std::string& value);
   base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
@@ -148,6 +151,7 @@ class World {
   std::string address_of_rank_0_;
   bool has_agent_ = false;  // which keeps the session
   bool reading_peers_pays_ = false;
+  Farewell farewell_;
   LinkSpeed link_speed_;
   TcpOptions tcp_options_ = TcpOptions::from_environment();
   mutable std::mutex mutex_;

@@ -14,7 +14,6 @@ std::size_t index(int rank) {
 }
 
 using Closed = std::atomic_ref<std::uint32_t>;
-constexpr std::chrono::seconds kUntilClosed{2};
 
 // What is left of `size` bytes from `at` on, at most `most`.
 std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
@@ -50,15 +49,16 @@ SharedGpu::~SharedGpu() {
   if (closed_ == nullptr) return;
   Closed(*reinterpret_cast<std::uint32_t*>(closed_)).store(1);
   if (rooms_.empty()) return;  // nothing was shared
-  const auto end = std::chrono::steady_clock::now() + kUntilClosed;
-  const Pace pace;
-  while (!have_all_closed()) {
-    if (std::chrono::steady_clock::now() > end || ground_.comm.failure().rank >= 0) {
-      memory_.leave();
-      return;
+  const bool have_closed = ground_.comm.world().farewell().wait([this](std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    const Pace pace;
+    while (!have_all_closed()) {
+      if (std::chrono::steady_clock::now() > end || ground_.comm.failure().rank >= 0) return false;
+      pace.rest();
     }
-    pace.rest();
-  }
+    return true;
+  });
+  if (!have_closed) memory_.leave();
 }
 
 bool SharedGpu::have_all_closed() const {

@@ -123,6 +123,50 @@ TEST_F(CApiDeviceTest, WhoFreesItWaitsForTheOthersButNotForEver) {
   });
 }
 
+// For as long as they take, which counts for nothing.
+TEST_F(CApiDeviceTest, WhoFreesItWaitsForWhatWasStarted) {
+  run([&](muster_comm* comm, int rank) {
+    const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), rank);
+    const Stream stream = *make_stream(gpu);
+    const Buffer buffer(gpu, 4);
+    Never never(gpu);
+    never.hold(stream.get());
+    muster_request* request = nullptr;
+    ASSERT_EQ(muster_allreduce_on_stream(comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
+                                         stream.get(), &request, nullptr),
+              MUSTER_OK);
+    std::thread program([&] {
+      EXPECT_EQ(muster_wait(request, 2.5, nullptr), MUSTER_TIMEOUT);
+      never.come();
+    });
+    muster_comm_free(comm);
+    program.join();
+    muster_error* error = nullptr;
+    EXPECT_EQ(muster_wait(request, 0, &error), MUSTER_OK) << muster_error_message(error);
+    muster_error_free(error);
+    muster_request_free(request);
+  });
+}
+
+// And what others keep costs it that time once.
+TEST_F(CApiDeviceTest, WhoFreesManyWaitsForTheOthersOnce) {
+  constexpr int kMany = 4;
+  std::latch are_freed(1);
+  run([&](muster_comm* comm, int rank) {
+    std::vector<muster_comm*> many(kMany);
+    for (muster_comm*& one : many) {
+      ASSERT_EQ(muster_comm_split(comm, 0, 0, &one, nullptr), MUSTER_OK);
+      ASSERT_EQ(muster_device_attach(one, rank, nullptr), MUSTER_OK);
+    }
+    if (rank != 0) are_freed.wait();
+    const auto begin = std::chrono::steady_clock::now();
+    for (muster_comm* const one : many) muster_comm_free(one);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3500));
+    if (rank == 0) are_freed.count_down();
+    muster_comm_free(comm);
+  });
+}
+
 // Whoever marks the stream, holds it and starts the operation in steps that another thread comes between, has the
 // worker wait for a mark that lies behind the hold of an operation that comes later in its queue.
 TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
