@@ -25,6 +25,7 @@ using muster::collectives::c_api::InheritedGpu;
 using muster::collectives::c_api::kMaxCount;
 using muster::collectives::c_api::report;
 using muster::collectives::device::device_of;
+using muster::collectives::device::DeviceMemory;
 using muster::collectives::device::DeviceTeam;
 using muster::collectives::device::Event;
 using muster::collectives::device::Kernels;
@@ -253,7 +254,12 @@ muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_erro
   return guarded(error, [&] {
     const Status attached = check_attached(*comm);
     if (!attached.ok()) return report(attached, nullptr, error);
-    auto work = [gpu = comm->gpu, data] { return gpu->team->route().release(data); };
+    // Taken out of use by the worker, and freed by this thread: that may wait for streams which the worker lets go.
+    const auto freed = std::make_shared<DeviceMemory>();
+    auto work = [gpu = comm->gpu, data, freed] {
+      MUSTER_ASSIGN_OR_RETURN(*freed, gpu->team->route().release(data));
+      return Status();
+    };
     return report(comm->communicator->start(std::move(work))->wait(), nullptr, error);
   });
 }

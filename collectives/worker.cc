@@ -60,6 +60,8 @@ void Worker::run() {
     queue_.pop_front();
     lock.unlock();
     base::Status status = run_one(item.work);
+    // What it holds may take a while to be given back: not under the lock, which submit() needs.
+    item.work = nullptr;
     pending_.fetch_sub(1, std::memory_order_acq_rel);
     item.request->finish(std::move(status));
     lock.lock();

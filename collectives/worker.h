@@ -24,7 +24,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Any thread. Without a thread to be had the request is done with RESOURCE_EXHAUSTED.
+  // Any thread. The work is gone, with what it holds, when its request is done. Without a thread to be had the request
+  // is done with RESOURCE_EXHAUSTED.
   std::shared_ptr<Request> submit(Work work);
   // Runs what is queued (which fails at once when the communicator has ended), then ends.
   void finish();

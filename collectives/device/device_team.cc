@@ -34,6 +34,12 @@ base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<co
   return made;
 }
 
+// Once for a process and reason.
+void tell_of_detour(std::once_flag& told, std::string_view why) {
+  std::call_once(told,
+                 [&] { tell(fmt::format("collectives on GPU memory go through the host, which is slower: {}", why)); });
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm, int ordinal, NcclPart part) {
@@ -41,11 +47,14 @@ base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm,
   MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal), part));
   const base::Status made = team->make_route(std::move(part));
   if (made.ok()) return team;
+  // The same on all ranks, which know it: the communicator goes on.
+  if (made.code() == base::Code::kFailedPrecondition && comm.failure().code == base::Code::kOk) return made;
   return team->fail(made.with_context(fmt::format("collectives on the GPU of rank {}", comm.world_rank(comm.rank()))));
 }
 
 DeviceTeam::~DeviceTeam() {
   if (is_quiet()) return;
+  trial_.leave();
   static std::mutex mutex;
   static auto* const kLeft = new std::vector<Left>;
   const std::lock_guard lock(mutex);
@@ -107,7 +116,8 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
   all_have_kernels_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_kernels != 0; });
   all_have_parts_ = std::ranges::all_of(all, [](const Facts& rank) { return rank.has_part != 0; });
   MUSTER_RETURN_IF_ERROR(choose_among(all));
-  tell_of_choice(own.forced >= 0);
+  is_named_ = own.forced >= 0;
+  tell_of_choice();
   return base::ok_status();
 }
 
@@ -115,48 +125,49 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
 base::Status DeviceTeam::choose_among(const std::vector<Facts>& all) {
   MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts()));
   if (choice_.path != Path::kIpc) return base::ok_status();
-  MUSTER_ASSIGN_OR_RETURN(const std::string broken, try_ipc(ground_.comm, ground_.gpu));
-  if (broken.empty()) return base::ok_status();
-  MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts(), broken));
+  MUSTER_ASSIGN_OR_RETURN(IpcTrial trial, try_ipc(ground_.comm, ground_.gpu));
+  trial_ = std::move(trial.block);
+  if (trial.why_not.empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts(), trial.why_not));
+  if (ground_.comm.rank() != 0) return base::ok_status();
   static std::once_flag told;
-  if (ground_.comm.rank() == 0) {
-    std::call_once(told, [&] {
-      tell(
-          fmt::format("collectives on GPU memory go through the host, which is slower: CUDA IPC does not work between "
-                      "the ranks ({}). Are they in containers of their own?",
-                      broken));
-    });
-  }
+  tell_of_detour(told, trial.why_not + (trial.lacks_memory ? "" : ". Are they in containers of their own?"));
   return base::ok_status();
 }
 
 // Kernels that the driver does not take cost the faster paths; nothing fails for it.
-void DeviceTeam::tell_of_choice(bool is_named) {
+void DeviceTeam::tell_of_choice() {
   if (kernels_loaded_.ok()) return;
   const std::string who =
       fmt::format("rank {}: {}", ground_.comm.world_rank(ground_.comm.rank()), kernels_loaded_.message());
   choice_.why += (choice_.why.empty() ? "" : "; ") + who;
   // Where there are none in the library, one rank says so for all.
   const bool is_built_without = kernels_loaded_.code() == base::Code::kNotFound;
-  if (is_named || (is_built_without && ground_.comm.rank() != 0)) return;
   static std::once_flag told;
-  std::call_once(told,
-                 [&] { tell(fmt::format("collectives on GPU memory go through the host, which is slower: {}", who)); });
+  if (!is_named_ && (!is_built_without || ground_.comm.rank() == 0)) tell_of_detour(told, who);
 }
 
+// A path that a GPU has no memory for is none that can be taken, as any other one.
 base::Status DeviceTeam::make_route(NcclPart part) {
-  switch (choice_.path) {
-    case Path::kNccl:
-      return make_nccl_route(std::move(part));
-    case Path::kIpc: {
-      MUSTER_ASSIGN_OR_RETURN(route_, SharedGpu::make(ground_));
-      return base::ok_status();
-    }
-    case Path::kStaged: {
-      MUSTER_ASSIGN_OR_RETURN(route_, Staged::make(ground_));
-      return base::ok_status();
-    }
-  }
+  if (choice_.path == Path::kStaged) return make_staged_route();
+  const base::Status made = choice_.path == Path::kNccl ? make_nccl_route(std::move(part)) : make_shared_route();
+  if (made.code() != base::Code::kFailedPrecondition || ground_.comm.failure().code != base::Code::kOk) return made;
+  const std::string_view name = name_of(choice_.path);
+  if (is_named_) return base::error(made.code(), "MUSTER_DEVICE_PATH={}: {}", name, made.message());
+  const std::string why = fmt::format("not {}: {}", name, made.message());
+  choice_ = {Path::kStaged, choice_.why + (choice_.why.empty() ? "" : "; ") + why};
+  static std::once_flag told;
+  if (ground_.comm.rank() == 0) tell_of_detour(told, why);
+  return make_staged_route();
+}
+
+base::Status DeviceTeam::make_staged_route() {
+  MUSTER_ASSIGN_OR_RETURN(route_, Staged::make(ground_));
+  return base::ok_status();
+}
+
+base::Status DeviceTeam::make_shared_route() {
+  MUSTER_ASSIGN_OR_RETURN(route_, SharedGpu::make(ground_));
   return base::ok_status();
 }
 

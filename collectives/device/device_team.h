@@ -90,10 +90,12 @@ class DeviceTeam {
   base::Status load(int ordinal);
   base::Status choose(const base::Status& started, const NcclPart& part);
   base::Status choose_among(const std::vector<Facts>& all);
-  void tell_of_choice(bool is_named);
+  void tell_of_choice();
   base::Result<std::vector<Facts>> gather(const Facts& own);
   base::Status make_route(NcclPart part);
+  base::Status make_staged_route();
   base::Status make_nccl_route(NcclPart part);
+  base::Status make_shared_route();
   base::Status fail(const base::Status& status);
   bool becomes_quiet(std::chrono::milliseconds time);
 
@@ -102,11 +104,13 @@ class DeviceTeam {
   base::Status kernels_loaded_;  // NOT_FOUND: built without any
   bool all_have_kernels_ = false;
   bool all_have_parts_ = false;
+  bool is_named_ = false;                   // the path, by the user
   std::shared_ptr<const Kernels> kernels_;  // of all teams on this GPU
   std::shared_ptr<const NcclApi> nccl_;
   bool is_quiet_ = true;  // false: after a failure, and the device was still at work
   Stream stream_;
   Event done_;
+  DeviceMemory trial_;               // of try_ipc(), to the end
   std::unique_ptr<Route> route_;     // uses all above: ends first
   NcclRoute* nccl_route_ = nullptr;  // the same, where it is one
 };

@@ -1,13 +1,15 @@
 #include "collectives/device/ipc_memory.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace muster::collectives::device {
 namespace {
 
 struct SharedMemory {
   IpcMemoryHandle handle;
-  std::uint64_t bytes;
+  std::uint64_t is_there;  // 0: there is no memory for it
 };
 
 std::size_t in_blocks(std::size_t bytes) {
@@ -16,16 +18,61 @@ std::size_t in_blocks(std::size_t bytes) {
 
 }  // namespace
 
+// Of one rank. Trivially copyable.
+struct IpcMemory::Wanted {
+  std::uint64_t bytes = 0;
+  std::array<std::uint32_t, 14> released{};  // regions that it has released, the first ones; 0: there are no more
+};
+
 base::Result<std::uint32_t> IpcMemory::share(std::size_t bytes) {
+  Wanted own{.bytes = bytes};
+  auto* next = own.released.begin();
+  for (const auto& [id, region] : regions_) {
+    if (region.is_released && next != own.released.end()) *next++ = id;
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Wanted> wanted, tell_all(ground_.comm, own));
+  const auto again = find_released(wanted);
+  if (again == regions_.end()) return make(wanted);
+  again->second.is_released = false;
+  for (std::size_t rank = 0; rank < wanted.size(); ++rank) again->second.bytes[rank] = wanted[rank].bytes;
+  return again->first;
+}
+
+IpcMemory::Regions::iterator IpcMemory::find_released(const std::vector<Wanted>& wanted) {
+  return std::ranges::find_if(regions_, [&wanted](const auto& entry) {
+    const auto& [id, region] = entry;
+    for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
+      if (std::ranges::count(wanted[rank].released, id) == 0 || region.room[rank] < wanted[rank].bytes) return false;
+    }
+    return true;
+  });
+}
+
+base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
   Region region;
-  MUSTER_ASSIGN_OR_RETURN(region.own, device::allocate(ground_.gpu, in_blocks(bytes)));
-  SharedMemory own{.handle = {}, .bytes = bytes};
-  MUSTER_RETURN_IF_ERROR(
-      ground_.gpu->call("cuIpcGetMemHandle", ground_.gpu->api().ipc_get_memory_handle, &own.handle, region.own.get()));
+  SharedMemory own{.handle = {}, .is_there = 0};
+  const auto me = static_cast<std::size_t>(ground_.comm.rank());
+  for (const Wanted& one : wanted) {
+    region.bytes.push_back(one.bytes);
+    region.room.push_back(in_blocks(one.bytes));
+  }
+  auto made = device::allocate(ground_.gpu, region.room[me]);
+  if (made.ok()) {
+    region.own = std::move(*made);
+    own.is_there = 1;
+    MUSTER_RETURN_IF_ERROR(ground_.gpu->call("cuIpcGetMemHandle", ground_.gpu->api().ipc_get_memory_handle, &own.handle,
+                                             region.own.get()));
+  } else if (made.status().code() != base::Code::kResourceExhausted) {
+    return made.status();
+  }
   MUSTER_ASSIGN_OR_RETURN(const auto all, tell_all(ground_.comm, own));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    region.bytes.push_back(all[rank].bytes);
-    if (rank == static_cast<std::size_t>(ground_.comm.rank())) {
+    if (all[rank].is_there != 0) continue;
+    return base::error(base::Code::kResourceExhausted, "the GPU of rank {} has no memory left for {} bytes",
+                       ground_.comm.world_rank(static_cast<int>(rank)), region.room[rank]);
+  }
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (rank == me) {
       region.addresses.push_back(region.own.get());
       continue;
     }

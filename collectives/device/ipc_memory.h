@@ -1,7 +1,7 @@
 // Device memory of all ranks that each of them has mapped by CUDA IPC, in regions: one is made by all ranks at once.
 //
-// One thread, the one that runs the collectives. Regions stay until this object ends, also released ones: others may
-// have them mapped still.
+// One thread, the one that runs the collectives. Regions stay until this object ends, also released ones, since others
+// have them mapped; one that all ranks have released is used again.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,6 @@
 
 namespace muster::collectives::device {
 
-// What every rank says to all others, by rank. Collective.
-template <class T>
-base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
-  std::vector<T> all(static_cast<std::size_t>(comm.size()));
-  const std::vector<std::size_t> counts(all.size(), sizeof own);
-  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
-  return all;
-}
-
 class IpcMemory {
  public:
   // The driver shares whole blocks of 2 MiB with other processes: nothing else of this process is to lie in them.
@@ -30,7 +21,8 @@ class IpcMemory {
 
   explicit IpcMemory(const Ground& ground) : ground_(ground) {}
 
-  // Collective: the id of a new region, in which this rank has so many bytes. Never 0.
+  // Collective: the id of a new region, in which this rank has so many bytes. Never 0. RESOURCE_EXHAUSTED, on all
+  // ranks: one of them has no memory for it on its GPU; all else is as before.
   base::Result<std::uint32_t> share(std::size_t bytes);
   // Of this rank's part alone, from here on find() does not find it. False: there is no such region.
   bool release(DeviceAddress begin);
@@ -55,10 +47,17 @@ class IpcMemory {
     std::vector<DeviceMemory> mapped;      // of the others
     std::vector<DeviceAddress> addresses;  // by rank
     std::vector<std::size_t> bytes;        // by rank
+    std::vector<std::size_t> room;         // by rank, for buffers that come later
     bool is_released = false;
   };
+  using Regions = std::map<std::uint32_t, Region>;
+  struct Wanted;
+  base::Result<std::uint32_t> make(const std::vector<Wanted>& wanted);
+  // That all ranks have released, with room for what each wants; the end: there is none.
+  Regions::iterator find_released(const std::vector<Wanted>& wanted);
+
   const Ground& ground_;
-  std::map<std::uint32_t, Region> regions_;
+  Regions regions_;
   std::uint32_t last_ = 0;
 };
 

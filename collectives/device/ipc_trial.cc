@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/device/ipc_memory.h"
 
@@ -14,15 +15,16 @@ struct Offer {
   std::uint64_t is_made = 0;
 };
 struct Verdict {
-  char why[256] = {};  // empty: it works
+  char why[252] = {};  // empty: it works
+  std::uint32_t lacks_memory = 0;
 };
 
 }  // namespace
 
 // Ranks that cannot reach each other have neighbours somewhere, in a ring, between which it fails.
-base::Result<std::string> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu) {
+base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu) {
   Offer own;
-  const auto block = device::allocate(gpu, IpcMemory::kBlock);
+  auto block = device::allocate(gpu, IpcMemory::kBlock);
   base::Status done = block.status();
   if (done.ok()) {
     done = gpu->call("cuIpcGetMemHandle", gpu->api().ipc_get_memory_handle, &own.handle, block->get());
@@ -35,14 +37,20 @@ base::Result<std::string> try_ipc(Communicator& comm, const std::shared_ptr<cons
   if (!done.ok()) {
     const std::string why(done.message());
     std::memcpy(verdict.why, why.data(), std::min(why.size(), sizeof verdict.why - 1));
+    verdict.lacks_memory = done.code() == base::Code::kResourceExhausted ? 1 : 0;
   }
   // From here on nobody has another's block mapped any more.
   MUSTER_ASSIGN_OR_RETURN(const auto verdicts, tell_all(comm, verdict));
-  for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+  IpcTrial trial;
+  if (block.ok()) trial.block = std::move(*block);
+  for (std::size_t rank = 0; rank < verdicts.size() && trial.why_not.empty(); ++rank) {
     if (verdicts[rank].why[0] == 0) continue;
-    return fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), verdicts[rank].why);
+    const std::string who = fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), verdicts[rank].why);
+    trial.lacks_memory = verdicts[rank].lacks_memory != 0;
+    trial.why_not = trial.lacks_memory ? fmt::format("a GPU has no memory left ({})", who)
+                                       : fmt::format("CUDA IPC does not work between the ranks ({})", who);
   }
-  return std::string();
+  return trial;
 }
 
 }  // namespace muster::collectives::device

@@ -11,8 +11,12 @@
 
 namespace muster::collectives::device {
 
-// Collective: tries it with a small block, each rank that of the next one. Empty: it works; else which rank could not,
-// and why; the same on all ranks. An error has ended the communicator.
-base::Result<std::string> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu);
+struct IpcTrial {
+  std::string why_not;        // empty: it works; else which rank could not, and why; the same on all ranks
+  bool lacks_memory = false;  // that is why
+  DeviceMemory block;         // what it was tried with. To free it may wait for streams of the caller's
+};
+// Collective: tries it with a small block, each rank that of the next one. An error has ended the communicator.
+base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu);
 
 }  // namespace muster::collectives::device

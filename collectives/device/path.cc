@@ -33,8 +33,7 @@ std::string why_not_ipc(std::span<const Facts> ranks, int hosts, std::string_vie
     if (rank.has_kernels == 0) return "libmuster has no kernels for the GPU of every rank";
     if (rank.reaches_all == 0) return "not every GPU reaches the memory of the others";
   }
-  if (!broken.empty()) return fmt::format("CUDA IPC does not work between the ranks ({})", broken);
-  return "";
+  return std::string(broken);
 }
 
 }  // namespace

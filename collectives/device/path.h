@@ -40,7 +40,7 @@ struct Choice {
   std::string
       why;  // it is none before it in the list: "not nccl: ranks share a GPU"; empty: there is none, or it is named
 };
-// `broken_ipc`: how CUDA IPC has failed between these ranks (try_ipc()); empty: it works, or has not been tried.
+// `broken_ipc`: why CUDA IPC cannot be used between these ranks (try_ipc()); empty: it can, or has not been tried.
 // FAILED_PRECONDITION: ranks name different paths, or one that they cannot take; says why.
 base::Result<Choice> choose_path(std::span<const Facts> ranks, int hosts, std::string_view broken_ipc = "");
 

@@ -19,9 +19,7 @@ Call call_of(Op op, const ReduceTask& task) {
 }
 
 base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own) {
-  std::vector<Said> all(static_cast<std::size_t>(comm.size()));
-  const std::vector<std::size_t> counts(all.size(), sizeof own);
-  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Said> all, tell_all(comm, own));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].call == own.call) continue;
     return base::error(base::Code::kFailedPrecondition,
@@ -52,9 +50,7 @@ base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks 
     if (coming[rank] == from[rank].size) continue;
     own = {own.most, static_cast<std::int64_t>(rank), coming[rank], from[rank].size};
   }
-  std::vector<Verdict> all(to.size());
-  const std::vector<std::size_t> counts(all.size(), sizeof own);
-  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Verdict> all, tell_all(comm, own));
   std::uint64_t most = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     most = std::max(most, all[rank].most);

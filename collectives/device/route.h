@@ -48,8 +48,9 @@ class Route {
 
   // Collective: device memory with which this route is fastest. `bytes` may differ between ranks.
   virtual base::Result<void*> allocate(std::size_t bytes) = 0;
-  // Of this rank alone. INVALID_ARGUMENT: it is none of allocate()'s.
-  virtual base::Status release(void* memory) = 0;
+  // Of this rank alone. What is to be freed, by a thread that may wait for all streams of the GPU; empty: others may
+  // have it mapped, and it stays until this route ends. INVALID_ARGUMENT: it is none of allocate()'s.
+  virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
 // What a rank says of an operation, so that ranks that call different things find out before data is taken, and where
@@ -62,6 +63,15 @@ struct Said {
   std::uint64_t out_offset = 0;
 };
 static_assert(sizeof(Said) == 40);
+
+// What every rank says to all others, by rank. Collective.
+template <class T>
+base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(comm.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  MUSTER_RETURN_IF_ERROR(comm.allgather(&own, all.data(), counts, DType::kU8, true));
+  return all;
+}
 
 Call call_of(Op op, const ReduceTask& task);
 // What all ranks say, in rank order. FAILED_PRECONDITION: they call different things.

@@ -32,7 +32,10 @@ base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground, std::
 base::Status SharedGpu::start_sharing() {
   MUSTER_ASSIGN_OR_RETURN(closed_, ground_.comm.allocate(sizeof(std::uint32_t)));
   MUSTER_ASSIGN_OR_RETURN(reached_, make_event(ground_.gpu));
-  MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, memory_.share(share_));
+  const auto shared = memory_.share(share_);
+  const bool is_lack = shared.status().code() == base::Code::kResourceExhausted;
+  if (is_lack) return base::Status(base::Code::kFailedPrecondition, shared.status().message());
+  MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, shared);
   const std::size_t ranks = index(ground_.comm.size());
   part_ = share_ / ranks / 64 * 64;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -74,8 +77,8 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
   return reinterpret_cast<void*>(memory_.address(index(ground_.comm.rank()), {.region = region}, bytes));
 }
 
-base::Status SharedGpu::release(void* memory) {
-  if (memory_.release(address_of(memory))) return base::ok_status();
+base::Result<DeviceMemory> SharedGpu::release(void* memory) {
+  if (memory_.release(address_of(memory))) return DeviceMemory();
   return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
 }
 

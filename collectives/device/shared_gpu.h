@@ -20,7 +20,8 @@ namespace muster::collectives::device {
 class SharedGpu final : public Staged {
  public:
   static constexpr std::size_t kShare = std::size_t{64} << 20;
-  // Collective. `share`: of the buffer for pieces; at least 64 bytes for each rank.
+  // Collective. `share`: of the buffer for pieces; at least 64 bytes for each rank. FAILED_PRECONDITION, on all ranks:
+  // one of them has no memory for it on its GPU; the communicator goes on.
   static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
   // Not collective; but where the ranks are good, each waits a moment for the others to have closed what they have
@@ -35,8 +36,7 @@ class SharedGpu final : public Staged {
   base::Status reduce_scatter(const ReduceTask& task) override;
   base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) override;
   base::Result<void*> allocate(std::size_t bytes) override;
-  // Others may have it mapped still: it stays until this route ends.
-  base::Status release(void* memory) override;
+  base::Result<DeviceMemory> release(void* memory) override;
 
  private:
   SharedGpu(const Ground& ground, std::size_t share) : Staged(ground), memory_(ground), share_(share) {}

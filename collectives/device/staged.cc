@@ -1,6 +1,7 @@
 #include "collectives/device/staged.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace muster::collectives::device {
 namespace {
@@ -214,8 +215,8 @@ base::Result<void*> Staged::allocate(std::size_t bytes) {
   return data;
 }
 
-base::Status Staged::release(void* memory) {
-  if (allocated_.erase(memory) == 1) return base::ok_status();
+base::Result<DeviceMemory> Staged::release(void* memory) {
+  if (auto found = allocated_.extract(memory); !found.empty()) return std::move(found.mapped());
   return base::error(base::Code::kInvalidArgument, "this is no buffer of communicator {}", ground_.comm.name());
 }
 

@@ -21,7 +21,7 @@ class Staged : public Route {
   base::Status reduce_scatter(const ReduceTask& task) override;
   base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) override;
   base::Result<void*> allocate(std::size_t bytes) override;
-  base::Status release(void* memory) override;
+  base::Result<DeviceMemory> release(void* memory) override;
   base::Status gather() override;
 
  protected:

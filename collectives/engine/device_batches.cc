@@ -18,7 +18,9 @@ using device::Move;
 using device::Route;
 
 DeviceBatches::~DeviceBatches() {
-  if (team_ != nullptr && !team_->is_quiet()) zeros_.leave();
+  if (team_ == nullptr || team_->is_quiet()) return;
+  zeros_.leave();
+  for (device::DeviceMemory& memory : outgrown_) memory.leave();
 }
 
 base::Status DeviceBatches::attach(int gpu) {
@@ -81,11 +83,13 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
   return unpack(parts, type, sent, outside.after);
 }
 
-// All ranks need it at the same time. Twice as large each time, as others may keep the old one mapped.
+// All ranks need it at the same time. Twice as large each time: together the old ones are no larger than the new one.
 base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
   if (bytes <= room_) return base::ok_status();
-  if (buffer_ != nullptr) MUSTER_RETURN_IF_ERROR(route.release(buffer_));
-  buffer_ = nullptr;
+  if (buffer_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(device::DeviceMemory old, route.release(std::exchange(buffer_, nullptr)));
+    outgrown_.push_back(std::move(old));
+  }
   room_ = 0;
   const std::size_t wanted = std::bit_ceil(bytes);
   MUSTER_ASSIGN_OR_RETURN(buffer_, route.allocate(wanted));
@@ -98,10 +102,10 @@ base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
 // Of this rank alone.
 base::Result<void*> DeviceBatches::make_zeros(std::size_t bytes) {
   if (bytes > zeros_room_) {
-    zeros_ = {};
-    zeros_room_ = 0;
-    MUSTER_ASSIGN_OR_RETURN(zeros_, device::allocate(team_->shared_gpu(), bytes));
-    zeros_room_ = bytes;
+    const std::size_t wanted = std::bit_ceil(bytes);
+    MUSTER_ASSIGN_OR_RETURN(device::DeviceMemory made, device::allocate(team_->shared_gpu(), wanted));
+    outgrown_.push_back(std::exchange(zeros_, std::move(made)));
+    zeros_room_ = wanted;
   }
   MUSTER_RETURN_IF_ERROR(team_->gpu().call("cuMemsetD8Async", team_->gpu().api().set_async, zeros_.get(),
                                            static_cast<unsigned char>(0), bytes, team_->stream()));
@@ -186,9 +190,10 @@ base::Status DeviceBatches::make(const Due& due, const Submission& own, std::spa
     }
     return base::ok_status();
   });
-  // What a device writes to that will not end is not given back: that would wait for it.
+  // What a device writes to that does not end is not given back: that would wait for it.
+  const bool is_left = !done.ok() && !team_->is_quiet();
   for (Output& output : outputs) {
-    if (!done.ok()) output.memory.leave();
+    if (is_left) output.memory.leave();
   }
   return done;
 }

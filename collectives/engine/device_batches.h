@@ -57,6 +57,8 @@ class DeviceBatches {
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;
+  // Too small by now. Kept: to free it would wait for streams of the caller's, and these perhaps for this thread.
+  std::vector<device::DeviceMemory> outgrown_;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;
   std::unique_ptr<device::DeviceTeam> team_;  // ends first

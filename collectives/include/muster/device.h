@@ -54,7 +54,8 @@ MUSTER_API const char* muster_device_kernels(void);
 /* Collective: device memory, not zeroed. Where ranks share a GPU, allreduces between such buffers copy nothing. The
  * host waits, also for the device. Ranks may ask for different sizes. */
 MUSTER_API muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** data, muster_error** error);
-/* When no operation uses it. Not collective. */
+/* When no operation uses it. Not collective. By CUDA IPC the memory stays the communicator's, for a later buffer that
+ * is no larger on any rank, once all ranks have freed theirs. */
 MUSTER_API muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_error** error);
 
 /* As their namesakes in muster.h, on device memory, at the place in `stream` where the call is made. *request (NULL

@@ -52,11 +52,11 @@ typedef struct muster_submission {
   double prescale, postscale; /* of reductions, as for muster_allreduce_scaled() */
   const int64_t* splits;      /* of alltoall: [size of the communicator] */
   /* 1: tensors are memory of a GPU, the same one for all submissions of this rank; not of adasum. What `stream` (a
-   * cudaStream_t of that GPU) has when they are submitted computes them; results are complete when the ticket is done,
-   * for all streams. (Since these two were appended; without them, `size` ends before.)
-   * Of an allgather, alltoall or reducescatter the result is on the GPU, too: in the tensor's `out`, if it is not NULL
-   * and the result has as many rows as it has where all ranks give what this one does (an allgather: size times as
-   * many; an alltoall: equally many; a reducescatter: always); else where `allocate` says. */
+   * cudaStream_t of that GPU, not one that is captured) has when they are submitted computes them; results are complete
+   * when the ticket is done, for all streams. (Since these two were appended; without them, `size` ends before.) Of an
+   * allgather, alltoall or reducescatter the result is on the GPU, too: in the tensor's `out`, if it is not NULL and
+   * the result has as many rows as it has where all ranks give what this one does (an allgather: size times as many; an
+   * alltoall: equally many; a reducescatter: always); else where `allocate` says. */
   int on_gpu;
   void* stream;
   /* Of an allreduce of float32 on a GPU: tensors are cast as they are packed, scaled by `prescale` before, and back as

@@ -83,6 +83,7 @@ void wait_for(const EventState& state, std::uint64_t value) {
 }
 
 std::atomic<int> under_way = 0;  // pieces of work on all streams of this process
+std::atomic<int> held = 0;       // of these: waits for a word
 
 // Work goes on after its stream is destroyed, as the driver's does.
 class FakeStream {
@@ -156,6 +157,14 @@ bool has_context() {
 bool fails(const char* function) {
   return fake_cuda::is_to_fail("FAKE_CUDA_FAIL", function, current_ordinal());
 }
+// By "1000", or "1000:1" on GPU 1 alone.
+bool is_too_much(std::size_t bytes) {
+  const char* const most = std::getenv("FAKE_CUDA_MOST");
+  if (most == nullptr) return false;
+  char* end = nullptr;
+  const std::size_t limit = std::strtoul(most, &end, 10);
+  return bytes > limit && (*end == 0 || std::strtol(end + 1, nullptr, 10) == current_ordinal());
+}
 constexpr CudaResult kInvalidContext = 201;
 constexpr CudaResult kCaptureUnsupported = 900;
 
@@ -193,6 +202,11 @@ void load_function(const std::string& name) {
 
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 extern "C" {
+// Also for libnccl.so.2 beside it.
+void fake_cuda_wait_for_held() {
+  if (setting("FAKE_CUDA_WAITS", 0) == 0) return;
+  while (held.load() != 0) pause_for(std::chrono::microseconds(5));
+}
 // NOLINTBEGIN(readability-identifier-naming): the driver's names
 
 CudaResult cuInit(unsigned) {
@@ -273,7 +287,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
   if (!may_call()) return kCaptureUnsupported;
   trace("cuMemAlloc");
   if (!has_context()) return kInvalidContext;
-  if (fails("cuMemAlloc_v2")) return kOutOfMemory;
+  if (fails("cuMemAlloc_v2") || is_too_much(bytes)) return kOutOfMemory;
   const int fd = memfd_create("fake gpu", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   const CudaResult made =
@@ -285,6 +299,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
 CudaResult cuMemFree_v2(DeviceAddress address) {
   if (!may_call()) return kCaptureUnsupported;
   trace("cuMemFree");
+  fake_cuda_wait_for_held();
   return unmap(address);
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -382,8 +397,10 @@ CudaResult cuStreamWaitEvent(void* stream, void* event, unsigned) {
 CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned flags) {
   if (flags != 0) return kInvalidValue;
   auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
+  ++held;
   push(stream, [word, value] {
     while (static_cast<std::int32_t>(word->load() - value) < 0) pause_for(std::chrono::microseconds(5));
+    --held;
   });
   // So that other threads' calls come between this one and the next.
   const long call = setting("FAKE_CUDA_CALL_US", 0);

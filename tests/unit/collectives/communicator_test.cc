@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <latch>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -436,6 +439,28 @@ TEST(CommunicatorFaultTest, WithoutMemoryAnOperationThatWasStartedFails) {
   ranks.run([](const std::shared_ptr<Communicator>& comm) {
     const auto request = comm->start([]() -> base::Status { throw std::bad_alloc(); });
     EXPECT_EQ(request->wait().code(), base::Code::kResourceExhausted);
+  });
+}
+
+// Not afterwards, when the worker's lock is taken that the next start() needs.
+TEST(CommunicatorTest, WhatAnOperationHoldsIsGoneWhenItIsDone) {
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    std::latch is_started(1);
+    std::shared_ptr<Request> request;
+    std::atomic<bool> was_done{true};
+    const auto look = [&](int* one) {
+      delete one;
+      was_done = request->test().has_value();
+    };
+    request = comm->start([&is_started, held = std::shared_ptr<int>(new int, look)] {
+      is_started.wait();
+      return base::ok_status();
+    });
+    is_started.count_down();
+    EXPECT_TRUE(request->wait().ok());
+    EXPECT_TRUE(comm->start([] { return base::ok_status(); })->wait().ok());
+    EXPECT_FALSE(was_done);
   });
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/device/device_team.h"
+#include "collectives/device/ipc_memory.h"
 #include "collectives/device/kernel_arguments.h"
 #include "collectives/device/stream_gate.h"
 #include "tests/programs/fake_cuda/capture.h"
@@ -157,7 +158,7 @@ TEST_P(DeviceTeamTest, BuffersOfTheTeamAreReducedToo) {
       ASSERT_EQ(out, expected);
     }
     EXPECT_TRUE(team.route().release(data).ok());
-    EXPECT_EQ(team.route().release(data).code(), base::Code::kInvalidArgument);
+    EXPECT_EQ(team.route().release(data).status().code(), base::Code::kInvalidArgument);
   });
 }
 
@@ -289,6 +290,43 @@ TEST(DeviceTeamErrors, WhereCudaIpcDoesNotWorkRanksGoThroughTheHost) {
         EXPECT_NE(why.find("CUDA IPC does not work between the ranks (rank 0: cuIpc"), std::string::npos) << why;
         ASSERT_EQ(team.ok(), !is_named);
         if (is_named) return;
+        EXPECT_EQ((*team)->path(), Path::kStaged);
+        const Buffer buffer(**team, 4000);
+        const base::Status done = (*team)->run({}, [&](Route& route) {
+          return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1000});
+        });
+        EXPECT_TRUE(done.ok()) << done;
+      });
+    }
+  }
+}
+
+TEST(DeviceTeamErrors, WhereAGpuHasNoMemoryForOthersToReachRanksGoThroughTheHost) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  struct Lack {
+    const char* most;
+    const char* why;
+  };
+  // Already for the trial, or for the buffers themselves.
+  for (const Lack& lack :
+       {Lack{"4096:1", "not ipc: a GPU has no memory left (rank 1: 2097152 bytes on GPU 1: cuMemAlloc"},
+        Lack{"4194304:1", "not ipc: the GPU of rank 1 has no memory left for 67108864 bytes"}}) {
+    for (const bool is_named : {false, true}) {
+      const Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_MOST", lack.most},
+                                                                 {"FAKE_CUDA_DEVICES", "3"},
+                                                                 {"FAKE_NCCL_VERSION", "20000"},
+                                                                 {"MUSTER_DEVICE_PATH", is_named ? "ipc" : "auto"}});
+      RanksInThreads ranks({3});
+      ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+        const auto team = DeviceTeam::attach(*comm, comm->rank());
+        EXPECT_TRUE(comm->barrier().ok());
+        ASSERT_EQ(team.ok(), !is_named) << team.status();
+        if (is_named) {
+          EXPECT_EQ(team.status().code(), base::Code::kFailedPrecondition);
+          EXPECT_NE(team.status().message().find("MUSTER_DEVICE_PATH=ipc: "), std::string::npos) << team.status();
+          return;
+        }
+        EXPECT_NE((*team)->why().find(lack.why), std::string::npos) << (*team)->why();
         EXPECT_EQ((*team)->path(), Path::kStaged);
         const Buffer buffer(**team, 4000);
         const base::Status done = (*team)->run({}, [&](Route& route) {
@@ -445,10 +483,54 @@ TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
     });
     if (!does_one_stay) calls = std::string(fake_cuda_trace()).substr(before);
     EXPECT_EQ(count_of(calls, "cuIpcCloseMemHandle"), does_one_stay ? 1 : 2) << calls;
-    EXPECT_EQ(count_of(calls, "cuMemFree "), does_one_stay ? 0 : 2) << calls;
+    // Nobody has the trial's block mapped any more.
+    EXPECT_EQ(count_of(calls, "cuMemFree "), does_one_stay ? 1 : 4) << calls;
     if (does_one_stay) continue;
     EXPECT_LT(calls.rfind("cuIpcCloseMemHandle"), calls.find("cuMemFree ")) << calls;
   }
+}
+
+// What others have mapped cannot be freed: a program that makes buffers again and again has to get the same ones.
+TEST(DeviceTeamMemory, ABufferThatAllRanksHaveFreedIsUsedAgain) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}});
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    auto team = DeviceTeam::attach(*comm, 0);
+    ASSERT_TRUE(team.ok()) << team.status();
+    const auto allocate = [&](std::size_t bytes) {
+      void* data = nullptr;
+      const base::Status done = (*team)->run({}, [&](Route& route) {
+        MUSTER_ASSIGN_OR_RETURN(data, route.allocate(bytes));
+        return base::ok_status();
+      });
+      EXPECT_TRUE(done.ok()) << done;
+      return data;
+    };
+    constexpr std::size_t kBlock = IpcMemory::kBlock;
+    void* const first = allocate(kBlock);
+    ASSERT_TRUE((*team)->route().release(first).ok());
+    void* const second = allocate(comm->rank() == 0 ? 100 : kBlock);
+    EXPECT_EQ(second, first);
+    void* const third = allocate(100);
+    EXPECT_NE(third, second);
+    if (comm->rank() == 0) {
+      ASSERT_TRUE((*team)->route().release(third).ok());
+    }
+    EXPECT_NE(allocate(100), third) << "rank 1 has not freed its own";
+    ASSERT_TRUE((*team)->route().release(second).ok());
+    EXPECT_NE(allocate(comm->rank() == 0 ? 100 : kBlock + 1), second) << "too small on rank 1";
+    // It is what the others read.
+    ASSERT_EQ(allocate(4 * 1000), second);
+    auto* const values = static_cast<float*>(second);
+    for (int i = 0; i < 1000; ++i) values[i] = static_cast<float>(comm->rank() + i);
+    ASSERT_TRUE(comm->barrier().ok());
+    const base::Status done = (*team)->run(
+        {}, [&](Route& route) { return route.allreduce({.input = second, .output = second, .count = 1000}); });
+    ASSERT_TRUE(done.ok()) << done;
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(values[i], static_cast<float>(1 + 2 * i));
+    ASSERT_TRUE(comm->barrier().ok());
+  });
 }
 
 TEST(DeviceTeamErrors, WhoHasNoMemoryForAnOperationEndsItForAll) {

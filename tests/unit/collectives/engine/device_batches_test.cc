@@ -1,10 +1,12 @@
 // Named operations on tensors of GPUs that are none (tests/programs/fake_cuda). Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "collectives/device/kernels.h"
+#include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/engine/engine_on_gpu.h"
 
 namespace muster::collectives {
@@ -113,6 +115,29 @@ TEST_P(EngineOnGpu, ARankThatHasJoinedContributesZeros) {
     join.name = "join";
     join.signature.kind = Kind::kJoin;
     ASSERT_TRUE(finish(engine.submit(std::move(join))).ok());
+  });
+}
+
+// A stream of the program's waits for something that comes when the engine has gone on. The driver may let cuMemFree
+// wait for all streams.
+TEST_P(EngineOnGpu, BuffersGrowWhileAStreamIsHeld) {
+  const device::Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_WAITS", "1"}});
+  with_engines({2}, [](Engine& engine) {
+    const Machine machine;
+    device::Never never(machine.gpu());
+    const device::Stream held = *device::make_stream(machine.gpu());
+    never.hold(held.get());
+    const auto reduce = [&](std::size_t count) {
+      Tensors tensors(machine, {std::vector<float>(count, 1), std::vector<float>(count, 2)});
+      const base::Status done = finish(engine.submit(tensors.submission("gradients", Kind::kAllreduce)));
+      EXPECT_TRUE(done.ok()) << done;
+      EXPECT_EQ(tensors.read(),
+                (std::vector<std::vector<float>>{std::vector<float>(count, 2), std::vector<float>(count, 4)}));
+      return tensors;
+    };
+    const Tensors small = reduce(100);
+    const Tensors large = reduce(10'000);
+    never.come();
   });
 }
 
