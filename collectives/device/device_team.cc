@@ -178,8 +178,7 @@ base::Status DeviceTeam::make_nccl_route(NcclPart part) {
   nccl_route_ = made.get();
   route_ = std::move(made);
   if (!all_have_parts_) return nccl_route_->form();
-  nccl_route_->adopt(std::move(part));
-  return base::ok_status();
+  return nccl_route_->adopt(std::move(part));
 }
 
 base::Result<DeviceTeam::Split> DeviceTeam::split(int color, int key, Failure* why) {

@@ -9,11 +9,23 @@ namespace {
 
 constexpr std::chrono::milliseconds kNewsTime{1000};  // from what NCCL sees of a rank's end to the news of it
 constexpr std::size_t kRoom = std::size_t{32} << 20;
+// So different that NCCL may choose other algorithms for them.
+constexpr std::size_t kWarmUps[] = {std::size_t{1}, std::size_t{256} << 10, kRoom};
 
 }  // namespace
 
 base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, std::shared_ptr<const NcclApi> nccl) {
   std::unique_ptr<NcclRoute> made(new NcclRoute(ground, std::move(nccl)));
+  // Now: allocating it may wait for streams of the caller's later on.
+  auto room = device::allocate(ground.gpu, kRoom);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have,
+                          tell_all(ground.comm, static_cast<std::uint8_t>(room.ok() ? 1 : 0)));
+  for (std::size_t rank = 0; rank < have.size(); ++rank) {
+    if (have[rank] != 0) continue;
+    return base::error(base::Code::kFailedPrecondition, "the GPU of rank {} has no memory left for {} bytes",
+                       ground.comm.world_rank(static_cast<int>(rank)), kRoom);
+  }
+  made->room_ = std::move(*room);
   MUSTER_RETURN_IF_ERROR(made->start());
   return made;
 }
@@ -52,13 +64,56 @@ base::Status NcclRoute::form() {
   MUSTER_RETURN_IF_ERROR(ground_.comm.broadcast(&made, sizeof made, DType::kU8, 0));
   MUSTER_RETURN_IF_ERROR(nccl_->check(made.result, "ncclGetUniqueId"));
   NcclConfig config;
+  const Limit limit = of_forming();
   const NcclResult result = nccl_->init_rank(&comm_, ground_.comm.size(), made.id, ground_.comm.rank(), &config);
-  return settle(comm_, result, "ncclCommInitRankConfig", forming_time());
+  MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommInitRankConfig", limit));
+  return warm_up();
 }
 
-void NcclRoute::adopt(NcclPart part) {
+base::Status NcclRoute::adopt(NcclPart part) {
   comm_ = part.comm.get();
   part.comm.leave();
+  return warm_up();
+}
+
+// NCCL connects the ranks when it needs it first, with memory and copies of its own, which may wait for streams that
+// are held. So each operation is done once before there are such. Not what alltoall needs, a connection of each pair:
+// that takes memory for good (3 GB of each of 8 H100s have been seen), of which most programs never have anything.
+base::Status NcclRoute::warm_up() {
+  const Limit limit = of_forming();
+  for (const std::size_t bytes : kWarmUps) MUSTER_RETURN_IF_ERROR(warm_up(bytes, limit));
+  MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(ground_.gpu));
+  const Gpu::Current current(*ground_.gpu);
+  const CudaApi& api = ground_.gpu->api();
+  MUSTER_RETURN_IF_ERROR(api.check(api.event_record(done.get(), ground_.stream), "cuEventRecord"));
+  const Watch watch(ground_.comm);
+  CudaResult state = kCudaNotReady;
+  while ((state = api.event_query(done.get())) == kCudaNotReady) {
+    MUSTER_RETURN_IF_ERROR(health());
+    MUSTER_RETURN_IF_ERROR(watch.pause());
+    if (limit.is_over()) return limit.error("the first operation of each kind by NCCL");
+  }
+  return api.check(state, "NCCL's first operations on the GPU (cuEventQuery)");
+}
+
+// So many bytes of all ranks together, or an element of each.
+base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
+  const auto ranks = static_cast<std::size_t>(ground_.comm.size());
+  const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / ranks, 1);
+  auto* const all = reinterpret_cast<float*>(room_.get());
+  float* const own = all + static_cast<std::size_t>(ground_.comm.rank()) * part;
+  const int type = nccl_type(DType::kF32);
+  const int sum = nccl_op(DType::kF32, RedOp::kSum);
+  void* const stream = ground_.stream;
+  const Gpu::Current current(*ground_.gpu);
+  MUSTER_RETURN_IF_ERROR(settle(comm_, nccl_->all_reduce(all, all, ranks * part, type, sum, comm_, stream),
+                                "the first ncclAllReduce", limit));
+  MUSTER_RETURN_IF_ERROR(settle(comm_, nccl_->broadcast(all, all, ranks * part, type, 0, comm_, stream),
+                                "the first ncclBroadcast", limit));
+  MUSTER_RETURN_IF_ERROR(
+      settle(comm_, nccl_->all_gather(own, all, part, type, comm_, stream), "the first ncclAllGather", limit));
+  return settle(comm_, nccl_->reduce_scatter(all, own, part, type, sum, comm_, stream), "the first ncclReduceScatter",
+                limit);
 }
 
 base::Result<NcclPart> NcclRoute::split(int color, int key) {
@@ -67,40 +122,58 @@ base::Result<NcclPart> NcclRoute::split(int color, int key) {
   if (std::ranges::any_of(all, [](const Said& said) { return said.in_region == 0; })) return NcclPart{};
   NcclConfig config;
   const Gpu::Current current(*ground_.gpu);
+  const Limit limit = of_forming();
   const NcclResult result = nccl_->split(comm_, color < 0 ? kNcclNoColor : color, key, &part_, &config);
   // It goes on in the parent's name; the part is there when that is done.
-  MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommSplit", forming_time()));
-  if (part_ != nullptr) MUSTER_RETURN_IF_ERROR(settle(part_, kNcclSuccess, "ncclCommSplit", forming_time()));
+  MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommSplit", limit));
+  if (part_ != nullptr) MUSTER_RETURN_IF_ERROR(settle(part_, kNcclSuccess, "ncclCommSplit", limit));
   // Who has a part could wait for ever for one that has failed at the end.
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
   return NcclPart{{ground_.gpu, std::exchange(part_, nullptr), nccl_->abort}, ground_.gpu->ordinal()};
 }
 
-std::chrono::milliseconds NcclRoute::forming_time() const {
+NcclRoute::Limit NcclRoute::of_forming() const {
   const WorldOptions& options = ground_.comm.world().options();
-  return std::max(options.deadline, options.join_deadline);
+  return Limit(std::max(options.deadline, options.join_deadline));
 }
 
-base::Status NcclRoute::settle(NcclResult result, const char* what) {
-  return settle(comm_, result, what, ground_.comm.world().options().deadline);
+NcclRoute::Limit NcclRoute::of_operation() const {
+  return Limit(ground_.comm.world().options().deadline);
 }
 
-base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* what, std::chrono::milliseconds time) {
+base::Status NcclRoute::Limit::error(const char* what) const {
+  return base::error(base::Code::kDeadlineExceeded,
+                     "{} has not come to an end within {} s: a rank is stopped, or NCCL cannot reach it "
+                     "(NCCL_DEBUG=INFO says more)",
+                     what, std::chrono::duration<double>(time).count());
+}
+
+base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* what, const Limit& limit) {
   const base::Status given = nccl_->check(result, what);
   if (!given.ok()) return explain(given);
   const Watch watch(ground_.comm);
-  const auto end = std::chrono::steady_clock::now() + time;
   while (true) {
     const auto done = is_done(comm, what);
     if (!done.ok()) return explain(done.status());
     if (*done) return base::ok_status();
     MUSTER_RETURN_IF_ERROR(watch.pause());
-    if (std::chrono::steady_clock::now() < end) continue;
-    return base::error(base::Code::kDeadlineExceeded,
-                       "{} has not come to an end within {} s: a rank is stopped, or NCCL cannot reach it "
-                       "(NCCL_DEBUG=INFO says more)",
-                       what, std::chrono::duration<double>(time).count());
+    if (limit.is_over()) return limit.error(what);
   }
+}
+
+template <class NcclCall>
+base::Status NcclRoute::enqueue(const char* what, const NcclCall& call) {
+  const Gpu::Current current(*ground_.gpu);
+  const Limit limit = of_operation();  // NCCL's call counts
+  return settle(comm_, call(), what, limit);
+}
+
+// A kernel of NCCL's waits for those of all ranks, without an end: a rank that is stopped before it has enqueued its
+// own is to be an error. This meeting costs little where the devices are at work meanwhile.
+template <class NcclCall>
+base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
+  MUSTER_RETURN_IF_ERROR(enqueue(what, call));
+  return ground_.comm.barrier();
 }
 
 // NCCL sees a broken connection, and says neither whose nor why: where a rank has ended, that news is on its way.
@@ -135,25 +208,25 @@ base::Status NcclRoute::allreduce(const ReduceTask& task) {
     MUSTER_RETURN_IF_ERROR(scale(task.input, task.output, task.count, task.type, task.scale.before));
     in = task.output;
   }
-  const Gpu::Current current(*ground_.gpu);
-  MUSTER_RETURN_IF_ERROR(settle(nccl_->all_reduce(in, task.output, task.count, nccl_type(task.type),
-                                                  nccl_op(task.type, task.op), comm_, ground_.stream),
-                                "ncclAllReduce"));
+  MUSTER_RETURN_IF_ERROR(launch("ncclAllReduce", [&] {
+    return nccl_->all_reduce(in, task.output, task.count, nccl_type(task.type), nccl_op(task.type, task.op), comm_,
+                             ground_.stream);
+  }));
   if (task.scale.after == 1) return base::ok_status();
   return scale(task.output, task.output, task.count, task.type, task.scale.after);
 }
 
 base::Status NcclRoute::broadcast(void* data, std::size_t bytes, int root) {
   MUSTER_RETURN_IF_ERROR(meet({.count = bytes, .root = root, .op = Op::kBroadcast, .type = DType::kU8}));
-  const Gpu::Current current(*ground_.gpu);
-  return settle(nccl_->broadcast(data, data, bytes, nccl_type(DType::kU8), root, comm_, ground_.stream),
-                "ncclBroadcast");
+  return launch("ncclBroadcast", [&] {
+    return nccl_->broadcast(data, data, bytes, nccl_type(DType::kU8), root, comm_, ground_.stream);
+  });
 }
 
 base::Status NcclRoute::allgather(const void* in, void* out, std::size_t bytes) {
   MUSTER_RETURN_IF_ERROR(meet({.count = bytes, .op = Op::kAllgather, .type = DType::kU8}));
-  const Gpu::Current current(*ground_.gpu);
-  return settle(nccl_->all_gather(in, out, bytes, nccl_type(DType::kU8), comm_, ground_.stream), "ncclAllGather");
+  return launch("ncclAllGather",
+                [&] { return nccl_->all_gather(in, out, bytes, nccl_type(DType::kU8), comm_, ground_.stream); });
 }
 
 base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
@@ -167,25 +240,23 @@ base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all, agree(ground_.comm, said));
   // In pieces on all ranks, where it is on one.
   const bool is_any_moved = std::ranges::any_of(all, [](const Said& one) { return one.in_region != 0; });
-  MUSTER_RETURN_IF_ERROR(is_any_moved ? reduce_scatter_moved(task) : reduce_scatter_now(task.input, task));
+  MUSTER_RETURN_IF_ERROR(is_any_moved ? enqueue_reduce_scatter_moved(task) : enqueue_reduce_scatter(task.input, task));
+  MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());  // as in launch()
   if (task.scale.after == 1) return base::ok_status();
   return scale(task.output, task.output, task.count, task.type, task.scale.after);
 }
 
-base::Status NcclRoute::reduce_scatter_now(const void* in, const ReduceTask& task) {
-  const Gpu::Current current(*ground_.gpu);
-  return settle(nccl_->reduce_scatter(in, task.output, task.count, nccl_type(task.type), nccl_op(task.type, task.op),
-                                      comm_, ground_.stream),
-                "ncclReduceScatter");
+base::Status NcclRoute::enqueue_reduce_scatter(const void* in, const ReduceTask& task) {
+  return enqueue("ncclReduceScatter", [&] {
+    return nccl_->reduce_scatter(in, task.output, task.count, nccl_type(task.type), nccl_op(task.type, task.op), comm_,
+                                 ground_.stream);
+  });
 }
 
 // A piece of every rank's part at a time, scaled on its way into the room by one kernel.
-base::Status NcclRoute::reduce_scatter_moved(const ReduceTask& task) {
+base::Status NcclRoute::enqueue_reduce_scatter_moved(const ReduceTask& task) {
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::size_t most = kRoom / ranks / task.element();  // ranks are at most 2^16
-  if (room_.is_empty()) {
-    MUSTER_ASSIGN_OR_RETURN(room_, device::allocate(ground_.gpu, kRoom));
-  }
   ReduceTask piece = task;
   for (std::size_t at = 0; at < task.count; at += most) {
     piece.count = std::min(most, task.count - at);
@@ -196,7 +267,7 @@ base::Status NcclRoute::reduce_scatter_moved(const ReduceTask& task) {
       moves.push_back({address_of(from), room_.get() + rank * piece.bytes(), piece.count});
     }
     MUSTER_RETURN_IF_ERROR(ground_.kernels->transfer(ground_.stream, moves, task.type, task.type, task.scale.before));
-    MUSTER_RETURN_IF_ERROR(reduce_scatter_now(reinterpret_cast<const void*>(room_.get()), piece));
+    MUSTER_RETURN_IF_ERROR(enqueue_reduce_scatter(reinterpret_cast<const void*>(room_.get()), piece));
   }
   return base::ok_status();
 }
@@ -204,24 +275,28 @@ base::Status NcclRoute::reduce_scatter_moved(const ReduceTask& task) {
 // A group of sends and receives, which NCCL does at once. Blocks without bytes are left out on both sides.
 base::Status NcclRoute::alltoall(const void* in, Blocks to, void* out, Blocks from) {
   MUSTER_RETURN_IF_ERROR(agree_on_blocks(ground_.comm, to, from).status());
+  return launch("ncclSend and ncclRecv, a group", [&] { return exchange(in, to, out, from); });
+}
+
+NcclResult NcclRoute::exchange(const void* in, Blocks to, void* out, Blocks from) {
   const int type = nccl_type(DType::kU8);
-  const Gpu::Current current(*ground_.gpu);
-  MUSTER_RETURN_IF_ERROR(nccl_->check(nccl_->group_start(), "ncclGroupStart"));
-  base::Status status;
-  for (int rank = 0; rank < ground_.comm.size() && status.ok(); ++rank) {
+  NcclResult result = nccl_->group_start();
+  const auto is_well = [&result] { return result == kNcclSuccess || result == kNcclInProgress; };
+  if (!is_well()) return result;
+  for (int rank = 0; rank < ground_.comm.size() && is_well(); ++rank) {
     const Slice& sent = to[static_cast<std::size_t>(rank)];
     const Slice& received = from[static_cast<std::size_t>(rank)];
     if (sent.size != 0) {
       const auto* const data = static_cast<const std::byte*>(in) + sent.begin;
-      status = nccl_->check(nccl_->send(data, sent.size, type, rank, comm_, ground_.stream), "ncclSend");
+      result = nccl_->send(data, sent.size, type, rank, comm_, ground_.stream);
     }
-    if (status.ok() && received.size != 0) {
+    if (is_well() && received.size != 0) {
       auto* const data = static_cast<std::byte*>(out) + received.begin;
-      status = nccl_->check(nccl_->receive(data, received.size, type, rank, comm_, ground_.stream), "ncclRecv");
+      result = nccl_->receive(data, received.size, type, rank, comm_, ground_.stream);
     }
   }
   const NcclResult ended = nccl_->group_end();  // also of a group that has failed
-  return status.ok() ? settle(ended, "ncclGroupEnd") : explain(status);
+  return is_well() ? ended : result;
 }
 
 }  // namespace muster::collectives::device

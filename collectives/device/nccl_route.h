@@ -23,11 +23,12 @@ struct NcclPart {
 
 class NcclRoute final : public Staged {
  public:
-  // Collective, as are the next three. One of form() and adopt() follows.
+  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks: one of them has no memory for it on its GPU;
+  // the communicator goes on. One of form() and adopt() follows.
   static base::Result<std::unique_ptr<NcclRoute>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
   // After an error NCCL may still be at it, until abort(): tell the other ranks first.
   base::Status form();
-  void adopt(NcclPart part);
+  base::Status adopt(NcclPart part);
   // A part for the ranks with this color, ordered by key, then by rank; a negative color: for none. Empty, on all
   // ranks: one of them cannot. An error leaves this route of no use, as any does.
   base::Result<NcclPart> split(int color, int key);
@@ -46,23 +47,41 @@ class NcclRoute final : public Staged {
 
  private:
   NcclRoute(const Ground& ground, std::shared_ptr<const NcclApi> nccl) : Staged(ground), nccl_(std::move(nccl)) {}
-  std::chrono::milliseconds forming_time() const;
+  // From when on a step takes too long.
+  struct Limit {
+    explicit Limit(std::chrono::milliseconds allowed)
+        : time(allowed), end(std::chrono::steady_clock::now() + allowed) {}
+    std::chrono::milliseconds time;
+    std::chrono::steady_clock::time_point end;
+    bool is_over() const { return std::chrono::steady_clock::now() >= end; }
+    base::Status error(const char* what) const;
+  };
+  Limit of_forming() const;
+  Limit of_operation() const;
+  base::Status warm_up();
+  base::Status warm_up(std::size_t bytes, const Limit& limit);
   // That all ranks call the same: NCCL would hang.
   base::Status meet(const Call& call);
   // Until NCCL has done, or enqueued, what it was given on `comm`.
-  base::Status settle(NcclComm comm, NcclResult result, const char* what, std::chrono::milliseconds time);
-  base::Status settle(NcclResult result, const char* what);
+  base::Status settle(NcclComm comm, NcclResult result, const char* what, const Limit& limit);
+  // An operation from when it is NCCL's until it is on the devices of all ranks: `call` gives it to NCCL.
+  template <class NcclCall>
+  base::Status launch(const char* what, const NcclCall& call);
+  // The same of this rank's alone.
+  template <class NcclCall>
+  base::Status enqueue(const char* what, const NcclCall& call);
   base::Result<bool> is_done(NcclComm comm, const char* what) const;
   base::Status explain(const base::Status& failed) const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
-  base::Status reduce_scatter_now(const void* in, const ReduceTask& task);
-  base::Status reduce_scatter_moved(const ReduceTask& task);
+  base::Status enqueue_reduce_scatter(const void* in, const ReduceTask& task);
+  base::Status enqueue_reduce_scatter_moved(const ReduceTask& task);
+  NcclResult exchange(const void* in, Blocks to, void* out, Blocks from);
   static bool has(const ReduceTask& task);
 
   const std::shared_ptr<const NcclApi> nccl_;
   NcclComm comm_ = nullptr;
   NcclComm part_ = nullptr;  // while NCCL splits: it writes here
-  DeviceMemory room_;        // for inputs that are moved before they are reduced
+  DeviceMemory room_;        // for inputs that are moved before they are reduced, and to warm up with
 };
 
 }  // namespace muster::collectives::device

@@ -16,10 +16,11 @@
  * While an operation is under way `stream` waits on the device for something that CUDA does not see. So the program is
  * not to wait for all of the GPU's streams in a thread that the operation depends on, on any rank. This hides in the
  * first launch of a kernel, which may load it: launch yours once before, or set CUDA_MODULE_LOADING=EAGER; libmuster's
- * have run when muster_device_attach() returns. It hides in freeing memory, too: muster_device_buffer_free() is not to
- * be called while other threads start operations of the same communicator. Streams of one priority share GPU queues
- * (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default), and one that shares its queue with `stream` may wait with it.
- * Libmuster's have the greatest priority; the caller's do better with another one, or with more queues.
+ * have run when muster_device_attach() returns, and so have NCCL's but for an alltoall, which connects all pairs of
+ * ranks the first time: start with one where you use it. It hides in freeing memory, too: muster_device_buffer_free()
+ * is not to be called while other threads start operations of the same communicator. Streams of one priority share GPU
+ * queues (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default), and one that shares its queue with `stream` may wait with
+ * it. Libmuster's have the greatest priority; the caller's do better with another one, or with more queues.
  *
  * CUDA graphs: calls on a stream that is being captured are MUSTER_INVALID, and leave the capture as it is. Captures of
  * other streams go on whatever libmuster's threads do. Threads, errors, ownership: as in muster.h.

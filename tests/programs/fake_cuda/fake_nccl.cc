@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@
 
 extern "C" void fake_cuda_push(void* stream, void (*work)(void*), void* argument);
 extern "C" int fake_cuda_current();
+extern "C" void fake_cuda_wait_for_held();
 
 namespace {
 
@@ -95,7 +97,8 @@ struct Rank {
   std::atomic<int> running{0};      // operations that are not done
   std::atomic<bool> is_cut{false};  // they will never be
   std::uint64_t splits = 0;
-  NcclComm* part = nullptr;  // where ncclCommSplit() puts the part when all ranks have come
+  std::set<std::string> connected;  // kinds of operations that this rank has been through
+  NcclComm* part = nullptr;         // where ncclCommSplit() puts the part when all ranks have come
 };
 std::atomic<int> operations_so_far{0};
 
@@ -240,9 +243,17 @@ NcclComm add_rank(std::shared_ptr<Group> group, int number) {
   return comm;
 }
 
-NcclResult push(NcclComm comm, void* stream, const void* in, void* out, std::function<void(const Meeting&)> act) {
+// As NCCL connects ranks when an operation needs it first.
+void connect(Rank& rank, const char* what) {
+  if (rank.connected.insert(what).second) fake_cuda_wait_for_held();
+}
+
+NcclResult push(const char* what, NcclComm comm, void* stream, const void* in, void* out,
+                std::function<void(const Meeting&)> act) {
   const std::shared_ptr<Rank> rank = find(comm);
   if (rank == nullptr || !is_ready(*rank)) return kInvalidArgument;
+  if (fails(what, rank->rank)) return kSystemError;
+  connect(*rank, what);
   rank->turns = 2;
   if (fails("network")) rank->is_cut = true;
   ++rank->running;
@@ -372,11 +383,12 @@ NcclResult ncclCommAbort(NcclComm comm) {
   return 0;
 }
 NcclResult ncclAllReduce(const void* in, void* out, std::size_t count, int type, int op, NcclComm comm, void* stream) {
-  return push(comm, stream, in, out, [=](const Meeting& all) { reduce(all, 0, count, type, op, all.out); });
+  return push("ncclAllReduce", comm, stream, in, out,
+              [=](const Meeting& all) { reduce(all, 0, count, type, op, all.out); });
 }
 NcclResult ncclReduceScatter(const void* in, void* out, std::size_t count, int type, int op, NcclComm comm,
                              void* stream) {
-  return push(comm, stream, in, out, [=](const Meeting& all) {
+  return push("ncclReduceScatter", comm, stream, in, out, [=](const Meeting& all) {
     for (std::size_t rank = 0; rank < all.out.size(); ++rank) {
       reduce(all, rank * count, count, type, op, {all.out[rank]});
     }
@@ -384,12 +396,12 @@ NcclResult ncclReduceScatter(const void* in, void* out, std::size_t count, int t
 }
 NcclResult ncclBroadcast(const void* in, void* out, std::size_t count, int type, int root, NcclComm comm,
                          void* stream) {
-  return push(comm, stream, in, out, [=](const Meeting& all) {
+  return push("ncclBroadcast", comm, stream, in, out, [=](const Meeting& all) {
     for (void* const to : all.out) copy(to, all.in[static_cast<std::size_t>(root)], count * size_of(type));
   });
 }
 NcclResult ncclAllGather(const void* in, void* out, std::size_t count, int type, NcclComm comm, void* stream) {
-  return push(comm, stream, in, out, [=](const Meeting& all) {
+  return push("ncclAllGather", comm, stream, in, out, [=](const Meeting& all) {
     for (void* const to : all.out) {
       for (std::size_t rank = 0; rank < all.in.size(); ++rank) {
         copy(static_cast<char*>(to) + rank * count * size_of(type), all.in[rank], count * size_of(type));
@@ -410,6 +422,7 @@ NcclResult ncclRecv(void* data, std::size_t count, int type, int peer, NcclComm 
 NcclResult ncclGroupEnd() {
   std::unique_ptr<Exchange> made = std::move(open_exchange);
   if (made == nullptr || made->messages.empty()) return 0;
+  connect(*made->rank, "ncclGroupEnd");
   made->rank->turns = 2;
   ++made->rank->running;
   ++operations_so_far;

@@ -252,6 +252,89 @@ TEST_F(NcclRouteTest, WhatNcclNeverFinishesEndsAtTheDeadline) {
   });
 }
 
+// A stream of the program's waits for something that comes when collectives have gone on, and what NCCL connects waits
+// for it: nothing is left to be connected.
+TEST_F(NcclRouteTest, OperationsAreWarmWhenRanksAreAttached) {
+  const Settings set = settings({{"FAKE_CUDA_WAITS", "1"}});
+  std::latch are_held(kRanks);
+  std::latch are_done(kRanks);
+  run([&](Communicator& comm, DeviceTeam& team) {
+    auto half = split(comm, team, comm.rank() % 2, 0);
+    ASSERT_TRUE(half.ok()) << half.status();
+    auto part = DeviceTeam::attach(*half->communicator, comm.rank(), std::move(half->nccl));
+    ASSERT_TRUE(part.ok()) << part.status();
+    const std::size_t ranks = 2;
+    const Buffer large(team, kRanks * 40);
+    Never never(team.shared_gpu());
+    const Stream stream = *make_stream(team.shared_gpu());
+    never.hold(stream.get());
+    are_held.arrive_and_wait();
+    for (DeviceTeam* const one : {&team, part->get()}) {
+      auto* const all = static_cast<std::byte*>(large.data());
+      EXPECT_TRUE(one->run({},
+                           [&](Route& route) {
+                             MUSTER_RETURN_IF_ERROR(route.allreduce({.input = all, .output = all, .count = 10}));
+                             MUSTER_RETURN_IF_ERROR(route.broadcast(all, 40, 0));
+                             MUSTER_RETURN_IF_ERROR(route.allgather(all + kRanks * 40 - 40, all, 20));
+                             return route.reduce_scatter(
+                                 {.scale = {.before = 2}, .input = all, .output = all, .count = ranks});
+                           })
+                      .ok());
+    }
+    are_done.arrive_and_wait();
+    never.come();
+  });
+}
+
+TEST_F(NcclRouteTest, ARankThatFailsAtItsFirstOperationsIsHeardByAll) {
+  const Settings set = settings({{"FAKE_NCCL_FAIL", "ncclBroadcast:1"}});
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    const auto begin = steady_clock::now();
+    const auto team = DeviceTeam::attach(*comm, comm->rank());
+    ASSERT_FALSE(team.ok());
+    EXPECT_NE(team.status().message().find("the first ncclBroadcast: "), std::string::npos) << team.status();
+    EXPECT_EQ(comm->failure().rank, 1);
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(10));
+  });
+}
+
+// It has said what it calls, and stops before it is on its device: the kernels of the others would wait for ever.
+TEST_F(NcclRouteTest, ARankThatStopsOnItsWayToTheDeviceEndsAtTheDeadline) {
+  const Settings set = settings();
+  run(
+      [](Communicator& comm, DeviceTeam& team) {
+        const Buffer buffer(team, 4);
+        const ReduceTask task{.input = buffer.data(), .output = buffer.data(), .count = 1};
+        if (comm.rank() == 3) {
+          EXPECT_TRUE(agree(comm, {.call = call_of(Op::kAllreduce, task)}).ok());
+          return;
+        }
+        const base::Status done = team.run({}, [&](Route& route) { return route.allreduce(task); });
+        EXPECT_EQ(done.code(), base::Code::kDeadlineExceeded) << done;
+        EXPECT_TRUE(team.is_quiet());
+      },
+      {.deadline = std::chrono::seconds(2)});
+}
+
+TEST_F(NcclRouteTest, WhereAGpuHasNoMemoryForItRanksGoThroughTheHost) {
+  for (const bool is_named : {false, true}) {
+    const Settings set =
+        settings({{"FAKE_CUDA_MOST", "4194304:2"}, {"MUSTER_DEVICE_PATH", is_named ? "nccl" : "auto"}});
+    RanksInThreads ranks({2, 2});
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      auto team = DeviceTeam::attach(*comm, comm->rank());
+      EXPECT_TRUE(comm->barrier().ok());
+      const std::string why = team.ok() ? (*team)->why() : std::string(team.status().message());
+      EXPECT_NE(why.find("the GPU of rank 2 has no memory left for 33554432 bytes"), std::string::npos) << why;
+      ASSERT_EQ(team.ok(), !is_named);
+      if (is_named) return;
+      EXPECT_EQ((*team)->path(), Path::kStaged);
+      EXPECT_EQ(sum_of(**team, 1), 4);
+    });
+  }
+}
+
 TEST_F(NcclRouteTest, ARankThatCannotFormIsHeardByAll) {
   const Settings set = settings({{"FAKE_NCCL_FAIL", "ncclCommInitRankConfig"}});
   RanksInThreads ranks({2});

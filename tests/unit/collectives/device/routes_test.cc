@@ -2,6 +2,7 @@
 // on GPUs that are none (tests/programs/fake_cuda): what comes out is what the collectives for the processor give.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <latch>
 #include <random>
@@ -278,8 +279,12 @@ TEST_P(RoutesTest, InPlace) {
 // Powers of two, which lose nothing however often is rounded.
 TEST_P(RoutesTest, ScaleAsTheProcessorDoes) {
   const bool is_nccl = std::string(GetParam().path) == "nccl";
-  const int before = fake_nccl_operations();
-  run([](Communicator& comm, const Machine& machine, Route& route) {
+  std::atomic<int> before = 0;  // of all ranks, once their routes are made
+  std::latch are_made(ranks_.size());
+  run([&](Communicator& comm, const Machine& machine, Route& route) {
+    are_made.arrive_and_wait();
+    if (comm.rank() == 0) before = fake_nccl_operations();
+    ASSERT_TRUE(comm.barrier().ok());
     const Buffer in(machine.ground().gpu, kMostBytes);
     const Buffer out(machine.ground().gpu, kMostBytes);
     const auto all = operations(comm.size());
