@@ -19,6 +19,9 @@ Naming naming_of(std::string_view id) {
   return id.starts_with("cuda:") ? Naming::kCudaNumber : Naming::kOtherVendor;
 }
 
+// So many first letters say which naming it is.
+constexpr std::size_t kOfNaming = 4;
+
 bool has_part(const GpuShape& gpu, std::string_view id) {
   return std::ranges::find(gpu.parts, id, &GpuPart::uuid) != gpu.parts.end();
 }
@@ -60,6 +63,7 @@ bool is_same_device(std::string_view id, std::string_view other) {
 
 bool may_be_same_device(const NodeShape& node, std::string_view id, std::string_view other) {
   if (is_same_device(id, other)) return true;
+  if (id.substr(0, kOfNaming) == other.substr(0, kOfNaming)) return false;  // as most are: asked often
   const Naming naming = naming_of(id);
   const Naming others = naming_of(other);
   if (naming == others || naming == Naming::kOtherVendor || others == Naming::kOtherVendor) return false;

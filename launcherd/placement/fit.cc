@@ -167,18 +167,18 @@ std::map<std::string, int> ranks_by_host(const JobNeed& need) {
 }
 
 bool has_idle_slots(const JobNeed& need, std::span<const SlotHost> hosts) {
-  Offers offers(need, hosts);
+  Offers offers(need, hosts, nullptr);
   return has_idle_slots(offers, Room::kIdle);
 }
 
-std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts) {
-  Offers offers(need, hosts);
+std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
+  Offers offers(need, hosts, known);
   auto placement = fit_slots(offers, Room::kFreeSlots);
   return placement ? give_shares(need, hosts, *placement) : std::nullopt;
 }
 
-std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts) {
-  Offers offers(need, hosts);
+std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
+  Offers offers(need, hosts, known);
   auto placement = fit_slots(offers, Room::kFree);
   auto misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
   if (!misfit) return placement;

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "base/status.h"
+#include "launcherd/placement/device_lists.h"
 #include "launcherd/placement/slots.h"
 
 namespace muster::launcherd {
 
 // Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
-std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts);
+// `known`: of a pass over many jobs (launcherd/placement/device_lists.h).
+std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
 // Whether there would be the slots for it if nothing else ran, as far as is known.
 bool has_idle_slots(const JobNeed& need, std::span<const SlotHost> hosts);
@@ -23,7 +25,7 @@ struct Misfit {
   base::Status why;
 };
 // Of a job for which there are the slots: the first host where its share is not to be had.
-std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts);
+std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
 // Of a job whose ranks are placed: how many each host has.
 std::map<std::string, int> ranks_by_host(const JobNeed& need);

@@ -68,6 +68,7 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<SlotHost> open = hosts;  // without what is kept for the head
   Entry* head = nullptr;
   std::vector<SlotHost> idle;
+  DeviceLists devices;
   std::set<std::pair<Key, int>> next = firsts();
   for (long free = free_slots(open); free > 0 && !next.empty(); free = free_slots(open)) {
     const auto [key, number] = *next.begin();
@@ -76,11 +77,11 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     const JobNeed& need = kinds_.at(number).need;
     // Whoever oversubscribes has more ranks than slots.
     const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
-    auto placement = is_hopeless ? std::nullopt : fit(need, open);
+    auto placement = is_hopeless ? std::nullopt : fit(need, open, &devices);
     if (!placement) {  // nor does any other of its kind: what is left only becomes less
       if (head != nullptr) continue;
       if (idle.empty()) idle = when_idle(hosts);
-      if (!fit(need, idle)) continue;
+      if (!fit(need, idle, &devices)) continue;
       head = &entry;
       if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
       continue;
@@ -135,7 +136,7 @@ std::string JobQueue::Reasons::of(const base::JobId& id) {
 const std::string& JobQueue::Reasons::of_kind(int kind) {
   const auto [entry, is_new] = kinds_.try_emplace(kind);
   const JobNeed& need = queue_.kinds_.at(kind).need;
-  if (is_new && !fit(need, hosts_)) entry->second = why_not(need, hosts_);
+  if (is_new && !fit(need, hosts_, &devices_)) entry->second = why_not(need, hosts_, &devices_);
   return entry->second;
 }
 
@@ -144,7 +145,7 @@ const JobQueue::Entry* JobQueue::Reasons::head() {
   head_ = nullptr;
   const std::vector<SlotHost> idle = when_idle(hosts_);
   for (const auto& [key, kind] : queue_.firsts()) {
-    if (of_kind(kind).empty() || !fit(queue_.kinds_.at(kind).need, idle)) continue;
+    if (of_kind(kind).empty() || !fit(queue_.kinds_.at(kind).need, idle, &devices_)) continue;
     head_ = &queue_.entries_.at(key);
     break;
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "launcherd/placement/device_lists.h"
 #include "launcherd/placement/slots.h"
 
 namespace muster::launcherd {
@@ -85,6 +86,7 @@ class JobQueue::Reasons {
   const JobQueue& queue_;
   const std::vector<SlotHost>& hosts_;
   std::map<int, std::string> kinds_;
+  DeviceLists devices_;
   std::optional<const Entry*> head_;
 };
 

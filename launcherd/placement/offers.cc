@@ -15,7 +15,8 @@ bool looks_at_gpus(Room room) {
 
 }  // namespace
 
-Offers::Offers(const JobNeed& need, std::span<const SlotHost> hosts) : need_(need), hosts_(hosts) {
+Offers::Offers(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known)
+    : need_(need), hosts_(hosts), devices_(&(known != nullptr ? *known : own_).of(need.share)) {
   std::unordered_map<std::string_view, const model::HostSpec*> wanted;
   for (const model::HostSpec& host : need.request.hosts) wanted.emplace(host.name, &host);
   offers_.reserve(wanted.empty() ? hosts.size() : wanted.size());
@@ -33,12 +34,11 @@ std::vector<const SlotHost*> Offers::usable_hosts() const {
   return hosts;
 }
 
-const std::optional<std::vector<std::string>>& Offers::devices(Offer& offer) const {
-  if (!offer.is_looked_up && offer.host->shape != nullptr) {
-    offer.devices = devices_for(need_.share, *offer.host->shape);
-    offer.is_looked_up = true;
-  }
-  return offer.devices;
+const std::optional<std::vector<std::string>>& Offers::devices(const Offer& offer) {
+  const model::NodeShape* const shape = offer.host->shape.get();
+  const auto [entry, is_new] = devices_->try_emplace(shape);
+  if (is_new && shape != nullptr) entry->second = devices_for(need_.share, *shape);
+  return entry->second;
 }
 
 // Of so many slots those that the job may take.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcherd/placement/device_lists.h"
 #include "launcherd/placement/slots.h"
 
 namespace muster::launcherd {
@@ -19,13 +20,14 @@ struct Offer {
   const SlotHost* host = nullptr;
   const model::HostSpec* wanted = nullptr;  // as the job names it; nullptr: it names none
   int most = kAnyRanks;                     // of kFree
-  bool is_looked_up = false;
-  std::optional<std::vector<std::string>> devices{};  // devices_for()
 };
 
 class Offers {
  public:
-  Offers(const JobNeed& need, std::span<const SlotHost> hosts);
+  // `known`: of a pass over many jobs; nullptr: this is the only one.
+  Offers(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known);
+  Offers(const Offers&) = delete;
+  Offers& operator=(const Offers&) = delete;
 
   const JobNeed& need() const { return need_; }
   std::span<const SlotHost> hosts() const { return hosts_; }
@@ -40,7 +42,7 @@ class Offers {
   int free_gpus();
 
  private:
-  const std::optional<std::vector<std::string>>& devices(Offer& offer) const;
+  const std::optional<std::vector<std::string>>& devices(const Offer& offer);
   int wished(const Offer& offer, int slots) const;
   int room_for_gpus(Offer& offer, Room room);
   bool are_gpus_there();
@@ -48,6 +50,8 @@ class Offers {
   const JobNeed& need_;
   std::span<const SlotHost> hosts_;
   std::vector<Offer> offers_;
+  DeviceLists own_;
+  DeviceLists::ByHost* devices_;
   std::optional<bool> are_gpus_there_;
 };
 

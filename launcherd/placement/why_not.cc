@@ -69,7 +69,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
 }
 
 // What keeps a job waiting for which there are the slots.
-std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
+std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const auto asked = std::ranges::find_if(
       hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
   if (asked != hosts.end()) {
@@ -81,7 +81,7 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
     return fmt::format("waits until {} has told what {} it has", unknown->host.name,
                        need.share.pinning.bind_to == model::BindTo::kDepth ? "cores and GPUs" : "GPUs");
   }
-  Offers offers(need, hosts);
+  Offers offers(need, hosts, known);
   if (need.places.empty() && offers.total(Room::kFree) < need.ranks()) {
     const bool asks = need.share.asks_for_gpus();
     const long wanted = static_cast<long>(need.ranks()) * std::max(need.share.pinning.gpus_per_rank, 1);
@@ -91,13 +91,13 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts) {
                        free == 1 ? "is" : "are", names(offers.usable_hosts()),
                        asks ? "" : " (--gpu-bind none if its ranks need none)");
   }
-  const auto misfit = find_misfit(need, hosts);
+  const auto misfit = find_misfit(need, hosts, known);
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
 }
 
 }  // namespace
 
-std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
+std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   for (const model::HostSpec& wanted : need.request.hosts) {
     const bool is_known =
         std::ranges::any_of(hosts, [&](const SlotHost& host) { return host.host.name == wanted.name; });
@@ -105,25 +105,25 @@ std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts) {
   }
   if (!need.places.empty()) {
     const std::string why = why_no_places(need, hosts);
-    return why.empty() ? why_no_share(need, hosts) : why;
+    return why.empty() ? why_no_share(need, hosts, known) : why;
   }
-  Offers offers(need, hosts);
+  Offers offers(need, hosts, known);
   const auto usable = offers.usable_hosts();
   if (offers.is_oversubscribing()) {
     if (std::ranges::any_of(usable, [&](const SlotHost* host) { return waits_for_news(need, *host); })) {
-      return why_no_share(need, hosts);
+      return why_no_share(need, hosts, known);
     }
     return fmt::format("needs all slots of {} for its {} ranks{}", names(usable), need.ranks(), closed_remark(usable));
   }
   const long room = offers.total(Room::kFreeSlots);
-  if (room >= need.ranks()) return why_no_share(need, hosts);
+  if (room >= need.ranks()) return why_no_share(need, hosts, known);
   return fmt::format("needs {}, {} {} free on {}{}", slot_count(need.ranks()), room, room == 1 ? "is" : "are",
                      names(usable), closed_remark(usable));
 }
 
 std::string why_never(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (!need.places.empty()) return fmt::format("spec.hosts.ranks: {}", why_no_places(need, hosts));
-  Offers offers(need, hosts);
+  Offers offers(need, hosts, nullptr);
   const auto usable = offers.usable_hosts();
   return fmt::format("spec.size: {} are needed, and {} together {} {} for this job{}{}", slot_count(need.ranks()),
                      names(usable), usable.size() == 1 ? "has" : "have", offers.total(Room::kIdle),
