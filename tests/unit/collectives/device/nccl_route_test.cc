@@ -256,7 +256,7 @@ TEST_F(NcclRouteTest, WhatNcclNeverFinishesEndsAtTheDeadline) {
 // for it: nothing is left to be connected.
 TEST_F(NcclRouteTest, OperationsAreWarmWhenRanksAreAttached) {
   const Settings set = settings({{"FAKE_CUDA_WAITS", "1"}});
-  std::latch are_held(kRanks);
+  std::latch are_attached(kRanks);
   std::latch are_done(kRanks);
   run([&](Communicator& comm, DeviceTeam& team) {
     auto half = split(comm, team, comm.rank() % 2, 0);
@@ -267,8 +267,8 @@ TEST_F(NcclRouteTest, OperationsAreWarmWhenRanksAreAttached) {
     const Buffer large(team, kRanks * 40);
     Never never(team.shared_gpu());
     const Stream stream = *make_stream(team.shared_gpu());
+    are_attached.arrive_and_wait();
     never.hold(stream.get());
-    are_held.arrive_and_wait();
     for (DeviceTeam* const one : {&team, part->get()}) {
       auto* const all = static_cast<std::byte*>(large.data());
       EXPECT_TRUE(one->run({},
