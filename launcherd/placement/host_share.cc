@@ -173,7 +173,9 @@ base::Status take_devices(const ShareWish& wish, const NodeShape& node, const Ho
   if (share.is_open) {
     share.devices = open_of(all, use, node);
     share.devices.resize(std::min(share.devices.size(), least));
-  } else if (!wish.asks_for_gpus()) {
+    if (!share.devices.empty()) return base::ok_status();
+  }
+  if (!wish.asks_for_gpus()) {
     return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
   }
   return base::ok_status();
