@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -82,17 +83,25 @@ class Caller {
   Stream stream_;
 };
 
-// A word that a stream waits for until the test writes it.
+// A word that streams wait for until the test writes it, or ends: then it is there until they have seen it.
 class Never {
  public:
   explicit Never(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)), word_(*allocate_pinned(gpu_, 4)) {
     value().store(0);
   }
-  ~Never() { come(); }
+  ~Never() {
+    come();
+    for (const Event& passed : passed_) {
+      EXPECT_EQ(wait_for(*gpu_, passed.get(), std::chrono::seconds(20)), kCudaSuccess);
+    }
+  }
   void hold(void* stream) {
     const base::Status held =
         gpu_->call("hold", gpu_->api().stream_wait_value, stream, address_of(word_.get()), 1U, kWaitValueAtLeast);
     EXPECT_TRUE(held.ok()) << held;
+    auto passed = mark(gpu_, stream);
+    ASSERT_TRUE(passed.ok()) << passed.status();
+    passed_.push_back(std::move(*passed));
   }
   void come() { value().store(1); }
 
@@ -100,6 +109,7 @@ class Never {
   std::atomic_ref<std::uint32_t> value() { return std::atomic_ref(*static_cast<std::uint32_t*>(word_.get())); }
   std::shared_ptr<const Gpu> gpu_;
   HostMemory word_;
+  std::vector<Event> passed_;
 };
 
 }  // namespace muster::collectives::device
