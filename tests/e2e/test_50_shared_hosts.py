@@ -7,6 +7,7 @@ import re
 import signal
 
 import pytest
+from cluster import testing
 from launcherd_user import Launcherd
 from test_22_launcherd_dies import agent_on
 from test_32_pinning import CORES
