@@ -35,13 +35,6 @@ using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
 struct muster::collectives::c_api::AttachedGpu {
-  AttachedGpu() = default;
-  ~AttachedGpu() {
-    if (team != nullptr && gate != nullptr && !team->is_quiet()) gate->leave();
-  }
-  AttachedGpu(const AttachedGpu&) = delete;
-  AttachedGpu& operator=(const AttachedGpu&) = delete;
-
   std::mutex calls;  // of start(): streams and the worker have their operations in one order
   std::shared_ptr<StreamGate> gate;
   std::unique_ptr<DeviceTeam> team;  // ends first

@@ -11,10 +11,6 @@ base::Result<std::shared_ptr<StreamGate>> StreamGate::make(const std::shared_ptr
   return gate;
 }
 
-StreamGate::~StreamGate() {
-  if (is_left_.load()) words_.leave();
-}
-
 base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
   std::uint32_t number = last_.fetch_add(1) + 1;
   for (std::uint32_t tried = 1; is_used_[number % kWords].exchange(true); ++tried) {

@@ -18,9 +18,9 @@ namespace muster::collectives::device {
 class StreamGate : public std::enable_shared_from_this<StreamGate> {
  public:
   static base::Result<std::shared_ptr<StreamGate>> make(const std::shared_ptr<const Gpu>& gpu);
-  ~StreamGate();
-  // Its memory stays the driver's, which would wait for the device to free it.
-  void leave() { is_left_.store(true); }
+  // Its memory (4 KiB) stays the driver's: a stream of the caller's may still have to look at its word, or the device
+  // to write one, and freeing may wait for either.
+  ~StreamGate() { words_.leave(); }
 
   // One stream that waits. Lets it go at the latest when it is destroyed.
   class Hold {
@@ -49,7 +49,6 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
 
   const std::shared_ptr<const Gpu> gpu_;
   HostMemory words_;  // number n's is done when its word has reached n
-  std::atomic<bool> is_left_{false};
   std::atomic<std::uint32_t> last_{0};
   std::array<std::atomic<bool>, kWords> is_used_{};  // also of a word that a device will write too late
 };

@@ -72,5 +72,15 @@ TEST(StreamGateTest, AWordThatADeviceWritesTooLateHoldsNobody) {
   EXPECT_TRUE(machine.is_done(machine.stream));
 }
 
+TEST(StreamGateTest, AStreamThatIsBehindStillSeesThatItMayGoOn) {
+  Machine machine;
+  Never never(machine.gpu);
+  never.hold(machine.stream.get());
+  ASSERT_TRUE(machine.gate->hold(machine.stream.get()).ok());
+  machine.gate.reset();
+  never.come();
+  EXPECT_TRUE(machine.is_done(machine.stream));
+}
+
 }  // namespace
 }  // namespace muster::collectives::device
