@@ -236,7 +236,8 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
 }
 
 std::string host_identity(const v1::Hello& hello) {
-  return fmt::format("{} net:{}", hello.hostname(), hello.netns_inode());
+  // Copies of one machine have its name, and the first namespace has the same number on many kernels.
+  return fmt::format("{} net:{} {}", hello.hostname(), hello.netns_inode(), first_routable(hello).value_or(""));
 }
 
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {

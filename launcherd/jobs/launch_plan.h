@@ -43,7 +43,7 @@ bool may_wait_for_gpus(const v1::Hello& hello);
 // The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
-// What is the same of all names of one host, whoever logs in there (host name, network namespace).
+// What is the same of all names of one host, whoever logs in there: host name, network namespace, first address.
 std::string host_identity(const v1::Hello& hello);
 
 // Host entries that are one host, with the same uid: for each entry the index of the first entry that is the same host;

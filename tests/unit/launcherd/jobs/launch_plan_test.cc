@@ -96,6 +96,12 @@ TEST(SameHosts, NameNamespaceAndUidTogether) {
   EXPECT_EQ(find_same_hosts({a, b, c, d}), (std::vector<int>{0, 0, 2, 3}));
 }
 
+TEST(SameHosts, CopiesOfAMachineAreNot) {
+  const auto a = host("ubuntu", {"127.0.0.1", "10.0.0.1", "192.168.0.1"});
+  const auto b = host("ubuntu", {"127.0.0.1", "10.0.0.2", "192.168.0.1"});
+  EXPECT_EQ(find_same_hosts({a, b, a}), (std::vector<int>{0, 1, 0}));
+}
+
 TEST(LaunchPlan, EveryRankKnowsWhoItIs) {
   model::JobSpec job;
   job.command = {"./a", "b c"};
