@@ -76,7 +76,7 @@ GpuChoice amd_choice(const NodeShape& node, const GpuMasks& masks) {
     return choice;
   }
   const std::string of = masks.rocr ? fmt::format("the {} that ROCR_VISIBLE_DEVICES does", pool.size()) : there;
-  if (masks.hip) {
+  if (masks.hip && !masks.hip->empty()) {
     hide("HIP_VISIBLE_DEVICES", *masks.hip, of, choice);
   } else {
     hide("CUDA_VISIBLE_DEVICES", masks.cuda.value_or(""), of, choice);

@@ -174,8 +174,9 @@ std::vector<VisibleGpu> visible_gpus(const NodeShape& node, GpuVendor vendor, co
 
 std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& masks) {
   std::vector<VisibleGpu> pool = visible_gpus(node, GpuVendor::kAmd, masks.rocr);
-  const std::optional<std::string>& mask = masks.hip ? masks.hip : masks.cuda;
-  if (!mask) return pool;
+  // To HIP an empty list is none (rocdevice.cpp of ROCclr); ROCr's own, above, hides all.
+  const std::optional<std::string>& mask = masks.hip && !masks.hip->empty() ? masks.hip : masks.cuda;
+  if (!mask || mask->empty()) return pool;
   std::vector<const GpuShape*> gpus;
   for (const VisibleGpu& entry : pool) gpus.push_back(entry.gpu);
   std::vector<VisibleGpu> visible;

@@ -104,7 +104,8 @@ TEST(VisibleAmdGpus, HipCountsWithinRocr) {
   EXPECT_EQ(left({.rocr = "3,1", .hip = "GPU-2"}), "");
   EXPECT_EQ(left({.cuda = "2"}), "GPU-20=2");
   EXPECT_EQ(left({.cuda = "2", .hip = "0"}), "GPU-00=0");
-  EXPECT_EQ(left({.cuda = "2", .hip = ""}), "");
+  EXPECT_EQ(left({.cuda = "2", .hip = ""}), "GPU-20=2");
+  EXPECT_EQ(left({.cuda = "", .hip = ""}), left({}));
   EXPECT_EQ(left({.rocr = "", .hip = "0"}), "");
   EXPECT_EQ(left({.rocr = "1,MIG-1", .hip = "GPU-1,1"}), "GPU-10=1");
   EXPECT_EQ(left({.ordinal = "2"}), "GPU-00=0 GPU-10=1 GPU-20=2 GPU-30=3");  // OpenCL's
