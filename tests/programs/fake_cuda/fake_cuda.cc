@@ -135,6 +135,7 @@ struct Driver {
   std::mutex mutex;
   std::map<DeviceAddress, Shared> memory;
   std::map<void*, std::size_t> registered;
+  std::set<void*> pinned;  // what is never freed is the driver's, as far as a search for leaks goes
   FakeStream null_stream;
 };
 Driver& driver() {
@@ -305,10 +306,15 @@ CudaResult cuMemFree_v2(DeviceAddress address) {
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (!may_call()) return kCaptureUnsupported;
   *memory = std::calloc(1, bytes);
-  return *memory == nullptr ? kOutOfMemory : kCudaSuccess;
+  if (*memory == nullptr) return kOutOfMemory;
+  const std::lock_guard lock(driver().mutex);
+  driver().pinned.insert(*memory);
+  return kCudaSuccess;
 }
 CudaResult cuMemFreeHost(void* memory) {
   if (!may_call()) return kCaptureUnsupported;
+  const std::lock_guard lock(driver().mutex);
+  driver().pinned.erase(memory);
   std::free(memory);
   return kCudaSuccess;
 }
