@@ -403,8 +403,8 @@ void end_before_the_device_comes() {
       }
       never.come();
       // The buffer is freed then, which the driver's emulation, unlike CUDA, does not put off for what runs.
-      for (void* const end : {end_of_stream->get(), end_of_work->get()}) {
-        while (gpu->api().event_query(end) == kCudaNotReady) std::this_thread::yield();
+      for (void* const event : {end_of_stream->get(), end_of_work->get()}) {
+        while (gpu->api().event_query(event) == kCudaNotReady) std::this_thread::yield();
       }
     }
   });
