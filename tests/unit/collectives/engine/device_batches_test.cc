@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace {
 
 TEST_P(EngineOnGpu, ManyTensorsAreReducedAsOne) {
   with_engines({2}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     for (int round = 0; round < 3; ++round) {
       std::vector<std::vector<float>> values;
       std::vector<std::vector<float>> expected;
@@ -35,7 +36,7 @@ TEST_P(EngineOnGpu, ManyTensorsAreReducedAsOne) {
 // float32 that is cast as it is packed: as if the caller had cast it, but for scales, which come before that and after.
 TEST_P(EngineOnGpu, Float32TravelsAs16Bits) {
   with_engines({3}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     // Without kernels nothing is cast.
     const bool is_cast = !device::Kernels::image().empty();
     for (const DType wire : {DType::kF16, DType::kBF16}) {
@@ -67,7 +68,7 @@ TEST_P(EngineOnGpu, Float32TravelsAs16Bits) {
 
 TEST_P(EngineOnGpu, AsWhatTensorsTravelIsAgreedOn) {
   with_engines({2}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     Tensors tensors(machine, {std::vector<float>(8, 1)});
     Submission submission = tensors.submission("gradient", Kind::kAllreduce);
     if (engine.rank() == 1) submission.signature.wire = DType::kBF16;
@@ -83,7 +84,7 @@ TEST_P(EngineOnGpu, AsWhatTensorsTravelIsAgreedOn) {
 
 TEST_P(EngineOnGpu, RootsTensorsGoToAll) {
   with_engines({3}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     const auto own = static_cast<float>(engine.rank());
     Tensors tensors(machine, {std::vector<float>(5, own + 7), std::vector<float>(70'000, own + 8)});
     const base::Status done = finish(engine.submit(tensors.submission("parameters", Kind::kBroadcast)));
@@ -95,7 +96,7 @@ TEST_P(EngineOnGpu, RootsTensorsGoToAll) {
 
 TEST_P(EngineOnGpu, ARankThatHasJoinedContributesZeros) {
   with_engines({2}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     if (engine.rank() == 1) {
       Submission join;
       join.name = "join";
@@ -123,10 +124,7 @@ TEST_P(EngineOnGpu, ARankThatHasJoinedContributesZeros) {
 TEST_P(EngineOnGpu, BuffersGrowWhileAStreamIsHeld) {
   const device::Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_WAITS", "1"}});
   with_engines({2}, [](Engine& engine) {
-    const Machine machine;
-    device::Never never(machine.gpu());
-    const device::Stream held = *device::make_stream(machine.gpu());
-    never.hold(held.get());
+    const Machine machine = machine_of(engine);
     const auto reduce = [&](std::size_t count) {
       Tensors tensors(machine, {std::vector<float>(count, 1), std::vector<float>(count, 2)});
       const base::Status done = finish(engine.submit(tensors.submission("gradients", Kind::kAllreduce)));
@@ -135,6 +133,12 @@ TEST_P(EngineOnGpu, BuffersGrowWhileAStreamIsHeld) {
                 (std::vector<std::vector<float>>{std::vector<float>(count, 2), std::vector<float>(count, 4)}));
       return tensors;
     };
+    // NCCL itself waits for all streams as it forms.
+    const bool is_nccl = std::string(GetParam()) == "nccl";
+    const auto first = is_nccl ? std::optional(reduce(10)) : std::nullopt;
+    device::Never never(machine.gpu());
+    const device::Stream held = *device::make_stream(machine.gpu());
+    never.hold(held.get());
     const Tensors small = reduce(100);
     const Tensors large = reduce(10'000);
     never.come();
@@ -143,7 +147,7 @@ TEST_P(EngineOnGpu, BuffersGrowWhileAStreamIsHeld) {
 
 TEST_P(EngineOnGpu, TensorsOfTheHostAndOfAGpuDoNotGoTogether) {
   with_engines({2}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     std::vector<float> values(8, 1);
     Tensors tensors(machine, {values});
     const bool is_on_gpu = engine.rank() == 0;
@@ -159,14 +163,14 @@ TEST_P(EngineOnGpu, TensorsOfTheHostAndOfAGpuDoNotGoTogether) {
 
 TEST_P(EngineOnGpu, WhatIsOfTheHostOnlyIsRefused) {
   with_engines({1}, [](Engine& engine) {
-    const Machine machine;
+    const Machine machine = machine_of(engine);
     Tensors tensors(machine, {std::vector<float>(8, 1)});
     EXPECT_EQ(engine.submit(tensors.submission("sum", Kind::kAdasum)).status().code(), base::Code::kInvalidArgument);
     EXPECT_EQ(tensors.read().front().front(), 1);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, EngineOnGpu, testing::Values("staged", "ipc"));
+INSTANTIATE_TEST_SUITE_P(Ways, EngineOnGpu, testing::Values("staged", "ipc", "nccl"));
 
 }  // namespace
 }  // namespace muster::collectives

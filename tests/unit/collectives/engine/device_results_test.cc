@@ -19,13 +19,7 @@ float value_of(int rank, std::size_t row) {
   return static_cast<float>(100 * (rank + 1)) + static_cast<float>(row);
 }
 
-class ResultsOnGpu : public EngineOnGpu {
- protected:
-  // A rank's GPU: the one that all share, or with NCCL its own.
-  static Machine machine_of(const Engine& engine) {
-    return Machine(std::string(GetParam()) == "nccl" ? engine.rank() : 0);
-  }
-};
+class ResultsOnGpu : public EngineOnGpu {};
 
 // One tensor of rows, and room for its result.
 class Rows {

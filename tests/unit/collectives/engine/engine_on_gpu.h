@@ -102,6 +102,10 @@ class EngineOnGpu : public testing::TestWithParam<const char*> {
     unsetenv("FAKE_CUDA_DELAY_US");
     unsetenv("FAKE_CUDA_DEVICES");
   }
+  // A rank's GPU: the one that all share, or with NCCL its own.
+  static Machine machine_of(const Engine& engine) {
+    return Machine(std::string(GetParam()) == "nccl" ? engine.rank() : 0);
+  }
   void SetUp() override {
     if (device::Kernels::image().empty() && std::string(GetParam()) != "staged") GTEST_SKIP() << "built without nvcc";
   }
