@@ -1,17 +1,30 @@
 // Named operations on tensors of GPUs that are none (tests/programs/fake_cuda). Nothing here ran on a GPU.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "collectives/device/kernels.h"
+#include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/engine/engine_on_gpu.h"
 
 namespace muster::collectives {
 namespace {
+
+// How many kernels each stream has been given since calls are kept.
+std::map<std::string, int> count_launches() {
+  std::map<std::string, int> counts;
+  std::istringstream calls(fake_cuda_trace());
+  for (std::string thread, function, stream, event; calls >> thread >> function >> stream >> event;) {
+    if (function == "cuLaunchKernel") ++counts[stream];
+  }
+  return counts;
+}
 
 TEST_P(EngineOnGpu, ManyTensorsAreReducedAsOne) {
   with_engines({2}, [](Engine& engine) {
@@ -31,6 +44,35 @@ TEST_P(EngineOnGpu, ManyTensorsAreReducedAsOne) {
       ASSERT_EQ(tensors.read(), expected);
     }
   });
+}
+
+TEST_P(EngineOnGpu, ManyTensorsTakeOneLaunchEachWay) {
+  if (device::Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  std::vector<std::map<std::string, int>> launches;  // before the operation, and after it
+  std::barrier meeting(2, [&launches]() noexcept {
+    fake_cuda_trace_begin();
+    launches.push_back(count_launches());
+  });
+  with_engines({2}, [&meeting](Engine& engine) {
+    const Machine machine = machine_of(engine);
+    for (int round = 0; round < 2; ++round) {
+      if (round == 1) meeting.arrive_and_wait();  // the first one has launched every kernel once, to load it
+      Tensors tensors(machine, std::vector<std::vector<float>>(150, std::vector<float>(1000, 1)));
+      const base::Status done = finish(engine.submit(tensors.submission("gradients", Kind::kAllreduce)));
+      EXPECT_TRUE(done.ok()) << done;
+      EXPECT_EQ(tensors.read().back().back(), 2);
+    }
+    meeting.arrive_and_wait();
+  });
+  std::vector<int> of_streams;
+  for (const auto& [stream, count] : launches.back()) {
+    const auto before = launches.front().find(stream);
+    const int more = count - (before == launches.front().end() ? 0 : before->second);
+    if (more != 0) of_streams.push_back(more);
+  }
+  // Packing, unpacking, and between them the reduction where it is ours.
+  const int each = std::string(GetParam()) == "ipc" ? 3 : 2;
+  EXPECT_EQ(of_streams, std::vector<int>(2, each));
 }
 
 // float32 that is cast as it is packed: as if the caller had cast it, but for scales, which come before that and after.
