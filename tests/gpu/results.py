@@ -23,7 +23,8 @@ KEYS = {**dict.fromkeys(("copy", *PACKING, *PEERS), ("model", "tensors", "bytes"
         **dict.fromkeys(LINK, ("gbs",)),
         "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs"),
         "training_step": ("ranks", "compute_us", "allreduce_us", "apart_us", "step_us", "hidden", "saved"),
-        "launch_of_161": ("us",), "driver_doubt": ("question", "what", "answer")}
+        "launch_of_161": ("us",), "driver_doubt": ("question", "what", "answer"),
+        "released": ("bytes", "hvdrun_s", "free_s", "said")}
 NUMBERED = (("driver", "driver"), ("nvcc", "nvcc"), ("torch", "torch"), ("NCCL", "nccl"), ("Python", "python"), ("Linux", "kernel"))
 
 
@@ -136,6 +137,11 @@ def doubts(measured):
                                                   if one["op"] == "driver_doubt"], 3)
 
 
+def releases(measured):
+    return "".join(f"Of a killed rank that had {size_name(one['bytes'])}: hvdrun ended after {one['hvdrun_s']} s, having said {one['said']}; "
+                   f"nvidia-smi showed it free after {one['free_s']} s.\n" for one in measured if one["op"] == "released")
+
+
 def others(measured):
     """What has no table of its own, as it was printed."""
     lines = [" ".join(f"{key}={value}" for key, value in one.items()) for one in measured]
@@ -151,7 +157,7 @@ def tables(measured):
                        for one in measured if one["op"] == "launch_of_161")
     parts = [("Packing", packing(measured)), ("Launching", launches),
              ("Allreduces of ranks that share the GPU", allreduces(measured)), ("Training steps", training(measured)),
-             ("What the driver does", doubts(measured)), ("Other", others(unknown))]
+             ("What the driver does", doubts(measured)), ("GPU memory after a kill", releases(measured)), ("Other", others(unknown))]
     return [(heading, text) for heading, text in parts if text]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import released  # noqa: E402
 import results  # noqa: E402
 
 MACHINE = {"date": "2001-02-03", "commit": "0000000", "gpu": "NVIDIA M1 Made-up", "gpus": 1, "driver": "1.2.3", "memory": "7 MiB",
@@ -38,6 +39,7 @@ MEASURED = [
     reduced("ipc", 2, 1 << 26, 4 * (1 << 26) / 50e3) | {"copy_gbs": 60.0, "of_copy": 0.83},
     {"op": "driver_doubt", "question": "store", "what": "a made-up store", "answer": "7.0 us"},
     {"op": "training_step", "ranks": 2, "compute_us": 10, "allreduce_us": 4, "apart_us": 14, "step_us": 11, "hidden": 0.75, "saved": 0.21},
+    {"op": "released", "bytes": 20 << 30, "hvdrun_s": 1.5, "free_s": 1.7, "said": "nothing"},
     {"op": "invented_since", "answer": 42}, {"op": "pack", "model": "toy"},
 ]
 
@@ -71,6 +73,7 @@ def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     assert row(text, "store", "a made-up store") == ["7.0 us"]
     assert row(text, "staged", "2", "1 MiB")[-1] == "0.50"  # half of what both ways at once allow
     assert "a copy on the device 100 GB/s" in text and "both ways 16.0 GB/s" in text
+    assert "had 20 GiB: hvdrun ended after 1.5 s, having said nothing; nvidia-smi showed it free after 1.7 s" in text
     assert row(text, "2", "10", "4", "14", "11") == ["0.75", "0.21"]
 
 
@@ -188,3 +191,38 @@ def test_what_is_measured_is_told_at_once(script, tmp_path):
     done = script(MADE.format(f"cat {tmp_path}/line"), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["time"])
     assert done.stdout.index(line) < done.stdout.index("time_kernels: ")
     assert line in (tmp_path / "out/results.jsonl").read_text()
+
+
+@pytest.fixture
+def killed_rank(tmp_path, monkeypatch):
+    """killed_rank(said, answers) -> released.watch() beside a hvdrun and an nvidia-smi that are none: what the one says at its
+    end, and the MiB that the other shows, one after the other."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def watch(said, answers):
+        (tmp_path / "answers").write_text("\n".join(map(str, answers)) + "\n")
+        program(tmp_path / "nvidia-smi", f"head -1 {tmp_path}/answers && sed -i 1d {tmp_path}/answers")
+        program(tmp_path / "hvdrun", f"""echo "[0]<stdout>:took $((20 << 30)), in use $((21000 << 20)), ends at 1.0"
+            echo '{said}' && exit 137""")
+        return released.watch(str(tmp_path / "hvdrun"), ["rank"])
+
+    yield watch
+
+
+def test_memory_that_is_free_at_once_needs_no_word(killed_rank, capsys):
+    assert killed_rank("", [500, 510]) == 0
+    assert '"said": "nothing"' in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="hvdrun said nothing"):
+        killed_rank("", [500, 21000])
+
+
+def test_memory_that_is_free_later_is_said(killed_rank, capsys):
+    line = "n1: GPU 0 still holds 21.5 GB of rank 0 (pid 7), which has ended"
+    assert killed_rank(line, [500, 21000, 21000, 600]) == 0
+    assert f'"said": "{line}"' in capsys.readouterr().out
+    assert killed_rank(line, ["[N/A]"]) == 77
+
+
+def test_memory_that_was_not_seen_in_use_is_not_called_free(killed_rank):
+    with pytest.raises(AssertionError, match="not what the rank took"):
+        killed_rank("", [20000, 20000])
