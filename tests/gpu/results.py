@@ -15,7 +15,8 @@ OF_COPY = 0.92          # packing: share of a copy's bandwidth
 OF_TRAFFIC = 0.80       # the allreduce of 2 ranks on 1 GiB: share of the copy's bandwidth that its traffic reaches
 LAUNCH_US = 10          # the host's time for one fused launch
 GIB = 1 << 30
-PEERS = ("torch_cat", "torch_foreach_copy", "torch_copy_each", "memcpy_each")
+FASTER = 1              # packing and unpacking: than torch's fastest way
+PEERS = ("torch_cat", "torch_foreach_copy", "torch_copy_each", "torch_foreach_copy_back", "memcpy_each")
 PACKING = ("pack", "pack_scaled", "unpack_scaled", "pack_to_bfloat16", "unpack_of_bfloat16")
 LINK = ("host_to_device", "device_to_host", "both_ways")
 # What a line has to have for its table; one that lacks something is printed as it is.
@@ -80,15 +81,18 @@ def packing(measured):
     for model in dict.fromkeys(one["model"] for one in measured if "model" in one):
         of = {one["op"]: one for one in measured if one.get("model") == model}
         copy = of.get("copy", {}).get("gbs")
-        peers = [of[op]["us"] for op in PEERS if op in of and op.startswith("torch")]
+        peers = {way: [of[op]["us"] for op in PEERS if op in of and op.startswith("torch") and op.endswith("_back") == (way == "unpack")]
+                 for way in ("pack", "unpack")}
         for op in ("copy", *PACKING, *PEERS):
             if op not in of:
                 continue
             one = of[op]
             share = "-" if not copy or op == "copy" else f"{one['gbs'] / copy:.2f}"
-            if copy and op in ("pack", "pack_scaled", "unpack_scaled"):
-                share = wanted(one["gbs"] / copy, OF_COPY)
-            times = f"{min(peers) / one['us']:.2f}" if peers and op.startswith("pack") else "-"
+            theirs = peers.get(op.split("_")[0])
+            times = f"{min(theirs) / one['us']:.2f}" if theirs else "-"
+            if op in ("pack", "pack_scaled", "unpack_scaled"):
+                share = wanted(one["gbs"] / copy, OF_COPY) if copy else share
+                times = wanted(min(theirs) / one["us"], FASTER) if theirs else times
             rows.append([model, op, one["tensors"], size_name(one["bytes"]), f"{one['us']:.1f}", f"{one['gbs']:.0f}", share, times])
     return table(["tensors of", "what", "tensors", "size", "µs", "GB/s", "of the copy", "× torch's fastest"], rows, 2)
 

@@ -31,7 +31,8 @@ def reduced(path, ranks, size, microseconds):
 
 MEASURED = [
     packed("copy", 10, 100), packed("pack", 10.5, 95), packed("pack_scaled", 20, 50), packed("torch_cat", 21, 48),
-    packed("torch_foreach_copy", 42, 24), {"op": "launch_of_161", "us": 11.0},
+    packed("unpack_scaled", 10.5, 95), packed("unpack_of_bfloat16", 40, 19), packed("torch_foreach_copy", 42, 24),
+    packed("torch_foreach_copy_back", 10, 100), {"op": "launch_of_161", "us": 11.0},
     {"op": "host_to_device", "bytes": 1, "gbs": 10.0}, {"op": "both_ways", "bytes": 2, "gbs": 16.0},
     reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
     reduced("staged", 2, 1 << 20, 4 * (1 << 20) / 8e3),
@@ -62,8 +63,10 @@ def row(text, *cells):
 def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     text = write(tmp_path)
     assert "2001-02-03, NVIDIA M1 Made-up" in text and "commit 0000000" in text and "driver 1.2.3" in text
-    assert row(text, "toy", "pack") == ["3", "2 KiB", "10.5", "95", "0.95 (≥ 0.92, met)", "2.00"]
-    assert row(text, "toy", "pack_scaled")[-2:] == ["0.50 (≥ 0.92, NOT MET)", "1.05"]
+    assert row(text, "toy", "pack") == ["3", "2 KiB", "10.5", "95", "0.95 (≥ 0.92, met)", "2.00 (≥ 1, met)"]
+    assert row(text, "toy", "pack_scaled")[-2:] == ["0.50 (≥ 0.92, NOT MET)", "1.05 (≥ 1, met)"]
+    assert row(text, "toy", "unpack_scaled")[-1] == "0.95 (≥ 1, NOT MET)"  # beside torch's way back
+    assert row(text, "toy", "unpack_of_bfloat16")[-1] == "0.25"
     assert row(text, "toy", "copy")[-2:] == ["-", "-"]
     assert "161 tensors: 11.00 (≤ 10, NOT MET) µs" in text
     assert row(text, "ipc", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"

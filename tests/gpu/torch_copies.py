@@ -1,4 +1,4 @@
-"""How fast torch packs the same tensors on the same GPU: torch_copies.py NAME FILE prints lines of JSON.
+"""How fast torch packs and unpacks the same tensors on the same GPU: torch_copies.py NAME FILE prints lines of JSON.
 
 FILE: numbers of elements, one a line. Median of 13 times 20 repetitions, as gpu_kernels measures. `torch_copies.py link`:
 how fast pinned memory of the host is copied to the GPU and back, the limit of what is staged.
@@ -32,6 +32,7 @@ def main(name, path):
     moved = 8 * sum(sizes)
     for op, work in (("torch_cat", lambda: torch.cat(tensors, out=buffer)),
                      ("torch_foreach_copy", lambda: torch._foreach_copy_(parts, tensors)),
+                     ("torch_foreach_copy_back", lambda: torch._foreach_copy_(tensors, parts)),
                      ("torch_copy_each", lambda: [part.copy_(one) for part, one in zip(parts, tensors)])):
         work()
         seconds = median_seconds(work)
