@@ -69,7 +69,7 @@ bool do_one(Rank& own, Kind kind, void* in, void* out, std::size_t count, muster
 // what failed; wrong values end the process.
 bool check_engine(Rank& own, muster_error** error);
 
-// Allreduces of 4 KiB to `most` bytes, one line of JSON a size.
+// Allreduces of 4 KiB to `most` bytes, in memory of muster_device_buffer_alloc() and in other: one line of JSON a size.
 bool time_allreduce(Rank& own, std::size_t most, muster_error** error);
 
 // Operations of small buffers until one fails, which one does as rank 1 ends between two of them.

@@ -108,18 +108,35 @@ double seconds_of_copy(const Rank& own, void* to, const void* from, std::size_t 
   return median(times);
 }
 
-void report(const Rank& own, std::size_t bytes, double seconds, double copy) {
+void report(const Rank& own, bool is_registered, std::size_t bytes, double seconds, double copy) {
   const auto size = static_cast<double>(bytes);
   std::printf(
-      "{\"op\":\"allreduce_on_stream\",\"path\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"p50_us\":%.1f,\"algbw_gbs\":%.2f",
-      muster_device_path(own.comm), own.size, bytes, seconds * 1e6, size / seconds / 1e9);
+      "{\"op\":\"allreduce_on_stream\",\"path\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"registered\":%s,\"p50_us\":%.1f,"
+      "\"algbw_gbs\":%.2f",
+      muster_device_path(own.comm), own.size, bytes, is_registered ? "true" : "false", seconds * 1e6,
+      size / seconds / 1e9);
   if (std::string_view(muster_device_path(own.comm)) == "ipc") {
-    // All ranks' bytes are read and written once, by the same GPU.
+    // All ranks' bytes are read and written once, by the same GPU; copies to where others reach them are not counted.
     const double moved = 2.0 * own.size * size / seconds;
     std::printf(",\"moved_gbs\":%.1f,\"copy_gbs\":%.1f,\"of_copy\":%.3f", moved / 1e9, 2 * size / copy / 1e9,
                 moved * copy / (2 * size));
   }
   std::printf("}\n");
+}
+
+bool time_sizes(Rank& own, void* data, bool is_registered, std::size_t most, muster_error** error) {
+  const device::DeviceMemory memory = make_input(own, most);
+  const void* const input = reinterpret_cast<const void*>(memory.get());
+  for (const std::size_t bytes : sizes_until(most)) {
+    std::printf("time allreduce of %zu bytes of %s\n", bytes, is_registered ? "Muster's" : "the program's");
+    const double seconds = measure(own, data, input, bytes, error);
+    if (seconds < 0) return false;
+    check_ends(own, static_cast<const char*>(data), bytes / 4);
+    // By one rank, while the others wait for it before their next round.
+    if (own.rank == 0) report(own, is_registered, bytes, seconds, seconds_of_copy(own, data, input, bytes));
+    if (muster_barrier(own.comm, error) != MUSTER_OK) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -128,18 +145,11 @@ bool time_allreduce(Rank& own, std::size_t most, muster_error** error) {
   most = most / 4 * 4;
   void* data = nullptr;
   if (muster_device_buffer_alloc(own.comm, most, &data, error) != MUSTER_OK) return false;
-  const device::DeviceMemory memory = make_input(own, most);
-  const void* const input = reinterpret_cast<const void*>(memory.get());
-  for (const std::size_t bytes : sizes_until(most)) {
-    std::printf("time allreduce of %zu bytes\n", bytes);
-    const double seconds = measure(own, data, input, bytes, error);
-    if (seconds < 0) return false;
-    check_ends(own, static_cast<const char*>(data), bytes / 4);
-    // By one rank, while the others wait for it before their next round.
-    if (own.rank == 0) report(own, bytes, seconds, seconds_of_copy(own, data, input, bytes));
-    if (muster_barrier(own.comm, error) != MUSTER_OK) return false;
-  }
-  return muster_device_buffer_free(own.comm, data, error) == MUSTER_OK;
+  if (!time_sizes(own, data, true, most, error)) return false;
+  if (muster_device_buffer_free(own.comm, data, error) != MUSTER_OK) return false;
+  // As torch's tensors are: other ranks do not reach it.
+  const device::DeviceMemory memory = must(device::allocate(own.machine.gpu, most));
+  return time_sizes(own, reinterpret_cast<void*>(memory.get()), false, most, error);
 }
 
 }  // namespace gpu_ranks

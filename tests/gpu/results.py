@@ -22,7 +22,7 @@ LINK = ("host_to_device", "device_to_host", "both_ways")
 # What a line has to have for its table; one that lacks something is printed as it is.
 KEYS = {**dict.fromkeys(("copy", *PACKING, *PEERS), ("model", "tensors", "bytes", "us", "gbs")),
         **dict.fromkeys(LINK, ("gbs",)),
-        "allreduce_on_stream": ("path", "ranks", "bytes", "p50_us", "algbw_gbs"),
+        "allreduce_on_stream": ("path", "ranks", "bytes", "registered", "p50_us", "algbw_gbs"),
         "training_step": ("ranks", "compute_us", "allreduce_us", "apart_us", "step_us", "hidden", "saved"),
         "launch_of_161": ("us",), "driver_doubt": ("question", "what", "answer"),
         "released": ("bytes", "hvdrun_s", "free_s", "said")}
@@ -119,10 +119,12 @@ def share_of_limit(one, copy, ways):
 
 def allreduces(measured):
     copy, ways = ceilings(measured)
-    rows = [[one["path"], one["ranks"], size_name(one["bytes"]), f"{one['p50_us']:.1f}", f"{one['algbw_gbs']:.2f}",
+    rows = [[one["path"], "Muster's" if one["registered"] else "the program's", one["ranks"], size_name(one["bytes"]), f"{one['p50_us']:.1f}", f"{one['algbw_gbs']:.2f}",
              f"{one['moved_gbs']:.1f}" if "moved_gbs" in one else "-", share_of_limit(one, copy, ways)]
             for one in measured if one["op"] == "allreduce_on_stream"]
-    text = table(["path", "ranks", "a rank's bytes", "p50 µs", "GB/s", "moved GB/s", "of the limit"], rows)
+    text = table(["path", "memory", "ranks", "a rank's bytes", "p50 µs", "GB/s", "moved GB/s", "of the limit"], rows, 2)
+    if text:
+        text += "\nMuster's memory is that of `muster_device_buffer_alloc()`; tensors of torch are the program's.\n"
     limits = [f"a copy on the device {copy:.0f} GB/s, read and written"] if copy else []
     limits += [f"{op.replace('_', ' ')} {gbs:.1f} GB/s, pinned" for op, gbs in ways.items()]
     return text + (f"\nLimits, measured in this run: {'; '.join(limits)}.\n" if text and limits else "")

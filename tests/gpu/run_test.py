@@ -25,7 +25,7 @@ def packed(op, microseconds, bandwidth):
 
 
 def reduced(path, ranks, size, microseconds):
-    return {"op": "allreduce_on_stream", "path": path, "ranks": ranks, "bytes": size, "p50_us": microseconds,
+    return {"op": "allreduce_on_stream", "path": path, "ranks": ranks, "bytes": size, "registered": True, "p50_us": microseconds,
             "algbw_gbs": size / microseconds / 1e3, "moved_gbs": 2 * ranks * size / microseconds / 1e3}
 
 
@@ -34,9 +34,10 @@ MEASURED = [
     packed("unpack_scaled", 10.5, 95), packed("unpack_of_bfloat16", 40, 19), packed("torch_foreach_copy", 42, 24),
     packed("torch_foreach_copy_back", 10, 100), {"op": "launch_of_161", "us": 11.0},
     {"op": "host_to_device", "bytes": 1, "gbs": 10.0}, {"op": "both_ways", "bytes": 2, "gbs": 16.0},
-    reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
+    reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 30e3) | {"registered": False},
+    reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
     reduced("staged", 2, 1 << 20, 4 * (1 << 20) / 8e3),
-    {"op": "allreduce_on_stream", "path": "staged", "ranks": 3, "bytes": 1 << 20, "p50_us": 6 * (1 << 20) / 8e3, "algbw_gbs": 1.0},
+    {"op": "allreduce_on_stream", "path": "staged", "ranks": 3, "bytes": 1 << 20, "registered": True, "p50_us": 6 * (1 << 20) / 8e3, "algbw_gbs": 1.0},
     reduced("ipc", 2, 1 << 26, 4 * (1 << 26) / 50e3) | {"copy_gbs": 60.0, "of_copy": 0.83},
     {"op": "driver_doubt", "question": "store", "what": "a made-up store", "answer": "7.0 us"},
     {"op": "training_step", "ranks": 2, "compute_us": 10, "allreduce_us": 4, "apart_us": 14, "step_us": 11, "hidden": 0.75, "saved": 0.21},
@@ -69,12 +70,13 @@ def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     assert row(text, "toy", "unpack_of_bfloat16")[-1] == "0.25"
     assert row(text, "toy", "copy")[-2:] == ["-", "-"]
     assert "161 tensors: 11.00 (≤ 10, NOT MET) µs" in text
-    assert row(text, "ipc", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"
-    assert row(text, "ipc", "4", "4 KiB")[-1] == "0.50"
-    assert row(text, "ipc", "2", "64 MiB")[-2:] == ["50.0", "0.83"]  # a copy of that size, by the same process
-    assert row(text, "staged", "3", "1 MiB")[-2:] == ["-", "0.50"]
+    assert row(text, "ipc", "Muster's", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"
+    assert row(text, "ipc", "the program's", "2", "1 GiB")[-1] == "0.30 (≥ 0.8, NOT MET)"
+    assert row(text, "ipc", "Muster's", "4", "4 KiB")[-1] == "0.50"
+    assert row(text, "ipc", "Muster's", "2", "64 MiB")[-2:] == ["50.0", "0.83"]  # a copy of that size, by the same process
+    assert row(text, "staged", "Muster's", "3", "1 MiB")[-2:] == ["-", "0.50"]
     assert row(text, "store", "a made-up store") == ["7.0 us"]
-    assert row(text, "staged", "2", "1 MiB")[-1] == "0.50"  # half of what both ways at once allow
+    assert row(text, "staged", "Muster's", "2", "1 MiB")[-1] == "0.50"  # half of what both ways at once allow
     assert "a copy on the device 100 GB/s" in text and "both ways 16.0 GB/s" in text
     assert "had 20 GiB: hvdrun ended after 1.5 s, having said nothing; nvidia-smi showed it free after 1.7 s" in text
     assert row(text, "2", "10", "4", "14", "11") == ["0.75", "0.21"]
