@@ -413,7 +413,7 @@ void time_tensors(Machine& machine, const Tensors& list) {
 }
 
 void time_launch(Machine& machine) {
-  // What the host spends on one fused operation.
+  // What the host spends on one of the launches of a fused operation.
   const DeviceMemory memory = must(allocate(machine.gpu, 1 << 20));
   std::vector<Move> moves(161, Move{memory.get(), memory.get() + (1 << 19), 64});
   const auto begin = std::chrono::steady_clock::now();

@@ -71,6 +71,8 @@ bool check_engine(Rank& own, muster_error** error);
 
 // Allreduces of 4 KiB to `most` bytes, in memory of muster_device_buffer_alloc() and in other: one line of JSON a size.
 bool time_allreduce(Rank& own, std::size_t most, muster_error** error);
+// Of a rank alone: named operations of 161 small tensors, one after the other, each from its submission to its end.
+bool time_fused(Rank& own, muster_error** error);
 
 // Operations of small buffers until one fails, which one does as rank 1 ends between two of them.
 [[noreturn]] void run_until_failure(Rank& own, int die_after);

@@ -288,6 +288,7 @@ int run(const Options& options) {
   if (!is_right) return fail("a collective", error);
   std::printf("right %zu checks\n", own.checks);
   if (options.perf_bytes > 0 && !time_allreduce(own, options.perf_bytes, &error)) return fail("a collective", error);
+  if (options.perf_bytes > 0 && own.size == 1 && !time_fused(own, &error)) return fail("a fused operation", error);
   if (muster_barrier(comm, &error) != MUSTER_OK) return fail("the last barrier", error);
   muster_finalize(world);
   return 0;

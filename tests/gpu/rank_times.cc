@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/include/muster/device.h"
+#include "collectives/include/muster/engine.h"
 #include "tests/gpu/gpu_rank.h"
 
 namespace gpu_ranks {
@@ -139,7 +140,52 @@ bool time_sizes(Rank& own, void* data, bool is_registered, std::size_t most, mus
   return true;
 }
 
+double seconds_of(muster_engine* engine, const muster_submission& submission, muster_error** error) {
+  const auto begin = Clock::now();
+  muster_ticket* ticket = nullptr;
+  if (muster_engine_submit(engine, &submission, &ticket, error) != MUSTER_OK) return -1;
+  const bool is_done = muster_ticket_wait(ticket, -1, error) == MUSTER_OK;
+  const double seconds = seconds_since(begin);
+  muster_ticket_free(ticket);
+  return is_done ? seconds : -1;
+}
+
 }  // namespace
+
+bool time_fused(Rank& own, muster_error** error) {
+  constexpr std::size_t kTensors = 161;
+  constexpr std::int64_t kElements = 64;
+  constexpr int kOperations = 200;
+  const device::DeviceMemory memory = make_input(own, kTensors * kElements * 4);
+  std::vector<muster_tensor> tensors;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    void* const data = reinterpret_cast<void*>(memory.get() + i * kElements * 4);
+    tensors.push_back({data, data, &kElements, 1, MUSTER_FLOAT32});
+  }
+  muster_submission submission{};
+  submission.size = sizeof submission;
+  submission.name = "fused";
+  submission.kind = MUSTER_ALLREDUCE;
+  submission.op = MUSTER_AVG;
+  submission.count = static_cast<int>(tensors.size());
+  submission.tensors = tensors.data();
+  submission.prescale = submission.postscale = 1;
+  submission.on_gpu = 1;
+  submission.stream = own.machine.stream.get();
+  muster_engine* engine = nullptr;
+  if (muster_engine_start(own.comm, 0, &engine, error) != MUSTER_OK) return false;
+  std::vector<double> times;
+  bool is_right = true;
+  for (int i = -kFirstRounds; i < kOperations && is_right; ++i) {
+    const double seconds = seconds_of(engine, submission, error);
+    is_right = seconds >= 0;
+    if (i >= 0) times.push_back(seconds);
+  }
+  muster_engine_shut_down(engine, 10);
+  muster_engine_free(engine);
+  if (is_right) std::printf("{\"op\":\"fused_of_161\",\"us\":%.2f}\n", median(times) * 1e6);
+  return is_right;
+}
 
 bool time_allreduce(Rank& own, std::size_t most, muster_error** error) {
   most = most / 4 * 4;

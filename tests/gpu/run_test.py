@@ -32,7 +32,7 @@ def reduced(path, ranks, size, microseconds):
 MEASURED = [
     packed("copy", 10, 100), packed("pack", 10.5, 95), packed("pack_scaled", 20, 50), packed("torch_cat", 21, 48),
     packed("unpack_scaled", 10.5, 95), packed("unpack_of_bfloat16", 40, 19), packed("torch_foreach_copy", 42, 24),
-    packed("torch_foreach_copy_back", 10, 100), {"op": "launch_of_161", "us": 11.0},
+    packed("torch_foreach_copy_back", 10, 100), {"op": "launch_of_161", "us": 11.0}, {"op": "fused_of_161", "us": 50.0},
     {"op": "host_to_device", "bytes": 1, "gbs": 10.0}, {"op": "both_ways", "bytes": 2, "gbs": 16.0},
     reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 90e3), reduced("ipc", 2, 1 << 30, 4 * (1 << 30) / 30e3) | {"registered": False},
     reduced("ipc", 4, 4096, 8 * 4096 / 50e3),
@@ -70,6 +70,7 @@ def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     assert row(text, "toy", "unpack_of_bfloat16")[-1] == "0.25"
     assert row(text, "toy", "copy")[-2:] == ["-", "-"]
     assert "161 tensors: 11.00 (≤ 10, NOT MET) µs" in text
+    assert "from its submission to its end on the GPU: 50.00 µs" in text
     assert row(text, "ipc", "Muster's", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"
     assert row(text, "ipc", "the program's", "2", "1 GiB")[-1] == "0.30 (≥ 0.8, NOT MET)"
     assert row(text, "ipc", "Muster's", "4", "4 KiB")[-1] == "0.50"
