@@ -1,6 +1,7 @@
 """What machine this is, as one line of JSON: machine.py, for tests/gpu/run. What cannot be found out is left out."""
 
 import datetime
+import glob
 import json
 import os
 import platform
@@ -35,6 +36,13 @@ def gpus():
     return {"gpus": len(rows), "gpu": rows[0][0], "driver": rows[0][1], "memory": rows[0][2]}
 
 
+def mps(processes="/proc"):
+    """Signs of NVIDIA's MPS, with which the kernels of several processes run at the same time; empty: none."""
+    signs = [f"{name}={os.environ[name]}" for name in ("CUDA_MPS_PIPE_DIRECTORY",) if os.environ.get(name)]
+    names = {found("(.*)", path) for path in glob.glob(f"{glob.escape(processes)}/[0-9]*/comm")}
+    return ", ".join(signs + ["nvidia-cuda-mps-control runs"] * ("nvidia-cuda-mps" in names))  # 15 characters of its name
+
+
 def software():
     """torch's own numbers, and those of the compilers."""
     facts = {"python": platform.python_version()}
@@ -60,8 +68,8 @@ def commit(root):
 if __name__ == "__main__":
     machine = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "commit": commit(sys.argv[1]),
                "cpu": found(r"^model name\s*:(.*)", "/proc/cpuinfo"), "cores": len(os.sched_getaffinity(0)),
-               "kernel": platform.release(), "system": found(r'^PRETTY_NAME="(.*)"', "/etc/os-release"), **gpus(),
-               **software()}
+               "kernel": platform.release(), "system": found(r'^PRETTY_NAME="(.*)"', "/etc/os-release"), "mps": mps(),
+               **gpus(), **software()}
     machine["gpu"] = machine.get("gpu") or machine.pop("torch_gpu", "")  # where nvidia-smi says nothing
     machine.pop("torch_gpu", None)
     print(json.dumps({name: value for name, value in machine.items() if value != ""}))

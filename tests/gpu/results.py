@@ -191,6 +191,7 @@ def verdict(steps):
 def document(machine, steps, measured):
     facts = [machine.get("gpu", "no GPU") + (f" ({machine['memory']})" if "memory" in machine else "")]
     facts += [f"{name} {machine[key]}" for name, key in NUMBERED if key in machine]
+    facts.append(f"MPS: {machine.get('mps', 'no sign of it')}")
     facts += [machine[key] for key in ("system", "compiler") if key in machine]
     facts.append(f"{machine.get('cores', '?')} cores of {machine.get('cpu', 'an unknown processor')}")
     text = f"# Collectives on GPUs: {machine.get('date', 'no date')}, {machine.get('gpu', 'no GPU')}\n\n"

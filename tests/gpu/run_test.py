@@ -13,6 +13,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import machine  # noqa: E402
 import released  # noqa: E402
 import results  # noqa: E402
 
@@ -64,6 +65,7 @@ def row(text, *cells):
 def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     text = write(tmp_path)
     assert "2001-02-03, NVIDIA M1 Made-up" in text and "commit 0000000" in text and "driver 1.2.3" in text
+    assert "MPS: no sign of it" in text
     assert row(text, "toy", "pack") == ["3", "2 KiB", "10.5", "95", "0.95 (≥ 0.92, met)", "2.00 (≥ 1, met)"]
     assert row(text, "toy", "pack_scaled")[-2:] == ["0.50 (≥ 0.92, NOT MET)", "1.05 (≥ 1, met)"]
     assert row(text, "toy", "unpack_scaled")[-1] == "0.95 (≥ 1, NOT MET)"  # beside torch's way back
@@ -105,6 +107,16 @@ def test_nothing_measured_is_no_number(tmp_path):
                                               ("NVIDIA GeForce RTX 4090", "rtx4090"), ("Tesla T4", "t4"), ("", "nogpu")])
 def test_device_names(name, device):
     assert results.device_name({"gpu": name}) == device
+
+
+def test_mps_is_looked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    for pid, name in ((1, "init"), (20, "nvidia-cuda-mps")):  # as the kernel cuts it
+        assert not machine.mps(tmp_path)
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(name + "\n")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/pipes")
+    assert machine.mps(tmp_path) == "CUDA_MPS_PIPE_DIRECTORY=/pipes, nvidia-cuda-mps-control runs"
 
 
 def program(path, text):
