@@ -196,6 +196,20 @@ def test_a_phase_has_its_own_steps(script):
     assert not any(line.startswith(("kernels ", "memcheck ", "tcpstore ")) for line in table), table
 
 
+def test_what_hangs_is_told_apart(script, tmp_path):
+    tree = tmp_path / "tree/tests/gpu"
+    (tree / "run").write_text((tree / "run").read_text().replace("pageable_seconds=30\n", "pageable_seconds=1\n"))
+    (tree / "train.py").write_text("import os, sys\nsys.exit(os.environ.get('CUDA_MODULE_LOADING') != 'EAGER')\n")
+    done = script(MADE.format('case "$*" in *pageable*) exec sleep 60 ;; esac'), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["check"])
+    results_of = dict(re.findall(r"^(\w+) +\d+ s  (.*)$", done.stdout, re.M))
+    # The driver may never return from a read: that is an answer.
+    assert results_of["pageable_ipc"] == "right", done.stdout
+    assert '"pageable","what":"a result is read into memory that is not pinned, ipc","answer":"not back after 1 s"}' in done.stdout
+    # Training that fails is tried with all kernels loaded before.
+    assert results_of["train_2"].startswith("WRONG") and results_of["train_2_eager"] == "right", done.stdout
+    assert results_of["train_4"].startswith("WRONG") and "train_4_eager" not in results_of
+
+
 def test_kernels_that_are_skipped_where_there_is_a_gpu_are_wrong(script):
     done = script(MADE.format("echo skipped: for a reason; exit 77"), "echo NVIDIA M1 Made-up, 1.2.3, 7 MiB", ["time"])
     table = done.stdout.splitlines()[-20:]
