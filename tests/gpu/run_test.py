@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import types
 
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import machine  # noqa: E402
+import recorded  # noqa: E402
 import released  # noqa: E402
 import results  # noqa: E402
 
@@ -117,6 +119,64 @@ def test_mps_is_looked_for(tmp_path, monkeypatch):
         (tmp_path / str(pid) / "comm").write_text(name + "\n")
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/pipes")
     assert machine.mps(tmp_path) == "CUDA_MPS_PIPE_DIRECTORY=/pipes, nvidia-cuda-mps-control runs"
+
+
+class Refused(Exception):
+    def __init__(self, value):
+        super().__init__(value)
+        self.value = value
+
+
+class MadeUpNvml:
+    """pynvml as far as recorded.py asks it, of a divided GPU and of one that is another user's."""
+
+    NVMLError = Refused
+
+    def __getattr__(self, name):
+        def answer(device=None, number=None):
+            if (name, device) == ("nvmlDeviceGetHandleByIndex", 1):
+                raise Refused(4)
+            if name == "nvmlDeviceGetMigDeviceHandleByIndex":
+                if number == 0:
+                    raise Refused(6)
+                return "part"
+            answers = {"nvmlInit": None, "nvmlSystemGetDriverVersion": b"1.2.3", "nvmlDeviceGetCount": 2, "nvmlDeviceGetHandleByIndex": "gpu",
+                       "nvmlDeviceGetPciInfo": types.SimpleNamespace(domain=0, bus=0x1b, device=0), "nvmlDeviceGetMigMode": [1, 1],
+                       "nvmlDeviceGetMaxMigDeviceCount": 2, "nvmlDeviceGetUUID": {"gpu": "GPU-1", "part": "MIG-1"}.get(device),
+                       "nvmlDeviceGetName": "M1 Made-up", "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(total=9 << 20, used=5)}
+            processes = {"part": [types.SimpleNamespace(pid=7, usedGpuMemory=4), types.SimpleNamespace(pid=8, usedGpuMemory=None)]}
+            if name == "nvmlDeviceGetComputeRunningProcesses" and device in processes:
+                return processes[device]
+            if name not in answers:
+                raise Refused(3)
+            return answers[name]
+
+        return answer
+
+
+RECORDED = """driver 1.2.3
+gpu 0000:1b:00.0 GPU-1 9437184 5 - M1 Made-up
+divided
+gap
+part MIG-1 9437184 5 M1 Made-up
+process 7 4
+process 8 -
+gpu 0000:00:00.0 closed-1 0 0 - closed
+closed
+fail nvmlDeviceGetComputeRunningProcesses_v3 3
+"""
+
+
+def test_what_nvidias_library_says_is_recorded_and_compared():
+    seen = recorded.Recorder(MadeUpNvml())
+    assert seen.script() == RECORDED
+    part = {"uuid": "MIG-1", "model": "M1 Made-up", "memory_mib": "9"}
+    gpu = {"vendor": "GPU_VENDOR_NVIDIA", "uuid": "GPU-1", "model": "M1 Made-up", "pci": "0000:1b:00.0", "memory_mib": "9", "parts": [part]}
+    host = {"gpu_driver": "1.2.3", "gpu_problem": "", "gpus": [gpu]}
+    recorded.compare(seen, host)
+    for other in (host | {"gpus": [gpu | {"pci": "0000:1c:00.0"}]}, host | {"gpus": [gpu | {"parts": []}]}, host | {"gpu_driver": ""}):
+        with pytest.raises(AssertionError):
+            recorded.compare(seen, other)
 
 
 def program(path, text):
