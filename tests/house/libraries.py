@@ -1,0 +1,37 @@
+"""What has to be on a host before programs start there: libraries.py FOLDER-OF-PROGRAMS LIBMUSTER.
+
+The driver's libraries, NCCL and PMIx are loaded when they are asked for, and the agent needs nothing at all: one build serves
+all hosts.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+C = {"libc", "libm", "libpthread", "libdl", "ld-linux"}
+CXX = C | {"libstdc++", "libgcc_s"}
+BESIDE = "$ORIGIN/../lib"  # where tools/dist puts libraries
+
+
+def dynamic(path):
+    """(names of the libraries that it needs, where it looks for them first)"""
+    listed = subprocess.run(["readelf", "-dW", path], check=True, capture_output=True, text=True).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.+?)(?:-x86-64|-aarch64)?\.so", listed)
+    return set(needed), "".join(re.findall(r"\(RPATH\).*\[(.*)\]", listed))
+
+
+def main(programs, libmuster):
+    programs, wrong = pathlib.Path(programs), []
+    for path, allowed in ((programs / "muster-agent", set()), (programs / "muster-gpus", C), (programs / "muster-pmix", C),
+                          (pathlib.Path(libmuster), CXX | {"libcrypto"})):
+        needed, _ = dynamic(path)
+        wrong += [f"{path.name} needs {name}" for name in sorted(needed - allowed)]
+    wrong += [f"{name} does not look for libraries in {BESIDE}" for name in ("hvdrun", "muster", "launcherd")
+              if dynamic(programs / name)[1] != BESIDE]
+    print("\n".join(wrong) or "right")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
