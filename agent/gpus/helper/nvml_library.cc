@@ -9,11 +9,16 @@
 #include <limits>
 #include <utility>
 
+#include "agent/gpus/helper/nvml_functions.h"
+
 namespace muster::agent::gpus {
 namespace {
 
 using base::Code;
-using Device = NvmlApi::Device;
+using nvml::Device;
+using nvml::Functions;
+using nvml::ProcessInfoV1;
+using nvml::ProcessInfoV2;
 
 // Return codes, of nvmlReturn_t.
 constexpr int kSuccess = 0;
@@ -29,64 +34,6 @@ constexpr unsigned kMoreRoom = 16;   // processes that may come between two call
 constexpr unsigned kMostTries = 4;
 constexpr auto kNotAvailable = std::numeric_limits<unsigned long long>::max();  // NVML_VALUE_NOT_AVAILABLE
 
-// nvmlMemory_t
-struct Memory {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-
-// nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
-struct PciInfo {
-  char bus_id_legacy[16];
-  unsigned domain;
-  unsigned bus;
-  unsigned device;
-  unsigned pci_device_id;
-  unsigned pci_subsystem_id;
-  char bus_id[32];
-};
-static_assert(sizeof(PciInfo) == 68);
-
-// nvmlUtilization_t
-struct Utilization {
-  unsigned gpu;
-  unsigned memory;
-};
-
-// nvmlProcessInfo_v1_t, and nvmlProcessInfo_v2_t, which _v2 and _v3 of the function fill.
-struct ProcessInfoV1 {
-  unsigned pid;
-  unsigned long long used_memory;
-};
-struct ProcessInfoV2 {
-  unsigned pid;
-  unsigned long long used_memory;
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
-static_assert(sizeof(ProcessInfoV1) == 16 && sizeof(ProcessInfoV2) == 24);
-
-// nullptr: this version of the library does not have it.
-struct Functions {
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  const char* (*error_string)(int) = nullptr;
-  int (*driver_version)(char*, unsigned) = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*handle)(unsigned, Device*) = nullptr;
-  int (*uuid)(Device, char*, unsigned) = nullptr;
-  int (*name)(Device, char*, unsigned) = nullptr;
-  int (*memory)(Device, Memory*) = nullptr;
-  int (*pci)(Device, PciInfo*) = nullptr;
-  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
-  int (*most_mig_devices)(Device, unsigned*) = nullptr;
-  int (*mig_device)(Device, unsigned, Device*) = nullptr;
-  int (*utilization)(Device, Utilization*) = nullptr;
-  int (*processes_v2)(Device, unsigned*, ProcessInfoV2*) = nullptr;
-  int (*processes_v1)(Device, unsigned*, ProcessInfoV1*) = nullptr;
-};
-
 // Takes the first of the names that the library has.
 template <typename Function>
 void find(void* library, std::initializer_list<const char*> names, Function& function) {
@@ -97,20 +44,10 @@ void find(void* library, std::initializer_list<const char*> names, Function& fun
 
 Functions find_functions(void* library) {
   Functions functions;
-  find(library, {"nvmlInit_v2"}, functions.init);
-  find(library, {"nvmlShutdown"}, functions.shutdown);
+#define MUSTER_NVML_FIND(member, symbol, parameters) find(library, {#symbol}, functions.member);
+  MUSTER_NVML_FUNCTIONS(MUSTER_NVML_FIND)
+#undef MUSTER_NVML_FIND
   find(library, {"nvmlErrorString"}, functions.error_string);
-  find(library, {"nvmlSystemGetDriverVersion"}, functions.driver_version);
-  find(library, {"nvmlDeviceGetCount_v2"}, functions.count);
-  find(library, {"nvmlDeviceGetHandleByIndex_v2"}, functions.handle);
-  find(library, {"nvmlDeviceGetUUID"}, functions.uuid);
-  find(library, {"nvmlDeviceGetName"}, functions.name);
-  find(library, {"nvmlDeviceGetMemoryInfo"}, functions.memory);
-  find(library, {"nvmlDeviceGetPciInfo_v3"}, functions.pci);
-  find(library, {"nvmlDeviceGetMigMode"}, functions.mig_mode);
-  find(library, {"nvmlDeviceGetMaxMigDeviceCount"}, functions.most_mig_devices);
-  find(library, {"nvmlDeviceGetMigDeviceHandleByIndex"}, functions.mig_device);
-  find(library, {"nvmlDeviceGetUtilizationRates"}, functions.utilization);
   // _v3 of drivers 535.43 to 535.86 writes longer entries; _v2 was the same in all that have it.
   find(library, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"},
        functions.processes_v2);
@@ -161,14 +98,14 @@ class NvmlLibrary final : public NvmlApi {
   base::Result<std::string> name(Device device) override { return text("nvmlDeviceGetName", functions_.name, device); }
 
   base::Result<NvmlMemory> memory(Device device) override {
-    Memory memory{};
+    nvml::Memory memory{};
     MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetMemoryInfo", functions_.memory, device, &memory));
     return NvmlMemory{memory.total, memory.used};
   }
 
   // The library writes eight digits of the domain, in capitals; sysfs four, small. A GPU is function 0.
   base::Result<std::string> pci(Device gpu) override {
-    PciInfo info{};
+    nvml::PciInfo info{};
     MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetPciInfo_v3", functions_.pci, gpu, &info));
     return fmt::format("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device);
   }
@@ -193,7 +130,7 @@ class NvmlLibrary final : public NvmlApi {
   }
 
   base::Result<int> busy_percent(Device gpu) override {
-    Utilization utilization{};
+    nvml::Utilization utilization{};
     MUSTER_RETURN_IF_ERROR(call("nvmlDeviceGetUtilizationRates", functions_.utilization, gpu, &utilization));
     return static_cast<int>(utilization.gpu);
   }

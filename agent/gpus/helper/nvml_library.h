@@ -1,6 +1,5 @@
 // NVIDIA's management library of this host, loaded when it is asked for. Nothing of it is needed to build: what is
-// called is declared in nvml_library.cc after the published interface, whose functions and structures carry versions in
-// their names (https://docs.nvidia.com/deploy/nvml-api/).
+// called is declared in nvml_functions.h after the published interface (https://docs.nvidia.com/deploy/nvml-api/).
 #pragma once
 
 #include <memory>

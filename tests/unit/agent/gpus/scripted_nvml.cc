@@ -30,7 +30,13 @@
 #include <string>
 #include <vector>
 
+#include "agent/gpus/helper/nvml_functions.h"
+
 namespace {
+
+using muster::agent::gpus::nvml::PciInfo;
+using muster::agent::gpus::nvml::ProcessInfoV1;
+using muster::agent::gpus::nvml::ProcessInfoV2;
 
 struct Process {
   unsigned pid;
@@ -218,12 +224,6 @@ int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* memory) {
   return 0;
 }
 
-struct PciInfo {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char bus_id[32];
-};
-
 int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
   MUSTER_REFUSE;
   *info = {};
@@ -265,20 +265,11 @@ int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
   return 0;
 }
 
-struct ProcessInfoV1 {
-  unsigned pid;
-  unsigned long long bytes;
-};
-struct ProcessInfoV2 {
-  unsigned pid;
-  unsigned long long bytes;
-  unsigned gpu_instance, compute_instance;
-};
 struct LongProcessInfo {
   unsigned pid;
-  unsigned long long bytes;
+  unsigned long long used_memory;
   unsigned gpu_instance, compute_instance;
-  unsigned long long protected_bytes;
+  unsigned long long protected_memory;
 };
 
 }  // extern "C"
@@ -295,7 +286,7 @@ int list_processes(void* device, unsigned* count, Info* into) {
   for (std::size_t i = 0; i < processes.size(); ++i) {
     into[i] = {};
     into[i].pid = processes[i].pid;
-    into[i].bytes = processes[i].bytes;
+    into[i].used_memory = processes[i].bytes;
   }
   return 0;
 }
