@@ -70,7 +70,7 @@ struct FileGpu {
   std::string pci{};                           // "0000:c1:00.0", which parts of AMD's share; empty: not known
   std::optional<std::uint64_t> memory_used{};  // bytes; nullopt: its driver does not tell
   std::optional<std::int32_t> busy_percent{};  // 0 to 100; the same
-  bool shows_all = false;                      // processes of all users are listed
+  bool shows_all = false;                      // whoever's process uses it is listed
   bool shows_dead = false;                     // a process is listed until the driver has released its memory
   bool foreign_pids = false;                   // `processes` are numbered by another PID namespace than ours
   std::vector<GpuProcess> processes{};         // that have memory on it, ascending by pid, each once

@@ -72,7 +72,8 @@ std::string describe(const v1::GpuUser& user) {
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
-// Of whom nothing is known here; empty: of nobody. Who uses Intel's GPUs the kernel shows to them and to root alone.
+// Of whom nothing is known here; empty: of nobody. Who uses Intel's GPUs the kernel shows to them and to root alone,
+// in their PID namespace.
 std::string untold(const v1::HostFacts& facts) {
   std::string silent;
   bool is_own_only = false;
@@ -83,7 +84,7 @@ std::string untold(const v1::HostFacts& facts) {
   }
   if (!silent.empty()) silent = "who uses " + silent + " is not told by the driver";
   if (!is_own_only) return silent;
-  return silent + (silent.empty() ? "" : "; ") + "processes of other users are not seen";
+  return silent + (silent.empty() ? "" : "; ") + "processes of other users, or outside of a container, are not seen";
 }
 
 // Nobody is seen.

@@ -81,6 +81,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
   auto by_pci = drm_users_by_gpu(uid, root);
   auto by_kfd = kfd_users_by_gpu(amd, root);
   const bool is_foreign = !is_in_host_namespace(root);
+  const bool sees_all = uid == 0 && !is_foreign;  // in /proc, which has no process outside of its PID namespace
   std::vector<FileGpu> found;
   for (std::size_t i = 0; i < amd.size() && i < kMaxGpus; ++i) {
     FileGpu& gpu = found.emplace_back();
@@ -88,7 +89,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
     gpu.pci = amd[i].pci;
     gpu.memory_used = memory_of(amd[i], root).used;
     gpu.busy_percent = busy_percent_of(amd[i], root);
-    gpu.shows_all = by_kfd.has_value() || uid == 0;
+    gpu.shows_all = by_kfd.has_value() || sees_all;
     gpu.shows_dead = by_kfd.has_value();
     gpu.foreign_pids = by_kfd.has_value() && is_foreign;
     Users users = by_kfd ? (*by_kfd)[amd[i].gpu_id] : Users();
@@ -102,7 +103,7 @@ std::vector<FileGpu> survey_files(uid_t uid, const std::string& root) {
     gpu.index = static_cast<std::int32_t>(i);
     gpu.pci = intel[i].pci.substr(0, kMaxText);
     gpu.memory_used = memory_of(intel[i]).used;
-    gpu.shows_all = uid == 0;
+    gpu.shows_all = sees_all;
     set_processes(by_pci[intel[i].pci], gpu);
   }
   return found;

@@ -72,8 +72,23 @@ TEST(FileSurvey, AKernelWhoseKfdListsNobody) {
   tree.remove("sys/class/kfd/kfd/proc");
   tree.add_fd(7, 5, "/dev/dri/renderD128", client(0xc1, 7, "drm-memory-vram: 1024 MiB"));
   EXPECT_EQ(survey_files(::getuid(), tree.path()),
-            (std::vector<FileGpu>{
-                {.pci = "0000:c1:00.0", .shows_all = ::getuid() == 0, .processes = {{.pid = 7, .memory = kGib}}}}));
+            (std::vector<FileGpu>{{.pci = "0000:c1:00.0", .processes = {{.pid = 7, .memory = kGib}}}}));
+}
+
+TEST(FileSurvey, DrmShowsAllToRootOutsideOfContainers) {
+  const testing_support::GpuTree tree;
+  tree.add_amd(1, 0xc1, 4711);
+  tree.remove("sys/class/kfd/kfd/proc");
+  tree.add_intel("card0", 4);
+  const auto show_all = [&](uid_t uid) {
+    std::vector<bool> gpus;
+    for (const FileGpu& gpu : survey_files(uid, tree.path())) gpus.push_back(gpu.shows_all);
+    return gpus;
+  };
+  EXPECT_EQ(show_all(0), (std::vector{true, true}));
+  EXPECT_EQ(show_all(1000), (std::vector{false, false}));
+  tree.set_namespace("pid:[4026532837]");
+  EXPECT_EQ(show_all(0), (std::vector{false, false}));
 }
 
 TEST(FileSurvey, OfPartitionsOnlyWhatKfdTells) {
@@ -107,9 +122,8 @@ TEST(FileSurvey, IntelsByDrmAlone) {
                               .index = 0,
                               .pci = "0000:03:00.0",
                               .memory_used = kGib,
-                              .shows_all = ::getuid() == 0,
                               .processes = {{.pid = 10, .memory = 3 * kMib}, {.pid = 11}}}));
-  EXPECT_EQ(gpus[1], (FileGpu{.is_intel = true, .index = 1, .pci = "0000:04:00.0", .shows_all = ::getuid() == 0}));
+  EXPECT_EQ(gpus[1], (FileGpu{.is_intel = true, .index = 1, .pci = "0000:04:00.0"}));
 }
 
 }  // namespace

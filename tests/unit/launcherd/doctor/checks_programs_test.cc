@@ -95,7 +95,8 @@ TEST(CheckGpuMemory, OfIntelsTheOwnOnly) {
   facts.mutable_hello()->add_gpus()->set_vendor(v1::GPU_VENDOR_INTEL);
   EXPECT_EQ(check_gpu_memory(facts).seen, "no process holds any");
   add_untold(facts, v1::GPU_VENDOR_INTEL, 0, true);
-  EXPECT_EQ(check_gpu_memory(facts).seen, "no process that is seen holds any; processes of other users are not seen");
+  EXPECT_EQ(check_gpu_memory(facts).seen,
+            "no process that is seen holds any; processes of other users, or outside of a container, are not seen");
 }
 
 TEST(CheckGpuMemory, WhatIsNotToldIsNotNone) {
