@@ -22,8 +22,9 @@ v1::GpuUser user_of(const GpuName& gpu, const gpus::GpuProcess& process, bool is
   user.set_part(base::valid_utf8(gpu.uuid));
   user.set_pid(process.pid);
   if (process.memory) user.set_memory_mib(static_cast<std::int64_t>(*process.memory >> 20));
-  user.set_has_ended(is_foreign || has_ended(process.pid));
+  user.set_is_foreign(is_foreign);
   if (is_foreign) return user;
+  user.set_has_ended(has_ended(process.pid));
   struct stat owner {};
   if (::stat(fmt::format("/proc/{}", process.pid).c_str(), &owner) == 0) user.set_uid(owner.st_uid);
   if (const auto info = read_process(process.pid)) user.set_command(base::valid_utf8(info->command));

@@ -67,8 +67,9 @@ std::string text_of(v1::GpuVendor vendor, int index, const std::string& part = {
 // "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)"
 std::string describe(const v1::GpuUser& user) {
   const std::string what = user.has_memory_mib() ? fmt::format("{} MiB", user.memory_mib()) : "memory";
-  const std::string who = user.has_ended() ? "which is not seen there"
-                                           : fmt::format("{}, uid {}", base::printable(user.command()), user.uid());
+  const std::string who = user.is_foreign()  ? "as the host numbers it"
+                          : user.has_ended() ? "which is not seen there"
+                                             : fmt::format("{}, uid {}", base::printable(user.command()), user.uid());
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
@@ -104,17 +105,20 @@ Check check_gpu_memory(const v1::HostFacts& facts) {
   if (facts.gpu_users().empty()) return {"gpu memory", CheckState::kOk, no_user(facts), ""};
   std::string seen;
   bool has_ended = false;
+  bool is_foreign = false;
   for (int i = 0; i < facts.gpu_users_size(); ++i) {
     has_ended = has_ended || facts.gpu_users(i).has_ended();
+    is_foreign = is_foreign || facts.gpu_users(i).is_foreign();
     if (i < kMostShown) seen += fmt::format("{}{}", i == 0 ? "" : "; ", describe(facts.gpu_users(i)));
   }
   if (facts.gpu_users_size() > kMostShown) seen += fmt::format("; {} more", facts.gpu_users_size() - kMostShown);
   if (const std::string rest = untold(facts); !rest.empty()) seen += "; " + rest;
-  return {"gpu memory", CheckState::kWarn, seen,
-          has_ended
-              ? "the driver has not released what an ended process had, or it runs outside of this container: ask "
-                "the driver's own tool (nvidia-smi, rocm-smi) on the host itself"
-              : "a job there shares the GPUs with these: end them if they are leftovers"};
+  const char* const advice =
+      has_ended    ? "the driver has not released what an ended process had, or it runs outside of this container: ask "
+                     "the driver's own tool (nvidia-smi, rocm-smi) on the host itself"
+      : is_foreign ? "the agent is in a container and cannot say whose these are: look on the host itself"
+                   : "a job there shares the GPUs with these: end them if they are leftovers";
+  return {"gpu memory", CheckState::kWarn, seen, advice};
 }
 
 Check check_gpus(const v1::HostFacts& facts) {

@@ -34,11 +34,13 @@ TEST(GpuUsersOfAHost, WhoHasWhat) {
   EXPECT_EQ(users[0].gpu(), 1) << "as the Hello counts";
   EXPECT_EQ(users[0].part(), "MIG-1");
   EXPECT_EQ(users[0].memory_mib(), 5);
-  EXPECT_FALSE(users[0].has_ended());
+  EXPECT_FALSE(users[0].has_ended() || users[0].is_foreign());
   EXPECT_EQ(users[0].uid(), ::getuid());
   EXPECT_NE(users[0].command(), "");
   EXPECT_EQ(users[1].vendor(), v1::GPU_VENDOR_AMD);
-  EXPECT_TRUE(users[1].has_ended()) << "a number of another namespace";
+  EXPECT_TRUE(users[1].is_foreign());
+  EXPECT_FALSE(users[1].has_ended()) << "it may live";
+  EXPECT_EQ(users[1].command(), "") << "of another process, with that number here";
 }
 
 TEST(GpuUsersOfAHost, AreNotMoreThanAScreenNeeds) {

@@ -82,6 +82,17 @@ TEST(CheckGpuMemory, NamesWhoHoldsIt) {
   EXPECT_THAT(check_gpu_memory(facts).seen, HasSubstr("; 4 more"));
 }
 
+TEST(CheckGpuMemory, OfANumberOfTheHostsNobodyKnowsMore) {
+  v1::HostFacts facts;
+  v1::GpuUser& user = *facts.add_gpu_users();
+  user.set_vendor(v1::GPU_VENDOR_AMD);
+  user.set_pid(4711);
+  user.set_is_foreign(true);
+  EXPECT_EQ(check_gpu_memory(facts),
+            (Check{"gpu memory", CheckState::kWarn, "AMD GPU 0: memory of pid 4711 (as the host numbers it)",
+                   "the agent is in a container and cannot say whose these are: look on the host itself"}));
+}
+
 void add_untold(v1::HostFacts& facts, v1::GpuVendor vendor, int index, bool own_only) {
   v1::UntoldGpu& gpu = *facts.add_untold_gpus();
   gpu.set_vendor(vendor);
