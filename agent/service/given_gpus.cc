@@ -48,8 +48,9 @@ std::optional<std::vector<VisibleGpu>> nvidia(const NodeShape& node, const GpuMa
 
 std::optional<std::vector<VisibleGpu>> amd(const NodeShape& node, const GpuMasks& masks) {
   std::vector<VisibleGpu> seen = model::visible_amd_gpus(node, masks);
-  const bool is_readable_all = is_readable(node, GpuVendor::kAmd, masks.rocr) &&
-                               is_readable(node, GpuVendor::kAmd, masks.hip ? masks.hip : masks.cuda);
+  const Mask& hip = masks.hip && !masks.hip->empty() ? masks.hip : masks.cuda;
+  const bool is_readable_all =
+      is_readable(node, GpuVendor::kAmd, masks.rocr) && is_readable(node, GpuVendor::kAmd, hip);
   if (seen.empty() && !is_readable_all) return std::nullopt;
   return seen;
 }

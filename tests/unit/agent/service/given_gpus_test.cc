@@ -52,6 +52,7 @@ TEST(GivenGpus, WhatNobodyCanReadIsAll) {
   EXPECT_EQ(given({.cuda = "MIG-unknown"}), "GPU 0;GPU 1;MIG-1;MIG-2;");
   EXPECT_EQ(given({.cuda = "0"}, {}), "GPU 0;GPU 1;MIG-1;MIG-2;") << "those that were not seen at the start";
   EXPECT_EQ(given({.cuda = "GPU-x"}, {{.index = 0}}), "GPU 0;GPU 1;MIG-1;MIG-2;");
+  EXPECT_EQ(given({.cuda = "GPU-x", .hip = ""}, {{.vendor = GpuVendor::kAmd, .index = 0}}), "AMD GPU 0;AMD GPU 1;");
   EXPECT_EQ(given({.ze = "1", .ze_order = "1"}, {}), "Intel GPU 0;Intel GPU 1;");
   EXPECT_EQ(given({.ze = "1"}), "Intel GPU 0;Intel GPU 1;") << "an order of Level Zero's own";
 }
