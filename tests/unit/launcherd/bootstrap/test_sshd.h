@@ -69,8 +69,7 @@ std::string read_up_to(int fd, std::size_t size);
 void write_file(const std::string& path, const std::string& content);
 std::string read_text(const std::string& path);
 
-// Open descriptors and children of this process: of which a test must leave no more than it found. (Under ASan
-// one more was seen at the first look at times; whose it is, is not known.)
+// Open descriptors and children of this process: of which a test must leave no more than it found.
 struct OwnResources {
   std::size_t fds = 0;
   std::size_t children = 0;
