@@ -39,7 +39,8 @@ std::map<GpuName, Told> who_tells(const gpus::GpuReport& report, const std::vect
     const gpus::NvidiaGpu& gpu = report.gpus[i];
     told[name_of(gpu, i, known)] = gpu.knows_processes ? Told::kAll : Told::kNothing;
   }
-  for (const gpus::FileGpu& gpu : report.others) told[name_of(gpu, known)] = gpu.shows_all ? Told::kAll : Told::kOwn;
+  for (const gpus::FileGpu& gpu : report.others)
+    told[name_of(gpu, report.others, known)] = gpu.shows_all ? Told::kAll : Told::kOwn;
   return told;
 }
 

@@ -146,7 +146,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
   load_ = std::make_unique<LoadReport>(
       loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
-      LoadReport::Gpus{host_.gpus.reader, hello_.gpus()});
+      LoadReport::Gpus{host_.gpus.reader, host_.gpus.known});
 }
 
 int Agent::Core::run() {

@@ -1,6 +1,9 @@
 #include "agent/service/gpu_loads.h"
 
-#include <algorithm>
+#include <map>
+
+#include "agent/service/gpu_names.h"
+#include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
@@ -9,13 +12,6 @@ constexpr int kBytesPerMibBits = 20;
 
 std::int64_t mebibytes(std::uint64_t bytes) {
   return static_cast<std::int64_t>(bytes >> kBytesPerMibBits);
-}
-
-v1::GpuLoad& load_of(const v1::Gpu& gpu, v1::HostLoad& load) {
-  v1::GpuLoad& added = *load.add_gpus();
-  added.set_vendor(gpu.vendor());
-  added.set_index(gpu.index());
-  return added;
 }
 
 void add(const gpus::NvidiaGpu& seen, v1::GpuLoad& load) {
@@ -35,22 +31,17 @@ void add(const gpus::FileGpu& seen, v1::GpuLoad& load) {
 
 }  // namespace
 
-void add_gpu_loads(const google::protobuf::RepeatedPtrField<v1::Gpu>& in_hello, const gpus::GpuReport& report,
-                   v1::HostLoad& load) {
-  for (const v1::Gpu& gpu : in_hello) {
-    if (gpu.vendor() == v1::GPU_VENDOR_NVIDIA) {
-      // Files may not have told its UUID.
-      const auto found = std::ranges::find_if(report.gpus, [&](const gpus::NvidiaGpu& seen) {
-        return gpu.uuid().empty() ? !gpu.pci().empty() && seen.pci == gpu.pci() : seen.uuid == gpu.uuid();
-      });
-      if (found != report.gpus.end()) add(*found, load_of(gpu, load));
-      continue;
-    }
-    const auto found = std::ranges::find_if(report.others, [&](const gpus::FileGpu& seen) {
-      return seen.is_intel == (gpu.vendor() == v1::GPU_VENDOR_INTEL) && seen.index == gpu.index() &&
-             (seen.pci.empty() || gpu.pci().empty() || seen.pci == gpu.pci());  // else another has its place by now
-    });
-    if (found != report.others.end()) add(*found, load_of(gpu, load));
+void add_gpu_loads(const std::vector<model::GpuShape>& known, const gpus::GpuReport& report, v1::HostLoad& load) {
+  std::map<GpuName, v1::GpuLoad> seen;
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) add(report.gpus[i], seen[name_of(report.gpus[i], i, known)]);
+  for (const gpus::FileGpu& gpu : report.others) add(gpu, seen[name_of(gpu, report.others, known)]);
+  for (const model::GpuShape& gpu : known) {
+    const auto found = seen.find({.vendor = gpu.vendor, .index = gpu.index});
+    if (found == seen.end()) continue;
+    v1::GpuLoad& added = *load.add_gpus();
+    added = found->second;
+    added.set_vendor(proto::to_proto(gpu.vendor));
+    added.set_index(gpu.index);
   }
 }
 

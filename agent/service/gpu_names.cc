@@ -1,7 +1,5 @@
 #include "agent/service/gpu_names.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/strings.h"
@@ -10,6 +8,7 @@
 namespace muster::agent {
 namespace {
 
+using gpus::FileGpu;
 using model::GpuShape;
 using model::GpuVendor;
 
@@ -38,17 +37,25 @@ GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector
   return {.vendor = GpuVendor::kNvidia, .index = -1, .uuid = gpu.uuid};
 }
 
-// Files count anew when one has gone; parts of AMD's have one address.
-GpuName name_of(const gpus::FileGpu& gpu, const std::vector<GpuShape>& known) {
+// Files count anew when one has gone. Parts of AMD's have one address, and there one order: the driver adds them at
+// once.
+GpuName name_of(const FileGpu& gpu, const std::vector<FileGpu>& seen, const std::vector<GpuShape>& known) {
   const GpuVendor vendor = gpu.is_intel ? GpuVendor::kIntel : GpuVendor::kAmd;
   const std::vector<const GpuShape*> all = all_of(vendor, known);
-  const auto is_at = [&](const GpuShape* each) { return each->pci.empty() || gpu.pci.empty() || each->pci == gpu.pci; };
-  const auto same =
-      std::ranges::find_if(all, [&](const GpuShape* each) { return each->index == gpu.index && is_at(each); });
-  if (all.empty() || same != all.end()) return {.vendor = vendor, .index = gpu.index};
-  if (std::ranges::count_if(all, is_at) == 1)
-    return {.vendor = vendor, .index = (*std::ranges::find_if(all, is_at))->index};
-  return {.vendor = vendor, .index = -1, .uuid = gpu.pci};
+  if (all.empty()) return {.vendor = vendor, .index = gpu.index};
+  std::vector<int> there;
+  for (const GpuShape* each : all) {
+    if (each->pci == gpu.pci) there.push_back(each->index);
+  }
+  std::size_t count = 0;
+  std::size_t place = 0;
+  for (const FileGpu& each : seen) {
+    if (each.is_intel != gpu.is_intel || each.pci != gpu.pci) continue;
+    ++count;
+    if (each.index < gpu.index) ++place;
+  }
+  if (count != there.size() || place >= count) return {.vendor = vendor, .index = -1, .uuid = gpu.pci};
+  return {.vendor = vendor, .index = there[place]};
 }
 
 GpuName part_of(const GpuName& gpu, const std::string& uuid) {

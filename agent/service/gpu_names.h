@@ -23,7 +23,9 @@ struct GpuName {
 // `known`: the host's GPUs at the agent's start. Where that has none of the vendor's, as of a library that failed then,
 // `place`, that in the report, is the index.
 GpuName name_of(const gpus::NvidiaGpu& gpu, std::size_t place, const std::vector<model::GpuShape>& known);
-GpuName name_of(const gpus::FileGpu& gpu, const std::vector<model::GpuShape>& known);
+// `seen`: the report's, `gpu` among them.
+GpuName name_of(const gpus::FileGpu& gpu, const std::vector<gpus::FileGpu>& seen,
+                const std::vector<model::GpuShape>& known);
 GpuName part_of(const GpuName& gpu, const std::string& uuid);
 
 // "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".

@@ -94,7 +94,7 @@ std::vector<SeenGpu> see(const GpuReport& report, const std::vector<GpuShape>& k
     add(report.gpus[i], name_of(report.gpus[i], i, known), report.foreign_pids, seen);
   }
   for (const FileGpu& gpu : report.others) {
-    seen.push_back({.name = name_of(gpu, known),
+    seen.push_back({.name = name_of(gpu, report.others, known),
                     .used = gpu.memory_used,
                     .shows_dead = gpu.shows_dead,
                     .foreign_pids = gpu.foreign_pids,

@@ -25,7 +25,7 @@ void LoadReport::end() {
 
 void LoadReport::measure() {
   v1::HostLoad load = reader_.read();
-  if (seen_) add_gpu_loads(gpus_.in_hello, *seen_, load);
+  if (seen_) add_gpu_loads(gpus_.known, *seen_, load);
   if (problem_) load.set_gpu_problem(*problem_);
   ask_gpus();
   if (told_ && !is_noticeable(*told_, load)) return;

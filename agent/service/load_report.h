@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/gpus/reader.h"
 #include "agent/service/host_load.h"
 #include "base/loop.h"
+#include "model/node_shape.h"
 
 namespace muster::agent {
 
@@ -23,8 +25,8 @@ class LoadReport {
   using Send = std::function<void(v1::AgentMessage)>;
 
   struct Gpus {
-    gpus::Reader* reader = nullptr;  // outlives it; nullptr: there is nobody to ask
-    google::protobuf::RepeatedPtrField<v1::Gpu> in_hello{};
+    gpus::Reader* reader = nullptr;        // outlives it; nullptr: there is nobody to ask
+    std::vector<model::GpuShape> known{};  // at the agent's start
   };
 
   LoadReport(base::Loop& loop, HostLoadReader reader, Send send, std::chrono::milliseconds period = kLoadPeriod)

@@ -7,16 +7,9 @@ namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
 
-using Gpus = google::protobuf::RepeatedPtrField<v1::Gpu>;
+using model::GpuVendor;
 
-void add(Gpus& hello, v1::GpuVendor vendor, int index, const char* uuid = "") {
-  v1::Gpu& gpu = *hello.Add();
-  gpu.set_vendor(vendor);
-  gpu.set_index(index);
-  gpu.set_uuid(uuid);
-}
-
-TEST(GpuLoads, OfNvidiasInTheHello) {
+TEST(GpuLoads, OfNvidias) {
   gpus::GpuReport report{.driver = "550.54.15"};
   report.gpus.push_back({.uuid = "GPU-a",
                          .memory_total = 80 * kGib,
@@ -25,12 +18,9 @@ TEST(GpuLoads, OfNvidiasInTheHello) {
                          .knows_processes = true,
                          .processes = {{.pid = 1}, {.pid = 2}}});
   report.gpus.push_back({.uuid = "GPU-b", .is_divided = true});
-  Gpus hello;
-  for (const char* const uuid : {"GPU-a", "GPU-b", "GPU-gone"}) {
-    add(hello, v1::GPU_VENDOR_NVIDIA, hello.size(), uuid);
-  }
   v1::HostLoad load;
-  add_gpu_loads(hello, report, load);
+  add_gpu_loads({{.index = 0, .uuid = "GPU-a"}, {.index = 1, .uuid = "GPU-b"}, {.index = 2, .uuid = "GPU-gone"}},
+                report, load);
   ASSERT_EQ(load.gpus_size(), 2);
   EXPECT_EQ(load.gpus(0).busy_percent(), 60);
   EXPECT_EQ(load.gpus(0).memory_used_mib(), 3 << 10);
@@ -42,16 +32,14 @@ TEST(GpuLoads, OfNvidiasInTheHello) {
   EXPECT_FALSE(load.gpus(1).has_processes());
 }
 
-TEST(GpuLoads, OfOthersInTheHello) {
-  Gpus hello;
-  add(hello, v1::GPU_VENDOR_AMD, 0);
-  add(hello, v1::GPU_VENDOR_AMD, 1);
-  add(hello, v1::GPU_VENDOR_INTEL, 0);
+TEST(GpuLoads, OfOthers) {
+  const std::vector<model::GpuShape> known = {{.vendor = GpuVendor::kAmd, .index = 0, .pci = "0000:c1:00.0"},
+                                              {.vendor = GpuVendor::kAmd, .index = 1, .pci = "0000:c2:00.0"},
+                                              {.vendor = GpuVendor::kIntel, .index = 0}};
+  const gpus::FileGpu amd{
+      .index = 1, .pci = "0000:c2:00.0", .memory_used = 5 * kGib, .busy_percent = 63, .shows_all = true};
   v1::HostLoad load;
-  add_gpu_loads(hello,
-                {.others = {{.index = 1, .memory_used = 5 * kGib, .busy_percent = 63, .shows_all = true},
-                            {.is_intel = true, .index = 0, .processes = {{.pid = 4}}}}},
-                load);
+  add_gpu_loads(known, {.others = {amd, {.is_intel = true, .index = 0, .processes = {{.pid = 4}}}}}, load);
   ASSERT_EQ(load.gpus_size(), 2);
   EXPECT_EQ(load.gpus(0).index(), 1);
   EXPECT_EQ(load.gpus(0).busy_percent(), 63);
@@ -67,13 +55,9 @@ TEST(GpuLoads, OfOthersInTheHello) {
 
 // Files had not told its UUID, at the start of an agent whose library failed then.
 TEST(GpuLoads, ByThePlaceOfOneWhoseUuidWasNotKnown) {
-  Gpus hello;
-  add(hello, v1::GPU_VENDOR_NVIDIA, 0);
-  hello.Mutable(0)->set_pci("0000:43:00.0");
-  add(hello, v1::GPU_VENDOR_NVIDIA, 1);
   v1::HostLoad load;
   add_gpu_loads(
-      hello,
+      {{.index = 0, .pci = "0000:43:00.0"}, {.index = 1}},
       {.driver = "550", .gpus = {{.uuid = "GPU-b"}, {.uuid = "GPU-a", .pci = "0000:43:00.0", .busy_percent = 7}}},
       load);
   ASSERT_EQ(load.gpus_size(), 1);
@@ -83,20 +67,23 @@ TEST(GpuLoads, ByThePlaceOfOneWhoseUuidWasNotKnown) {
 
 // One was taken out, and those behind it count anew.
 TEST(GpuLoads, AnotherInItsPlaceIsAnother) {
-  Gpus hello;
-  add(hello, v1::GPU_VENDOR_AMD, 0);
-  hello.Mutable(0)->set_pci("0000:c1:00.0");
+  std::vector<model::GpuShape> known = {{.vendor = GpuVendor::kAmd, .index = 0, .pci = "0000:c1:00.0"}};
+  const gpus::GpuReport report{.others = {{.index = 0, .pci = "0000:c2:00.0", .memory_used = 5 * kGib}}};
   v1::HostLoad load;
-  add_gpu_loads(hello, {.others = {{.index = 0, .pci = "0000:c2:00.0", .memory_used = 5 * kGib}}}, load);
+  add_gpu_loads(known, report, load);
   EXPECT_EQ(load.gpus_size(), 0);
+  known.push_back({.vendor = GpuVendor::kAmd, .index = 1, .pci = "0000:c2:00.0"});
+  add_gpu_loads(known, report, load);
+  ASSERT_EQ(load.gpus_size(), 1);
+  EXPECT_EQ(load.gpus(0).vendor(), v1::GPU_VENDOR_AMD);
+  EXPECT_EQ(load.gpus(0).index(), 1);
+  EXPECT_EQ(load.gpus(0).memory_used_mib(), 5 << 10);
 }
 
 // Others' processes are not shown: none of one's own is not none.
 TEST(GpuLoads, NoProcessOfOnesOwnSaysNothing) {
-  Gpus hello;
-  add(hello, v1::GPU_VENDOR_INTEL, 0);
   v1::HostLoad load;
-  add_gpu_loads(hello, {.others = {{.is_intel = true}}}, load);
+  add_gpu_loads({{.vendor = GpuVendor::kIntel, .index = 0}}, {.others = {{.is_intel = true}}}, load);
   ASSERT_EQ(load.gpus_size(), 1);
   EXPECT_FALSE(load.gpus(0).has_processes());
 }

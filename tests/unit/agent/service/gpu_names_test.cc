@@ -29,12 +29,27 @@ TEST(GpuNames, OfGpusInFiles) {
                                        {.vendor = GpuVendor::kAmd, .index = 2, .pci = "0000:c2:00.0"},
                                        {.vendor = GpuVendor::kIntel, .index = 0, .pci = "0000:03:00.0"},
                                        {.vendor = GpuVendor::kIntel, .index = 1, .pci = "0000:04:00.0"}};
-  const auto amd = [&](int index, const char* pci) { return name_of(FileGpu{.index = index, .pci = pci}, known); };
-  EXPECT_EQ(amd(2, "0000:c2:00.0"), (GpuName{GpuVendor::kAmd, 2}));
+  const auto names = [&](const std::vector<FileGpu>& seen) {
+    std::vector<GpuName> found;
+    for (const FileGpu& gpu : seen) found.push_back(name_of(gpu, seen, known));
+    return found;
+  };
+  const auto amd = [](int index, const char* pci) { return FileGpu{.index = index, .pci = pci}; };
+  const GpuName of_c2{GpuVendor::kAmd, -1, "0000:c2:00.0"};
+  EXPECT_EQ(names({amd(0, "0000:c1:00.0"), amd(1, "0000:c2:00.0"), amd(2, "0000:c2:00.0")}),
+            (std::vector<GpuName>{{GpuVendor::kAmd, 0}, {GpuVendor::kAmd, 1}, {GpuVendor::kAmd, 2}}));
   // The first one has been taken out.
-  EXPECT_EQ(amd(0, "0000:c2:00.0"), (GpuName{GpuVendor::kAmd, -1, "0000:c2:00.0"})) << "one of two parts";
-  EXPECT_EQ(name_of(FileGpu{.is_intel = true, .index = 0, .pci = "0000:04:00.0"}, known),
-            (GpuName{GpuVendor::kIntel, 1}));
+  EXPECT_EQ(names({amd(0, "0000:c2:00.0"), amd(1, "0000:c2:00.0")}),
+            (std::vector<GpuName>{{GpuVendor::kAmd, 1}, {GpuVendor::kAmd, 2}}));
+  EXPECT_EQ(names({{.is_intel = true, .index = 0, .pci = "0000:04:00.0"}}),
+            (std::vector<GpuName>{{GpuVendor::kIntel, 1}}));
+  // A device is divided otherwise: which part is which nobody can say.
+  EXPECT_EQ(names({amd(0, "0000:c1:00.0"), amd(1, "0000:c2:00.0")}),
+            (std::vector<GpuName>{{GpuVendor::kAmd, 0}, of_c2}));
+  EXPECT_EQ(names({amd(0, "0000:c1:00.0"), amd(1, "0000:c1:00.0")})[0], (GpuName{GpuVendor::kAmd, -1, "0000:c1:00.0"}));
+  // A new one, and files of a driver that was not there at the start.
+  EXPECT_EQ(names({amd(0, "0000:c3:00.0")}), (std::vector<GpuName>{{GpuVendor::kAmd, -1, "0000:c3:00.0"}}));
+  EXPECT_EQ(name_of(amd(3, "0000:c2:00.0"), {}, {}), (GpuName{GpuVendor::kAmd, 3}));
 }
 
 TEST(GpuNames, InWords) {

@@ -64,9 +64,7 @@ TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
   login.set("LD_LIBRARY_PATH", root_.path());
   gpus::KilledHelpers killed(loop_);
   gpus::Reader reader(loop_, login, killed);
-  LoadReport::Gpus gpus{.reader = &reader};
-  gpus.in_hello.Add()->set_vendor(v1::GPU_VENDOR_NVIDIA);
-  gpus.in_hello.Mutable(0)->set_uuid("GPU-a");
+  const LoadReport::Gpus gpus{.reader = &reader, .known = {{.index = 0, .uuid = "GPU-a"}}};
   std::vector<std::string> problems;
   v1::HostLoad last;
   LoadReport report(
