@@ -15,6 +15,7 @@ void LoadReport::begin() {
   reader_.read();  // from here on counts
   seen_.reset();
   problem_.reset();
+  has_failed_ = false;
   ask_gpus();
   timer_ = loop_.every(period_, [this] { measure(); });
 }
@@ -35,13 +36,16 @@ void LoadReport::measure() {
   send_(std::move(message));
 }
 
-// Who fails tells nothing: the GPUs are left out.
+// Who fails tells nothing: the GPUs are left out. Each question to a library that does starts a process.
 void LoadReport::ask_gpus() {
   if (gpus_.reader == nullptr) return;
+  if (has_failed_ && !gpus_.reader->question().files && ++passed_over_ < kFailedPeriods) return;
+  passed_over_ = 0;
   gpus_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
     if (!alive.lock()) return;
     seen_.reset();
     if (report.ok()) seen_ = *report;
+    has_failed_ = report.ok() ? report->driver.empty() : report.status().code() != base::Code::kDeadlineExceeded;
     if (gpus_.reader->question().nvidia)
       problem_ = base::valid_utf8(report.ok() ? report->problem : report.status().message());
   });

@@ -19,6 +19,7 @@
 namespace muster::agent {
 
 inline constexpr std::chrono::milliseconds kLoadPeriod{2'000};
+inline constexpr int kFailedPeriods = 10;  // between questions to NVIDIA's library when it has failed
 
 class LoadReport {
  public:
@@ -50,6 +51,8 @@ class LoadReport {
   const Gpus gpus_;
   std::optional<gpus::GpuReport> seen_;  // the last answer
   std::optional<std::string> problem_;   // of NVIDIA's library, by the last answer or for want of one
+  bool has_failed_ = false;              // the library; of one that does not answer the reader keeps count
+  int passed_over_ = 0;                  // periods without a question since
   base::Timer timer_;
   std::optional<v1::HostLoad> told_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent {
@@ -51,20 +52,28 @@ TEST_F(LoadReportTest, TellsChangesAloneAndAllToANewListener) {
   EXPECT_EQ(told_, (std::vector<std::int64_t>{100, 500, 500}));
 }
 
-// The real muster-gpus with an emulation of NVIDIA's library: one that fails is asked again, and what was wrong is told
-// as long as it is.
-TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
-  const auto say = [this](const std::string& text) {
+// The real muster-gpus with an emulation of NVIDIA's library, which fails at first.
+class LoadReportOfALibrary : public LoadReportTest {
+ protected:
+  LoadReportOfALibrary() {
+    std::filesystem::copy(MUSTER_SCRIPTED_NVML, root_ / "libnvidia-ml.so.1");
+    login_.set("LD_LIBRARY_PATH", root_.path());
+    say("fail nvmlInit_v2 18\n");
+  }
+
+  void say(const std::string& text) const {
     root_.write("new", "driver 550\n" + text);
     std::filesystem::rename(root_ / "new", root_ / "script");
-  };
-  std::filesystem::copy(MUSTER_SCRIPTED_NVML, root_ / "libnvidia-ml.so.1");
-  say("fail nvmlInit_v2 18\n");
-  base::Environment login;
-  login.set("LD_LIBRARY_PATH", root_.path());
-  gpus::KilledHelpers killed(loop_);
-  gpus::Reader reader(loop_, login, killed);
-  const LoadReport::Gpus gpus{.reader = &reader, .known = {{.index = 0, .uuid = "GPU-a"}}};
+  }
+  LoadReport::Gpus host() { return {.reader = &reader_, .known = {{.index = 0, .uuid = "GPU-a"}}}; }
+
+  base::Environment login_;
+  gpus::KilledHelpers killed_{loop_};
+  gpus::Reader reader_{loop_, login_, killed_};
+};
+
+// It is asked again, and what was wrong is told as long as it is.
+TEST_F(LoadReportOfALibrary, TellsThatItFailsAndOfItsRecovery) {
   std::vector<std::string> problems;
   v1::HostLoad last;
   LoadReport report(
@@ -76,7 +85,7 @@ TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
         if (problems.size() == 1) say("gpu 0000:1b:00.0 GPU-a 100 0 5 H100\n");
         if (problems.size() == 2) loop_.stop();
       },
-      gpus, 1ms);
+      host(), 1ms);
   report.begin();
   const base::Timer watchdog = loop_.after(20s, [&] {
     ADD_FAILURE() << "it was not told";
@@ -88,6 +97,28 @@ TEST_F(LoadReportTest, TellsOfALibraryThatFailsAndOfItsRecovery) {
                                                 ""}));
   ASSERT_EQ(last.gpus_size(), 1);
   EXPECT_EQ(last.gpus(0).busy_percent(), 5);
+}
+
+// Each question starts a process.
+TEST_F(LoadReportOfALibrary, IsNotAskedEachTimeWhileItFails) {
+  root_.write("calls", "");
+  base::Timer enough;
+  LoadReport report(
+      loop_, HostLoadReader(root_.path()),
+      [&](const v1::AgentMessage& message) {
+        if (!message.host_load().has_gpu_problem() || enough.armed()) return;
+        enough = loop_.after(500ms, [&] { loop_.stop(); });  // five periods
+      },
+      host(), 100ms);
+  report.begin();
+  const base::Timer watchdog = loop_.after(20s, [&] {
+    ADD_FAILURE() << "it was not told";
+    loop_.stop();
+  });
+  loop_.run();
+  const auto calls = base::read_file(root_ / "calls", 1 << 16);
+  ASSERT_TRUE(calls.ok()) << calls.status();
+  EXPECT_EQ(*calls, "nvmlInit_v2\n");
 }
 
 TEST_F(LoadReportTest, SilentWhenNobodyListens) {
