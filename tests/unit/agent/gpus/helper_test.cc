@@ -398,8 +398,12 @@ TEST(GpuReader, AsksADriverAgainThatDoesNotHangAnyMore) {
   killed.take(stuck);
   EXPECT_FALSE(answer_of(loop, reader).ok()) << "one of those before still hangs";
   ::kill(stuck, SIGKILL);
-  run_until(loop, [&] { return killed.pids().empty(); });
-  const auto well = answer_of(loop, reader);
+  auto well = answer_of(loop, reader);
+  // To a busy machine a helper's start may be too long.
+  for (int i = 0; i < 20 && !well.ok(); ++i) {
+    run_until(loop, [&] { return killed.pids().empty(); });
+    well = answer_of(loop, reader);
+  }
   ASSERT_TRUE(well.ok()) << well.status();
   EXPECT_EQ(well->gpus.size(), 2u);
 }

@@ -215,15 +215,22 @@ class Release : public ::testing::Test {
     std::filesystem::rename(dir_ / "new", dir_ / "script");
   }
 
-  // Until it is done; `look` is called at each look at the GPUs.
-  // `late`: what was before is asked for first, and known only after the wait has begun.
+  // What the helper was asked before: it has answered, and its start takes none of the patience; what was before the
+  // job is asked for first, and known only after the wait has begun; nothing.
+  enum class Before { kAnswer, kQuestion, kNothing };
+
+  // Until it is done.
   std::vector<std::string> await(EndedProcesses ended, milliseconds patience, const gpus::Question& question = {},
-                                 bool late = false) {
+                                 Before before = Before::kAnswer) {
     gpus::KilledHelpers killed(loop_);
     gpus::Reader reader(loop_, login_, killed, gpus::kSurveyPatience, question);
+    if (before == Before::kAnswer) {
+      reader.ask([this](const base::Result<gpus::GpuReport>&) { loop_.stop(); });
+      loop_.run();
+    }
     GpuRelease release(loop_, reader, known_, told_, patience);
     std::vector<std::string> said;
-    if (late) {
+    if (before == Before::kQuestion) {
       reader.ask([&release](const base::Result<gpus::GpuReport>& report) {
         ASSERT_TRUE(report.ok()) << report.status();
         release.learn_before(before_job(see(*report, {}), has_ended, has_ended));
@@ -235,6 +242,18 @@ class Release : public ::testing::Test {
     });
     loop_.run();
     return said;
+  }
+
+  // The driver does so after a while: until then it is waited for.
+  void expect_wait_until(const std::function<void()>& release, EndedProcesses ended,
+                         const gpus::Question& question = {}) {
+    bool is_released = false;
+    const base::Timer released = loop_.after(milliseconds(500), [&] {
+      release();
+      is_released = true;
+    });
+    EXPECT_TRUE(await(std::move(ended), std::chrono::minutes(1), question).empty());
+    EXPECT_TRUE(is_released);
   }
 
   const testing_support::TempDir dir_;
@@ -253,13 +272,7 @@ TEST_F(Release, NothingHeldIsSaidAtOnce) {
 TEST_F(Release, WaitsUntilTheDriverHasReleasedIt) {
   const pid_t pid = gone();
   say(fmt::format("process {} 100\n", pid));
-  bool is_released = false;
-  const base::Timer released = loop_.after(milliseconds(500), [&] {
-    say("");
-    is_released = true;
-  });
-  EXPECT_TRUE(await({.pids = {{pid, "rank 0"}}}, std::chrono::minutes(1)).empty());
-  EXPECT_TRUE(is_released);
+  expect_wait_until([this] { say(""); }, {.pids = {{pid, "rank 0"}}});
 }
 
 TEST_F(Release, SaysWhatIsHeldAfterThePatience) {
@@ -272,7 +285,7 @@ TEST_F(Release, SaysWhatIsHeldAfterThePatience) {
 TEST_F(Release, AnAnswerThatWasOnItsWayDoesNotCount) {
   say("");
   dir_.write("calls", "");
-  EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1), {}, true).empty());
+  EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1), {}, Before::kQuestion).empty());
   const auto calls = base::read_file(dir_ / "calls", 1 << 16);
   ASSERT_TRUE(calls.ok()) << calls.status();
   EXPECT_EQ(*calls, "nvmlInit_v2\nnvmlDeviceGetCount_v2\nnvmlDeviceGetCount_v2\n");
@@ -313,13 +326,7 @@ TEST_F(Release, WaitsForAChildOfARank) {
             std::vector{fmt::format("GPU 0 still holds 1.2 GB of a process that has ended (pid {}): a child of a rank, "
                                     "if no other job uses that GPU",
                                     child)});
-  bool is_released = false;
-  const base::Timer released = loop_.after(milliseconds(500), [&] {
-    say("");
-    is_released = true;
-  });
-  EXPECT_TRUE(await({.pids = {{rank, "rank 0"}}, .gpus = given(known_, "0")}, std::chrono::minutes(1)).empty());
-  EXPECT_TRUE(is_released);
+  expect_wait_until([this] { say(""); }, {.pids = {{rank, "rank 0"}}, .gpus = given(known_, "0")});
 }
 
 // The number is the one that it had at the start, though the report lists it first now.
@@ -345,14 +352,14 @@ TEST_F(Release, OfALostGpuNobodyKnows) {
 TEST_F(Release, ADriverThatHangsEndsTheWaitAllTheSame) {
   say("hang nvmlDeviceGetMemoryInfo\n");
   EXPECT_EQ(
-      await({.pids = {{gone(), "rank 0"}}}, milliseconds(1000)),
+      await({.pids = {{gone(), "rank 0"}}}, milliseconds(1000), {}, Before::kNothing),
       std::vector<std::string>{"whether the GPUs have released the job's memory is not known: no answer within 1 s"});
 }
 
 TEST_F(Release, SaysWhenNobodyKnows) {
   say("fail nvmlInit_v2 18\n");
   EXPECT_EQ(
-      await({.pids = {{gone(), "rank 0"}}}, milliseconds(300)),
+      await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1)),
       std::vector<std::string>{"whether the GPUs have released the job's memory is not known: NVIDIA's management "
                                "library does not start: nvmlInit_v2 says Driver/library version mismatch (18)"});
 }
@@ -393,13 +400,8 @@ class AmdRelease : public Release {
 };
 
 TEST_F(AmdRelease, WaitsUntilKfdHasReleasedIt) {
-  bool is_released = false;
-  const base::Timer released = loop_.after(milliseconds(500), [&] {
-    tree_.remove(testing_support::GpuTree::kfd_process(pid_));
-    is_released = true;
-  });
-  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files()).empty());
-  EXPECT_TRUE(is_released);
+  expect_wait_until([this] { tree_.remove(testing_support::GpuTree::kfd_process(pid_)); }, {.pids = {{pid_, "rank 0"}}},
+                    files());
 }
 
 TEST_F(AmdRelease, SaysWhatKfdHoldsAfterThePatience) {
@@ -409,15 +411,8 @@ TEST_F(AmdRelease, SaysWhatKfdHoldsAfterThePatience) {
 
 TEST_F(AmdRelease, InAContainerWaitsUntilNoMoreThanBeforeIsUsed) {
   tree_.set_namespace("pid:[4026532837]");
-  bool is_released = false;
-  const base::Timer released = loop_.after(milliseconds(500), [&] {
-    use(100'000'000);
-    is_released = true;
-  });
-  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}, .before = GpusBefore{.in_use = {{{kAmd, 0}, 90'000'000}}}},
-                    std::chrono::minutes(1), files())
-                  .empty());
-  EXPECT_TRUE(is_released);
+  expect_wait_until([this] { use(100'000'000); },
+                    {.pids = {{pid_, "rank 0"}}, .before = GpusBefore{.in_use = {{{kAmd, 0}, 90'000'000}}}}, files());
 }
 
 TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
@@ -436,7 +431,7 @@ TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
 // A job that has ended before anybody has looked.
 TEST_F(AmdRelease, InAContainerTheFirstLookMayComeLate) {
   tree_.set_namespace("pid:[4026532837]");
-  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files(), true).empty());
+  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files(), Before::kQuestion).empty());
 }
 
 }  // namespace

@@ -56,6 +56,18 @@ class JobGpusTest : public ::testing::Test {
     return true;
   }
 
+  // The driver has released all after a while: until then the job waits.
+  void expect_release(JobGpus& job) {
+    bool is_released = false;
+    const base::Timer released = loop_.after(std::chrono::milliseconds(500), [&] {
+      say("");
+      is_released = true;
+    });
+    EXPECT_TRUE(await(job));
+    EXPECT_TRUE(is_released);
+    EXPECT_TRUE(said_.empty());
+  }
+
   const testing_support::TempDir dir_;
   base::Environment login_;
   base::Loop loop_;
@@ -85,14 +97,7 @@ TEST_F(JobGpusTest, ARanksChildIsWaitedFor) {
   job.launch({rank_with(0, "CUDA_VISIBLE_DEVICES=0")});
   job.ended(0, gone());
   say(fmt::format("process {} 100\n", gone()));
-  bool is_released = false;
-  const base::Timer released = loop_.after(std::chrono::milliseconds(500), [&] {
-    say("");
-    is_released = true;
-  });
-  EXPECT_TRUE(await(job));
-  EXPECT_TRUE(is_released);
-  EXPECT_TRUE(said_.empty());
+  expect_release(job);
 }
 
 TEST_F(JobGpusTest, WhoWasThereBeforeIsNot) {
@@ -124,13 +129,7 @@ TEST_F(JobGpusTest, AnAnswerThatComesLateNamesNoOthers) {
   job.ended(0, gone());
   reader_.ask([this](const base::Result<gpus::GpuReport>&) { loop_.stop(); });  // with the job's look, after it
   loop_.run();
-  bool is_released = false;
-  const base::Timer released = loop_.after(std::chrono::milliseconds(500), [&] {
-    say("");
-    is_released = true;
-  });
-  EXPECT_TRUE(await(job));
-  EXPECT_TRUE(is_released);
+  expect_release(job);
 }
 
 TEST_F(JobGpusTest, WhoGivesUpHearsNothing) {
