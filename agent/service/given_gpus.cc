@@ -63,12 +63,6 @@ std::optional<std::vector<VisibleGpu>> intel(const NodeShape& node, const GpuMas
 
 }  // namespace
 
-GivenGpus GivenGpus::all() {
-  GivenGpus given;
-  given.whole_ = {GpuVendor::kNvidia, GpuVendor::kAmd, GpuVendor::kIntel};
-  return given;
-}
-
 void GivenGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
   const NodeShape node{.cores = {}, .memory_mib = 0, .gpus = known, .gpu_masks = {}};
   const auto take = [&](GpuVendor vendor, const auto& read) {
@@ -82,6 +76,11 @@ void GivenGpus::add(const std::vector<GpuShape>& known, const GpuMasks& masks) {
   if (is_set(masks.cuda) && is_cudas) take(GpuVendor::kNvidia, nvidia);
   if (is_set(masks.rocr) || is_set(masks.hip) || (is_set(masks.cuda) && !is_cudas)) take(GpuVendor::kAmd, amd);
   if (is_set(masks.ze)) take(GpuVendor::kIntel, intel);
+}
+
+void GivenGpus::add(const GivenGpus& more) {
+  whole_.insert(more.whole_.begin(), more.whole_.end());
+  gpus_.insert(more.gpus_.begin(), more.gpus_.end());
 }
 
 bool GivenGpus::has(const GpuName& name) const {

@@ -12,11 +12,10 @@ namespace muster::agent {
 
 class GivenGpus {
  public:
-  static GivenGpus all();
-
   // Those of one more rank. `known`: as the agent knew them at its start, what is divided by its parts. Of a vendor
   // whose mask is not set none; where nobody can say which a mask means, all of its vendor's.
   void add(const std::vector<model::GpuShape>& known, const model::GpuMasks& masks);
+  void add(const GivenGpus& more);
 
   bool is_any() const { return !whole_.empty() || !gpus_.empty(); }
   // A GPU, a part of one that was given undivided, or a divided GPU of which a part was given.

@@ -57,7 +57,7 @@ GpusBefore before_job(const std::vector<SeenGpu>& seen, const std::function<bool
 struct EndedProcesses {
   std::map<pid_t, std::string> pids{};  // with what to call each
   bool are_all_numbered = true;         // else there are more, whose numbers here are not known
-  GivenGpus gpus = GivenGpus::all();    // where the job had memory
+  GivenGpus gpus{};                     // where the job had memory
   std::optional<GpusBefore> before{};   // they ran; nullopt: nobody has looked
 };
 

@@ -12,11 +12,10 @@ void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
   launched_at_ = ticks_since_boot();
   for (const SpawnRequest& request : requests) {
     GivenGpus own;
-    const model::GpuMasks masks = masks_in(request.env);
-    own.add(host_.known, masks);
+    own.add(host_.known, masks_in(request.env));
     if (!own.is_any()) continue;
     with_gpus_.insert(request.rank);
-    given_.add(host_.known, masks);
+    given_.add(own);
   }
   if (!with_gpus_.empty()) look();
 }

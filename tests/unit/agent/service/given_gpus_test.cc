@@ -65,12 +65,15 @@ TEST(GivenGpus, CudasMaskOverAmds) {
 TEST(GivenGpus, OfAllRanks) {
   GivenGpus given;
   given.add(kKnown, {.cuda = "GPU-a"});
-  given.add(kKnown, {.rocr = "0"});
+  GivenGpus more;
+  more.add(kKnown, {.rocr = "0"});
+  more.add({}, {.ze = "0", .ze_order = "1"});
+  given.add(more);
   EXPECT_TRUE(given.has({GpuVendor::kNvidia, 0}) && given.has({GpuVendor::kAmd, 0}));
   EXPECT_FALSE(given.has({GpuVendor::kNvidia, 1}) || given.has({GpuVendor::kAmd, 1}));
   EXPECT_FALSE(given.has({GpuVendor::kNvidia, -1, "GPU-new"}));
   EXPECT_TRUE(given.has_any_of(GpuVendor::kAmd));
-  EXPECT_FALSE(given.has_any_of(GpuVendor::kIntel));
+  EXPECT_TRUE(given.has({GpuVendor::kIntel, 7}));
 }
 
 TEST(GivenGpus, MasksOfAnEnvironment) {

@@ -54,6 +54,13 @@ GivenGpus given(const std::vector<model::GpuShape>& gpus, const std::string& mas
   return own;
 }
 
+// Of masks that nobody can read.
+GivenGpus all_gpus() {
+  GivenGpus all;
+  all.add({}, {.cuda = "0", .rocr = "0", .ze = "0"});
+  return all;
+}
+
 GpuName nvidia(int index) {
   return {.vendor = kNvidia, .index = index};
 }
@@ -62,7 +69,7 @@ TEST(HeldMemory, OfOurOwnDeadOnly) {
   gpus::GpuReport report{.driver = "550"};
   report.gpus.push_back({.processes = {{.pid = 1, .memory = 5}, {.pid = 2}}});
   report.gpus.push_back({.processes = {{.pid = 2}, {.pid = 3}}});
-  const EndedProcesses ended{.pids = kRanks, .gpus = {}};
+  const EndedProcesses ended{.pids = kRanks};
   const auto held = held_memory(see(report, {}), ended, [](pid_t pid) { return pid != 3; });  // 3 is another's now
   EXPECT_EQ(held, (std::vector<HeldMemory>{{.gpu = nvidia(0), .pid = 2, .whose = "rank 0"},
                                            {.gpu = nvidia(1), .pid = 2, .whose = "rank 0"}}));
@@ -120,7 +127,7 @@ std::vector<SeenGpu> without_numbers(std::uint64_t used) {
 }
 
 TEST(GrownMemory, IsComparedWhereNumbersDoNotTell) {
-  const EndedProcesses ended{.before = before_job(without_numbers(kSlack), is_odd, is_odd)};
+  const EndedProcesses ended{.gpus = all_gpus(), .before = before_job(without_numbers(kSlack), is_odd, is_odd)};
   GrownMemory grown = grown_memory(without_numbers(2 * kSlack), ended, is_odd);
   EXPECT_TRUE(grown.held.empty());
   EXPECT_EQ(grown.unknown, "");
@@ -154,14 +161,14 @@ TEST(GrownMemory, OnTheJobsOwnGpusAlone) {
 }
 
 TEST(GrownMemory, WhatNobodyCanCompareIsNotKnown) {
-  const GrownMemory grown = grown_memory(without_numbers(kSlack), {}, is_odd);
+  const GrownMemory grown = grown_memory(without_numbers(kSlack), {.gpus = all_gpus()}, is_odd);
   EXPECT_TRUE(grown.held.empty());
   EXPECT_EQ(grown.unknown, "the driver numbers processes as the host does, and the agent is in a container");
   // Numbers that tell need nothing before; and Intel's own drivers tell nothing, of any job.
   const auto plain = see({.driver = "550", .gpus = {{}}, .others = {{.shows_dead = true}, {.is_intel = true}}}, {});
-  EXPECT_EQ(grown_memory(plain, {}, is_odd).unknown, "");
+  EXPECT_EQ(grown_memory(plain, {.gpus = all_gpus()}, is_odd).unknown, "");
   // Not all of the job's processes can be told by number: then nothing is known without them.
-  EXPECT_EQ(grown_memory(plain, {.are_all_numbered = false}, is_odd).unknown,
+  EXPECT_EQ(grown_memory(plain, {.are_all_numbered = false, .gpus = all_gpus()}, is_odd).unknown,
             "this kernel does not tell the numbers of all the job's processes outside of their PID namespace");
 }
 
@@ -341,7 +348,8 @@ TEST_F(Release, AGpuThatHasGoneMovesNoNumber) {
 TEST_F(Release, OfALostGpuNobodyKnows) {
   known_ = {{.index = 0, .uuid = "GPU-lost"}, {.index = 1, .uuid = "GPU-a"}};
   say("gpu 0000:43:00.0 GPU-lost 100 0 5 H100\nfail nvmlDeviceGetUUID 15\n");
-  const std::vector<std::string> said = await({.pids = {{gone(), "rank 5"}}}, std::chrono::minutes(1));
+  const std::vector<std::string> said =
+      await({.pids = {{gone(), "rank 5"}}, .gpus = all_gpus()}, std::chrono::minutes(1));
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].find("whether the GPUs have released the job's memory is not known: GPU 0 of nvidia-smi cannot be "
                          "used: nvmlDeviceGetUUID says GPU is lost (15)"),
@@ -352,14 +360,14 @@ TEST_F(Release, OfALostGpuNobodyKnows) {
 TEST_F(Release, ADriverThatHangsEndsTheWaitAllTheSame) {
   say("hang nvmlDeviceGetMemoryInfo\n");
   EXPECT_EQ(
-      await({.pids = {{gone(), "rank 0"}}}, milliseconds(1000), {}, Before::kNothing),
+      await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, milliseconds(1000), {}, Before::kNothing),
       std::vector<std::string>{"whether the GPUs have released the job's memory is not known: no answer within 1 s"});
 }
 
 TEST_F(Release, SaysWhenNobodyKnows) {
   say("fail nvmlInit_v2 18\n");
   EXPECT_EQ(
-      await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1)),
+      await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1)),
       std::vector<std::string>{"whether the GPUs have released the job's memory is not known: NVIDIA's management "
                                "library does not start: nvmlInit_v2 says Driver/library version mismatch (18)"});
 }
@@ -367,7 +375,7 @@ TEST_F(Release, SaysWhenNobodyKnows) {
 TEST_F(Release, WhatWasSaidAtTheStartIsNotSaidAgain) {
   say("fail nvmlInit_v2 18\n");
   told_ = "NVIDIA's management library does not start: nvmlInit_v2 says Driver/library version mismatch (18)";
-  EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}}, std::chrono::minutes(1)).empty());
+  EXPECT_TRUE(await({.pids = {{gone(), "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1)).empty());
 }
 
 TEST_F(Release, ALibraryThatHadFailedIsAskedAgain) {
@@ -411,18 +419,22 @@ TEST_F(AmdRelease, SaysWhatKfdHoldsAfterThePatience) {
 
 TEST_F(AmdRelease, InAContainerWaitsUntilNoMoreThanBeforeIsUsed) {
   tree_.set_namespace("pid:[4026532837]");
-  expect_wait_until([this] { use(100'000'000); },
-                    {.pids = {{pid_, "rank 0"}}, .before = GpusBefore{.in_use = {{{kAmd, 0}, 90'000'000}}}}, files());
+  expect_wait_until(
+      [this] { use(100'000'000); },
+      {.pids = {{pid_, "rank 0"}}, .gpus = all_gpus(), .before = GpusBefore{.in_use = {{{kAmd, 0}, 90'000'000}}}},
+      files());
 }
 
 TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
   tree_.set_namespace("pid:[4026532837]");
-  EXPECT_EQ(await({.pids = {{pid_, "rank 0"}}, .before = GpusBefore{.in_use = {{{kAmd, 0}, 100'000'000}}}},
-                  milliseconds(300), files()),
-            std::vector<std::string>{
-                "AMD GPU 0 has 1.2 GB more in use than before the job, and nobody can say whose it is: the driver "
-                "numbers processes as the host does, and the agent is in a container"});
-  EXPECT_EQ(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files()),
+  EXPECT_EQ(
+      await(
+          {.pids = {{pid_, "rank 0"}}, .gpus = all_gpus(), .before = GpusBefore{.in_use = {{{kAmd, 0}, 100'000'000}}}},
+          milliseconds(300), files()),
+      std::vector<std::string>{
+          "AMD GPU 0 has 1.2 GB more in use than before the job, and nobody can say whose it is: the driver "
+          "numbers processes as the host does, and the agent is in a container"});
+  EXPECT_EQ(await({.pids = {{pid_, "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1), files()),
             std::vector<std::string>{
                 "whether the GPUs have released the job's memory is not known: the driver numbers processes as the "
                 "host does, and the agent is in a container"});
@@ -431,7 +443,9 @@ TEST_F(AmdRelease, InAContainerSaysThatNobodyKnowsWhoseItIs) {
 // A job that has ended before anybody has looked.
 TEST_F(AmdRelease, InAContainerTheFirstLookMayComeLate) {
   tree_.set_namespace("pid:[4026532837]");
-  EXPECT_TRUE(await({.pids = {{pid_, "rank 0"}}}, std::chrono::minutes(1), files(), Before::kQuestion).empty());
+  EXPECT_TRUE(
+      await({.pids = {{pid_, "rank 0"}}, .gpus = all_gpus()}, std::chrono::minutes(1), files(), Before::kQuestion)
+          .empty());
 }
 
 }  // namespace
