@@ -365,6 +365,7 @@ TlsStream& TlsStream::operator=(TlsStream&& other) noexcept {
     is_established_ = other.is_established_;
     is_dead_ = other.is_dead_;
     written_ = other.written_;
+    unfinished_ = other.unfinished_;
   }
   return *this;
 }
@@ -452,8 +453,16 @@ Result<TlsTransfer> TlsStream::write(const void* data, std::size_t size) {
   ERR_clear_error();
   errno = 0;
   std::size_t bytes = 0;
-  const int result = SSL_write_ex(ssl_.get(), data, size, &bytes);
-  if (result != 1) return outcome(result, "write");
+  // With more than an unfinished record OpenSSL begins the next one in the same call, and when the socket does not take
+  // that, it reports neither: the peer could answer to what its sender does not know to be sent.
+  const std::size_t record = unfinished_ > 0 ? unfinished_ : std::min<std::size_t>(size, SSL3_RT_MAX_PLAIN_LENGTH);
+  const int result = SSL_write_ex(ssl_.get(), data, record, &bytes);
+  if (result != 1) {
+    MUSTER_ASSIGN_OR_RETURN(const TlsTransfer transfer, outcome(result, "write"));
+    if (transfer.progress == TlsProgress::kWantWrite) unfinished_ = record;
+    return transfer;
+  }
+  unfinished_ = 0;
   written_ += bytes;
   if (written_ >= kBytesPerKey) {
     written_ = 0;

@@ -102,8 +102,8 @@ class TlsStream {
   Status handshake_blocking(MonotonicTime deadline, int cancel_fd);
 
   // read: kEof is the peer's close_notify; a connection cut without one is UNAVAILABLE. Bytes may be buffered inside
-  // after the fd went quiet: always read until kWantRead. write: after kWantWrite repeat with the same first bytes (the
-  // buffer may have moved or grown).
+  // after the fd went quiet: always read until kWantRead. write: one record at most; after kWantWrite repeat with the
+  // same first bytes (the buffer may have moved or grown). What the peer has read has been reported here before.
   Result<TlsTransfer> read(void* data, std::size_t size);
   Result<TlsTransfer> write(const void* data, std::size_t size);
 
@@ -128,7 +128,8 @@ class TlsStream {
   bool is_server_ = false;
   bool is_established_ = false;
   bool is_dead_ = false;
-  std::uint64_t written_ = 0;  // since the last key update
+  std::uint64_t written_ = 0;   // since the last key update
+  std::size_t unfinished_ = 0;  // bytes of a record that the socket has not taken whole; they are not reported yet
 };
 
 }  // namespace muster::base

@@ -138,6 +138,34 @@ TEST_F(Tls, BytesPassBothWaysWhole) {
   EXPECT_EQ(got.substr(0, 4), "pong");
 }
 
+// A sender drops what its peer has acknowledged, and only if it has sent that.
+TEST_F(Tls, WhatThePeerHasReadHasBeenReportedAsWritten) {
+  Pair pair(server_, client_);
+  const std::string data(std::size_t{8} << 20, 'x');
+  std::vector<char> buffer(data.size());
+  std::size_t written = 0;
+  std::size_t read = 0;
+  std::size_t waits = 0;
+  for (std::size_t turn = 0; read < data.size(); ++turn) {
+    for (bool is_full = false; !is_full && written < data.size();) {
+      const TlsTransfer moved = must(pair.client->write(data.data() + written, data.size() - written));
+      written += moved.bytes;
+      is_full = moved.progress == TlsProgress::kWantWrite;
+      waits += is_full ? 1U : 0U;
+    }
+    // As much as is there, and less: so that records end everywhere.
+    const std::size_t most = turn % 3 == 0 ? buffer.size() : 1 + turn * 7919 % 50'000;
+    for (std::size_t taken = 0; taken < most;) {
+      const TlsTransfer moved = must(pair.server->read(buffer.data(), most - taken));
+      if (moved.bytes == 0) break;
+      taken += moved.bytes;
+      read += moved.bytes;
+    }
+    ASSERT_LE(read, written) << turn;
+  }
+  EXPECT_GT(waits, 10U);
+}
+
 TEST_F(Tls, AStreamCanBeMoved) {
   Pair pair(server_, client_);
   TlsStream moved(std::move(*pair.server));
