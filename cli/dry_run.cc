@@ -107,7 +107,11 @@ base::Result<std::vector<DryHost>> plan_dry_run(const model::Placement& placemen
       auto bound = model::bind_node(*shapes[i], static_cast<int>(placed.ranks.size()), job.pinning, masks);
       if (!bound.ok()) return bound.status().with_context(placed.host.name);
       binding = *std::move(bound);
-      host.remark = binding.remark;
+      const int ranks = static_cast<int>(placed.ranks.size());
+      for (const std::string& remark :
+           {model::crowd_remark(ranks, binding.visible_gpus, job.pinning), binding.remark}) {
+        if (!remark.empty()) host.remarks.push_back(remark);
+      }
     }
     for (std::size_t k = 0; k < placed.ranks.size(); ++k) {
       DryRank& rank = host.ranks.emplace_back();
@@ -187,7 +191,9 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
     return placement_exit_code(hosts.status());
   }
   for (const DryHost& host : *hosts) {
-    if (!host.remark.empty()) base::print_remark("hvdrun: {}: {}\n", host.host->host.name, host.remark);
+    for (const std::string& remark : host.remarks) {
+      base::print_remark("hvdrun: {}: {}\n", host.host->host.name, remark);
+    }
   }
   return print_answer("hvdrun", options.dry_run.json ? dry_run_json(placed->placement, *hosts)
                                                      : format_dry_run(*hosts, placed->placement));

@@ -25,7 +25,7 @@ struct DryHost {
   const model::PlacedHost* host = nullptr;
   bool is_known = false;  // its shape is
   std::vector<DryRank> ranks;
-  std::string remark;  // NodeBinding::remark
+  std::vector<std::string> remarks;  // of NodeBinding, crowd_remark()
 };
 
 // `shapes`: one for each host of `placement`; nullopt: not known. `launcher`: its environment, of which masks over GPUs

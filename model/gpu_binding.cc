@@ -182,6 +182,21 @@ constexpr const char* kPartsRemark =
     "a GPU there is divided (MIG), and CUDA shows a process one part: each rank sees its own alone, as device 0, and "
     "set_device(local_rank) fails (--gpu-bind one if that is meant)";
 
+}  // namespace
+
+std::string crowd_remark(int ranks, int gpus, const Pinning& pinning) {
+  if (gpus == 0 || ranks <= gpus || pinning.share_gpu) return {};
+  std::string text = fmt::format("{} ranks but {} {}{}: some share one", ranks, gpus,
+                                 pinning.gpu_bind == GpuBind::kTile ? "tile" : "GPU", gpus == 1 ? "" : "s");
+  if (pinning.gpu_bind == GpuBind::kOrder) {
+    text += fmt::format(
+        ", and set_device(local_rank) fails from local rank {} on, where local_rank % device_count() does not", gpus);
+  }
+  return text + " (--share-gpu if that is meant, --gpu-bind none if they need none)";
+}
+
+namespace {
+
 void keep_allowed(const std::set<std::string>& allowed, GpuChoice& choice) {
   const auto erased = std::erase_if(
       choice.list, [&](const VisibleGpu& device) { return !allowed.contains(device_id(choice.vendor, device)); });

@@ -47,6 +47,10 @@ struct NodeBinding {
   std::string remark;  // one sentence without the host's name that the user is to read; empty: there is nothing to say
 };
 
+// What the user is to read where more ranks were dealt to than there are GPUs, or tiles, and nobody has asked for that:
+// one sentence without the host's name. Empty: nothing.
+std::string crowd_remark(int ranks, int gpus, const Pinning& pinning);
+
 // How many ranks a host gets that nobody gives slots: as many as have GPUs of their own there, as bind_node() would
 // give them, and cores; bind_node() takes that number and every smaller one. Under kNone, and for Intel's under kOrder,
 // where nothing is bound: the GPUs that ranks can see. 0: none to be seen, or hidden. INVALID_ARGUMENT: bind_node()

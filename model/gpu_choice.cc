@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -98,7 +99,15 @@ base::Result<std::vector<VisibleGpu>> chosen_order(const std::vector<VisibleGpu>
   std::vector<VisibleGpu> order = devices;
   if (pinning.gpu_order == GpuOrder::kReverse) std::ranges::reverse(order);
   if (pinning.gpu_order == GpuOrder::kRoundRobin) {
-    std::ranges::stable_sort(order, {}, [](const VisibleGpu& device) { return device.tile.value_or(0); });
+    // By the place of a tile, or of a part, within its GPU.
+    std::map<const GpuShape*, int> met;
+    std::vector<std::pair<int, VisibleGpu>> places;
+    for (VisibleGpu& device : order) {
+      const int place = device.tile ? *device.tile : device.gpu != nullptr ? met[device.gpu]++ : 0;
+      places.emplace_back(place, std::move(device));
+    }
+    std::ranges::stable_sort(places, {}, &std::pair<int, VisibleGpu>::first);
+    std::ranges::transform(places, order.begin(), [](auto& placed) { return std::move(placed.second); });
   }
   if (pinning.gpu_order != GpuOrder::kList) return order;
   order.clear();

@@ -128,13 +128,6 @@ proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvI
   return variables;
 }
 
-std::string crowd_warning(const std::string& host, int ranks, int gpus, model::GpuBind gpu_bind) {
-  const char* noun = gpu_bind == model::GpuBind::kTile ? "tile" : "GPU";
-  const char* each = gpus == 1 ? "all use that one" : "local rank R uses number R modulo that";
-  return fmt::format("{}: {} ranks but {} {}{}: {} (--share-gpu if that is meant, --gpu-bind none if they need none)",
-                     host, ranks, gpus, noun, gpus == 1 ? "" : "s", each);
-}
-
 std::string no_tiles_warning(const std::string& host) {
   return fmt::format(
       "{}: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one (--gpu-tiles 6x2 says what there "
@@ -345,9 +338,8 @@ void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const m
   const std::string& name = host.host.name;
   const int ranks = binding.dealt_ranks;
   if (gives_gpus(job_) && !fact.hello.gpu_problem().empty()) plan_.warnings.push_back(gpu_warning(name, fact.hello));
-  if (binding.visible_gpus > 0 && binding.visible_gpus < ranks && !job_.pinning.share_gpu) {
-    plan_.warnings.push_back(crowd_warning(name, ranks, binding.visible_gpus, job_.pinning.gpu_bind));
-  }
+  const std::string crowd = model::crowd_remark(ranks, binding.visible_gpus, job_.pinning);
+  if (!crowd.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, crowd));
   if (!binding.remark.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, binding.remark));
   if (binding.visible_gpus == 0 && ranks > 0 && job_.pinning.gpu_bind == model::GpuBind::kTile) {
     plan_.warnings.push_back(no_tiles_warning(name));

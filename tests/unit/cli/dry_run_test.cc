@@ -10,7 +10,9 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 model::Placement placed(const std::string& hosts, int np) {
   const auto placement = model::place({.hosts = *model::parse_host_list(hosts, "-H"), .np = np});
@@ -118,8 +120,11 @@ TEST(DryRun, WhatTheLaunchWouldSayOfGpusIsKept) {
   job.environment.named = {"CUDA_VISIBLE_DEVICES=all"};
   const model::Placement placement = placed("n1:1,n2:1", 2);
   const auto hosts = planned(placement, {*node, std::nullopt}, job);
-  EXPECT_THAT(hosts.at(0).remark, HasSubstr("CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs"));
-  EXPECT_EQ(hosts.at(1).remark, "");  // nobody knows what it has
+  EXPECT_THAT(hosts.at(0).remarks,
+              ElementsAre(HasSubstr("CUDA_VISIBLE_DEVICES is 'all', which leaves none of its 2 GPUs")));
+  EXPECT_THAT(hosts.at(1).remarks, IsEmpty());  // nobody knows what it has
+  const model::Placement three = placed("n1:3", 3);
+  EXPECT_THAT(planned(three, {*node}, {}).at(0).remarks, ElementsAre(HasSubstr("3 ranks but 2 GPUs: ")));
 }
 
 TEST(DryRun, OptionsBelongTogether) {

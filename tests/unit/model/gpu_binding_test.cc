@@ -474,6 +474,7 @@ TEST(DividedGpus, TheirPartsAreTheDevices) {
   EXPECT_EQ(dealt(divided(), 2, {}, {.cuda = "0,1"}), "0 MIG-0a | 0 MIG-0b");
   EXPECT_EQ(dealt(divided(), 2, {.gpus_per_rank = 2}),
             "--gpus-per-rank 2: a GPU there is divided (MIG), and CUDA shows a process one part of it");
+  EXPECT_EQ(dealt(divided(), 3, {.gpu_order = GpuOrder::kRoundRobin}), "0 MIG-0a | 2 MIG-2a | 0 MIG-0b");
   EXPECT_EQ(dealt(divided(), 1, {.gpu_bind = GpuBind::kNone}), " -");
   EXPECT_EQ(count_gpus(divided(), {}), 3);
   EXPECT_EQ(bind_node(divided(), 1, {}, {})->remark, "");

@@ -435,12 +435,18 @@ TEST(LaunchPlan, TheUsersMaskIsWhatIsDealt) {
   job.environment.named = {"CUDA_VISIBLE_DEVICES=0"};
   const LaunchPlan plan = plan_with_gpus(job, 2);
   EXPECT_EQ(visible(plan, 1), "GPU-0");
-  EXPECT_EQ(plan.warnings, std::vector<std::string>{"n1: 2 ranks but 1 GPU: all use that one (--share-gpu if that is "
-                                                    "meant, --gpu-bind none if they need none)"});
+  const std::string tail =
+      " on, where local_rank % device_count() does not (--share-gpu if that is meant, --gpu-bind none if they need "
+      "none)";
+  EXPECT_EQ(plan.warnings,
+            std::vector<std::string>{"n1: 2 ranks but 1 GPU: some share one, and set_device(local_rank) fails from "
+                                     "local rank 1" +
+                                     tail});
   job.environment.named.clear();
   EXPECT_EQ(plan_with_gpus(job, 3).warnings,
-            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: local rank R uses number R modulo that "
-                                     "(--share-gpu if that is meant, --gpu-bind none if they need none)"});
+            std::vector<std::string>{"n1: 3 ranks but 2 GPUs: some share one, and set_device(local_rank) fails from "
+                                     "local rank 2" +
+                                     tail});
 }
 
 model::JobSpec two_roles() {
