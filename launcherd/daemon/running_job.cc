@@ -181,6 +181,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   options.attempt = attempt_;
   options.ends_at = wishes.deadline;
   options.never_staged = surroundings_.state_directory;
+  options.may_leave = false;  // its slots are the next job's when it has ended
   options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
     if (!owner_.settle_shares) return answer(placement_);
     owner_.settle_shares(hosts, [this, answer = std::move(answer)](const base::Status& status) {

@@ -48,7 +48,7 @@ void JobRunner::Core::stop(StopCause cause) {
   }
   // The policy's stop is under way and the user wants it over: that is a kill, but the cause stays.
   if (killing_) {
-    finish();
+    if (options_.may_leave) finish();
     return;
   }
   killing_ = true;

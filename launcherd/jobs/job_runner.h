@@ -72,6 +72,8 @@ struct LaunchOptions {
   // then goes on.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
+  // A third stop ends the job while its agents still end the ranks. Not where others get the hosts then.
+  bool may_leave = true;
   std::string never_staged{};  // a folder on this machine that no host may get; empty: none
   // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers at once, or later: what
   // the job needs may have to become free. Not after the runner's end. Empty: the hosts are all the job's.
@@ -135,7 +137,8 @@ class JobRunner {
   // Fails only when the launcher itself cannot work (no port, no key).
   base::Status start();
 
-  // SIGTERM to all ranks, SIGKILL after the grace time; a second call kills at once.
+  // SIGTERM to all ranks, SIGKILL after the grace time; a second call kills at once, a third one waits for nobody
+  // (LaunchOptions::may_leave).
   void stop(StopCause cause);
   void signal_ranks(int signo);
   // Ranks stopped and leases held (Ctrl-Z), or both continued; `done` when every reachable agent has done so.

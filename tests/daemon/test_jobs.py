@@ -70,6 +70,19 @@ def test_kill_at_once_asks_nobody(api):
     assert api.wait(job).exit_code == 143
 
 
+def test_who_is_killed_again_and_at_once_keeps_its_slots_until_its_ranks_have_ended(api):
+    job = api.submit(["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"], kill_grace={"seconds": 600},
+                     size=2)
+    follow = api.api.Logs(api.stubs.launcher.LogsRequest(job=job, follow=True), timeout=api.PATIENCE)
+    seen = b""
+    while seen.count(b"up\n") < 2:
+        seen += next(follow).data
+    api.kill(job)
+    api.kill(job, at_once=True)
+    ended = api.wait(job)
+    assert [rank.end.signal for rank in ended.ranks] == [signal.SIGKILL] * 2, ended
+
+
 def test_a_prefix_names_a_job(api):
     job = api.submit(["true"])
     api.wait(job)

@@ -76,8 +76,8 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
     const auto placement = model::place(job.placement);
     ASSERT_TRUE(placement.ok()) << placement.status();
     agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
-    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, *placement, LaunchOptions{.job_id = "abcdefgh"},
-                                          base::Environment(), agents_, &sink_, this);
+    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, *placement, options_, base::Environment(), agents_,
+                                          &sink_, this);
     ASSERT_TRUE(runner_->start().ok());
     for (int agent = 0; agent < hosts; ++agent) {
       AgentUp up;
@@ -142,6 +142,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
 
+  LaunchOptions options_{.job_id = "abcdefgh"};
   base::SystemClock clock_;
   base::Loop loop_;
   NoOutput sink_;
@@ -389,6 +390,27 @@ TEST_F(InterruptedTest, TwiceAndTheHostTakesItsTime) {
   runner_->stop(StopCause::kInterrupt);
   base::Timer later = loop_.after(kOutputAfterInterrupt + 200ms, [this] { empty(0); });
   expect_soon();
+}
+
+TEST_F(InterruptedTest, ThreeTimesAndTheAgentsAreLeftToEndTheRanks) {
+  run_job(1);
+  for (int time = 0; time < 3; ++time) runner_->stop(StopCause::kInterrupt);
+  EXPECT_THAT(outcome().ends, ::testing::IsEmpty());
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n1: the launcher left before"));
+}
+
+// Its slots and GPUs are another job's when it has ended.
+TEST_F(InterruptedTest, WhoMayNotLeaveWaitsForTheEndOfTheRanksHoweverOftenItIsStopped) {
+  options_.may_leave = false;
+  run_job(1);
+  for (int time = 0; time < 4; ++time) runner_->stop(StopCause::kInterrupt);
+  EXPECT_FALSE(outcome_.has_value());
+  EXPECT_EQ(agents_->stops, 2);
+  empty(0);
+  expect_soon();
+  EXPECT_EQ(outcome().ends.size(), 1u);
+  EXPECT_TRUE(outcome().unclean.empty());
 }
 
 // Other jobs have it; the hosts are up.
