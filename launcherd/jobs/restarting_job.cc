@@ -83,6 +83,7 @@ void RestartingJob::resize_terminal(int rows, int columns) {
 
 base::Status RestartingJob::start() {
   started_at_ = clock_.now();
+  is_stopped_ = options_.resumed_stop != StopCause::kNone;
   plan_end_signal();
   return runner_->start();
 }
@@ -158,7 +159,6 @@ void RestartingJob::start_again() {
   ++options_.attempt;
   is_running_ = false;
   options_.resumes = false;
-  options_.resumed_stop = StopCause::kNone;
   const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);
   observer_->on_warning(
       fmt::format("restart {} of {}: the whole job starts again", options_.attempt, job_.max_restarts));

@@ -237,7 +237,8 @@ class PlacedJobTest : public JobRunnerTest {
     ASSERT_TRUE(runner_->start().ok());
   }
   // Of four cores and GPUs.
-  void come_up(int agent, const std::string& hostname, bool was_told = false) {
+  void come_up(int agent, const std::string& hostname, bool was_told = false,
+               std::vector<v1::AgentMessage> history = {}) {
     AgentUp up;
     up.link = "dial";
     up.hello.set_hostname(hostname);
@@ -252,8 +253,15 @@ class PlacedJobTest : public JobRunnerTest {
     network.set_name("eth0");
     network.set_address("10.0.0.1");
     up.has_launched = was_told;
+    up.history = std::move(history);
     agents_->to->agent_started(agent);
     agents_->to->agent_up(agent, std::move(up));
+  }
+  // The clock of a host is known from then on.
+  void answer_ping(int agent) {
+    v1::AgentMessage pong;
+    pong.mutable_pong();
+    agents_->to->agent_said(agent, pong);
   }
   static std::string variable(const v1::LaunchRank& rank, const std::string& name) {
     for (const v1::EnvVar& each : rank.environment()) {
@@ -321,9 +329,7 @@ TEST_F(PlacedJobTest, RanksThatRunGoOnWhateverTheirHostIsNow) {
   start("n1:2", std::move(options));
   placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a", "GPU-b"}};  // of another shape
   come_up(0, "n1", true);
-  v1::AgentMessage pong;
-  pong.mutable_pong();
-  agents_->to->agent_said(0, pong);
+  answer_ping(0);
   turn_until([&] { return !bound_.empty() || outcome_; });
   EXPECT_FALSE(outcome_.has_value());
   EXPECT_TRUE(agents_->launches.empty());
@@ -447,9 +453,7 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
         loop_, clock_, job, placement_, options, base::Environment(), [this](int) { return agents_; }, &sink_, this);
     ASSERT_TRUE(restarting.start().ok());
     come_up(0, "n1", resumes);
-    v1::AgentMessage pong;
-    pong.mutable_pong();
-    agents_->to->agent_said(0, pong);
+    answer_ping(0);
     turn_until([&] { return !bound_.empty(); });
     bound_.clear();
     EXPECT_TRUE(agents_->signals.empty()) << "ranks that are being started have no handler for it";
@@ -460,6 +464,41 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
     EXPECT_THAT(agents_->signals, ::testing::ElementsAre(SIGUSR1));
     EXPECT_FALSE(outcome_.has_value());
   }
+}
+
+// Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.
+TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.workdir = "/";
+  job.input.to = model::InputTo::kNone;
+  job.max_restarts = 1;
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:1", "-H");
+  placement_ = *model::place(request);
+  LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
+  options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
+  int attempts = 0;
+  RestartingJob restarting(
+      loop_, clock_, job, placement_, options, base::Environment(),
+      [&](int) {
+        ++attempts;
+        return agents_;
+      },
+      &sink_, this);
+  ASSERT_TRUE(restarting.start().ok());
+  std::vector<v1::AgentMessage> history(4);
+  history[0].mutable_prepared()->set_interface("eth0");
+  history[0].mutable_prepared()->set_address("10.0.0.1");
+  history[1].mutable_launched();
+  history[2].mutable_rank_exited()->set_wait_status(3 << 8);
+  history[3].mutable_host_empty()->set_no_output(true);
+  come_up(0, "n1", true, std::move(history));
+  answer_ping(0);
+  turn_until([&] { return outcome_ || attempts > 1; });
+  EXPECT_EQ(attempts, 1);
+  ASSERT_TRUE(outcome_.has_value());
+  EXPECT_EQ(outcome_->exit_code, 3) << "what ended it stays what it was";
 }
 
 }  // namespace
