@@ -51,6 +51,8 @@ std::string recovery_bytes(const Recovery& recovery) {
   }
   message.set_secret(recovery.secret);
   message.set_stop_cause(static_cast<int>(recovery.stop));
+  message.set_stop_at_once(recovery.stops_at_once);
+  message.set_stop_reason(base::valid_utf8(recovery.stop_reason));
   return message.SerializeAsString();
 }
 
@@ -65,6 +67,8 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
   recovery.attempt = message.attempt();
   recovery.secret = message.secret();
   recovery.stop = static_cast<StopCause>(message.stop_cause());
+  recovery.stops_at_once = message.stop_at_once();
+  recovery.stop_reason = message.stop_reason();
   recovery.placement.size = message.placement().size();
   for (int i = 0; i < message.placement().hosts_size(); ++i) {
     const v1::PlacedHost& from = message.placement().hosts(i);

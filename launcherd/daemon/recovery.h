@@ -15,6 +15,8 @@ struct Recovery {
   model::Placement placement;
   std::string secret;                 // of the attempt: PooledJob
   StopCause stop = StopCause::kNone;  // somebody has asked for its end
+  bool stops_at_once = false;         // and asked again
+  std::string stop_reason{};          // empty: of a launcherd that did not store it
 };
 
 std::string recovery_bytes(const Recovery& recovery);

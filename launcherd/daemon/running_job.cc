@@ -103,7 +103,10 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, BegunJob begun, Runn
   attempt_ = begun.recovery.attempt;
   secret_ = begun.recovery.secret;
   stop_cause_ = begun.recovery.stop;
-  if (stop_cause_ != StopCause::kNone) stop_reason_ = begun.job.reason;
+  stops_at_once_ = begun.recovery.stops_at_once;
+  if (stop_cause_ != StopCause::kNone) {
+    stop_reason_ = begun.recovery.stop_reason.empty() ? begun.job.reason : begun.recovery.stop_reason;
+  }
   for (const StoredRank& rank : begun.ranks) known_ranks_.emplace(rank.rank, rank.state);
   begun_ = std::move(begun);
 }
@@ -112,8 +115,12 @@ RunningJob::~RunningJob() = default;
 
 NewRecovery RunningJob::recovery() const {
   return {.job = id_,
-          .content =
-              recovery_bytes({.attempt = attempt_, .placement = placement_, .secret = secret_, .stop = stop_cause_})};
+          .content = recovery_bytes({.attempt = attempt_,
+                                     .placement = placement_,
+                                     .secret = secret_,
+                                     .stop = stop_cause_,
+                                     .stops_at_once = stops_at_once_,
+                                     .stop_reason = stop_reason_})};
 }
 
 NewEvent RunningJob::starting(base::WallTime now) const {
@@ -191,6 +198,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   if (begun_) {
     options.resumes = true;
     options.resumed_stop = stop_cause_;
+    options.resumed_at_once = stops_at_once_;
     if (job.timeout && begun_->job.started) {
       const auto spent =
           std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock->wall() - *begun_->job.started);
@@ -227,11 +235,14 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
 }
 
 void RunningJob::stop(StopCause cause, const std::string& reason) {
-  if (stop_reason_.empty()) {
+  const bool is_again = !stop_reason_.empty();
+  const bool is_news = !stops_at_once_;
+  if (!is_again) {
     stop_reason_ = reason;
     stop_cause_ = cause;
-    if (!is_over_) owner_.record({recovery()});
   }
+  stops_at_once_ = is_again;
+  if (is_news && !is_over_) owner_.record({recovery()});
   if (job_ != nullptr && !is_over_) job_->stop(cause);
 }
 

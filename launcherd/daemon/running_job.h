@@ -137,6 +137,7 @@ class RunningJob final : private JobObserver {
   std::vector<model::BoundRank> bound_;  // by rank; empty: not told yet
   std::string stop_reason_;              // not empty: somebody has asked for its end
   StopCause stop_cause_ = StopCause::kNone;
+  bool stops_at_once_ = false;  // more than one has
   bool is_over_ = false;
 
   std::unique_ptr<LastingOutput> sink_;

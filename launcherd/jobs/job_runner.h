@@ -72,6 +72,7 @@ struct LaunchOptions {
   // then goes on.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
+  bool resumed_at_once = false;  // that stop, twice
   // A third stop ends the job while its agents still end the ranks. Not where others get the hosts then.
   bool may_leave = true;
   std::string never_staged{};  // a folder on this machine that no host may get; empty: none

@@ -461,7 +461,9 @@ void JobRunner::Core::launch() {
   if (!is_first) planned->warnings.clear();  // said before
   tell_hosts(*std::move(planned), by_placed);
   for (JobHost& host : hosts_) take_up(host);
-  if (options_.resumed_stop != StopCause::kNone) stop(options_.resumed_stop);
+  if (options_.resumed_stop == StopCause::kNone) return;
+  stop(options_.resumed_stop);
+  if (options_.resumed_at_once) stop(options_.resumed_stop);
 }
 
 void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {

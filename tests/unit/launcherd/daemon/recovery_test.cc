@@ -35,6 +35,18 @@ TEST(Recovery, OfALauncherdThatKnewOfNoSharesHasNone) {
   EXPECT_FALSE(back->placement.hosts[0].share);
 }
 
+TEST(Recovery, WhatWasAskedOfTheJobComesBack) {
+  Recovery stopped = recovery();
+  stopped.stop = StopCause::kTerminate;
+  stopped.stops_at_once = true;
+  stopped.stop_reason = "killed";
+  const auto back = recovery_of(recovery_bytes(stopped));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->stop, StopCause::kTerminate);
+  EXPECT_TRUE(back->stops_at_once);
+  EXPECT_EQ(back->stop_reason, "killed");
+}
+
 TEST(Recovery, WhatIsNoneIsTold) {
   v1::JobRecovery whole;
   ASSERT_TRUE(whole.ParseFromString(recovery_bytes(recovery())));

@@ -60,5 +60,56 @@ TEST(EndOfJob, IsStoredHoweverLongItsReportIs) {
   EXPECT_EQ(events.back().job_ended().exit_code(), 127);
 }
 
+// No agent and no store: what is handed to the owner.
+class StoppedJob : public ::testing::Test {
+ protected:
+  StoppedJob() { surroundings_.clock = &clock_; }
+  RunningJobOwner owner() {
+    return {.record = [this](const Batch& batch) { changes_.insert(changes_.end(), batch.begin(), batch.end()); },
+            .on_ended = [] {}};
+  }
+  // Of each that was recorded.
+  std::vector<Recovery> recoveries() const {
+    std::vector<Recovery> all;
+    for (const Change& change : changes_) {
+      if (const auto* const each = std::get_if<NewRecovery>(&change)) all.push_back(*recovery_of(each->content));
+    }
+    return all;
+  }
+
+  const model::Placement placement_ = model::place_as_told({{.name = "n1"}}, {0});
+  base::FakeClock clock_;
+  JobSurroundings surroundings_;
+  std::vector<Change> changes_;
+};
+
+TEST_F(StoppedJob, TheSecondStopIsStoredToo) {
+  RunningJob job(surroundings_, job_id(kJob), placement_, owner());
+  for (int time = 0; time < 3; ++time) job.stop(StopCause::kTerminate, "killed");
+  ASSERT_EQ(recoveries().size(), 2u);
+  EXPECT_FALSE(recoveries()[0].stops_at_once);
+  EXPECT_TRUE(recoveries()[1].stops_at_once);
+  for (const Recovery& each : recoveries()) {
+    EXPECT_EQ(each.stop, StopCause::kTerminate);
+    EXPECT_EQ(each.stop_reason, "killed");
+  }
+}
+
+// What the store has of a job that is starting is why it starts.
+TEST_F(StoppedJob, TheNextLauncherdKnowsWhyItWasStopped) {
+  BegunJob begun{.job = {.id = job_id(kJob)}, .recovery = {}, .ranks = {}};
+  begun.job.state = model::JobState::kStarting;
+  begun.job.reason = "its hosts start it";
+  begun.recovery.placement = placement_;
+  begun.recovery.stop = StopCause::kTerminate;
+  begun.recovery.stop_reason = "killed";
+  RunningJob job(surroundings_, begun, owner());
+  job.start_failed(base::ok_status());
+  EXPECT_EQ(job.state(), model::JobState::kKilled);
+  const auto* const end = std::get_if<NewEvent>(&changes_.at(changes_.size() - 2));
+  ASSERT_TRUE(end != nullptr && end->job_step);
+  EXPECT_EQ(end->job_step->reason, "killed");
+}
+
 }  // namespace
 }  // namespace muster::launcherd

@@ -466,6 +466,22 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
   }
 }
 
+// Its hosts take the time of the first stop from the beginning, or none, as the user has said last.
+TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
+  for (const bool is_at_once : {false, true}) {
+    agents_ = std::make_shared<PlayedAgents>();
+    bound_.clear();
+    LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
+    options.resumed_at_once = is_at_once;
+    start("n1:1", std::move(options));
+    come_up(0, "n1", true);
+    answer_ping(0);
+    turn_until([&] { return !bound_.empty() || outcome_; });
+    EXPECT_FALSE(outcome_.has_value());
+    EXPECT_EQ(agents_->stops, is_at_once ? 2 : 1);
+  }
+}
+
 // Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.
 TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
   model::JobSpec job;
