@@ -223,6 +223,9 @@ void JobRunner::Core::maybe_prepare() {
     }
     return;
   }
+  // It was stopped, and no launcherd had told its hosts any ranks: they are not started to be stopped.
+  const bool is_stopped = options_.resumed_stop != StopCause::kNone;
+  if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) return stop(options_.resumed_stop);
   const base::Status merged = merge_same_hosts();
   if (!merged.ok()) {
     host_failures_.push_back({"", merged.message()});

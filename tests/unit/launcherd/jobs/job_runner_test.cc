@@ -482,6 +482,16 @@ TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
   }
 }
 
+// As when the launcherd before ended in between: its start was stored, and its hosts were not told.
+TEST_F(PlacedJobTest, RanksThatWereNotStartedAreNotStartedToBeStopped) {
+  start("n1:1", {.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate});
+  come_up(0, "n1");
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(agents_->launches.empty());
+  EXPECT_EQ(agents_->stops, 0);
+  EXPECT_TRUE(known_.empty()) << "it asks for no share";
+}
+
 // Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.
 TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
   model::JobSpec job;
