@@ -183,7 +183,7 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   auto misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
   if (!misfit) return placement;
   // Another host may have what that one has not; who oversubscribes has all of them.
-  if (!need.places.empty() || need.request.oversubscribe) return std::nullopt;
+  if (!need.places.empty() || offers.is_oversubscribing()) return std::nullopt;
   limit_to_shares(offers);
   while (true) {
     placement = fit_slots(offers, Room::kFree);

@@ -283,6 +283,22 @@ TEST(HostShare, AnotherHostIsTakenWhereOneHasNotTheGpus) {
   EXPECT_EQ(fit(need(1, {.bind_to = BindTo::kDepth, .depth = 8}), cores)->hosts.front().host.name, "n2");
 }
 
+// --oversubscribe says what is allowed: where there are slots enough it changes nothing.
+TEST(HostShare, WhoMayOversubscribeAndNeedNotIsPlacedAsOthersAre) {
+  const std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(16, 0))};
+  model::JobSpec job;
+  job.placement.np = 1;
+  job.placement.oversubscribe = true;
+  job.pinning = {.bind_to = BindTo::kDepth, .depth = 8};
+  const auto wanted = need_of(job, hosts);
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  const auto placement = fit(*wanted, hosts);
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->hosts.front().host.name, "n2");
+  job.placement.np = 9;  // of eight slots: all of them, and n1 is one of its hosts
+  EXPECT_FALSE(need_of(job, hosts).ok());
+}
+
 TEST(HostShare, GpusThatAreAskedForAreNotLookedForOnHostsWithout) {
   std::vector<SlotHost> hosts = {host("n1", 2, node_of(8, 0)), host("n2", 2, node_of(8, 1))};
   EXPECT_EQ(start(need(1, kOne), hosts)->devices.size(), 1u);
