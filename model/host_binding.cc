@@ -322,6 +322,9 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
     MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, chosen.devices, allowed));
   }
   chosen.binding.dealt_ranks = static_cast<int>(chosen.without_gpus.size());
+  if (is_crowded) {
+    for (const std::size_t rank : chosen.without_cores) chosen.binding.cores[rank].physical_cores = 1;
+  }
   return std::move(chosen.binding);
 }
 

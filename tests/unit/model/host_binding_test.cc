@@ -123,6 +123,17 @@ TEST(HostBinding, AShareIsAllThatThereIs) {
   EXPECT_EQ(bound(four_gpus(), {{.rank = 0}}, {.gpu_bind = GpuBind::kNone}, &crowded).cores[0].physical_cores, 1);
 }
 
+// OMP_NUM_THREADS of its ranks, which are bound to no cores.
+TEST(HostBinding, OnACrowdedHostARankHasOneThreadWhateverOthersArePlacedOn) {
+  const HostShare crowded{.devices = {"GPU-0", "GPU-3"}, .is_crowded = true};
+  for (const RankPlace& other : {RankPlace{.rank = 0, .gpus = {"GPU-3"}}, RankPlace{.rank = 0, .cpus = {1, 2}}}) {
+    const auto binding = bound(four_gpus(), {other, {.rank = 1}}, {}, &crowded);
+    EXPECT_EQ(binding.cores[0].physical_cores, other.cpus.empty() ? 1 : 2);
+    EXPECT_TRUE(binding.cores[1].cpus.empty());
+    EXPECT_EQ(binding.cores[1].physical_cores, 1);
+  }
+}
+
 // As job templates of sites have them.
 TEST(HostBinding, AnOrderOfAllGpusHoldsInAShare) {
   const HostShare share{.devices = {"GPU-1", "GPU-2"}};
