@@ -1,6 +1,7 @@
 #include "model/host_binding.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -127,14 +128,15 @@ struct Chosen {
   std::vector<int> cpus;  // sorted
   std::vector<std::string> devices;
   std::vector<std::size_t> without_cores;  // local ranks
-  std::vector<std::size_t> without_gpus;
+  std::vector<std::size_t> without_gpus;   // those that are dealt some
 };
 
 Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, const GpuMasks& masks) {
   Chosen chosen;
   chosen.binding.cores.resize(wishes.size());
   chosen.binding.gpus.resize(wishes.size());
-  const std::vector<Device> devices = all_devices(node, masks);
+  const bool is_any_gpu = std::ranges::any_of(wishes, &RankWish::has_gpus);
+  const std::vector<Device> devices = is_any_gpu ? all_devices(node, masks) : std::vector<Device>();
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
     const RankPlace* const place = wishes[rank].place;
     if (wishes[rank].has_cpus()) {
@@ -143,10 +145,7 @@ Result<Chosen> choose(const NodeShape& node, std::span<const RankWish> wishes, c
     } else {
       chosen.without_cores.push_back(rank);
     }
-    if (!wishes[rank].has_gpus()) {
-      chosen.without_gpus.push_back(rank);
-      continue;
-    }
+    if (!wishes[rank].has_gpus()) continue;
     MUSTER_ASSIGN_OR_RETURN(chosen.binding.gpus[rank], chosen_gpus(node, *place, devices, masks_in_force(node, masks)));
     const auto& own = chosen.binding.gpus[rank].devices;
     chosen.devices.insert(chosen.devices.end(), own.begin(), own.end());
@@ -258,7 +257,7 @@ std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<con
 namespace {
 
 // What a rank sees by the word of its role, whatever it is dealt; nullopt: its role does not say it. AMD's masks of HIP
-// count within what is dealt, and say nothing of other GPUs.
+// count within what is dealt, and say nothing of other GPUs; but they may leave none.
 std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning& pinning, const GpuMasks& job_masks,
                                      const GpuMasks& role) {
   const NodeShape node = with_described_gpus(given_node, pinning);
@@ -266,8 +265,9 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
   set_gpu_masks(gpu_mask_variables(role), masks);
   const auto choice = choose_gpus(node, {.gpu_bind = pinning.gpu_bind}, masks);
   if (!choice.ok()) return std::nullopt;
+  const bool is_none = choice->list.empty() && (role.hip || role.cuda);
   const bool is_said = choice->vendor == GpuVendor::kNvidia ? role.cuda.has_value()
-                       : choice->vendor == GpuVendor::kAmd  ? role.rocr.has_value()
+                       : choice->vendor == GpuVendor::kAmd  ? role.rocr.has_value() || is_none
                                                             : role.ze.has_value();
   if (!is_said) return std::nullopt;
   RankGpus own;
@@ -279,44 +279,81 @@ std::optional<RankGpus> gpus_of_role(const NodeShape& given_node, const Pinning&
   return own;
 }
 
-// Without the word of roles.
-Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes,
+// By the masks of each role that has ranks here.
+using RoleGpus = std::map<const GpuMasks*, std::optional<RankGpus>>;
+
+RoleGpus gpus_of_roles(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+                       const GpuMasks& masks) {
+  RoleGpus roles;
+  if (pinning.gpu_bind == GpuBind::kNone) return roles;
+  for (const RankWish& wish : wishes) {
+    if (wish.masks == nullptr || roles.contains(wish.masks)) continue;
+    roles.emplace(wish.masks, gpus_of_role(node, pinning, masks, *wish.masks));
+  }
+  return roles;
+}
+
+// What the rank has by its role's word; nullptr: the role does not say it, or the rank is placed.
+const RankGpus* said_gpus(const RoleGpus& roles, const RankWish& wish) {
+  const auto found = roles.find(wish.masks);
+  return found == roles.end() || !found->second || wish.has_gpus() ? nullptr : &*found->second;
+}
+
+std::vector<bool> are_dealt(std::span<const RankWish> wishes, const RoleGpus& roles, GpuBind gpu_bind) {
+  std::vector<bool> dealt(wishes.size(), false);
+  bool is_any_later = false;
+  for (std::size_t rank = wishes.size(); rank-- > 0;) {
+    if (wishes[rank].has_gpus()) continue;
+    // Of the list that all see, number local_rank is that rank's.
+    const bool is_counted = gpu_bind == GpuBind::kOrder && is_any_later;
+    dealt[rank] = is_counted || said_gpus(roles, wishes[rank]) == nullptr;
+    is_any_later = is_any_later || dealt[rank];
+  }
+  return dealt;
+}
+
+// Those that roles name are left to them where the others are enough for so many ranks.
+void leave_to_roles(const NodeShape& node, const std::vector<std::string>& named, std::size_t ranks,
+                    const Pinning& pinning, std::set<std::string>& allowed) {
+  std::set<std::string> others = allowed;
+  std::erase_if(others, [&](const std::string& id) { return is_any_of(node, id, named); });
+  if (others.size() >= ranks * gpus_for_each(pinning)) allowed = std::move(others);
+}
+
+// With the cores that the ranks may be dealt.
+NodeShape node_of_share(const NodeShape& node, const HostShare* share, const Pinning& pinning) {
+  if (share == nullptr || share->cpus.empty() || pinning.bind_to == BindTo::kList) return node;
+  NodeShape own = node;
+  std::erase_if(own.cores, [&](const CoreShape& core) { return !touches(core, share->cpus); });
+  return own.cores.empty() ? node : own;  // the host is not any more what it was
+}
+
+// But for what ranks have by the word of their roles.
+Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const RankWish> wishes, const RoleGpus& roles,
                                 const Pinning& given_pinning, const GpuMasks& masks, const HostShare* share) {
   Pinning pinning = given_pinning;
   const bool is_crowded = share != nullptr && share->is_crowded && pinning.bind_to == BindTo::kShare;
   if (is_crowded) pinning.bind_to = BindTo::kNone;
-  NodeShape node = given_node;
-  if (share != nullptr && !share->cpus.empty() && pinning.bind_to != BindTo::kList) {
-    std::erase_if(node.cores, [&](const CoreShape& core) { return !touches(core, share->cpus); });
-    if (node.cores.empty()) node.cores = given_node.cores;  // the host is not any more what it was
+  const NodeShape node = node_of_share(given_node, share, pinning);
+  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, wishes, masks));
+  const std::vector<bool> dealt = are_dealt(wishes, roles, pinning.gpu_bind);
+  std::vector<std::string> named;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (dealt[rank]) chosen.without_gpus.push_back(rank);
+    const RankGpus* const said = said_gpus(roles, wishes[rank]);
+    if (said != nullptr) named.insert(named.end(), said->devices.begin(), said->devices.end());
   }
+  const bool is_any_dealt = !chosen.without_gpus.empty();
+  const bool is_limited = share != nullptr || !chosen.devices.empty() || !named.empty();
   std::set<std::string> allowed;
   if (share != nullptr) {
     allowed.insert(share->devices.begin(), share->devices.end());
-  }
-  const bool is_any_dealt = std::ranges::any_of(wishes, [&](const RankWish& wish) {
-    const bool has_own = wish.masks != nullptr && gpus_of_role(given_node, given_pinning, masks, *wish.masks);
-    return !wish.has_gpus() && !has_own;
-  });
-  const bool is_any_placed =
-      std::ranges::any_of(wishes, [](const RankWish& wish) { return wish.has_cpus() || wish.has_gpus(); });
-  if (!is_any_placed) {
-    MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_node(node, static_cast<int>(wishes.size()), pinning, masks,
-                                                           share != nullptr ? &allowed : nullptr));
-    if (share != nullptr && is_any_dealt) MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, {}, allowed));
-    binding.dealt_ranks = static_cast<int>(wishes.size());
-    if (is_crowded) {
-      for (RankBinding& cores : binding.cores) cores.physical_cores = 1;
-    }
-    return binding;
-  }
-  MUSTER_ASSIGN_OR_RETURN(Chosen chosen, choose(given_node, wishes, masks));
-  const bool is_limited = share != nullptr || !chosen.devices.empty();
-  if (share == nullptr && is_limited && !chosen.without_gpus.empty()) {
+  } else if (is_limited && is_any_dealt) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, devices_of_job(node, pinning, masks));
     allowed.insert(all.begin(), all.end());
   }
   std::erase_if(allowed, [&](const std::string& id) { return is_any_of(node, id, chosen.devices); });
+  leave_to_roles(node, named, chosen.without_gpus.size(), pinning, allowed);
   MUSTER_RETURN_IF_ERROR(deal_rest(given_node, node, pinning, masks, is_limited ? &allowed : nullptr, chosen));
   if (is_limited && is_any_dealt) {
     MUSTER_RETURN_IF_ERROR(check_left(node, pinning, masks, chosen.devices, allowed));
@@ -330,6 +367,11 @@ Result<NodeBinding> bind_places(const NodeShape& given_node, std::span<const Ran
 
 }  // namespace
 
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+                            const GpuMasks& masks) {
+  return are_dealt(wishes, gpus_of_roles(node, wishes, pinning, masks), pinning.gpu_bind);
+}
+
 Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
                                                 const GpuMasks& masks) {
   if (std::ranges::none_of(wishes, &RankWish::has_gpus)) return std::vector<std::string>();
@@ -339,11 +381,10 @@ Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span
 
 Result<NodeBinding> bind_host(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
                               const GpuMasks& masks, const HostShare* share) {
-  MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, wishes, pinning, masks, share));
-  if (pinning.gpu_bind == GpuBind::kNone) return binding;
+  const RoleGpus roles = gpus_of_roles(node, wishes, pinning, masks);
+  MUSTER_ASSIGN_OR_RETURN(NodeBinding binding, bind_places(node, wishes, roles, pinning, masks, share));
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (wishes[rank].masks == nullptr || wishes[rank].has_gpus()) continue;
-    if (auto own = gpus_of_role(node, pinning, masks, *wishes[rank].masks)) binding.gpus[rank] = *std::move(own);
+    if (const RankGpus* const own = said_gpus(roles, wishes[rank])) binding.gpus[rank] = *own;
   }
   return binding;
 }

@@ -5,8 +5,9 @@
 // GPUs chosen for him sees these alone; the others are dealt none of them, and no core that was chosen. Who has cores
 // chosen for him is dealt GPUs as near to them as --gpu-order has it.
 //
-// A role may say itself what its ranks see (CUDA_VISIBLE_DEVICES in its environment). They are dealt GPUs as others
-// are, and have those that it names instead.
+// A role may say itself what its ranks see (CUDA_VISIBLE_DEVICES in its environment). They have what it names, others
+// are dealt different ones where there are enough, and they are dealt none, but where a later rank is to find its own
+// in the list that all see (--gpu-bind order).
 #pragma once
 
 #include <span>
@@ -47,6 +48,10 @@ std::vector<RankWish> wishes_on(std::span<const RankPlace> places, std::span<con
 // All GPUs that are chosen for ranks, by device_id(). INVALID_ARGUMENT: as bind_host().
 base::Result<std::vector<std::string>> chosen_devices(const NodeShape& node, std::span<const RankWish> wishes,
                                                       const GpuMasks& masks);
+
+// Of each of the ranks, whether it is one of those for which GPUs are dealt.
+std::vector<bool> are_dealt(const NodeShape& node, std::span<const RankWish> wishes, const Pinning& pinning,
+                            const GpuMasks& masks);
 
 // `share`: nullptr: all of the host. Errors as bind_node(), and INVALID_ARGUMENT: a chosen GPU is not there, or is of
 // another vendor than the rank's others, or several parts have its name; or there are GPUs, and all of them are chosen,

@@ -165,9 +165,9 @@ std::vector<std::string> not_chosen(const std::vector<std::string>& all, const N
   return left;
 }
 
-// Out of which the ranks without chosen GPUs are dealt theirs: of `all` at least so many.
-base::Status take_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
-                          const std::vector<std::string>& all, std::size_t least, model::HostShare& share) {
+// Out of which ranks are dealt theirs: of `all` at least so many.
+base::Status take_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
+                          std::size_t least, model::HostShare& share) {
   share.devices = free_of(all, use, node);
   if (share.devices.size() >= least) return base::ok_status();
   if (share.is_open) {
@@ -175,10 +175,7 @@ base::Status take_devices(const ShareWish& wish, const NodeShape& node, const Ho
     share.devices.resize(std::min(share.devices.size(), least));
     if (!share.devices.empty()) return base::ok_status();
   }
-  if (!wish.asks_for_gpus()) {
-    return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
-  }
-  return base::ok_status();
+  return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
 }
 
 }  // namespace
@@ -247,10 +244,11 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> chosen, model::chosen_devices(node, wishes, wish.masks));
   const std::vector<std::string> rest = not_chosen(all, node, chosen);
-  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_gpus));
+  const std::vector<bool> dealt = model::are_dealt(node, wishes, wish.pinning, wish.masks);
+  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(dealt, true));
   const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), rest.size());
   share.is_open = is_open_share(wish, all.size(), slots);
-  MUSTER_RETURN_IF_ERROR(take_devices(wish, node, use, rest, least, share));
+  MUSTER_RETURN_IF_ERROR(take_devices(node, use, rest, least, share));
   MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
                           model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,

@@ -75,6 +75,7 @@ int Offers::room_for_gpus(Offer& offer, Room room) {
   if (host.shape == nullptr || need_.share.pinning.gpu_bind == model::GpuBind::kNone) return kAnyRanks;
   const auto& all = devices(offer);
   if (are_gpus_there() && (!all || all->empty())) return 0;
+  if (!need_.share.role_masks.empty()) return kAnyRanks;  // not all of its ranks need some: its share says it
   static const HostUse kNothing;
   return all ? ranks_for_gpus(need_.share, *all, *host.shape, room == Room::kIdle ? kNothing : host.use,
                               host.all_slots())

@@ -236,7 +236,8 @@ std::vector<std::string> seen_by_roles(const NodeShape& node, const std::vector<
 TEST(HostBinding, ARoleHasTheGpusThatItNames) {
   const Pinning one{.gpu_bind = GpuBind::kOne};
   EXPECT_THAT(seen_by_roles(four_gpus(), {{}, {"CUDA_VISIBLE_DEVICES=2,GPU-0"}, {"A=b"}}, one),
-              ElementsAre("GPU-0", "GPU-2,GPU-0", "GPU-2"));
+              ElementsAre("GPU-1", "GPU-2,GPU-0", "GPU-3"))
+      << "nobody else is dealt these";
   EXPECT_THAT(seen_by_roles(four_gpus(), {{"CUDA_VISIBLE_DEVICES="}, {}}, one), ElementsAre("", "GPU-2"));
   EXPECT_THAT(seen_by_roles(four_gpus(), {{"ROCR_VISIBLE_DEVICES=3"}, {}}, one), ElementsAre("GPU-0", "GPU-2"))
       << "of another vendor";
@@ -247,6 +248,50 @@ TEST(HostBinding, ARoleHasTheGpusThatItNames) {
   for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
   EXPECT_THAT(seen_by_roles(amd, {{"ROCR_VISIBLE_DEVICES=3"}, {"HIP_VISIBLE_DEVICES=0"}}, one),
               ElementsAre("amd:3", "amd:2"));
+}
+
+// Parameter servers beside workers.
+TEST(HostBinding, WhoHidesGpusIsDealtNone) {
+  NodeShape two = four_gpus();
+  std::erase_if(two.gpus, [](const GpuShape& gpu) { return gpu.index > 1; });
+  const Pinning one{.gpu_bind = GpuBind::kOne};
+  EXPECT_THAT(seen_by_roles(two, {{"CUDA_VISIBLE_DEVICES="}, {"CUDA_VISIBLE_DEVICES=-1"}, {}, {}}, one),
+              ElementsAre("", "", "GPU-0", "GPU-1"));
+  EXPECT_THAT(seen_by_roles(two, {{"CUDA_VISIBLE_DEVICES="}, {"CUDA_VISIBLE_DEVICES="}}, one), ElementsAre("", ""));
+  NodeShape amd = two;
+  for (GpuShape& gpu : amd.gpus) gpu.vendor = GpuVendor::kAmd;
+  EXPECT_THAT(seen_by_roles(amd, {{"HIP_VISIBLE_DEVICES=-1"}, {}, {"CUDA_VISIBLE_DEVICES=-1"}, {}}, one),
+              ElementsAre("", "amd:0", "", "amd:1"));
+}
+
+TEST(HostBinding, WhatARoleNamesIsNobodyElsesWhereThereIsAnother) {
+  NodeShape two = four_gpus();
+  two.gpus.resize(2);
+  const Pinning one{.gpu_bind = GpuBind::kOne};
+  EXPECT_THAT(seen_by_roles(two, {{"CUDA_VISIBLE_DEVICES=1"}, {}}, one), ElementsAre("GPU-1", "GPU-0"));
+  EXPECT_THAT(seen_by_roles(two, {{}, {"CUDA_VISIBLE_DEVICES=0"}}, one), ElementsAre("GPU-1", "GPU-0"));
+  EXPECT_THAT(seen_by_roles(two, {{}, {"CUDA_VISIBLE_DEVICES=0"}, {}}, one), ElementsAre("GPU-0", "GPU-0", "GPU-1"));
+}
+
+// Scripts take number local_rank of the list that all see.
+TEST(HostBinding, UnderOrderNumbersOfLaterRanksStay) {
+  const GpuMasks none{.cuda = ""};
+  const std::vector<RankWish> first = {{.masks = &none}, {}, {}};
+  const auto binding = bind_host(four_gpus(), first, {}, {});
+  ASSERT_TRUE(binding.ok()) << binding.status();
+  EXPECT_EQ(binding->dealt_ranks, 3);
+  EXPECT_EQ(seen(*binding, 0), "");
+  EXPECT_EQ(seen(*binding, 1), seen(*binding, 2));
+  for (const std::size_t rank : {1u, 2u}) {
+    const std::string own = binding->gpus[rank].devices.at(0);
+    const std::string list = seen(*binding, rank).substr(std::string_view("CUDA_VISIBLE_DEVICES=").size());
+    EXPECT_EQ(base::split(list, ',').at(rank), own);
+  }
+  const std::vector<RankWish> last = {{}, {}, {.masks = &none}};
+  const auto without = bind_host(four_gpus(), last, {}, {});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->dealt_ranks, 2);
+  EXPECT_EQ(are_dealt(four_gpus(), last, {}, {}), (std::vector<bool>{true, true, false}));
 }
 
 TEST(HostBinding, ARoleThatNamesItsGpusIsGivenNoVariables) {

@@ -192,14 +192,26 @@ TEST(HostShare, GpusThatRolesNameAreTheirs) {
     std::vector<SlotHost> hosts = {host("n1", 8, node_of(8, 8))};
     const auto share = start(with_role("5,6", pinning), hosts);
     ASSERT_TRUE(share);
-    EXPECT_THAT(share->devices, ElementsAre("GPU-0", "GPU-1", "GPU-5", "GPU-6"));
+    EXPECT_THAT(share->devices, ElementsAre("GPU-0", "GPU-5", "GPU-6"));
     EXPECT_FALSE(start(with_role("6", pinning), hosts));
     EXPECT_EQ(why_not(with_role("6", pinning), hosts), "n1: one of its roles names GPU-6, which another job has");
     EXPECT_TRUE(start(with_role("7", pinning), hosts));
-    EXPECT_EQ(hosts[0].use.devices().size(), 7u);
-    EXPECT_EQ(start(need(1, pinning), hosts)->devices.size(), 1u);
+    EXPECT_EQ(hosts[0].use.devices().size(), 5u);
+    for (int job = 0; job < 3; ++job) EXPECT_EQ(start(need(1, pinning), hosts)->devices.size(), 1u);
     EXPECT_FALSE(start(need(1, pinning), hosts));
   }
+}
+
+// Parameter servers beside workers: as many GPUs as workers are enough.
+TEST(HostShare, ARoleThatHidesGpusWaitsForNone) {
+  JobNeed job = need(4, kOne);
+  job.share.role_masks = {{.first = 0, .count = 2, .masks = {.cuda = ""}}};
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
+  EXPECT_THAT(start(job, hosts)->devices, ::testing::UnorderedElementsAre("GPU-0", "GPU-1"));
+  hosts = {host("n1", 5, node_of(8, 2))};
+  ASSERT_TRUE(start(need(1, kOne), hosts));
+  EXPECT_FALSE(fit(job, hosts));
+  EXPECT_EQ(why_not(job, hosts), "n1: 1 of 2 GPUs are free there");
 }
 
 TEST(HostShare, GpusThatRolesNameAreSharedAsOthersAre) {
