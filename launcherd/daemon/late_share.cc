@@ -50,7 +50,8 @@ base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHos
     return base::error(Code::kFailedPrecondition, "its cores or GPUs are others than when the job was placed: {}",
                        why.message());
   }
-  if (!share_of(need.share, known.shape, {}, host.all_slots(), wishes).ok()) return why;
+  const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), wishes);
+  if (!alone.ok()) return alone.status();  // whatever others have
   return base::error(Code::kUnavailable, "{}: other jobs have them", why.message());
 }
 
