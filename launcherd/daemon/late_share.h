@@ -1,4 +1,5 @@
-// What is decided of a job's share of a host when the host's agent is up, later than its placement. Pure.
+// What is decided of a job's share of a host when the host's agent is up, later than its placement. Pure,
+// but for the table in which settle_shares() counts it.
 #pragma once
 
 #include <optional>

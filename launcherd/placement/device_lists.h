@@ -1,5 +1,5 @@
 // What jobs could be dealt of hosts' GPUs, looked up once for all jobs that wish the same: for one pass over many jobs.
-// No host changes while it lives.
+// The shapes of hosts stay as they are while it lives; what is used of them may change.
 #pragma once
 
 #include <list>
