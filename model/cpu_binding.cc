@@ -94,9 +94,7 @@ RankBinding binding_to(const NodeShape& node, std::vector<int> cpus) {
   RankBinding binding;
   std::ranges::sort(cpus);
   for (const CoreShape& core : node.cores) {
-    const bool is_touched =
-        std::ranges::any_of(core.cpus, [&](int cpu) { return std::ranges::binary_search(cpus, cpu); });
-    if (is_touched) ++binding.physical_cores;
+    if (touches(core, cpus)) ++binding.physical_cores;
   }
   binding.cpus = std::move(cpus);
   return binding;
@@ -153,6 +151,15 @@ Result<Bindings> bind_lists(const NodeShape& node, std::size_t ranks, const Pinn
 }
 
 }  // namespace
+
+std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus) {
+  std::vector<int> cpus;
+  for (const CoreShape& core : node.cores) {
+    if (touches(core, sorted_cpus)) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+  }
+  std::ranges::sort(cpus);
+  return cpus;
+}
 
 NodeShape usable_node(const NodeShape& node, const Pinning& pinning) {
   NodeShape usable = node;

@@ -9,6 +9,9 @@
 
 namespace muster::model {
 
+// All CPUs of the cores that have one of these, sorted.
+std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus);
+
 // The node without its reserved cores, and of each core only the threads that are used.
 NodeShape usable_node(const NodeShape& node, const Pinning& pinning);
 

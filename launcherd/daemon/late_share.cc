@@ -1,9 +1,9 @@
 #include "launcherd/daemon/late_share.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
+#include "model/cpu_binding.h"
 #include "model/host_binding.h"
 
 namespace muster::launcherd {
@@ -64,13 +64,10 @@ std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const mod
   if (!binding.ok() || !all.ok()) return std::nullopt;
   model::HostShare share;
   share.is_open = is_open_share(wish, all->size(), slots);
-  std::set<int> cpus;
-  for (const model::RankBinding& rank : binding->cores) cpus.insert(rank.cpus.begin(), rank.cpus.end());
-  for (const model::CoreShape& core : node.cores) {
-    if (std::ranges::none_of(core.cpus, [&](int cpu) { return cpus.contains(cpu); })) continue;
-    std::ranges::copy(core.cpus, std::back_inserter(share.cpus));
-  }
-  std::ranges::sort(share.cpus);
+  std::vector<int> cpus;
+  for (const model::RankBinding& rank : binding->cores) cpus.insert(cpus.end(), rank.cpus.begin(), rank.cpus.end());
+  std::ranges::sort(cpus);
+  share.cpus = model::whole_cores(node, cpus);
   for (const model::RankGpus& rank : binding->gpus) {
     for (const std::string& id : rank.devices) {
       if (std::ranges::find(share.devices, id) == share.devices.end()) share.devices.push_back(id);

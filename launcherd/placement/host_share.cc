@@ -22,6 +22,7 @@ using model::BindTo;
 using model::CoreShape;
 using model::NodeShape;
 using model::touches;
+using model::whole_cores;
 using Wishes = std::span<const model::RankWish>;
 
 // Of all that may be this device, or a part of it.
@@ -49,16 +50,6 @@ std::vector<std::string> open_of(const std::vector<std::string>& all, const Host
                        [&](const std::string& id) { return users_of(use, node, id).are_open; });
   std::ranges::stable_sort(open, {}, [&](const std::string& id) { return users_of(use, node, id).count; });
   return open;
-}
-
-// All CPUs of the cores that have one of these.
-std::vector<int> whole_cores(const NodeShape& node, const std::vector<int>& sorted_cpus) {
-  std::vector<int> cpus;
-  for (const CoreShape& core : node.cores) {
-    if (touches(core, sorted_cpus)) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
-  }
-  std::ranges::sort(cpus);
-  return cpus;
 }
 
 std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
