@@ -1,6 +1,7 @@
 #include "launcherd/daemon/held_submissions.h"
 
 #include <utility>
+#include <vector>
 
 #include "launcherd/placement/job_need.h"
 #include "proto/job_spec_convert.h"
@@ -15,30 +16,25 @@ bool HeldSubmissions::must_wait(const v1::SubmitRequest& request) const {
 
 void HeldSubmissions::take(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply) {
   if (!must_wait(request)) return admit_(request, std::move(reply));
-  held_.push_back({request, std::move(reply)});
-  if (!limit_.armed()) limit_ = loop_.after(patience_, [this] { admit_all(); });
+  const std::uint64_t number = next_number_++;
+  held_.emplace(number, Held{request, std::move(reply), loop_.after(patience_, [this, number] { admit(number); })});
 }
 
 void HeldSubmissions::look_again() {
-  std::vector<Held> held = std::exchange(held_, {});
-  for (Held& each : held) {
-    if (must_wait(each.request)) {
-      held_.push_back(std::move(each));
-    } else {
-      admit_(each.request, std::move(each.reply));
-    }
+  std::vector<std::uint64_t> ready;
+  for (const auto& [number, each] : held_) {
+    if (!must_wait(each.request)) ready.push_back(number);
   }
-  if (held_.empty()) limit_.cancel();
+  for (const std::uint64_t number : ready) admit(number);
 }
 
-void HeldSubmissions::admit_all() {
-  limit_.cancel();
-  for (Held& each : std::exchange(held_, {})) admit_(each.request, std::move(each.reply));
+void HeldSubmissions::admit(std::uint64_t number) {
+  auto held = held_.extract(number);
+  if (!held.empty()) admit_(held.mapped().request, std::move(held.mapped().reply));
 }
 
 void HeldSubmissions::refuse_all(const base::Status& why) {
-  limit_.cancel();
-  for (Held& each : std::exchange(held_, {})) each.reply(why);
+  for (auto& [number, each] : std::exchange(held_, {})) each.reply(why);
 }
 
 }  // namespace muster::launcherd

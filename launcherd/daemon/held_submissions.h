@@ -5,8 +5,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
-#include <vector>
+#include <map>
 
 #include "base/loop.h"
 #include "launcherd/daemon/host_table.h"
@@ -35,16 +36,17 @@ class HeldSubmissions {
   struct Held {
     v1::SubmitRequest request;
     Reply<v1::SubmitResponse> reply;
+    base::Timer limit;
   };
   bool must_wait(const v1::SubmitRequest& request) const;
-  void admit_all();
+  void admit(std::uint64_t number);
 
   base::Loop& loop_;
   const HostTable* const hosts_;
   const Admit admit_;
   const std::chrono::milliseconds patience_;
-  std::vector<Held> held_;
-  base::Timer limit_;  // of the oldest; those that came later share it
+  std::map<std::uint64_t, Held> held_;  // in the order in which they came
+  std::uint64_t next_number_ = 0;
 };
 
 }  // namespace muster::launcherd

@@ -60,6 +60,17 @@ TEST_F(HeldSubmissionsTest, NobodyWaitsForLong) {
   EXPECT_EQ(admitted_, std::vector<int>{9});
 }
 
+TEST_F(HeldSubmissionsTest, WhoComesLaterWaitsAsLong) {
+  HeldSubmissions held = this->held(200ms);
+  take(held, 9);
+  const base::Timer later = loop_.after(100ms, [&] { take(held, 8); });
+  loop_.run();
+  EXPECT_EQ(admitted_, std::vector<int>{9});
+  EXPECT_EQ(held.size(), 1u);
+  loop_.run();
+  EXPECT_EQ(admitted_, (std::vector<int>{9, 8}));
+}
+
 TEST_F(HeldSubmissionsTest, WhoLeavesAnswersAll) {
   HeldSubmissions held = this->held(1h);
   take(held, 9);
