@@ -161,7 +161,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
                     name, base::join(others, ", ")));
   }
   for (auto& [id, job] : jobs_) {
-    if (job.running == nullptr) continue;
+    if (job.running == nullptr || job.running->is_over()) continue;
     const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
     // It is asked again before it starts, and waits then, or its start says so.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
@@ -181,7 +181,7 @@ base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& host
 
 void JobManager::settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
   OpenJob* const job = find(id);
-  if (job == nullptr || job->running == nullptr) return;  // nobody waits for it any more
+  if (job == nullptr || job->running == nullptr || job->running->is_over()) return;  // nobody waits for it any more
   for (const KnownHost& host : hosts) {
     if (hosts_.learn(host.name, host.shape, host.identity)) schedule();
   }

@@ -96,6 +96,8 @@ class RunningJob final : private JobObserver {
   // Its ranks go on when launcherd leaves.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
+  // Its last record is made, and on_ended is told: nothing of it changes any more.
+  bool is_over() const { return is_over_; }
   // What the store does not know: hosts, and where ranks wait.
   void describe(v1::Job& job) const;
 

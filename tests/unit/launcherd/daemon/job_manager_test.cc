@@ -2,12 +2,16 @@
 // that run are in tests/daemon.
 #include "launcherd/daemon/job_manager.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
+
 #include <fstream>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
+#include "agent/service/control_client.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/daemon/recovery.h"
 #include "proto/muster/v1/pool.pb.h"
@@ -41,11 +45,13 @@ std::vector<model::HostSpec> large_hosts() {
   return hosts;
 }
 
-// No host can be reached.
+// No host can be reached, but where agents are played.
 class NoBootstrap final : public Bootstrap {
  public:
-  void start(const BootstrapTarget& target, JoinSource, std::function<void(base::Result<StartedAgent>)> done) override {
+  void start(const BootstrapTarget& target, JoinSource source,
+             std::function<void(base::Result<StartedAgent>)> done) override {
     tried.push_back(target.name);
+    if (play) return done(play(*source.get()));
     done(base::error(Code::kUnavailable, "host {}: cannot be reached", target.name));
   }
   void run(const BootstrapTarget& target, std::vector<std::string>,
@@ -55,6 +61,39 @@ class NoBootstrap final : public Bootstrap {
   void cancel() override {}
 
   std::vector<std::string> tried;
+  std::function<StartedAgent(const std::string& join)> play;
+};
+
+// Comes up, on a host of two cores, and does nothing of what it is told.
+class PlayedAgent {
+ public:
+  StartedAgent start(base::Loop& loop, const std::string& source) {
+    v1::AgentJoin join;
+    EXPECT_TRUE(join.ParseFromString(source.substr(sizeof(std::uint32_t))));
+    auto stdio = base::make_socketpair(SOCK_STREAM);
+    EXPECT_TRUE(stdio.ok()) << stdio.status();
+    constexpr std::string_view kLine = "MUSTER-LINK dial\n";
+    EXPECT_TRUE(base::write_all_blocking(stdio->second.get(), kLine.data(), kLine.size()).ok());
+    agent::ControlClientOptions options;
+    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
+    options.ca_pem = join.ca_pem();
+    options.certificate_pem = join.certificate_pem();
+    options.key_pem = join.key_pem();
+    options.token = join.token();
+    v1::Hello hello;
+    hello.set_job_id(join.job_id());
+    hello.set_agent_index(join.agent_index());
+    hello.set_hostname("n1");
+    for (int cpu = 0; cpu < 2; ++cpu) hello.add_cores()->add_cpus(cpu);
+    client_ = agent::ControlClient::start(loop, std::move(options), std::move(hello));
+    StartedAgent started;
+    started.stream = std::move(stdio->first);
+    started.backend = "played";
+    return started;
+  }
+
+ private:
+  std::unique_ptr<agent::ControlClient> client_;
 };
 
 class JobManagerTest : public ::testing::Test {
@@ -405,6 +444,26 @@ TEST_F(JobManagerTest, AWaitingJobThatIsNotUnderstoodKeepsNobodyFromStarting) {
   const auto list = read_jobs(*reader, all);
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(list->jobs_size(), 3);
+}
+
+// The agent's Hello comes between the job's end and what the manager makes of it.
+TEST_F(JobManagerTest, NothingIsStoredOfAJobAfterItsEnd) {
+  PlayedAgent agent;
+  bootstrap_.play = [&](const std::string& join) { return agent.start(rig_->loop(), join); };
+  const auto answer = submit(request_of(1));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  base::Timer looking = rig_->loop().every(std::chrono::milliseconds(5), [&] {
+    if (pool_->state({.name = "n1"}) == v1::AGENT_STATE_UP) count();
+  });
+  run_until(done_ + 1);
+  looking.cancel();
+  manager_->kill(testing_store::job_id(answer->job_id()), false,
+                 [](const base::Status& status) { EXPECT_TRUE(status.ok()) << status; });
+  manager_->agent_changed("n1");
+  run_until(done_ + 1);
+  drain_all();  // by then all that was recorded before is stored, or was refused
+  EXPECT_THAT(lines_, ::testing::Not(::testing::Contains(HasSubstr("could not be stored"))));
+  EXPECT_EQ(stored(answer->job_id()).state, model::JobState::kKilled);
 }
 
 TEST_F(JobManagerTest, ADeadlineThatHasPassedEndsAWaitingJob) {
