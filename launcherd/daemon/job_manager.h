@@ -113,6 +113,7 @@ class JobManager {
   base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
   // `done` when the disk has them; later, when other jobs have what it is to have.
   void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
+  void settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
 
   void schedule();
   void start_what_fits();

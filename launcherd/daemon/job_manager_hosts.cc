@@ -180,17 +180,20 @@ base::Status JobManager::settle(OpenJob& job, const std::vector<KnownHost>& host
 }
 
 void JobManager::settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
-  OpenJob* const job = find(id);
-  if (job == nullptr || job->running == nullptr || job->running->is_over()) return;  // nobody waits for it any more
   for (const KnownHost& host : hosts) {
     if (hosts_.learn(host.name, host.shape, host.identity)) schedule();
   }
+  settle_or_wait(id, hosts, std::move(done));
+}
+
+void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
+  OpenJob* const job = find(id);
+  if (job == nullptr || job->running == nullptr || job->running->is_over()) return;  // nobody waits for it any more
   const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
   if (settled.code() == Code::kUnavailable) {
     waiting_shares_.insert_or_assign(
-        id, WaitingShare{.why = settled.message(), .try_again = [this, id, hosts, done = std::move(done)] {
-                           settle_before_launch(id, hosts, done);
-                         }});
+        id, WaitingShare{.why = settled.message(),
+                         .try_again = [this, id, hosts, done = std::move(done)] { settle_or_wait(id, hosts, done); }});
     return;
   }
   if (!settled.ok() || !job->has_late_share) return done(settled);
