@@ -2,8 +2,9 @@
 
 Eager tensors are handed over as arrays. In a graph an operation is a tf.numpy_function, which blocks a thread of
 TensorFlow until it is done; tf.function runs such functions in the order in which it has met them, the same on all
-ranks, so that ranks never wait for each other in different ones. The graphs of TensorFlow 1's sessions have no such
-order: there the operations need control dependencies. XLA (jit_compile=True) cannot call them.
+ranks, so that ranks never wait for each other in different ones. Those in a branch, a loop or a function that takes
+variables are in that order only among themselves, and those in the graphs of TensorFlow 1's sessions have none: there
+control dependencies have to order them. XLA (jit_compile=True) cannot call them.
 """
 
 import numpy as np

@@ -30,8 +30,14 @@ class _Aggregation:
         for total, gradient in zip(self._sums, gradients):
             if total is not None:
                 total.assign_add(tf.convert_to_tensor(gradient))
-        return tf.cond(self._count.assign_add(1) >= self._passes, lambda: self._apply(apply),
-                       lambda: tf.constant(False))
+        # tf.function keeps its operations in order, but not a branch that takes variables among them: these two, which
+        # take none, hold its place.
+        with tf.control_dependencies([tf.timestamp()]):
+            is_due = tf.cond(self._count.assign_add(1) >= self._passes, lambda: self._apply(apply),
+                             lambda: tf.constant(False))
+        with tf.control_dependencies([is_due]):
+            tf.timestamp()
+        return is_due
 
     def _apply(self, apply):
         scale = 1.0 / self._passes if self._is_average else 1.0

@@ -307,6 +307,30 @@ def test_ranks_that_trace_unequally(passes):
     assert len(set(traced)) == (3 if is_last else 1)
 
 
+def test_several_passes_keep_their_place_among_the_operations_of_a_graph():
+    """They are in a branch, which TensorFlow would order by its variables alone."""
+    weight = tf.Variable([1.0, 2.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.0), backward_passes_per_step=2)
+
+    @tf.function
+    def step():
+        before = hvd.allreduce(tf.ones(1))
+        optimizer.apply_gradients([(tf.ones(2), weight)])
+        return before, hvd.allreduce(tf.ones(1))
+
+    def all_before(operation):
+        found, new = set(), {operation}
+        while new:
+            found |= new
+            new = {each for old in new for each in [*old.control_inputs, *(tensor.op for tensor in old.inputs)]} - found
+        return found
+
+    operations = step.get_concrete_function().graph.get_operations()
+    before, after = (each for each in operations if each.type in ("PyFunc", "EagerPyFunc"))
+    [branch] = (each for each in operations if each.type in ("If", "StatelessIf"))
+    assert before in all_before(branch) and branch in all_before(after)
+
+
 @EVERYWHERE
 def test_names_are_the_same_in_every_step(graph, monkeypatch):
     """Which is what the engine's cache is for. Two tapes of one graph have two."""
