@@ -30,34 +30,19 @@ def gpu_available(ext_base_name, verbose=False):
     return torch.cuda.is_available()
 
 
-def mpi_built(verbose=False):
-    """As in muster.world, and so the next ones; `verbose` is not used."""
-    del verbose
-    return world.mpi_built()
+def _without_verbose(function):
+    """That of muster.world as Horovod has it here, with `verbose`, which is not used."""
+    def call(verbose=False):
+        del verbose
+        return function()
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__ = function.__doc__
+    return call
 
 
-def gloo_built(verbose=False):
-    """Whether libmuster is used where Horovod uses Gloo."""
-    del verbose
-    return world.gloo_built()
-
-
-def nccl_built(verbose=False):
-    """The version of NCCL that ranks with a GPU each can use, or 0."""
-    del verbose
-    return world.nccl_built()
-
-
-def ddl_built(verbose=False):
-    """Whether DDL can be used."""
-    del verbose
-    return world.ddl_built()
-
-
-def ccl_built(verbose=False):
-    """Whether oneCCL can be used."""
-    del verbose
-    return world.ccl_built()
+mpi_built, gloo_built, nccl_built, ddl_built, ccl_built = map(_without_verbose, (
+    world.mpi_built, world.gloo_built, world.nccl_built, world.ddl_built, world.ccl_built))
 
 
 def is_iterable(x):

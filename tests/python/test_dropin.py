@@ -118,6 +118,7 @@ def test_pythonpath_is_the_users_with_ours_behind(hvdrun):
 
 def test_modules_that_need_no_framework(python):
     names = """
+import pickle
 import horovod.common.elastic, horovod.common.process_sets, horovod.common.util as util, horovod.data, horovod.runner
 from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
 assert horovod.run is horovod.runner.run
@@ -127,6 +128,7 @@ assert [n for n in range(9) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
 assert util.extension_available("numpy") and not util.extension_available("caffe")
 assert not util.gpu_available("tensorflow")
 assert not util.mpi_built() and util.gloo_built(verbose=True) and not util.ddl_built() and not util.ccl_built()
+assert pickle.loads(pickle.dumps(util.gloo_built)) is util.gloo_built
 assert util.nccl_built() == 0 or util.nccl_built() >= 21400
 assert util.is_iterable("ab") and not util.is_iterable(1)
 util.check_extension("horovod.numpy", "HOROVOD_WITH_NUMPY", "a/b/__init__.py", "mpi_lib")
