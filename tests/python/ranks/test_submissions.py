@@ -149,19 +149,20 @@ def test_a_forked_child_leaves_what_runs_to_its_parent():
                 locked.set()
                 go_on.wait()
 
-        thread = threading.Thread(target=hold)
-        thread.start()
-        locked.wait()
-
         def dropped(kept):
             kept.__del__(is_done=touched.append, free=touched.append)
             return not touched
 
-        assert in_child(lambda: dropped(ticket) and dropped(request))
-        assert in_child(lambda: refuses(ticket.wait) and refuses(request.wait))
-        assert in_child(lambda: refuses(lambda: hvd.allreduce(np.ones(2))) and refuses(hvd.barrier))
-        go_on.set()
-        thread.join()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        try:
+            locked.wait()
+            assert in_child(lambda: dropped(ticket) and dropped(request))
+            assert in_child(lambda: refuses(ticket.wait) and refuses(request.wait))
+            assert in_child(lambda: refuses(lambda: hvd.allreduce(np.ones(2))) and refuses(hvd.barrier))
+        finally:
+            go_on.set()
+            thread.join()
         request.wait()
     hvd.barrier()
     if hvd.rank() != 0:
