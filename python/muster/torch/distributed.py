@@ -72,6 +72,18 @@ def _share_out(flat, tensors):
         memory.copy_out(tensor, part.view(tensor.shape))
 
 
+def _copying_back(tensors, copies):
+    """What remains to be done of an operation in place. None: nothing, for which no events are made either."""
+    if all(copy is None for copy in copies):
+        return None
+
+    def finish():
+        for tensor, copy in zip(tensors, copies):
+            memory.copy_back(tensor, copy)
+
+    return finish
+
+
 class MusterProcessGroup(dist.ProcessGroup):
     """Ranks with a communicator of libmuster. Made by torch.distributed; methods take what those of other groups do."""
 
@@ -169,11 +181,7 @@ class MusterProcessGroup(dist.ProcessGroup):
             started.append(start(function, *addresses, count, buffer.dtype, *arguments, keep=buffer))
             copies.append(copy)
 
-        def finish():
-            for tensor, copy in zip(tensors, copies):
-                memory.copy_back(tensor, copy)
-
-        return MusterWork(started, list(tensors), finish)
+        return MusterWork(started, list(tensors), _copying_back(tensors, copies))
 
     def allreduce(self, tensors, opts=None):
         """In place."""
@@ -252,7 +260,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         target, copy = memory.in_place(output, on_host=True)
         request = self._start(lib.muster_iscatter, None if flat is None else flat.data_ptr(), target.out,
                               output.numel(), target.dtype, root, keep=(flat, target))
-        return MusterWork([request], [output], lambda: memory.copy_back(output, copy))
+        return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def reduce_scatter(self, output_tensors, input_lists, opts=None):
         """One list of tensors, one for each rank, which may differ in size."""
@@ -282,14 +290,14 @@ class MusterProcessGroup(dist.ProcessGroup):
             source = memory.reading(flat)
             request = self._start(lib.muster_ireduce_scatterv, source.in_, target.out, requests.counts(numbers),
                                   target.dtype, op, keep=(source, target))
-        return MusterWork([request], [output], lambda: memory.copy_back(output, copy))
+        return MusterWork([request], [output], _copying_back([output], [copy]))
 
     def alltoall_base(self, output, input, output_splits, input_splits, opts=None):
         """Splits are of rows; without them all are equal."""
         sent, received = self._elements(input, input_splits), self._elements(output, output_splits)
         on_gpu = self._is_on_gpu([input, output])
         target, copy = memory.in_place(output, on_host=not on_gpu)
-        return self._exchange(input, sent, target, received, [output], lambda: memory.copy_back(output, copy), on_gpu)
+        return self._exchange(input, sent, target, received, [output], _copying_back([output], [copy]), on_gpu)
 
     def alltoall(self, output_tensors, input_tensors, opts=None):
         """Lists of a tensor for each rank."""
@@ -337,7 +345,7 @@ class MusterProcessGroup(dist.ProcessGroup):
         tensor = _only(tensors)
         target, copy = memory.in_place(tensor, on_host=True)
         request = self._start(lib.muster_irecv, target.out, tensor.numel(), target.dtype, src, tag, keep=target)
-        return MusterWork([request], [tensor], lambda: memory.copy_back(tensor, copy), source=src)
+        return MusterWork([request], [tensor], _copying_back([tensor], [copy]), source=src)
 
     def recv_anysource(self, tensors, tag):
         """ValueError."""

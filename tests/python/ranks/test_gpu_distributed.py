@@ -170,6 +170,21 @@ def test_who_waits_second_comes_behind_what_the_first_has_copied(monkeypatch):
     assert calls == ["copied", ("mark", "cpu", thread.ident), ("follow", thread.ident), ("follow", me)]
 
 
+def test_who_waits_for_what_was_done_in_place_has_nothing_to_follow(gpu, monkeypatch):
+    """A mark is an event of CUDA's."""
+    marks = []
+    monkeypatch.setattr(work_module, "_gpus_of", lambda result: ["cpu"])
+    monkeypatch.setattr(memory, "Mark", lambda device: marks.append(device) or types.SimpleNamespace(follow=list))
+    whole, other, part = (gpu.copy_of(torch.ones(count)) for count in (2 * size(), 2 * size(), 2))
+    dist.all_reduce(whole)
+    dist.broadcast(part, 0)
+    dist.reduce_scatter_tensor(part, whole)
+    dist.all_to_all_single(other, whole)
+    assert not marks
+    dist.all_reduce(torch.zeros(4, 2)[:, 0])
+    assert len(marks) == 1
+
+
 def test_what_is_copied_from_is_not_used_again_too_soon(monkeypatch):
     """It may be of another stream than that of the thread that copies it."""
     taken = []
