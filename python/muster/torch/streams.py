@@ -62,10 +62,12 @@ def new_stream(ordinal):
     return stream.value
 
 
-def give_back(stream, owner):
-    """Destroys it, if this is the process `owner`, which has made it; what it has is still done."""
+def give_back(stream, ordinal, owner):
+    """Destroys one of GPU `ordinal`, if this is the process `owner`, which has made it; what it has is still done. On
+    any thread, as garbage is collected."""
     if os.getpid() == owner:
-        _call("cuStreamDestroy_v2", c_void_p(stream))
+        with _current(ordinal):
+            _call("cuStreamDestroy_v2", c_void_p(stream))
 
 
 def as_torchs(stream, device):

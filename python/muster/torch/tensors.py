@@ -99,7 +99,7 @@ class SideStream:
     def __init__(self, device):
         self.handle = streams.new_stream(device.index)
         self._stream = streams.as_torchs(self.handle, device)
-        end = weakref.finalize(self, streams.give_back, self.handle, os.getpid())
+        end = weakref.finalize(self, streams.give_back, self.handle, device.index, os.getpid())
         end.atexit = False  # the driver may have gone by then
 
     def follow(self):

@@ -368,6 +368,7 @@ CudaResult cuStreamGetPriority(void* stream, int* priority) {
   return kCudaSuccess;
 }
 CudaResult cuStreamDestroy_v2(void* stream) {
+  if (!has_context()) return kInvalidContext;
   delete static_cast<FakeStream*>(stream);
   return kCudaSuccess;
 }

@@ -1,5 +1,6 @@
 """All of test_torch_distributed.py with tensors on a GPU that is none (emulated_gpu.py), and what goes through the host."""
 
+import concurrent.futures
 import ctypes
 import gc
 import os
@@ -136,7 +137,13 @@ def test_a_stream_that_waits_is_nobody_elses(gpu, monkeypatch):
         assert priority.value == -4
     del made
     gc.collect()
-    assert sorted(given_back) == sorted((handle, os.getpid()) for handle in handles)
+    assert sorted(given_back) == sorted((handle, 0, os.getpid()) for handle in handles)
+
+
+def test_a_stream_is_given_back_by_a_thread_that_has_no_context(gpu):
+    """Garbage is collected on any."""
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        threads.submit(streams.give_back, streams.new_stream(0), 0, os.getpid()).result()
 
 
 def test_what_the_driver_says_is_told(monkeypatch):
