@@ -135,7 +135,7 @@ struct Driver {
   std::mutex mutex;
   std::map<DeviceAddress, Shared> memory;
   std::map<void*, std::size_t> registered;
-  std::set<void*> pinned;  // what is never freed is the driver's, as far as a search for leaks goes
+  std::map<void*, std::size_t> pinned;
   FakeStream null_stream;
 };
 Driver& driver() {
@@ -305,17 +305,20 @@ CudaResult cuMemFree_v2(DeviceAddress address) {
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (!may_call()) return kCaptureUnsupported;
-  *memory = std::calloc(1, bytes);
-  if (*memory == nullptr) return kOutOfMemory;
+  *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (*memory == MAP_FAILED) return kOutOfMemory;
   const std::lock_guard lock(driver().mutex);
-  driver().pinned.insert(*memory);
+  driver().pinned[*memory] = bytes;
   return kCudaSuccess;
 }
+// Whoever uses it from here on crashes.
 CudaResult cuMemFreeHost(void* memory) {
   if (!may_call()) return kCaptureUnsupported;
   const std::lock_guard lock(driver().mutex);
-  driver().pinned.erase(memory);
-  std::free(memory);
+  const auto found = driver().pinned.find(memory);
+  if (found == driver().pinned.end()) return kInvalidValue;
+  munmap(memory, found->second);
+  driver().pinned.erase(found);
   return kCudaSuccess;
 }
 CudaResult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
@@ -403,9 +406,10 @@ CudaResult cuStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 CudaResult cuStreamWaitValue32_v2(void* stream, DeviceAddress address, std::uint32_t value, unsigned flags) {
   if (flags != 0) return kInvalidValue;
+  if (fake_cuda::takes(stream)) return kCudaSuccess;
   auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(address);
   ++held;
-  push(stream, [word, value] {
+  stream_of(stream).push([word, value] {
     while (static_cast<std::int32_t>(word->load() - value) < 0) pause_for(std::chrono::microseconds(5));
     --held;
   });
