@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +16,8 @@
 #include <vector>
 
 #include "collectives/device/device_team.h"
+#include "tests/programs/fake_cuda/trace.h"
+#include "tests/unit/collectives/support/ranks_in_threads.h"
 
 namespace muster::collectives::device {
 
@@ -30,6 +34,20 @@ class Settings {
  private:
   const std::map<std::string, std::string> values_;
 };
+
+// `body` of each rank, with its team on GPU `rank % devices`, when all are attached; teams go when all are through.
+using TeamBody = std::function<void(Communicator&, std::unique_ptr<DeviceTeam>&)>;
+inline void with_teams(RanksInThreads& ranks, int devices, const TeamBody& body) {
+  std::latch are_attached(ranks.size());
+  std::latch are_through(ranks.size());
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    auto team = DeviceTeam::attach(*comm, comm->rank() % devices);
+    are_attached.arrive_and_wait();
+    EXPECT_TRUE(team.ok()) << team.status();
+    if (team.ok()) body(*comm, *team);
+    are_through.arrive_and_wait();
+  });
+}
 
 // Device memory with a copy of the host's in it, and back.
 class Buffer {
@@ -111,5 +129,25 @@ class Never {
   HostMemory word_;
   std::vector<Event> passed_;
 };
+
+// Of the driver, by all threads, since this was made.
+class Calls {
+ public:
+  Calls() {
+    fake_cuda_trace_begin();
+    before_ = std::string(fake_cuda_trace()).size();
+  }
+  std::string all() const { return std::string(fake_cuda_trace()).substr(before_); }
+
+ private:
+  std::size_t before_ = 0;
+};
+
+inline int count_of(const std::string& calls, const std::string& function) {
+  const std::string word = " " + function + " ";
+  int count = 0;
+  for (std::size_t at = calls.find(word); at != std::string::npos; at = calls.find(word, at + 1)) ++count;
+  return count;
+}
 
 }  // namespace muster::collectives::device

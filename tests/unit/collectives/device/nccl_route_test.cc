@@ -33,18 +33,10 @@ class NcclRouteTest : public testing::Test {
     if (Kernels::image().empty()) return;
     EXPECT_EQ(fake_nccl_communicators(), 0) << "what was made is given back";
   }
-  // `body` of each rank, with its team; nothing goes before all are through.
+  // `body` of each rank, with its team.
   static void run(const std::function<void(Communicator&, DeviceTeam&)>& body, WorldOptions options = {}) {
     RanksInThreads ranks({2, 2}, std::move(options));
-    std::latch are_attached(kRanks);
-    std::latch are_through(kRanks);
-    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
-      auto team = DeviceTeam::attach(*comm, comm->rank());
-      are_attached.arrive_and_wait();
-      EXPECT_TRUE(team.ok()) << team.status();
-      if (team.ok()) body(*comm, **team);
-      are_through.arrive_and_wait();
-    });
+    with_teams(ranks, kRanks, [&](Communicator& comm, std::unique_ptr<DeviceTeam>& team) { body(comm, *team); });
   }
   static Settings settings(std::map<std::string, std::string> more = {}) {
     more.merge(std::map<std::string, std::string>{
