@@ -20,6 +20,11 @@ std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
   return at < size ? std::min(size - at, most) : 0;
 }
 
+// A rank, and not only ended its part (as an engine does when it is shut down).
+bool has_failed(const Failure& why) {
+  return why.rank >= 0 && why.code != base::Code::kAborted;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Route>> SharedGpu::make(const Ground& ground, std::size_t share) {
@@ -45,8 +50,8 @@ base::Status SharedGpu::start_sharing() {
 }
 
 // Memory that is freed while another process has it mapped is undefined, says the driver's documentation. An engine's
-// communicator is ended by each rank as it ends well, so that says nothing. Where a rank has failed it is, and what the
-// ranks tell each other by this memory is not seen any more: the memory is the driver's then.
+// communicator is ended by each rank as it ends well, so that says nothing. Where a rank has failed it may never close
+// anything, and what the ranks tell each other by this memory is not seen any more: the memory is the driver's then.
 SharedGpu::~SharedGpu() {
   memory_.close();
   if (closed_ == nullptr) return;
@@ -56,7 +61,7 @@ SharedGpu::~SharedGpu() {
     const auto end = std::chrono::steady_clock::now() + time;
     const Pace pace;
     while (!have_all_closed()) {
-      if (std::chrono::steady_clock::now() > end || ground_.comm.failure().rank >= 0) return false;
+      if (std::chrono::steady_clock::now() > end || has_failed(ground_.comm.failure())) return false;
       pace.rest();
     }
     return true;

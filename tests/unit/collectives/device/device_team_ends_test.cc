@@ -136,7 +136,7 @@ TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
         is_one_gone.count_down();
       }
       // As an engine does when it ends well.
-      if (how == End::kEachItself) comm.cancel({base::Code::kAborted, -1, "", "the engine has ended"});
+      if (how == End::kEachItself) comm.cancel({base::Code::kAborted, comm.rank(), "here", "a rank has shut down"});
       team.reset();
     });
     if (!does_one_stay) seen = calls->all();
