@@ -13,7 +13,8 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{300};  // with the device, after a failure
+constexpr std::chrono::milliseconds kPatience{300};   // with the device, after a failure
+constexpr std::chrono::milliseconds kNewsTime{1000};  // from what is seen of a rank's end to the news of it
 
 // Of teams that have ended and whose devices have not: never freed.
 struct Left {
@@ -194,9 +195,20 @@ base::Result<DeviceTeam::Split> DeviceTeam::split(int color, int key, Failure* w
   return made;
 }
 
+// What the driver or NCCL cannot do any more may come of a rank's end, whose memory this one has mapped or whose
+// connection is broken: they say neither whose nor why, and that news is on its way.
+void DeviceTeam::wait_for_news(const base::Status& failed) const {
+  if (failed.code() != base::Code::kInternal || path() == Path::kStaged || ground_.comm.size() == 1) return;
+  const Watch watch(ground_.comm);
+  const auto end = std::chrono::steady_clock::now() + kNewsTime;
+  while (std::chrono::steady_clock::now() < end && watch.pause().ok()) {
+  }
+}
+
 // Whoever waits for this rank hears why it does not come. What others have said before counts. Nobody knows whose doing
 // a deadline is.
 base::Status DeviceTeam::fail(const base::Status& status) {
+  wait_for_news(status);
   if (ground_.comm.failure().code == base::Code::kOk) {
     World& world = ground_.comm.world();
     const bool is_ours = status.code() != base::Code::kDeadlineExceeded;

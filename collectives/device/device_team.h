@@ -97,6 +97,7 @@ class DeviceTeam {
   base::Status make_nccl_route(NcclPart part);
   base::Status make_shared_route();
   base::Status fail(const base::Status& status);
+  void wait_for_news(const base::Status& failed) const;
   bool becomes_quiet(std::chrono::milliseconds time);
 
   Ground ground_;

@@ -7,7 +7,6 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::milliseconds kNewsTime{1000};  // from what NCCL sees of a rank's end to the news of it
 constexpr std::size_t kRoom = std::size_t{32} << 20;
 // So different that NCCL may choose other algorithms for them.
 constexpr std::size_t kWarmUps[] = {std::size_t{1}, std::size_t{256} << 10, kRoom};
@@ -42,8 +41,7 @@ void NcclRoute::abort() {
 // What NCCL's threads have seen of its network: its kernels would wait for ever.
 base::Status NcclRoute::health() {
   if (comm_ == nullptr) return base::ok_status();
-  const auto done = is_done(comm_, "NCCL, with an operation on the GPU");
-  return done.ok() ? base::ok_status() : explain(done.status());
+  return is_done(comm_, "NCCL, with an operation on the GPU").status();
 }
 
 base::Result<bool> NcclRoute::is_done(NcclComm comm, const char* what) const {
@@ -149,13 +147,11 @@ base::Status NcclRoute::Limit::error(const char* what) const {
 }
 
 base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* what, const Limit& limit) {
-  const base::Status given = nccl_->check(result, what);
-  if (!given.ok()) return explain(given);
+  MUSTER_RETURN_IF_ERROR(nccl_->check(result, what));
   const Watch watch(ground_.comm);
   while (true) {
-    const auto done = is_done(comm, what);
-    if (!done.ok()) return explain(done.status());
-    if (*done) return base::ok_status();
+    MUSTER_ASSIGN_OR_RETURN(const bool is_over, is_done(comm, what));
+    if (is_over) return base::ok_status();
     MUSTER_RETURN_IF_ERROR(watch.pause());
     if (limit.is_over()) return limit.error(what);
   }
@@ -174,14 +170,6 @@ template <class NcclCall>
 base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
   MUSTER_RETURN_IF_ERROR(enqueue(what, call));
   return ground_.comm.barrier();
-}
-
-// NCCL sees a broken connection, and says neither whose nor why: where a rank has ended, that news is on its way.
-base::Status NcclRoute::explain(const base::Status& failed) const {
-  const Watch watch(ground_.comm);
-  const auto end = std::chrono::steady_clock::now() + kNewsTime;
-  while (std::chrono::steady_clock::now() < end) MUSTER_RETURN_IF_ERROR(watch.pause());
-  return failed;
 }
 
 base::Status NcclRoute::meet(const Call& call) {

@@ -71,7 +71,6 @@ class NcclRoute final : public Staged {
   template <class NcclCall>
   base::Status enqueue(const char* what, const NcclCall& call);
   base::Result<bool> is_done(NcclComm comm, const char* what) const;
-  base::Status explain(const base::Status& failed) const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
   base::Status enqueue_reduce_scatter(const void* in, const ReduceTask& task);
   base::Status enqueue_reduce_scatter_moved(const ReduceTask& task);

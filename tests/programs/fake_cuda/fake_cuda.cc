@@ -39,6 +39,7 @@ using muster::collectives::device::kCudaSuccess;
 
 constexpr CudaResult kInvalidValue = 1;
 constexpr CudaResult kOutOfMemory = 2;
+constexpr CudaResult kIllegalAddress = 700;  // which all calls say once a kernel has met one
 constexpr int kGreatestPriority = -5;
 constexpr int kLeastPriority = 0;
 
@@ -335,7 +336,7 @@ CudaResult cuMemHostUnregister(void* memory) {
 CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes, void* stream) {
   trace("cuMemcpyAsync", stream);
   if (!has_context()) return kInvalidContext;
-  if (fails("cuMemcpyAsync")) return 700;
+  if (fails("cuMemcpyAsync")) return kIllegalAddress;
   push(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
   return kCudaSuccess;
 }
@@ -394,6 +395,7 @@ CudaResult cuEventRecord(void* event, void* stream) {
 CudaResult cuEventQuery(void* event) {
   if (!may_call()) return kCaptureUnsupported;
   trace("cuEventQuery", nullptr, event);
+  if (fails("cuEventQuery")) return kIllegalAddress;
   const EventState& state = *static_cast<FakeEvent*>(event)->state;
   return state.completed.load() >= state.recorded.load() ? kCudaSuccess : kCudaNotReady;
 }

@@ -114,6 +114,35 @@ TEST(DeviceTeamErrors, LaunchesDoNotWaitForAStreamThatIsHeld) {
   });
 }
 
+// The driver says that something is wrong before the news of a rank's end are there, as when its memory is gone.
+TEST(DeviceTeamErrors, ARanksEndCountsMoreThanWhatTheDriverSaysOfIt) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  for (const char* const path : {"ipc", "nccl"}) {
+    const Settings settings(
+        std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", path}, {"FAKE_CUDA_DEVICES", "2"}});
+    RanksInThreads ranks({2});
+    std::latch is_failing(1);
+    with_teams(ranks, 2, [&](Communicator& comm, std::unique_ptr<DeviceTeam>& team) {
+      if (comm.rank() == 0) {
+        is_failing.wait();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+        while (std::chrono::steady_clock::now() < end) {
+          ASSERT_EQ(comm.failure().code, base::Code::kOk) << path << ": " << comm.failure().message;
+          std::this_thread::yield();
+        }
+        comm.cancel({base::Code::kUnavailable, 0, "here", "rank 0 was killed"});
+        return;
+      }
+      setenv("FAKE_CUDA_FAIL", "cuEventQuery:1", 1);
+      is_failing.count_down();
+      const base::Status done = team->run({}, [](Route&) { return base::ok_status(); });
+      unsetenv("FAKE_CUDA_FAIL");
+      EXPECT_EQ(done.code(), base::Code::kUnavailable) << done;
+      EXPECT_EQ(comm.failure().rank, 0);
+    });
+  }
+}
+
 // What others map is freed when they have closed it, and left to the driver where they have not.
 TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
   if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
