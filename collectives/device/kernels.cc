@@ -47,7 +47,8 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
-constexpr std::chrono::seconds kFirstLaunches{30};
+// Less than other ranks wait for this one.
+constexpr std::chrono::seconds kFirstLaunches{10};
 
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid
 
@@ -72,8 +73,10 @@ base::Result<std::unique_ptr<Kernels>> Kernels::load(const std::shared_ptr<const
       gpu->call("libmuster's kernels (cuModuleLoadData)", gpu->api().module_load_data, &module, code));
   kernels->module_ = Owned<void*>(gpu, module, gpu->api().module_unload);
   MUSTER_RETURN_IF_ERROR(kernels->find_all());
-  MUSTER_RETURN_IF_ERROR(kernels->launch_all());
-  return kernels;
+  const base::Status launched = kernels->launch_all();
+  if (launched.ok()) return kernels;
+  kernels->module_.leave();  // some may be on the device still
+  return launched;
 }
 
 base::Status Kernels::find_all() {

@@ -273,6 +273,7 @@ CudaResult cuModuleLoadData(void** module, const void* image) {
 }
 CudaResult cuModuleUnload(void*) {
   if (!may_call()) return kCaptureUnsupported;
+  trace("cuModuleUnload");
   return kCudaSuccess;
 }
 CudaResult cuModuleGetFunction(void** function, void*, const char* name) {

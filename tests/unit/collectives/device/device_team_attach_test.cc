@@ -129,5 +129,19 @@ TEST(DeviceTeamAttach, KernelsThatTheDriverDoesNotTakeAreTold) {
   EXPECT_EQ(told.find(line), told.rfind(line)) << "once for a process: " << told;
 }
 
+// The driver does not say what becomes of kernels whose module is unloaded.
+TEST(DeviceTeamAttach, KernelsThatMayStillRunAreNotUnloaded) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), 0);
+  const Calls calls;
+  {
+    const Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", "cuEventQuery"}});
+    EXPECT_FALSE(Kernels::load(gpu).ok());
+  }
+  EXPECT_EQ(count_of(calls.all(), "cuModuleUnload"), 0);
+  EXPECT_TRUE(Kernels::load(gpu).ok());
+  EXPECT_EQ(count_of(calls.all(), "cuModuleUnload"), 1);
+}
+
 }  // namespace
 }  // namespace muster::collectives::device
