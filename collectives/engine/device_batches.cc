@@ -198,6 +198,12 @@ base::Status DeviceBatches::make(const Due& due, const Submission& own, std::spa
   return done;
 }
 
+void DeviceBatches::keep(std::vector<Output> outputs) {
+  for (Output& output : outputs) {
+    if (!output.memory.is_empty()) outgrown_.push_back(std::move(output.memory));
+  }
+}
+
 // Room for `rows` rows like those of tensor `t`; with `is_as_expected` as many as the caller can have made room for.
 base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t t, std::size_t rows,
                                               bool is_as_expected) const {

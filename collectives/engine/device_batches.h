@@ -39,6 +39,8 @@ class DeviceBatches {
   base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
   // An allgather, reducescatter or alltoall of `own`, which appends an Output for each tensor.
   base::Status make(const Due& due, const Submission& own, std::span<void* const> ready, std::vector<Output>& outputs);
+  // Results that nobody wants.
+  void keep(std::vector<Output> outputs);
 
  private:
   base::Result<Output> output_of(const Submission& own, std::size_t t, std::size_t rows, bool is_as_expected) const;
@@ -57,7 +59,8 @@ class DeviceBatches {
   base::Status copy(void* to, const void* from, std::size_t bytes);
 
   const std::shared_ptr<Communicator> comm_;
-  // Too small by now. Kept: to free it would wait for streams of the caller's, and these perhaps for this thread.
+  // Too small by now, or nobody's. Kept: to free it would wait for streams of the caller's, and these perhaps for this
+  // thread.
   std::vector<device::DeviceMemory> outgrown_;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;

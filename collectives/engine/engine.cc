@@ -39,7 +39,7 @@ Failure shut_down_by(const Communicator& comm, int rank) {
           fmt::format("rank {} ({}) has shut down", member.rank, member.host)};
 }
 
-// The engine keeps a ticket until it is done.
+// The engine keeps a ticket until it is done. One that ends here has no outputs left.
 bool is_running(const std::weak_ptr<Ticket>& ticket) {
   const std::shared_ptr<Ticket> kept = ticket.lock();
   return kept != nullptr && !kept->is_done();
@@ -156,6 +156,7 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
                        submission.signature.tensors.size(), submission.tensors.size());
   }
   auto ticket = std::make_shared<Ticket>();
+  std::shared_ptr<Ticket> given_out = Ticket::given_out(ticket);
   {
     const std::lock_guard lock(mutex_);
     MUSTER_RETURN_IF_ERROR(ended_);
@@ -170,7 +171,7 @@ base::Result<std::shared_ptr<Ticket>> Engine::submit(Submission submission) {
     has_news_.fetch_add(1, std::memory_order_release);
   }
   news_.notify_one();
-  return ticket;
+  return given_out;
 }
 
 void Engine::shut_down(std::chrono::milliseconds time) {

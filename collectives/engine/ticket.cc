@@ -22,6 +22,23 @@ void Ticket::finish(base::Status status, Failure whose) {
   done_.notify_all();
 }
 
+std::shared_ptr<Ticket> Ticket::given_out(std::shared_ptr<Ticket> ticket) {
+  Ticket* const pointer = ticket.get();
+  return {pointer, [kept = std::move(ticket)](Ticket*) { kept->forget(); }};
+}
+
+void Ticket::forget() {
+  std::vector<Output> freed;  // behind the lock
+  const std::lock_guard lock(mutex_);
+  is_forgotten_ = true;
+  if (is_done()) freed.swap(outputs_);
+}
+
+std::vector<Output> Ticket::take_if_forgotten() {
+  const std::lock_guard lock(mutex_);
+  return is_forgotten_ ? std::exchange(outputs_, {}) : std::vector<Output>();
+}
+
 std::optional<base::Status> Ticket::wait_for(std::chrono::milliseconds time) {
   const auto end_awake = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(kAwake, time);
   while (!is_done() && std::chrono::steady_clock::now() < end_awake) sched_yield();

@@ -32,6 +32,10 @@ struct Output {
 
 class Ticket {
  public:
+  // What the caller gets of it. When that is gone so are the outputs: freed by the caller's thread, or not before the
+  // engine ends. To free memory of a GPU waits for streams, and these perhaps for the engine's thread.
+  static std::shared_ptr<Ticket> given_out(std::shared_ptr<Ticket> ticket);
+
   // nullopt: not done within `time`, and goes on. Gives its core away for a moment before it sleeps.
   std::optional<base::Status> wait_for(std::chrono::milliseconds time);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
@@ -47,6 +51,9 @@ class Ticket {
   friend class Engine;
   friend class Executor;
   void finish(base::Status status, Failure whose = {});
+  void forget();
+  // Behind finish(): the outputs, if the caller has gone before.
+  std::vector<Output> take_if_forgotten();
 
   std::vector<Output> outputs_;
   std::vector<std::int64_t> received_splits_;
@@ -54,6 +61,7 @@ class Ticket {
   base::Status status_;
   Failure failure_;
   std::atomic<bool> is_done_{false};
+  bool is_forgotten_ = false;
   std::mutex mutex_;
   std::condition_variable done_;
 };

@@ -109,7 +109,8 @@ MUSTER_API muster_code muster_ticket_output(const muster_ticket* ticket, int ind
 MUSTER_API const int64_t* muster_ticket_received_splits(const muster_ticket* ticket);
 /* Of a join that is done: the last rank that joined. */
 MUSTER_API int muster_ticket_last_joined(const muster_ticket* ticket);
-/* An operation that runs goes on, with its tensors. NULL is allowed. */
+/* An operation that runs goes on, with its tensors; a result on a GPU that would be the ticket's then is freed with the
+ * engine. NULL is allowed. */
 MUSTER_API void muster_ticket_free(muster_ticket* ticket);
 
 #ifdef __cplusplus

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/engine/engine_on_gpu.h"
 
 namespace muster::collectives {
@@ -172,6 +176,36 @@ TEST_P(ResultsOnGpu, LieWhereTheCallerSays) {
       EXPECT_EQ(asked, are_equal ? std::vector<std::size_t>() : std::vector<std::size_t>{11 * kRow * 4});
       EXPECT_EQ(own.read(ticket->outputs().front()).back(), value_of(1, are_equal ? 3 : 6));
     }
+  });
+}
+
+// A stream of the program's waits for something that comes when the engine has gone on, and the driver may let
+// cuMemFree wait for all streams.
+TEST_P(ResultsOnGpu, WhoDropsATicketDoesNotHoldTheEngineUp) {
+  const device::Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_WAITS", "1"}});
+  std::latch are_attached(2);
+  std::latch is_dropped(1);
+  std::latch are_through(2);
+  with_engines({2}, [&](Engine& engine) {
+    const Machine machine = machine_of(engine);
+    const Rows own(machine, engine.rank(), 5);
+    (void)done(engine, own.submission("first", Kind::kAllgather));
+    are_attached.arrive_and_wait();
+    device::Never never(machine.gpu());
+    const device::Stream held = *device::make_stream(machine.gpu());
+    never.hold(held.get());
+    if (engine.rank() == 1) is_dropped.wait();
+    auto dropped = engine.submit(own.submission("rows", Kind::kAllgather));
+    ASSERT_TRUE(dropped.ok()) << dropped.status();
+    if (engine.rank() == 0) {
+      dropped->reset();  // before it can be done
+      is_dropped.count_down();
+    }
+    const auto next = engine.submit(own.submission("next", Kind::kAllgather));
+    const base::Status how = finish(next);
+    EXPECT_TRUE(how.ok()) << how;
+    are_through.arrive_and_wait();
+    never.come();
   });
 }
 
