@@ -178,11 +178,14 @@ muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::c_api::s
 // NCCL's communicator is aborted: ending it well would wait for ranks that do other things. But what this rank's GPU is
 // done with may still be on its way to another one's.
 void muster::collectives::c_api::part_on_gpu(const muster_comm& comm) {
+  if (comm.gpu == nullptr) return;
   Communicator& on = *comm.communicator;
-  if (comm.gpu == nullptr || comm.gpu->team->path() != Path::kNccl || on.failure().code != Code::kOk) return;
-  (void)guarded(nullptr, [&on] {
-    // What was started takes its time, which is not the others'.
+  const bool is_nccl = comm.gpu->team->path() == Path::kNccl;
+  (void)guarded(nullptr, [&on, is_nccl] {
+    // What was started takes its time, which is not the others'. Also where requests are left: the worker is not to be
+    // the last that has the GPU.
     (void)on.start([] { return Status(); })->wait();
+    if (!is_nccl || on.failure().code != Code::kOk) return MUSTER_OK;
     const auto met = on.start([&on] { return on.barrier(); });
     if (on.world().farewell().wait([&met](auto time) { return met->wait_for(time).has_value(); })) return MUSTER_OK;
     const auto& own = on.world().member(on.world().rank());

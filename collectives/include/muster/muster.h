@@ -125,9 +125,9 @@ MUSTER_API muster_code muster_comm_group(muster_comm* comm, const int* ranks, in
 /* muster_comm_group() of those ranks that have not ended. All that are left call it, and agree on who they are; when
  * one more is lost meanwhile it fails on all, and may be called again. */
 MUSTER_API muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error);
-/* Waits for operations that were started; of one that is attached to GPUs by NCCL or CUDA IPC, also for the other ranks
- * to free it. For what they keep, this rank waits two seconds in all, however many it frees (some ms each from then
- * on). NULL is allowed. */
+/* Waits for operations that were started; where requests are left and it is not attached to a GPU they go on instead.
+ * Of one that is attached by NCCL or CUDA IPC, waits also for the other ranks to free it. For what they keep, this rank
+ * waits two seconds in all, however many it frees (some ms each from then on). NULL is allowed. */
 MUSTER_API void muster_comm_free(muster_comm* comm);
 
 /* ---- memory that ranks of a host share ---- */

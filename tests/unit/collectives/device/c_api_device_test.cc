@@ -31,10 +31,10 @@ class CApiDeviceTest : public testing::Test {
     if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
   }
   // `body` of each rank with its communicator, which is attached. It is freed by the body.
-  static void run(const std::function<void(muster_comm*, int rank)>& body) {
+  static void run(const std::function<void(muster_comm*, int rank)>& body, const char* path = "nccl") {
     const Settings settings(
-        std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "nccl"}, {"FAKE_CUDA_DEVICES", "3"}});
-    RanksInThreads ranks({2, 1});
+        std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", path}, {"FAKE_CUDA_DEVICES", "3"}});
+    RanksInThreads ranks(path == std::string("ipc") ? std::vector<int>{kRanks} : std::vector<int>{2, 1});
     std::latch are_through(kRanks);
     ranks.run([&](const std::shared_ptr<Communicator>& communicator) {
       auto* const comm = new muster_comm{communicator};
@@ -123,29 +123,32 @@ TEST_F(CApiDeviceTest, WhoFreesItWaitsForTheOthersButNotForEver) {
   });
 }
 
-// For as long as they take, which counts for nothing.
+// For as long as they take, which counts for nothing, and whether or not requests are left.
 TEST_F(CApiDeviceTest, WhoFreesItWaitsForWhatWasStarted) {
-  run([&](muster_comm* comm, int rank) {
-    const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), rank);
-    const Stream stream = *make_stream(gpu);
-    const Buffer buffer(gpu, 4);
-    Never never(gpu);
-    never.hold(stream.get());
-    muster_request* request = nullptr;
-    ASSERT_EQ(muster_allreduce_on_stream(comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
-                                         stream.get(), &request, nullptr),
-              MUSTER_OK);
-    std::thread program([&] {
-      EXPECT_EQ(muster_wait(request, 2.5, nullptr), MUSTER_TIMEOUT);
-      never.come();
-    });
-    muster_comm_free(comm);
-    program.join();
-    muster_error* error = nullptr;
-    EXPECT_EQ(muster_wait(request, 0, &error), MUSTER_OK) << muster_error_message(error);
-    muster_error_free(error);
-    muster_request_free(request);
-  });
+  for (const char* const path : {"nccl", "ipc", "staged"}) {
+    const auto body = [path](muster_comm* comm, int rank) {
+      const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), rank);
+      const Stream stream = *make_stream(gpu);
+      const Buffer buffer(gpu, 4);
+      Never never(gpu);
+      never.hold(stream.get());
+      muster_request* request = nullptr;
+      ASSERT_EQ(muster_allreduce_on_stream(comm, buffer.data(), buffer.data(), 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1,
+                                           stream.get(), &request, nullptr),
+                MUSTER_OK);
+      std::thread program([&] {
+        EXPECT_EQ(muster_wait(request, 2.5, nullptr), MUSTER_TIMEOUT);
+        never.come();
+      });
+      muster_comm_free(comm);
+      muster_error* error = nullptr;
+      EXPECT_EQ(muster_wait(request, 0, &error), MUSTER_OK) << path << ": " << muster_error_message(error);
+      muster_error_free(error);
+      program.join();
+      muster_request_free(request);
+    };
+    run(body, path);
+  }
 }
 
 // And what others keep costs it that time once.
