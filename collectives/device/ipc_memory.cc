@@ -7,18 +7,17 @@
 namespace muster::collectives::device {
 namespace {
 
-struct SharedMemory {
-  IpcMemoryHandle handle;
-  std::uint64_t is_there;  // 0: there is no memory for it
-};
-
 std::size_t in_blocks(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + IpcMemory::kBlock - 1) / IpcMemory::kBlock * IpcMemory::kBlock;
 }
 
 }  // namespace
 
-// Of one rank. Trivially copyable.
+// What one rank says to the others. Trivially copyable, as the next.
+struct IpcMemory::SharedMemory {
+  IpcMemoryHandle handle;
+  std::uint64_t is_there;  // 0: there is no memory for it
+};
 struct IpcMemory::Wanted {
   std::uint64_t bytes = 0;
   std::array<std::uint32_t, 14> released{};  // regions that it has released, the first ones; 0: there are no more
@@ -65,14 +64,24 @@ base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
   } else if (made.status().code() != base::Code::kResourceExhausted) {
     return made.status();
   }
-  MUSTER_ASSIGN_OR_RETURN(const auto all, tell_all(ground_.comm, own));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].is_there != 0) continue;
+  const auto all = tell_all(ground_.comm, own);
+  for (std::size_t rank = 0; all.ok() && rank < all->size(); ++rank) {
+    if ((*all)[rank].is_there != 0) continue;
     return base::error(base::Code::kResourceExhausted, "the GPU of rank {} has no memory left for {} bytes",
                        ground_.comm.world_rank(static_cast<int>(rank)), region.room[rank]);
   }
+  const base::Status shared = all.ok() ? map(region, *all) : all.status();
+  if (!shared.ok()) {
+    region.own.leave();  // the others may have mapped it
+    return shared;
+  }
+  regions_[++last_] = std::move(region);
+  return last_;
+}
+
+base::Status IpcMemory::map(Region& region, const std::vector<SharedMemory>& all) const {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (rank == me) {
+    if (std::cmp_equal(rank, ground_.comm.rank())) {
       region.addresses.push_back(region.own.get());
       continue;
     }
@@ -80,8 +89,7 @@ base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
     region.addresses.push_back(mapped.get());
     region.mapped.push_back(std::move(mapped));
   }
-  regions_[++last_] = std::move(region);
-  return last_;
+  return base::ok_status();
 }
 
 bool IpcMemory::release(DeviceAddress begin) {

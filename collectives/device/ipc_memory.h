@@ -52,7 +52,9 @@ class IpcMemory {
   };
   using Regions = std::map<std::uint32_t, Region>;
   struct Wanted;
+  struct SharedMemory;
   base::Result<std::uint32_t> make(const std::vector<Wanted>& wanted);
+  base::Status map(Region& region, const std::vector<SharedMemory>& all) const;
   // That all ranks have released, with room for what each wants; the end: there is none.
   Regions::iterator find_released(const std::vector<Wanted>& wanted);
 

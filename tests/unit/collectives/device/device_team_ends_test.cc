@@ -186,6 +186,31 @@ base::Result<void*> allocate_on(DeviceTeam& team, std::size_t bytes) {
   return data;
 }
 
+TEST(DeviceTeamEnds, MemoryThatARankCannotMapIsNotFreedUnderThoseThatCan) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(
+      std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}, {"FAKE_CUDA_DEVICES", "2"}});
+  RanksInThreads ranks({2});
+  std::latch has_begun(2);
+  std::latch have_failed(2);
+  std::optional<Calls> calls;
+  with_teams(ranks, 2, [&](Communicator& comm, std::unique_ptr<DeviceTeam>& team) {
+    if (comm.rank() == 1) {
+      calls.emplace();
+      setenv("FAKE_CUDA_FAIL", "cuIpcOpenMemHandle_v2:1", 1);
+    }
+    has_begun.arrive_and_wait();
+    const auto made = allocate_on(*team, 4000);
+    // Rank 0 has it, and hears of it in the next operation.
+    EXPECT_EQ(made.ok(), comm.rank() == 0) << made.status();
+    EXPECT_FALSE(comm.barrier().ok());
+    EXPECT_EQ(comm.failure().rank, 1);
+    have_failed.arrive_and_wait();
+    EXPECT_EQ(count_of(calls->all(), "cuMemFree"), 0) << calls->all();
+  });
+  unsetenv("FAKE_CUDA_FAIL");
+}
+
 // What others have mapped cannot be freed: a program that makes buffers again and again has to get the same ones.
 TEST(DeviceTeamMemory, ABufferThatAllRanksHaveFreedIsUsedAgain) {
   if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
