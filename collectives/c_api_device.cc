@@ -254,6 +254,7 @@ muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_erro
     const auto freed = std::make_shared<DeviceMemory>();
     auto work = [gpu = comm->gpu, data, freed] {
       MUSTER_ASSIGN_OR_RETURN(*freed, gpu->team->route().release(data));
+      if (!gpu->team->is_quiet()) freed->leave();  // it would wait for what has failed
       return Status();
     };
     return report(comm->communicator->start(std::move(work))->wait(), nullptr, error);

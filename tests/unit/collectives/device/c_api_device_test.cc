@@ -3,9 +3,12 @@
 #include "collectives/c_api.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <functional>
+#include <future>
 #include <latch>
 #include <map>
 #include <memory>
@@ -201,6 +204,43 @@ TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
     }
     for (std::thread& thread : threads) thread.join();
   });
+}
+
+// An operation has failed, and the device still waits for the program: to free what it may use would wait for both.
+// Ends the process, whose device is still held.
+void free_a_buffer_of_a_device_that_is_held() {
+  const Settings settings(
+      std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "staged"}, {"FAKE_CUDA_WAITS", "1"}});
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& communicator) {
+    muster_comm comm{communicator};
+    ASSERT_EQ(muster_device_attach(&comm, 0, nullptr), MUSTER_OK);
+    void* data = nullptr;
+    ASSERT_EQ(muster_device_buffer_alloc(&comm, 100, &data, nullptr), MUSTER_OK);
+    const std::shared_ptr<const Gpu> gpu = *Gpu::open(*CudaApi::load(), 0);
+    const Stream stream = *make_stream(gpu);
+    Never never(gpu);
+    never.hold(stream.get());
+    const Calls calls;
+    muster_request* request = nullptr;
+    ASSERT_EQ(muster_allreduce_on_stream(&comm, data, data, 1, MUSTER_FLOAT32, MUSTER_SUM, 1, 1, stream.get(), &request,
+                                         nullptr),
+              MUSTER_OK);
+    while (count_of(calls.all(), "cuMemcpyAsync") == 0) std::this_thread::yield();
+    communicator->cancel({base::Code::kUnavailable, 0, "here", "rank 0 was killed"});
+    EXPECT_EQ(muster_wait(request, -1, nullptr), MUSTER_RANK_DIED);
+    muster_request_free(request);
+    auto freed = std::async(std::launch::async, [&] { return muster_device_buffer_free(&comm, data, nullptr); });
+    const bool is_free = freed.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    EXPECT_TRUE(is_free && freed.get() == MUSTER_OK);
+    std::fflush(stdout);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+}
+
+TEST(CApiCalls, ABufferIsFreedWhileTheDeviceStillWaits) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(free_a_buffer_of_a_device_that_is_held(), testing::ExitedWithCode(0), "");
 }
 
 TEST(CApiCalls, AStreamThatIsCapturedIsRefusedAndItsCaptureGoesOn) {
