@@ -241,7 +241,7 @@ muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** d
       });
     };
     const Status done = comm->communicator->start(std::move(work))->wait();
-    *data = *made;
+    if (done.ok()) *data = *made;
     return report(done, comm->communicator.get(), error);
   });
 }

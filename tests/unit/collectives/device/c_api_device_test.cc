@@ -206,6 +206,19 @@ TEST(CApiCalls, ThreadsThatCallOnOneStreamDoNotHoldEachOtherUp) {
   });
 }
 
+TEST(CApiCalls, ABufferThatFailsToBeMadeIsNotGivenOut) {
+  const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "staged"}});
+  RanksInThreads ranks({1});
+  ranks.run([](const std::shared_ptr<Communicator>& communicator) {
+    muster_comm comm{communicator};
+    ASSERT_EQ(muster_device_attach(&comm, 0, nullptr), MUSTER_OK);
+    const Settings failing(std::map<std::string, std::string>{{"FAKE_CUDA_FAIL", "cuEventQuery"}});
+    void* data = &comm;
+    EXPECT_EQ(muster_device_buffer_alloc(&comm, 100, &data, nullptr), MUSTER_INTERNAL);
+    EXPECT_EQ(data, nullptr);
+  });
+}
+
 // An operation has failed, and the device still waits for the program: to free what it may use would wait for both.
 // Ends the process, whose device is still held.
 void free_a_buffer_of_a_device_that_is_held() {
