@@ -17,6 +17,7 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
   std::unique_ptr<NcclRoute> made(new NcclRoute(ground, std::move(nccl)));
   // Now: allocating it may wait for streams of the caller's later on.
   auto room = device::allocate(ground.gpu, kRoom);
+  if (!room.ok() && room.status().code() != base::Code::kResourceExhausted) return room.status();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have,
                           tell_all(ground.comm, static_cast<std::uint8_t>(room.ok() ? 1 : 0)));
   for (std::size_t rank = 0; rank < have.size(); ++rank) {

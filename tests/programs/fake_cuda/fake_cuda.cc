@@ -290,6 +290,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
   if (!may_call()) return kCaptureUnsupported;
   trace("cuMemAlloc");
   if (!has_context()) return kInvalidContext;
+  if (fails("context")) return kIllegalAddress;
   if (fails("cuMemAlloc_v2") || is_too_much(bytes)) return kOutOfMemory;
   const int fd = memfd_create("fake gpu", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;

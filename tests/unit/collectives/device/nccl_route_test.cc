@@ -309,6 +309,17 @@ TEST_F(NcclRouteTest, ARankThatStopsOnItsWayToTheDeviceEndsAtTheDeadline) {
       {.deadline = std::chrono::seconds(2)});
 }
 
+TEST_F(NcclRouteTest, AnErrorOfTheDriversIsToldAsOne) {
+  const Settings set = settings({{"FAKE_CUDA_FAIL", "context:1"}});
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    const auto team = DeviceTeam::attach(*comm, comm->rank());
+    EXPECT_EQ(team.status().code(), base::Code::kInternal) << team.status();
+    EXPECT_NE(team.status().message().find("CUDA error 700"), std::string::npos) << team.status();
+    EXPECT_EQ(comm->failure().rank, 1);
+  });
+}
+
 TEST_F(NcclRouteTest, WhereAGpuHasNoMemoryForItRanksGoThroughTheHost) {
   for (const bool is_named : {false, true}) {
     const Settings set =
