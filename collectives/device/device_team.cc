@@ -243,7 +243,7 @@ base::Status DeviceTeam::begin(std::span<void* const> ready) {
     MUSTER_RETURN_IF_ERROR(
         ground_.gpu->call("cuStreamWaitEvent", ground_.gpu->api().stream_wait_event, ground_.stream, event, 0U));
   }
-  return base::ok_status();
+  return route_->mark_begin();
 }
 
 base::Status DeviceTeam::finish() {

@@ -26,6 +26,7 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
                        ground.comm.world_rank(static_cast<int>(rank)), kRoom);
   }
   made->room_ = std::move(*room);
+  MUSTER_ASSIGN_OR_RETURN(made->begun_, make_event(ground.gpu));
   MUSTER_RETURN_IF_ERROR(made->start());
   return made;
 }
@@ -39,8 +40,21 @@ void NcclRoute::abort() {
   if (part_ != nullptr) (void)nccl_->abort(std::exchange(part_, nullptr));
 }
 
-// What NCCL's threads have seen of its network: its kernels would wait for ever.
+base::Status NcclRoute::mark_begin() {
+  running_.reset();
+  return ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, begun_.get(), ground_.stream);
+}
+
+// Its kernels would wait for ever for what NCCL's threads have seen of its network, and for a rank of another host that
+// is stopped, of which they see nothing. Time before the device has come to the operation does not count.
 base::Status NcclRoute::health() {
+  MUSTER_RETURN_IF_ERROR(network());
+  const Gpu::Current current(*ground_.gpu);
+  if (!running_ && ground_.gpu->api().event_query(begun_.get()) == kCudaSuccess) running_.emplace(of_operation());
+  return running_ && running_->is_over() ? running_->error("NCCL's operation on the GPU") : base::ok_status();
+}
+
+base::Status NcclRoute::network() const {
   if (comm_ == nullptr) return base::ok_status();
   return is_done(comm_, "NCCL, with an operation on the GPU").status();
 }
@@ -88,7 +102,7 @@ base::Status NcclRoute::warm_up() {
   const Watch watch(ground_.comm);
   CudaResult state = kCudaNotReady;
   while ((state = api.event_query(done.get())) == kCudaNotReady) {
-    MUSTER_RETURN_IF_ERROR(health());
+    MUSTER_RETURN_IF_ERROR(network());
     MUSTER_RETURN_IF_ERROR(watch.pause());
     if (limit.is_over()) return limit.error("the first operation of each kind by NCCL");
   }
@@ -142,8 +156,8 @@ NcclRoute::Limit NcclRoute::of_operation() const {
 
 base::Status NcclRoute::Limit::error(const char* what) const {
   return base::error(base::Code::kDeadlineExceeded,
-                     "{} has not come to an end within {} s: a rank is stopped, or NCCL cannot reach it "
-                     "(NCCL_DEBUG=INFO says more)",
+                     "{} has not come to an end within {} s: a rank is stopped, NCCL cannot reach it "
+                     "(NCCL_DEBUG=INFO says more), or it takes longer (MUSTER_OPERATION_TIMEOUT)",
                      what, std::chrono::duration<double>(time).count());
 }
 
@@ -165,8 +179,8 @@ base::Status NcclRoute::enqueue(const char* what, const NcclCall& call) {
   return settle(comm_, call(), what, limit);
 }
 
-// A kernel of NCCL's waits for those of all ranks, without an end: a rank that is stopped before it has enqueued its
-// own is to be an error. This meeting costs little where the devices are at work meanwhile.
+// A kernel of NCCL's waits for those of all ranks: a rank that is stopped before it has enqueued its own is to be an
+// error that names it. This meeting costs little where the devices are at work meanwhile.
 template <class NcclCall>
 base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
   MUSTER_RETURN_IF_ERROR(enqueue(what, call));

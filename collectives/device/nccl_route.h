@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "collectives/device/nccl_api.h"
 #include "collectives/device/staged.h"
@@ -38,6 +39,7 @@ class NcclRoute final : public Staged {
   NcclRoute& operator=(const NcclRoute&) = delete;
 
   void abort() override;
+  base::Status mark_begin() override;
   base::Status health() override;
   base::Status allreduce(const ReduceTask& task) override;
   base::Status broadcast(void* data, std::size_t bytes, int root) override;
@@ -71,6 +73,8 @@ class NcclRoute final : public Staged {
   template <class NcclCall>
   base::Status enqueue(const char* what, const NcclCall& call);
   base::Result<bool> is_done(NcclComm comm, const char* what) const;
+  // An error that NCCL's threads have seen.
+  base::Status network() const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
   base::Status enqueue_reduce_scatter(const void* in, const ReduceTask& task);
   base::Status enqueue_reduce_scatter_moved(const ReduceTask& task);
@@ -79,8 +83,10 @@ class NcclRoute final : public Staged {
 
   const std::shared_ptr<const NcclApi> nccl_;
   NcclComm comm_ = nullptr;
-  NcclComm part_ = nullptr;  // while NCCL splits: it writes here
-  DeviceMemory room_;        // for inputs that are moved before they are reduced, and to warm up with
+  NcclComm part_ = nullptr;       // while NCCL splits: it writes here
+  DeviceMemory room_;             // for inputs that are moved before they are reduced, and to warm up with
+  Event begun_;                   // the device has come to an operation
+  std::optional<Limit> running_;  // from when on that was seen
 };
 
 }  // namespace muster::collectives::device

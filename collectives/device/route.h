@@ -32,6 +32,8 @@ class Route {
   virtual ~Route() = default;
   // The communicator has ended: what waits for other ranks on the device (kernels of NCCL's only) is to give up.
   virtual void abort() {}
+  // An operation begins: what comes on the rank's stream from here on is its own.
+  virtual base::Status mark_begin() { return base::ok_status(); }
   // An error: what this route has on the device will not come to an end by itself. Asked while the host waits for that.
   virtual base::Status health() { return base::ok_status(); }
   // The rank's stream goes on when the device has done what this route has given it in streams of its own.

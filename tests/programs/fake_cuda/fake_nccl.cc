@@ -255,7 +255,7 @@ NcclResult push(const char* what, NcclComm comm, void* stream, const void* in, v
   if (fails(what, rank->rank)) return kSystemError;
   connect(*rank, what);
   rank->turns = 2;
-  if (fails("network")) rank->is_cut = true;
+  if (fails("network") || fails("silence")) rank->is_cut = true;
   ++rank->running;
   ++operations_so_far;
   fake_cuda_push(stream, run, new Work{rank, ++rank->operations, in, out, std::move(act)});
@@ -365,8 +365,9 @@ NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
   const bool is_busy = fails("stall") || rank->turns > 0 || (rank->part != nullptr && !take_part(*rank));
   *error = is_busy ? kNcclInProgress : 0;
   // Enqueued is well; what the network then does to it is seen by the next look.
-  if (rank->is_cut && --rank->turns < -1) *error = kRemoteError;
-  if (!rank->is_cut && rank->turns > 0) --rank->turns;
+  const bool is_told = rank->is_cut && fails("network");
+  if (is_told && --rank->turns < -1) *error = kRemoteError;
+  if (!is_told && rank->turns > 0) --rank->turns;
   return 0;
 }
 NcclResult ncclCommAbort(NcclComm comm) {

@@ -309,6 +309,52 @@ TEST_F(NcclRouteTest, ARankThatStopsOnItsWayToTheDeviceEndsAtTheDeadline) {
       {.deadline = std::chrono::seconds(2)});
 }
 
+// As where a rank of another host is stopped when its kernel is on its device: NCCL's threads say nothing.
+TEST_F(NcclRouteTest, WhatNeverEndsOnTheDeviceEndsAtTheDeadline) {
+  const Settings set = settings();
+  std::latch has_begun(kRanks);
+  run(
+      [&](Communicator& comm, DeviceTeam& team) {
+        EXPECT_EQ(sum_of(team, 1), 4);
+        if (comm.rank() == 0) setenv("FAKE_NCCL_FAIL", "silence", 1);
+        has_begun.arrive_and_wait();
+        const Buffer buffer(team, 4);
+        const base::Status done = team.run({}, [&](Route& route) {
+          return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1});
+        });
+        EXPECT_EQ(done.code(), base::Code::kDeadlineExceeded) << done;
+        EXPECT_NE(done.message().find("MUSTER_OPERATION_TIMEOUT"), std::string::npos) << done;
+        EXPECT_EQ(comm.failure().rank, -1);
+        EXPECT_TRUE(team.is_quiet());
+      },
+      {.deadline = std::chrono::seconds(2)});
+  unsetenv("FAKE_NCCL_FAIL");
+}
+
+// The program's stream may take its time.
+TEST_F(NcclRouteTest, TimeBeforeTheDeviceHasComeToAnOperationDoesNotCount) {
+  const Settings set = settings();
+  constexpr auto kDeadline = std::chrono::seconds(1);
+  run(
+      [&](Communicator&, DeviceTeam& team) {
+        Never never(team.shared_gpu());
+        Caller caller(team);
+        const Buffer buffer(team, 4);
+        never.hold(caller.stream());
+        std::thread program([&] {
+          const auto end = steady_clock::now() + 2 * kDeadline;
+          while (steady_clock::now() < end) std::this_thread::yield();
+          never.come();
+        });
+        const base::Status done = caller.run([&](Route& route) {
+          return route.allreduce({.input = buffer.data(), .output = buffer.data(), .count = 1});
+        });
+        program.join();
+        EXPECT_TRUE(done.ok()) << done;
+      },
+      {.deadline = kDeadline});
+}
+
 TEST_F(NcclRouteTest, AnErrorOfTheDriversIsToldAsOne) {
   const Settings set = settings({{"FAKE_CUDA_FAIL", "context:1"}});
   RanksInThreads ranks({2});
