@@ -22,8 +22,9 @@ class IpcMemory {
   explicit IpcMemory(const Ground& ground) : ground_(ground) {}
 
   // Collective: the id of a new region, in which this rank has so many bytes. Never 0. RESOURCE_EXHAUSTED, on all
-  // ranks: one of them has no memory for it on its GPU; all else is as before.
+  // ranks: one of them, lacking(), has no memory for it on its GPU; all else is as before.
   base::Result<std::uint32_t> share(std::size_t bytes);
+  int lacking() const { return lacking_; }
   // Of this rank's part alone, from here on find() does not find it. False: there is no such region.
   bool release(DeviceAddress begin);
 
@@ -61,6 +62,7 @@ class IpcMemory {
   const Ground& ground_;
   Regions regions_;
   std::uint32_t last_ = 0;
+  int lacking_ = -1;
 };
 
 }  // namespace muster::collectives::device

@@ -78,8 +78,15 @@ bool SharedGpu::have_all_closed() const {
 }
 
 base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
-  MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, memory_.share(bytes));
-  return reinterpret_cast<void*>(memory_.address(index(ground_.comm.rank()), {.region = region}, bytes));
+  Communicator& comm = ground_.comm;
+  const auto region = memory_.share(bytes);
+  if (region.status().code() == base::Code::kResourceExhausted) {
+    // All ranks know whose doing it is.
+    const Member& whose = comm.world().member(comm.world_rank(memory_.lacking()));
+    comm.cancel({base::Code::kResourceExhausted, whose.rank, whose.host, region.status().message()});
+  }
+  MUSTER_RETURN_IF_ERROR(region.status());
+  return reinterpret_cast<void*>(memory_.address(index(comm.rank()), {.region = *region}, bytes));
 }
 
 base::Result<DeviceMemory> SharedGpu::release(void* memory) {

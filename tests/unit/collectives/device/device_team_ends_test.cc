@@ -248,6 +248,26 @@ TEST(DeviceTeamMemory, ABufferThatAllRanksHaveFreedIsUsedAgain) {
   });
 }
 
+TEST(DeviceTeamMemory, TheRankWhoseGpuLacksItIsNamedByAll) {
+  if (Kernels::image().empty()) GTEST_SKIP() << "built without nvcc";
+  const Settings settings(
+      std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "ipc"}, {"FAKE_CUDA_DEVICES", "3"}});
+  RanksInThreads ranks({3});
+  std::latch has_begun(3);
+  with_teams(ranks, 3, [&](Communicator& comm, std::unique_ptr<DeviceTeam>& team) {
+    if (comm.rank() == 0) setenv("FAKE_CUDA_MOST", "1000:1", 1);
+    has_begun.arrive_and_wait();
+    const base::Status done = team->run({}, [&](Route& route) {
+      const base::Status allocated = route.allocate(4000).status();
+      EXPECT_EQ(comm.failure().rank, 1) << "whichever rank is the first to tell";
+      return allocated;
+    });
+    EXPECT_EQ(done.code(), base::Code::kResourceExhausted) << done;
+    EXPECT_EQ(comm.failure().rank, 1) << done;
+  });
+  unsetenv("FAKE_CUDA_MOST");
+}
+
 TEST(DeviceTeamErrors, WhoHasNoMemoryForAnOperationEndsItForAll) {
   const Settings settings(std::map<std::string, std::string>{{"MUSTER_DEVICE_PATH", "staged"}});
   RanksInThreads ranks({2});
