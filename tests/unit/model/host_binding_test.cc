@@ -229,6 +229,7 @@ std::vector<std::string> seen_by_roles(const NodeShape& node, const std::vector<
       bind_host(node, wishes_on({}, masks, place_as_told({{.name = "n1"}}, host_of_rank).hosts.at(0)), pinning, {});
   EXPECT_TRUE(binding.ok()) << binding.status();
   std::vector<std::string> seen;
+  if (!binding.ok()) return seen;
   for (const RankGpus& gpus : binding->gpus) seen.push_back(base::join(gpus.devices, ","));
   return seen;
 }

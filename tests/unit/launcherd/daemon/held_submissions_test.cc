@@ -66,7 +66,7 @@ TEST_F(HeldSubmissionsTest, WhoComesLaterWaitsAsLong) {
   const base::Timer later = loop_.after(100ms, [&] { take(held, 8); });
   loop_.run();
   EXPECT_EQ(admitted_, std::vector<int>{9});
-  EXPECT_EQ(held.size(), 1u);
+  ASSERT_EQ(held.size(), 1u);
   loop_.run();
   EXPECT_EQ(admitted_, (std::vector<int>{9, 8}));
 }

@@ -207,7 +207,9 @@ TEST(HostShare, ARoleThatHidesGpusWaitsForNone) {
   JobNeed job = need(4, kOne);
   job.share.role_masks = {{.first = 0, .count = 2, .masks = {.cuda = ""}}};
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
-  EXPECT_THAT(start(job, hosts)->devices, ::testing::UnorderedElementsAre("GPU-0", "GPU-1"));
+  const auto share = start(job, hosts);
+  ASSERT_TRUE(share);
+  EXPECT_THAT(share->devices, ::testing::UnorderedElementsAre("GPU-0", "GPU-1"));
   hosts = {host("n1", 5, node_of(8, 2))};
   ASSERT_TRUE(start(need(1, kOne), hosts));
   EXPECT_FALSE(fit(job, hosts));
