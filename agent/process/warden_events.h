@@ -55,10 +55,11 @@ struct RankExited {
   int rank = 0;
   pid_t pid = 0;
   pid_t pid_inside = 0;
-  int wait_status = 0;           // as waitpid
-  bool signalled_by_us = false;  // a terminating signal of ours reached it before it ended
-  bool oom_killed = false;       // false also when this machine does not tell
-  base::MonotonicTime at{};      // when it was reaped
+  int wait_status = 0;  // as waitpid
+  // A terminating signal of ours reached it before it ended; of one that SIGKILL has ended: our SIGKILL.
+  bool signalled_by_us = false;
+  bool oom_killed = false;   // false also when this machine does not tell
+  base::MonotonicTime at{};  // when it was reaped
 };
 
 struct Leftover {

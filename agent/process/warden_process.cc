@@ -202,7 +202,9 @@ void WardenProcess::handle(SpawnRequest& request) {
 
 void WardenProcess::signal_rank(pid_t pid_inside, Rank& rank, int signo) {
   // The rank leads its group and is not reaped: the number is surely its.
-  if (::kill(-pid_inside, signo) == 0 && ends_a_process(signo)) rank.is_signalled_by_us = true;
+  if (::kill(-pid_inside, signo) != 0 || !ends_a_process(signo)) return;
+  rank.is_signalled_by_us = true;
+  rank.is_killed_by_us = rank.is_killed_by_us || signo == SIGKILL;
 }
 
 void WardenProcess::handle(const SignalCommand& command) {
@@ -254,7 +256,8 @@ void WardenProcess::handle(const PauseCommand& command) {
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
   remove_cgroup();
-  ::_exit(0);
+  // The agent does it again, and says what was in the way; but it may be killed before.
+  ::_exit(session_.remove().ok() ? 0 : 1);
 }
 
 void WardenProcess::reap() {
@@ -268,9 +271,11 @@ void WardenProcess::reap() {
     const auto rank = ranks_.find(pid);
     if (rank == ranks_.end()) continue;  // an orphan that we have adopted
     const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    const bool is_oom = is_killed && !rank->second.is_signalled_by_us && oom_->was_killed(rank->second.pid);
-    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, rank->second.is_signalled_by_us, is_oom,
-                    now_time()});
+    // During a stop as well, a SIGKILL that we have not sent is the kernel's or somebody's: of a rank that dies of one
+    // the peers may be heard of, and all be stopped, before it can be reaped.
+    const bool is_ours = is_killed ? rank->second.is_killed_by_us : rank->second.is_signalled_by_us;
+    const bool is_oom = is_killed && !is_ours && oom_->was_killed(rank->second.pid);
+    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, is_oom, now_time()});
     ranks_.erase(rank);
   }
 }
@@ -343,7 +348,7 @@ void WardenProcess::check_lease(Time now) {
 
 JobEmpty WardenProcess::empty_the_job() {
   reap();
-  for (auto& [pid, rank] : ranks_) rank.is_signalled_by_us = true;
+  for (auto& [pid, rank] : ranks_) rank.is_signalled_by_us = rank.is_killed_by_us = true;
   JobEmpty empty;
   if (!container_->is_empty()) {
     std::map<pid_t, pid_t> outside;

@@ -46,6 +46,7 @@ class WardenProcess {
   struct Rank {
     pid_t pid = 0;  // as the agent sees it
     bool is_signalled_by_us = false;
+    bool is_killed_by_us = false;
   };
   enum class Phase { kServing, kStopping, kFinishing };
 

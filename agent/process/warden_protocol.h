@@ -25,7 +25,7 @@ struct FinishCommand {
 struct PauseCommand {
   bool on = false;
 };
-struct LeaveCommand {};  // the agent removes the session directory
+struct LeaveCommand {};
 
 using WardenCommand = std::variant<SpawnRequest, SignalCommand, StopCommand, FinishCommand, PauseCommand, LeaveCommand>;
 

@@ -169,20 +169,40 @@ TEST_F(WardenTest, SignalsReachTheGroupAndAStopOvertakesSpawns) {
 
 TEST_F(WardenTest, ASignalThatIsNotOursIsToldApart) {
   const std::string sleeper = ground_.victim("sleeper");
+  const std::string stubborn = ground_.victim("ignore_term");
   as_agent(::getuid(), [&] {
     auto warden = Warden::start(options());
     ASSERT_TRUE(warden.ok()) << warden.status();
     for (int rank = 0; rank < 2; ++rank) ASSERT_TRUE(warden->spawn(request(rank, {sleeper, job_})).ok());
+    ASSERT_TRUE(warden->spawn(request(2, {stubborn, job_})).ok());
     Seen seen;
-    ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.started.size() == 2; }));
+    ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.started.size() == 3; }));
+    for (const RankStarted& started : seen.started) ASSERT_TRUE(read_until(started.stdout_fd.get(), "ready"));
     ::kill(seen.started[0].pid, SIGKILL);
     ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.exited.size() == 1; }));
     EXPECT_FALSE(seen.exited[0].signalled_by_us);
+    ASSERT_TRUE(warden->signal(2, SIGTERM).ok());
     ASSERT_TRUE(warden->signal(1, SIGTERM).ok());
     ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.exited.size() == 2; }));
     EXPECT_TRUE(seen.exited[1].signalled_by_us);
+    ::kill(seen.started[2].pid, SIGKILL);  // ours was no SIGKILL
+    ASSERT_TRUE(poll_until(*warden, seen, [&] { return seen.exited.size() == 3; }));
+    EXPECT_FALSE(seen.exited[2].signalled_by_us);
     EXPECT_TRUE(warden->close().ok());
   });
+}
+
+TEST_F(WardenTest, AnAgentThatIsKilledAfterItsWardenHasLeftLeavesNothing) {
+  const int status = testing::wait_status_of_agent(::getuid(), [&] {
+    auto warden = Warden::start(options());
+    ASSERT_TRUE(warden.ok()) << warden.status();
+    warden->begin_close();
+    Seen seen;
+    EXPECT_FALSE(poll_until(*warden, seen, [] { return false; }));
+    ::raise(SIGKILL);
+  });
+  EXPECT_EQ(status, SIGKILL);
+  EXPECT_FALSE(ground_.has_sessions());
 }
 
 TEST_F(WardenTest, ARenewedOrSuspendedLeaseKillsNobody) {
