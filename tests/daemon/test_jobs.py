@@ -186,14 +186,16 @@ def test_lists_come_in_pages(api):
     assert not api.api.ListJobs(api.stubs.launcher.ListJobsRequest(), timeout=api.PATIENCE).jobs
 
 
-def test_jobs_with_long_commands_are_listed(launcherd):
+def test_jobs_with_long_commands_are_listed(launcherd, tmp_path):
     """By the program, which asks for long pages, and by clients that take no longer messages than gRPC's default."""
     daemon = launcherd()
     api = daemon.client()
     api.api.DrainHost(api.stubs.launcher.DrainHostRequest(host="localhost"), timeout=api.PATIENCE)
     jobs = [api.submit(["true", *["x" * 100_000] * 10]) for _ in range(20)]
+    environment = {**os.environ, "MUSTER_TMPDIR": str(tmp_path)}  # without jobs of other launchers
+    environment.pop("XDG_RUNTIME_DIR", None)
     said = subprocess.run([BIN / "muster", "jobs", "--json", "--launcher", f"unix:{daemon.socket}"], timeout=60,
-                          capture_output=True, text=True, check=True)
+                          capture_output=True, text=True, check=True, env=environment)
     assert [json.loads(line)["id"] for line in said.stdout.splitlines()] == jobs[::-1]
     page = api.api.ListJobs(api.stubs.launcher.ListJobsRequest(page_size=1000), timeout=api.PATIENCE)
     assert page.jobs and page.next_page_token
