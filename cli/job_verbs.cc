@@ -21,18 +21,25 @@ namespace {
 
 using launcherd::ApiClient;
 
-// The exit code.
+// The exit code. The job is watched before it is ended, or it could be over, and its launcher gone, before it is.
 int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   ApiClient client(job.launcher);
-  v1::KillRequest request;
-  request.set_job(job.name_there());
-  request.set_at_once(at_once);
-  const base::Status told = client.kill(request, kPatience);
-  if (!told.ok()) return job_not_answered(call, job, told);
+  const auto now = ask_job(client, job, kNoRanks);
+  if (!now.ok()) return job_not_answered(call, job, now.status());
+  std::optional<base::Status> told;
+  const auto kill = [&] {
+    v1::KillRequest request;
+    request.set_job(job.name_there());
+    request.set_at_once(at_once);
+    told = ApiClient(job.launcher).kill(request, kPatience);  // its own: `client` may be watching
+  };
+  if (now->last_event() == 0) kill();  // nothing to be seen yet
   Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
-  const auto ended = watch_to_end(client, job, 0, reconnecting, [](const v1::Event&) { return true; });
-  // Of a foreground job UNAVAILABLE: it has ended before it was watched.
-  if (!ended.ok() && job.launcher.is_foreground_job && ended.status().code() == base::Code::kUnavailable) return 0;
+  const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
+    if (!told) kill();
+    return told->ok();
+  });
+  if (told && !told->ok()) return job_not_answered(call, job, *told);
   if (!ended.ok()) return job_not_answered(call, job, ended.status());
   return call.print(fmt::format("job {} ended with exit code {}\n", job.id, (*ended)->exit_code));
 }

@@ -4,9 +4,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/loop.h"
@@ -36,12 +38,10 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       call->answer(to_grpc(refused), Answer());
       return call.get();
     }
-    loop_.post([weak = weak_from_this(), call, serve, request = *request] {
+    const std::uint64_t turn = await_turn([call] { call->answer(launcher_leaves(), Answer()); });
+    loop_.post([weak = weak_from_this(), call, turn, serve, request = *request] {
       const auto self = weak.lock();
-      if (self == nullptr || self->is_closed_) {
-        call->answer(launcher_leaves(), Answer());
-        return;
-      }
+      if (self == nullptr || !self->take_turn(turn)) return;
       (self->handler_->*serve)(request, [call](base::Result<Answer> result) {
         const grpc::Status status = to_grpc(result.status());
         call->answer(status, result.ok() ? std::move(*result) : Answer());
@@ -65,12 +65,10 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       call->finish(to_grpc(refused));
       return call.get();
     }
-    loop_.post([weak = weak_from_this(), call, number, serve, request = *request] {
+    const std::uint64_t turn = await_turn([call] { call->finish(launcher_leaves()); });
+    loop_.post([weak = weak_from_this(), call, number, turn, serve, request = *request] {
       const auto self = weak.lock();
-      if (self == nullptr || self->is_closed_) {
-        call->finish(launcher_leaves());
-        return;
-      }
+      if (self == nullptr || !self->take_turn(turn)) return;
       *number = self->next_++;
       self->streams_[*number].finish = [call](const grpc::Status& status) { call->finish(status); };
       Gone gone = (self->handler_->*serve)(request, self->template replies_of<Answer>(call));
@@ -80,9 +78,17 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     return call.get();
   }
 
-  // From now on calls are answered UNAVAILABLE; streams end so.
+  // From now on calls are answered UNAVAILABLE, also those that the loop has not come to and never will; streams end
+  // so.
   void close() {
     is_closed_ = true;
+    std::map<std::uint64_t, std::function<void()>> late;
+    {
+      const std::lock_guard lock(mutex_);
+      takes_calls_ = false;
+      late.swap(waiting_);
+    }
+    for (const auto& [turn, refuse] : late) refuse();
     for (auto& [number, open] : std::exchange(streams_, {})) {
       open.finish(launcher_leaves());
       if (open.gone) open.gone();
@@ -111,6 +117,24 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
                 }};
   }
 
+  // Any thread. `refuse` is called if the call does not get its turn on the loop.
+  std::uint64_t await_turn(std::function<void()> refuse) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (takes_calls_) {
+        waiting_.emplace(++last_turn_, std::move(refuse));
+        return last_turn_;
+      }
+    }
+    refuse();
+    return 0;
+  }
+  // False: it has been refused.
+  bool take_turn(std::uint64_t turn) {
+    const std::lock_guard lock(mutex_);
+    return waiting_.erase(turn) > 0;
+  }
+
   void ended(std::uint64_t number) {
     const auto found = streams_.find(number);
     if (found == streams_.end()) return;
@@ -124,6 +148,11 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   bool is_closed_ = false;
   std::map<std::uint64_t, Open> streams_;
   std::uint64_t next_ = 1;
+
+  std::mutex mutex_;
+  bool takes_calls_ = true;
+  std::uint64_t last_turn_ = 0;
+  std::map<std::uint64_t, std::function<void()>> waiting_;  // calls that are posted to the loop
 };
 
 }  // namespace muster::launcherd

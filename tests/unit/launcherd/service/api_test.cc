@@ -335,7 +335,11 @@ TEST_F(ApiTest, TheEndOfTheJobEndsWhatIsAsked) {
 // Calls that the loop has not looked at when it ends.
 TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   Served job(open("aaaaaaaa"));
-  ASSERT_TRUE(ask(job.path()).get_job({}, kPatience).ok());
+  std::vector<ApiClient> connected;
+  for (int i = 0; i < 9; ++i) {
+    connected.push_back(ask(job.path()));
+    ASSERT_TRUE(connected.back().get_job({}, kPatience).ok());
+  }
   std::promise<void> is_busy;
   std::promise<void> go_on;
   job.loop().post([&] {
@@ -348,10 +352,17 @@ TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   for (int i = 0; i < 4; ++i) {
     late.push_back(
         std::async(std::launch::async, [&] { return ask(job.path()).get_job({}, std::chrono::seconds(2)).status(); }));
+    ApiClient& asking = connected[static_cast<std::size_t>(2 * i)];
+    ApiClient& watching = connected[static_cast<std::size_t>(2 * i + 1)];
+    late.push_back(std::async(std::launch::async, [&] { return asking.get_job({}, kPatience).status(); }));
+    late.push_back(
+        std::async(std::launch::async, [&] { return watching.watch({}, [](const v1::Event&) { return true; }); }));
   }
+  // Time enough for them to be taken up.
+  EXPECT_EQ(connected.back().get_job({}, ApiClient::Patience(1)).status().code(), base::Code::kDeadlineExceeded);
   go_on.set_value();
   job.end();
-  for (auto& one : late) EXPECT_FALSE(one.get().ok());
+  for (auto& one : late) EXPECT_EQ(one.get().code(), base::Code::kUnavailable);
 }
 
 TEST_F(ApiTest, JunkOnTheSocketDisturbsNobody) {
