@@ -86,6 +86,7 @@ class JobRunner::Core final : private AgentListener {
 
   base::Status start();
   void stop(StopCause cause);
+  void stop_when_taken_up(StopCause cause);
   void signal_ranks(int signo);
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
@@ -99,6 +100,7 @@ class JobRunner::Core final : private AgentListener {
   void agent_failed(int agent, const std::string& message) override;
   void host_start_failed(int agent, const std::string& message);
   void start_timed_out();
+  std::string why_not_in_time(const JobHost& host) const;
   void maybe_prepare();
   base::Status merge_same_hosts();
   void leave_unused(JobHost& host);
@@ -173,6 +175,9 @@ class JobRunner::Core final : private AgentListener {
   const model::JobSpec job_;
   model::Placement placement_;
   const LaunchOptions options_;
+  // Of a job that an earlier launcherd had begun: asked for before its hosts were back.
+  StopCause early_stop_ = options_.resumed_stop;
+  bool early_stop_at_once_ = options_.resumed_at_once;
   const base::Environment environment_;
   OutputSink* const sink_;
   JobObserver* const observer_;

@@ -42,6 +42,10 @@ bool is_from_outside(StopCause cause) {
 
 void JobRunner::Core::stop(StopCause cause) {
   if (finished_) return;
+  if (options_.resumes && is_starting()) {
+    stop_when_taken_up(cause);
+    return;
+  }
   if (!stopping_) {
     begin_stop(cause, job_.kill_grace, "the job was stopped");
     return;
@@ -56,6 +60,16 @@ void JobRunner::Core::stop(StopCause cause) {
   stop_time_ = kStopMargin;  // agents wait for nothing then
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
+}
+
+// Its hosts may have ranks, and come back one by one: those are stopped when all are here, or have had their time.
+void JobRunner::Core::stop_when_taken_up(StopCause cause) {
+  if (early_stop_at_once_) return;
+  const bool is_again = early_stop_ != StopCause::kNone;
+  if (!is_again) early_stop_ = cause;
+  early_stop_at_once_ = is_again;
+  const auto patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
+  start_timer_ = loop_.after(patience, [this] { start_timed_out(); });
 }
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {

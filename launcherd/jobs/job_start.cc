@@ -197,14 +197,25 @@ void JobRunner::Core::start_timed_out() {
   if (!is_starting()) return;
   for (JobHost& host : hosts_) {
     if (host.phase != HostPhase::kBootstrapping && host.phase != HostPhase::kJoining) continue;
-    const bool agent_runs = host.phase == HostPhase::kJoining;
+    host_failures_.push_back({host.name, why_not_in_time(host)});
     host.phase = HostPhase::kFailed;
-    host_failures_.push_back(
-        {host.name, fmt::format("{}: {} within {} s: check the host and its network, or allow more by --start-timeout",
-                                host.name, agent_runs ? "the agent was started but did not report" : "no log-in",
-                                std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
   }
-  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "not all hosts came up in time");
+  const bool is_stopped = early_stop_ != StopCause::kNone;
+  begin_stop(is_stopped ? early_stop_ : StopCause::kHostFailed, std::chrono::milliseconds(0),
+             is_stopped ? "the job was stopped" : "not all hosts came up in time");
+}
+
+std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
+  if (options_.resumes) {
+    return fmt::format(
+        "{}: the agent there has not come back to this launcherd: it ends its ranks when it does, or when "
+        "their lease is over",
+        host.name);
+  }
+  const bool agent_runs = host.phase == HostPhase::kJoining;
+  return fmt::format("{}: {} within {} s: check the host and its network, or allow more by --start-timeout", host.name,
+                     agent_runs ? "the agent was started but did not report" : "no log-in",
+                     std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count());
 }
 
 void JobRunner::Core::maybe_prepare() {
@@ -224,8 +235,11 @@ void JobRunner::Core::maybe_prepare() {
     return;
   }
   // It was stopped, and no launcherd had told its hosts any ranks: they are not started to be stopped.
-  const bool is_stopped = options_.resumed_stop != StopCause::kNone;
-  if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) return stop(options_.resumed_stop);
+  const bool is_stopped = early_stop_ != StopCause::kNone;
+  if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) {
+    begin_stop(early_stop_, std::chrono::milliseconds(0), "the job was stopped");
+    return;
+  }
   const base::Status merged = merge_same_hosts();
   if (!merged.ok()) {
     host_failures_.push_back({"", merged.message()});
@@ -464,9 +478,9 @@ void JobRunner::Core::launch() {
   if (!is_first) planned->warnings.clear();  // said before
   tell_hosts(*std::move(planned), by_placed);
   for (JobHost& host : hosts_) take_up(host);
-  if (options_.resumed_stop == StopCause::kNone) return;
-  stop(options_.resumed_stop);
-  if (options_.resumed_at_once) stop(options_.resumed_stop);
+  if (early_stop_ == StopCause::kNone) return;
+  stop(early_stop_);
+  if (early_stop_at_once_) stop(early_stop_);
 }
 
 void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {

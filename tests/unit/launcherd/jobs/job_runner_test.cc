@@ -492,6 +492,36 @@ TEST_F(PlacedJobTest, RanksThatWereNotStartedAreNotStartedToBeStopped) {
   EXPECT_TRUE(known_.empty()) << "it asks for no share";
 }
 
+// Its ranks may run on the host that has not come back yet, and its slots would be given to others.
+TEST_F(PlacedJobTest, AStopWhileHostsComeBackWaitsForThem) {
+  for (const bool is_at_once : {false, true}) {
+    agents_ = std::make_shared<PlayedAgents>();
+    bound_.clear();
+    start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+    come_up(0, "n1", true);
+    answer_ping(0);
+    runner_->stop(StopCause::kTerminate);
+    if (is_at_once) runner_->stop(StopCause::kTerminate);
+    EXPECT_EQ(agents_->stops, 0);
+    come_up(1, "n2", true);
+    answer_ping(1);
+    turn_until([&] { return !bound_.empty() || outcome_; });
+    EXPECT_FALSE(outcome_.has_value());
+    EXPECT_EQ(agents_->stops, is_at_once ? 4 : 2);
+  }
+}
+
+TEST_F(PlacedJobTest, AStopDoesNotWaitForEverForAHostThatDoesNotComeBack) {
+  start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+  come_up(0, "n1", true);
+  answer_ping(0);
+  runner_->stop(StopCause::kTerminate);
+  runner_->stop(StopCause::kTerminate);
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: the agent there has not come back"));
+}
+
 // Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.
 TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
   model::JobSpec job;
