@@ -14,7 +14,6 @@ struct Trace {
   std::atomic<bool> is_on{false};
   std::mutex mutex;
   std::vector<std::string> lines;
-  std::string text;
 };
 Trace& all() {
   static auto* const kOne = new Trace;  // threads use it until the process ends
@@ -41,8 +40,9 @@ void fake_cuda_note(const char* text) {
   if (all().is_on) add(std::string("note ") + text);
 }
 const char* fake_cuda_trace() {
+  thread_local std::string text;
+  text.clear();
   const std::lock_guard lock(all().mutex);
-  all().text.clear();
-  for (const std::string& line : all().lines) all().text += line + "\n";
-  return all().text.c_str();
+  for (const std::string& line : all().lines) text += line + "\n";
+  return text.c_str();
 }

@@ -13,6 +13,7 @@ extern "C" {
 void fake_cuda_trace_begin();
 // What the program itself does, between the calls.
 void fake_cuda_note(const char* text);
-// All so far, a line each: "THREAD FUNCTION STREAM EVENT" in decimal, 0: none; "THREAD note TEXT". Until the next call.
+// All so far, a line each: "THREAD FUNCTION STREAM EVENT" in decimal, 0: none; "THREAD note TEXT". Until the
+// thread's next call.
 const char* fake_cuda_trace();
 }
