@@ -21,7 +21,8 @@ namespace {
 
 using launcherd::ApiClient;
 
-// The exit code. The job is watched before it is ended, or it could be over, and its launcher gone, before it is.
+// The exit code. The job, whose first event is its start, is watched before it is ended: or it could be over, and its
+// launcher gone, before it is.
 int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
   ApiClient client(job.launcher);
   const auto now = ask_job(client, job, kNoRanks);
@@ -33,7 +34,6 @@ int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
     request.set_at_once(at_once);
     told = ApiClient(job.launcher).kill(request, kPatience);  // its own: `client` may be watching
   };
-  if (now->last_event() == 0) kill();  // nothing to be seen yet
   Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
   const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
     if (!told) kill();

@@ -86,7 +86,6 @@ class JobRunner::Core final : private AgentListener {
 
   base::Status start();
   void stop(StopCause cause);
-  void stop_when_taken_up(StopCause cause);
   void signal_ranks(int signo);
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
@@ -115,6 +114,7 @@ class JobRunner::Core final : private AgentListener {
   void launch();
   base::Result<LaunchPlan> plan(const std::vector<JobHost*>& by_placed) const;
   void tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
+  void take_ranks(JobHost& host);
   void take_up(JobHost& host);
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
@@ -142,7 +142,10 @@ class JobRunner::Core final : private AgentListener {
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
 
   // job_end.cc
+  bool may_have_ranks() const;
+  void stop_when_taken_up(StopCause cause);
   void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
+  void give_up_start(JobHost& host);
   void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
   std::chrono::milliseconds stop_margin() const;
   void stop_overdue();
@@ -223,6 +226,7 @@ class JobRunner::Core final : private AgentListener {
   std::unique_ptr<Staging> staging_;  // between Prepared and Launch
   base::Timer staged_timer_;
 
+  base::MonotonicTime start_deadline_{};
   base::Timer start_timer_;
   base::Timer gather_timer_;
   base::Timer run_timer_;

@@ -42,7 +42,7 @@ bool is_from_outside(StopCause cause) {
 
 void JobRunner::Core::stop(StopCause cause) {
   if (finished_) return;
-  if (options_.resumes && is_starting()) {
+  if (options_.resumes && is_starting() && may_have_ranks()) {
     stop_when_taken_up(cause);
     return;
   }
@@ -62,18 +62,28 @@ void JobRunner::Core::stop(StopCause cause) {
   maybe_finish();
 }
 
-// Its hosts may have ranks, and come back one by one: those are stopped when all are here, or have had their time.
+// Of a job that an earlier launcherd had begun.
+bool JobRunner::Core::may_have_ranks() const {
+  return std::ranges::any_of(hosts_, [](const JobHost& host) {
+    return host.was_told || host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
+  });
+}
+
+// Its hosts come back one by one: their ranks are stopped when all are here, or have had their time.
 void JobRunner::Core::stop_when_taken_up(StopCause cause) {
   if (early_stop_at_once_) return;
   const bool is_again = early_stop_ != StopCause::kNone;
   if (!is_again) early_stop_ = cause;
   early_stop_at_once_ = is_again;
-  const auto patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
-  start_timer_ = loop_.after(patience, [this] { start_timed_out(); });
+  const base::Duration patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
+  const base::Duration left = std::max(start_deadline_ - clock_.now(), base::Duration::zero());
+  start_timer_ = loop_.after(std::min(patience, left), [this] { start_timed_out(); });
 }
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
   if (stopping_ || finished_) return;
+  if (!launched_ && early_stop_ != StopCause::kNone)
+    cause = early_stop_;  // what goes wrong after it is not why it ends
   stopping_ = true;
   cause_ = cause;
   observer_->on_event(model::JobStopping{reason});
@@ -86,24 +96,17 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   staging_.reset();
   if (!launched_) {
     agents_->cancel_start();
-    for (JobHost& host : hosts_) {
-      if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
-        // Named only when the failure of another host cut this one's start short.
-        if (cause == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
-          host_failures_.push_back(
-              {host.name,
-               fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
-        }
-        host.phase = HostPhase::kFailed;
-        agents_->drop(host.agent);
-      } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
-        host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
-        host.output_complete = true;
-        agents_->leave(host.agent);
-      }
+    for (JobHost& host : hosts_) give_up_start(host);
+    launched_ = std::ranges::any_of(hosts_, [](const JobHost& host) { return host.phase == HostPhase::kLaunched; });
+    if (launched_) {
+      for (JobHost& host : hosts_) take_up(host);
+      grace = early_stop_at_once_ ? std::chrono::milliseconds(0) : job_.kill_grace;
+      killing_ = early_stop_at_once_;
     }
-    maybe_finish();
-    return;
+    if (!launched_ || finished_) {
+      maybe_finish();
+      return;
+    }
   }
   if (suspended_) suspend(false, nullptr);
   // Nobody needs the time where no rank is left.
@@ -112,6 +115,29 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   stop_time_ = given + stop_margin();
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
+}
+
+// What is to be stopped of it are ranks that an earlier launcherd has started.
+void JobRunner::Core::give_up_start(JobHost& host) {
+  if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
+    // Named only when the failure of another host cut this one's start short.
+    if (cause_ == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
+      host_failures_.push_back(
+          {host.name,
+           fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
+    }
+    if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
+    host.phase = HostPhase::kFailed;
+    agents_->drop(host.agent);
+  } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
+    if (host.was_told) {
+      take_ranks(host);
+      return;
+    }
+    host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
+    host.output_complete = true;
+    agents_->leave(host.agent);
+  }
 }
 
 // Where no rank is left there is nothing to stop but the wait for GPUs to release what the ranks had, which is for the

@@ -96,7 +96,8 @@ base::Status JobRunner::Core::start() {
   MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
   // Agents that an earlier launcherd had started come back by themselves, for as long as they hold their ranks.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
-  start_timer_ = loop_.after(patience + kBootstrapSpeaksFirst, [this] { start_timed_out(); });
+  start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
+  start_timer_ = loop_.after(start_deadline_ - clock_.now(), [this] { start_timed_out(); });
   tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
   report_progress();
   return base::ok_status();
@@ -199,9 +200,12 @@ void JobRunner::Core::start_timed_out() {
     if (host.phase != HostPhase::kBootstrapping && host.phase != HostPhase::kJoining) continue;
     host_failures_.push_back({host.name, why_not_in_time(host)});
     host.phase = HostPhase::kFailed;
+    if (!options_.resumes) continue;
+    unclean_.push_back(host_failures_.back());
+    agents_->drop(host.agent);
   }
   const bool is_stopped = early_stop_ != StopCause::kNone;
-  begin_stop(is_stopped ? early_stop_ : StopCause::kHostFailed, std::chrono::milliseconds(0),
+  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0),
              is_stopped ? "the job was stopped" : "not all hosts came up in time");
 }
 
@@ -496,15 +500,22 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
   observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     JobHost& host = *by_placed[i];
-    for (const model::PlacedRank& rank : placement_.hosts[i].ranks) host.ranks.push_back(rank.rank);
-    agents_->expect_output(host.agent, host.ranks);
-    host.phase = HostPhase::kLaunched;
+    take_ranks(host);
     if (i == 0) send_window();
     if (host.was_told) continue;
     v1::LauncherMessage message;
     *message.mutable_launch() = std::move(plan.hosts[i]);
     agents_->send(host.agent, std::move(message));
   }
+}
+
+// The host has been told them, or is now.
+void JobRunner::Core::take_ranks(JobHost& host) {
+  for (const model::PlacedRank& rank : placement_.hosts[static_cast<std::size_t>(host.placed)].ranks) {
+    host.ranks.push_back(rank.rank);
+  }
+  agents_->expect_output(host.agent, host.ranks);
+  host.phase = HostPhase::kLaunched;
 }
 
 // What an agent has said while nobody, or another launcherd, listened.

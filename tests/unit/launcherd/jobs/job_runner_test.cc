@@ -517,9 +517,44 @@ TEST_F(PlacedJobTest, AStopDoesNotWaitForEverForAHostThatDoesNotComeBack) {
   answer_ping(0);
   runner_->stop(StopCause::kTerminate);
   runner_->stop(StopCause::kTerminate);
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  EXPECT_FALSE(outcome_.has_value()) << "ranks run on the host that is there";
+  EXPECT_THAT(agents_->stopped, ::testing::ElementsAre(0));
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  empty(0);
+  agents_->to->output_complete(0);
   EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
-  ASSERT_EQ(outcome().host_failures.size(), 1u);
-  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: the agent there has not come back"));
+  EXPECT_EQ(outcome().ends.size(), 1u);
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: the agent there has not come back"));
+}
+
+TEST_F(PlacedJobTest, AHostThatIsLostAfterTheStopIsNotWhyTheJobEnds) {
+  start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+  come_up(0, "n1", true);
+  answer_ping(0);
+  runner_->stop(StopCause::kTerminate);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+}
+
+// It waits for a share, as the launcherd before had left it.
+TEST_F(PlacedJobTest, WhereNoRankCanRunAStopIsTheEnd) {
+  ShareAnswer waiting;
+  LaunchOptions options{.job_id = "abcdefgh", .resumes = true};
+  options.shares = [&](const std::vector<KnownHost>&, ShareAnswer answer) { waiting = std::move(answer); };
+  start("n1:1", std::move(options));
+  come_up(0, "n1");
+  turn_until([&] { return waiting != nullptr; });
+  runner_->stop(StopCause::kTerminate);
+  ASSERT_TRUE(outcome_.has_value());
+  EXPECT_EQ(outcome_->exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(outcome_->unclean.empty());
+  EXPECT_TRUE(agents_->launches.empty());
 }
 
 // Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.

@@ -350,8 +350,7 @@ TEST_F(ApiTest, QuestionsThatComeTooLateEnd) {
   is_busy.get_future().wait();
   std::vector<std::future<base::Status>> late;
   for (int i = 0; i < 4; ++i) {
-    late.push_back(
-        std::async(std::launch::async, [&] { return ask(job.path()).get_job({}, std::chrono::seconds(2)).status(); }));
+    late.push_back(std::async(std::launch::async, [&] { return ask(job.path()).get_job({}, kPatience).status(); }));
     ApiClient& asking = connected[static_cast<std::size_t>(2 * i)];
     ApiClient& watching = connected[static_cast<std::size_t>(2 * i + 1)];
     late.push_back(std::async(std::launch::async, [&] { return asking.get_job({}, kPatience).status(); }));
