@@ -47,7 +47,7 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
-// Less than other ranks wait for this one.
+// Less than other ranks wait for this one, unless MUSTER_OPERATION_TIMEOUT is shorter.
 constexpr std::chrono::seconds kFirstLaunches{10};
 
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid

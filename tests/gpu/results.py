@@ -107,7 +107,9 @@ def ceilings(measured):
 def share_of_limit(one, copy, ways):
     if one["path"] == "ipc" and ("of_copy" in one or (copy and "moved_gbs" in one)):
         share = one["of_copy"] if "of_copy" in one else one["moved_gbs"] / copy  # of the same size, in the same process
-        return wanted(share, OF_TRAFFIC) if one["ranks"] == 2 and one["bytes"] >= GIB else f"{share:.2f}"
+        # Other memory is copied to where ranks reach it, and back: three times the traffic.
+        is_wanted = one["registered"] and one["ranks"] == 2 and one["bytes"] >= GIB
+        return wanted(share, OF_TRAFFIC) if is_wanted else f"{share:.2f}"
     if one["path"] == "staged" and ways:
         # Every rank's bytes go down and come up again; both ways at once where that was measured, else one after the other.
         bytes_each_way = one["ranks"] * one["bytes"]

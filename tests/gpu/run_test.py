@@ -76,7 +76,7 @@ def test_ratios_are_to_what_the_run_has_measured(tmp_path):
     assert "161 tensors: 11.00 (≤ 10, NOT MET) µs" in text
     assert "from its submission to its end on the GPU: 50.00 µs" in text
     assert row(text, "ipc", "Muster's", "2", "1 GiB")[-1] == "0.90 (≥ 0.8, met)"
-    assert row(text, "ipc", "the program's", "2", "1 GiB")[-1] == "0.30 (≥ 0.8, NOT MET)"
+    assert row(text, "ipc", "the program's", "2", "1 GiB")[-1] == "0.30"
     assert row(text, "ipc", "Muster's", "4", "4 KiB")[-1] == "0.50"
     assert row(text, "ipc", "Muster's", "2", "64 MiB")[-2:] == ["50.0", "0.83"]  # a copy of that size, by the same process
     assert row(text, "staged", "Muster's", "3", "1 MiB")[-2:] == ["-", "0.50"]
@@ -239,7 +239,7 @@ def test_a_step_that_no_time_is_left_for_is_not_called_wrong(script, tmp_path):
     path = tmp_path / "tree" / "tests" / "gpu" / "run"
     text, machine = path.read_text(), '"$python" tests/gpu/machine.py "$root"'
     assert "seconds_in_all=470 " in text and machine in text
-    path.write_text(text.replace("seconds_in_all=470 ", "seconds_in_all=8 ").replace(machine, """echo '{"date": "2001-02-03"}'"""))
+    path.write_text(text.replace("seconds_in_all=470 ", "seconds_in_all=10 ").replace(machine, """echo '{"date": "2001-02-03"}'"""))
     done = script("exec sleep 60")
     assert done.returncode == 0, done.stdout
     assert re.search(r"^build +\d+ s  skipped: cut off after \d+ of 240 s, no time is left$", done.stdout, re.M), done.stdout
