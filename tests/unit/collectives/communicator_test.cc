@@ -12,6 +12,7 @@
 #include <new>
 #include <numeric>
 
+#include "tests/unit/collectives/support/large.h"
 #include "tests/unit/collectives/support/numbers.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
@@ -79,7 +80,7 @@ class CommunicatorTest : public testing::TestWithParam<Shape> {
   std::map<int, Bytes> results_;
 };
 
-constexpr std::size_t kCounts[] = {0, 1, 7, 33, 1000, 5003, 70'001, 300'007};
+constexpr std::size_t kCounts[] = {0, 1, 7, 33, 1000, 5003, 70'001, large(300'007)};
 
 TEST_P(CommunicatorTest, AllreduceOfEverythingAgrees) {
   RanksInThreads ranks(GetParam().hosts);
@@ -127,7 +128,7 @@ TEST_P(CommunicatorTest, EverythingElse) {
     const int size = comm->size();
     const int rank = comm->rank();
     int seed = 1;
-    for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 13, 4099, 200'003}) {
+    for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 13, 4099, large(200'003)}) {
       const int root = static_cast<int>(count) % size;
       ++seed;
       const std::vector<Bytes> inputs = inputs_for(seed, size, DType::kI32, RedOp::kSum, count * at(size));

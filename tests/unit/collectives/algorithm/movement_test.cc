@@ -16,6 +16,7 @@
 #include "collectives/algorithm/reduce_scatter.h"
 #include "collectives/algorithm/rooted.h"
 #include "tests/unit/collectives/algorithm/vectors.h"
+#include "tests/unit/collectives/support/large.h"
 #include "tests/unit/collectives/transport/test_world.h"
 
 namespace muster::collectives {
@@ -68,7 +69,7 @@ class MovementTest : public ::testing::TestWithParam<Wire> {
     for (const int ranks : {1, 2, 3, 4, 7, 9}) {
       TestWorld world(GetParam(), ranks);
       std::uint64_t sequence = 0;
-      for (const std::size_t size : {0, 1, 13, 4096, 100'003}) {
+      for (const std::size_t size : std::initializer_list<std::size_t>{0, 1, 13, 4096, large(100'003)}) {
         SCOPED_TRACE(fmt::format("{} ranks, {} bytes", ranks, size));
         const Operation operation{sequence++, {size, -1, op, DType::kU8, RedOp::kSum, 0}};
         const auto results = world.run([&](Exchange& exchange) { return body(exchange, operation, size); });

@@ -11,6 +11,7 @@
 #include "collectives/device/device_team.h"
 #include "tests/programs/fake_cuda/capture.h"
 #include "tests/unit/collectives/device/device_support.h"
+#include "tests/unit/collectives/support/large.h"
 
 namespace muster::collectives::device {
 namespace {
@@ -55,7 +56,7 @@ TEST_P(DeviceTeamTest, AllreducesAsTheProcessorDoes) {
   run([](Communicator& comm, DeviceTeam& team) {
     Caller caller(team);
     unsigned seed = 0;
-    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{70'001}, std::size_t{2'500'000}}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{70'001}, large(2'500'000)}) {
       for (const RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kMax}) {
         for (const double before : {1.0, 0.5}) {
           for (const bool in_place : {true, false}) {
@@ -148,7 +149,7 @@ TEST_P(DeviceTeamTest, MovesDataAsTheProcessorDoes) {
   run([](Communicator& comm, DeviceTeam& team) {
     Caller caller(team);
     const auto ranks = static_cast<std::size_t>(comm.size());
-    for (const std::size_t count : {std::size_t{3}, std::size_t{10'007}, std::size_t{1'500'000}}) {
+    for (const std::size_t count : {std::size_t{3}, std::size_t{10'007}, large(1'500'000)}) {
       const std::vector<std::size_t> counts(ranks, count);
       std::vector<float> in = values_of(comm.rank(), ranks * count, 5);
       const Buffer source(team, 4 * ranks * count);
