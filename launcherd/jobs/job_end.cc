@@ -82,8 +82,8 @@ void JobRunner::Core::stop_when_taken_up(StopCause cause) {
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
   if (stopping_ || finished_) return;
-  if (!launched_ && early_stop_ != StopCause::kNone)
-    cause = early_stop_;  // what goes wrong after it is not why it ends
+  // What goes wrong after an early stop is not why the job ends.
+  if (!launched_ && early_stop_ != StopCause::kNone) cause = early_stop_;
   stopping_ = true;
   cause_ = cause;
   observer_->on_event(model::JobStopping{reason});
