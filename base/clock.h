@@ -10,6 +10,11 @@ using MonotonicTime = std::chrono::steady_clock::time_point;
 using WallTime = std::chrono::system_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
+// CLOCK_MONOTONIC, where nothing has to move it for a test; thread-safe.
+inline MonotonicTime monotonic_now() {
+  return std::chrono::steady_clock::now();
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;

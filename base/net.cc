@@ -238,4 +238,11 @@ bool is_abandoned_socket(const std::string& path) {
          errno == ECONNREFUSED;
 }
 
+int address_family(int socket) {
+  int family = AF_INET;
+  socklen_t size = sizeof family;
+  ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family;
+}
+
 }  // namespace muster::base

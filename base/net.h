@@ -79,4 +79,7 @@ std::optional<sockaddr_un> unix_address(const std::string& path);
 // Whether `path` is a socket whose listener is gone: a connection to it is refused.
 bool is_abandoned_socket(const std::string& path);
 
+// AF_INET where the kernel does not tell.
+int address_family(int socket);
+
 }  // namespace muster::base

@@ -28,6 +28,9 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
 
 // `text` with every byte that is part of no well-formed UTF-8 character replaced by U+FFFD.
 std::string valid_utf8(std::string_view text);
+
+// ASCII letters in lower case; all other bytes as they are.
+std::string lower(std::string_view text);
 bool is_utf8(std::string_view text);
 
 // Bytes that a terminal would act on (control characters) become \xNN: text of hosts and programs in our own messages.

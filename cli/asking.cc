@@ -9,14 +9,14 @@
 #include "base/thread.h"
 #include "cli/bootstrap_options.h"
 #include "cli/site_choice.h"
+#include "cli/standard_streams.h"
 #include "cli/surroundings.h"
 
 namespace muster::cli {
 namespace {
 
 // The bootstrap's first ones, and some to spare.
-constexpr int kThreads = 12;
-constexpr std::chrono::seconds kLastWords{2};
+constexpr int kAskingThreads = 12;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const
                                                                            const base::Environment& environment,
                                                                            OnFailure on_failure) {
   raise_descriptor_limit();
-  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kThreads));
+  MUSTER_RETURN_IF_ERROR(base::check_thread_room(kAskingThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
   HvdrunOptions settled = options;
   MUSTER_ASSIGN_OR_RETURN(const std::string why, settle_bootstrap(settled, environment));

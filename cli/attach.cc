@@ -9,6 +9,7 @@
 #include "cli/log_output.h"
 #include "cli/log_wish.h"
 #include "cli/signals.h"
+#include "cli/standard_streams.h"
 #include "cli/verb.h"
 #include "launcherd/output/sinks.h"
 
@@ -16,7 +17,6 @@ namespace muster::cli {
 namespace {
 
 constexpr std::int64_t kTailLines = 10;
-constexpr std::chrono::seconds kLastWords{2};
 
 int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish) {
   base::Loop loop;

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "base/thread.h"
+#include "cli/exit_codes.h"
 #include "cli/report.h"
 #include "proto/convert.h"
 
@@ -17,8 +18,6 @@ namespace {
 using launcherd::ApiClient;
 using launcherd::StopCause;
 
-constexpr int kMusterFailed = 125;
-constexpr int kStdoutClosed = 141;
 constexpr int kTerminated = 128 + SIGTERM;
 
 // What a job was stopped by, as far as its code tells.

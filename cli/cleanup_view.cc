@@ -11,7 +11,7 @@ namespace muster::cli {
 namespace {
 
 constexpr std::size_t kColumns = 8;
-using Row = std::array<std::string, kColumns>;
+using CleanupRow = std::array<std::string, kColumns>;
 
 std::string_view word(v1::RemainsKind kind) {
   switch (kind) {
@@ -50,7 +50,7 @@ std::string format_age(long seconds) {
   return fmt::format("{} d", seconds / 86400);
 }
 
-Row row_of(const std::string& host, const v1::Remains& remains) {
+CleanupRow row_of(const std::string& host, const v1::Remains& remains) {
   return {host,
           base::printable(remains.job_id()),
           std::string(word(remains.kind())),
@@ -61,13 +61,13 @@ Row row_of(const std::string& host, const v1::Remains& remains) {
           std::string(word(remains.state()))};
 }
 
-std::string format_table(const std::vector<Row>& rows) {
+std::string format_table(const std::vector<CleanupRow>& rows) {
   std::array<std::size_t, kColumns> widths{};
-  for (const Row& row : rows) {
+  for (const CleanupRow& row : rows) {
     for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string text;
-  for (const Row& row : rows) {
+  for (const CleanupRow& row : rows) {
     for (std::size_t i = 0; i + 1 < kColumns; ++i) text += fmt::format("{:<{}}  ", row[i], widths[i]);
     text += row.back() + "\n";
   }
@@ -151,7 +151,7 @@ std::string remarks(const v1::CleanupReport& report, const std::string& job) {
 }  // namespace
 
 std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
-  std::vector<Row> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
+  std::vector<CleanupRow> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
   std::string after;
   for (const v1::CleanupReport& report : reports) {
     for (const v1::Remains& remains : report.remains()) rows.push_back(row_of(base::printable(report.host()), remains));

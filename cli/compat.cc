@@ -9,6 +9,7 @@
 #include "base/print.h"
 #include "base/strings.h"
 #include "cli/command_line.h"
+#include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/standard_streams.h"
 #include "cli/surroundings.h"
@@ -18,7 +19,6 @@ namespace muster::cli {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kUsageError = 2;
 constexpr std::size_t kMaxFile = 64u << 10;
 constexpr std::string_view kNotRun = "not run";
 

@@ -65,7 +65,7 @@ std::string value_cases(const FlagTable& table) {
 }
 
 // $1: the index of the first word after the program (and its verb).
-std::string options_function(const std::string& name, const FlagTable& table) {
+std::string bash_options_function(const std::string& name, const FlagTable& table) {
   const std::string two = patterns(table, 2);
   std::string text = fmt::format("{}() {{\n", name);
   text += "  local word=${COMP_WORDS[COMP_CWORD]} option= command= i=$1 values\n";
@@ -106,7 +106,7 @@ std::string bash_completion(const CompletedProgram& program) {
   std::string cases;
   for (const CompletedProgram::Verb& verb : program.verbs) {
     const std::string name = function_name(program.name, verb.name) + "_options";
-    text += options_function(name, *verb.table);
+    text += bash_options_function(name, *verb.table);
     verbs += fmt::format("{}{}", verbs.empty() ? "" : " ", verb.name);
     cases += fmt::format("    {}) {} {} ;;\n", verb.name.empty() ? "*" : verb.name, name, verb.name.empty() ? 1 : 2);
   }

@@ -7,7 +7,7 @@
 namespace muster::cli {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string fish_quoted(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -50,7 +50,7 @@ std::string spelling_of(std::string_view text) {
 std::string value_of(const Flag& flag) {
   if (!flag.choices.empty()) {
     const std::vector<std::string> words(flag.choices.begin(), flag.choices.end());
-    return fmt::format(" -xa {}", quoted(base::join(words, " ")));
+    return fmt::format(" -xa {}", fish_quoted(base::join(words, " ")));
   }
   switch (flag.completes) {
     case Completes::kFile:
@@ -71,8 +71,9 @@ std::string options_of(std::string_view program, const std::string& condition, c
   std::string text;
   for (const Flag& flag : table.flags()) {
     for (const Spelling& spelling : flag.spellings) {
-      text += fmt::format("complete -c {} -n {} {}{} -d {}\n", program, quoted(condition), spelling_of(spelling.text),
-                          spelling.value.empty() ? value_of(flag) : "", quoted(flag.help));
+      text +=
+          fmt::format("complete -c {} -n {} {}{} -d {}\n", program, fish_quoted(condition), spelling_of(spelling.text),
+                      spelling.value.empty() ? value_of(flag) : "", fish_quoted(flag.help));
     }
   }
   return text;
@@ -87,7 +88,7 @@ std::string fish_completion(const CompletedProgram& program) {
     text += state_function(state, *verb.table, verb.name.empty() ? 1 : 2);
     std::string condition = state;
     if (!verb.name.empty()) {
-      text += fmt::format("complete -c {} -n __fish_is_first_arg -xa {}\n", program.name, quoted(verb.name));
+      text += fmt::format("complete -c {} -n __fish_is_first_arg -xa {}\n", program.name, fish_quoted(verb.name));
       condition = fmt::format("__fish_seen_subcommand_from {}; and {}", verb.name, state);
     }
     text += options_of(program.name, condition, *verb.table);

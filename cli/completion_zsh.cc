@@ -62,7 +62,7 @@ std::string specifications(const Flag& flag) {
   return text;
 }
 
-std::string options_function(const std::string& name, const FlagTable& table) {
+std::string zsh_options_function(const std::string& name, const FlagTable& table) {
   std::string text = fmt::format("{}() {{\n  _arguments -S -A '-*' \\\n", name);
   for (const Flag& flag : table.flags()) text += specifications(flag);
   return text + "    '*:::command:_normal'\n}\n";
@@ -76,7 +76,7 @@ std::string zsh_completion(const CompletedProgram& program) {
   std::string cases;
   for (const CompletedProgram::Verb& verb : program.verbs) {
     const std::string name = function_name(program.name, verb.name) + "_options";
-    text += options_function(name, *verb.table);
+    text += zsh_options_function(name, *verb.table);
     verbs += fmt::format("{}{}", verbs.empty() ? "" : " ", verb.name);
     cases += fmt::format("      {}) shift words; ((CURRENT--)); {} ;;\n", verb.name, name);
   }

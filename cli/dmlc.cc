@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::size_t kMostHostBytes = std::size_t{1} << 24;
 
-bool is_own(const Flag& flag) {
+bool is_of_dmlc(const Flag& flag) {
   return flag.group == FlagGroup::kTorch;
 }
 
@@ -42,7 +42,7 @@ struct DmlcLine {
 
 void sort_options(const CommandLine& line, DmlcLine& into) {
   for (const GivenOption& option : line.options) {
-    if (is_own(*option.flag)) {
+    if (is_of_dmlc(*option.flag)) {
       into.own.push_back({option.flag, option.value, option.spelling, option.spelling});
     } else if (option.flag->name != "help") {
       GivenOption ours = option;

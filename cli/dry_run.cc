@@ -5,6 +5,7 @@
 
 #include "base/cpu_set.h"
 #include "base/print.h"
+#include "cli/exit_codes.h"
 #include "cli/job_hosts.h"
 #include "cli/standard_streams.h"
 #include "cli/surroundings.h"
@@ -14,10 +15,8 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kMusterFailed = 125;
-
 // A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -152,7 +151,7 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
   std::string text = fmt::format("{{\"size\":{},\"hosts\":[", placement.size);
   for (const DryHost& host : hosts) {
     text += fmt::format("{}{{\"name\":{},\"slots\":{},\"ranks\":[", text.back() == '[' ? "" : ",",
-                        quoted(host.host->host.name), host.host->slots);
+                        json_quoted(host.host->host.name), host.host->slots);
     for (const DryRank& rank : host.ranks) {
       const model::PlacedRank& place = *rank.place;
       text += fmt::format(
@@ -160,14 +159,14 @@ std::string dry_run_json(const model::Placement& placement, const std::vector<Dr
           "\"cpus\":[{}],\"gpus\":[{}],\"tiles\":[{}]}}",
           text.back() == '[' ? "" : ",", place.rank, place.local_rank, place.local_size, place.cross_rank,
           place.cross_size, place.host_index, joined(rank.cpus), joined(rank.gpus),
-          rank.tile ? quoted(name_of_gpu(rank)) : "");
+          rank.tile ? json_quoted(name_of_gpu(rank)) : "");
     }
     text += "]}";
   }
   text += "],\"roles\":[";
   for (const model::RoleRanks& role : placement.roles) {
-    text += fmt::format("{}{{\"name\":{},\"first\":{},\"count\":{}}}", text.back() == '[' ? "" : ",", quoted(role.name),
-                        role.first, role.count);
+    text += fmt::format("{}{{\"name\":{},\"first\":{},\"count\":{}}}", text.back() == '[' ? "" : ",",
+                        json_quoted(role.name), role.first, role.count);
   }
   return text + "]}\n";
 }

@@ -5,7 +5,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr auto kOfHvdrun =
+constexpr auto kEnsembleFlagsOfHvdrun =
     std::to_array<std::string_view>({"hosts", "hostfile", "nodes", "spare", "health-check", "ranks-per-node",
                                      "ssh-port", "ssh-identity-file", "ssh-backend", "agent-link", "agent-dir",
                                      "bootstrap", "bootstrap-cmd", "verbose", "start-timeout", "config-file"});
@@ -26,7 +26,7 @@ std::vector<FlagRow> own_rows() {
 }  // namespace
 
 const CommandDoc& ensemble_doc() {
-  static const FlagTable kTable = host_verb_flags(kOfHvdrun, own_rows());
+  static const FlagTable kTable = host_verb_flags(kEnsembleFlagsOfHvdrun, own_rows());
   static const CommandDoc kDoc = {
       .name = "muster ensemble",
       .summary = "run many jobs over the hosts of one allocation",

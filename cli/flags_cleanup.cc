@@ -6,7 +6,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr auto kOfHvdrun =
+constexpr auto kCleanupFlagsOfHvdrun =
     std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
                                      "bootstrap-cmd", "agent-dir", "verbose", "start-timeout", "config-file"});
 
@@ -14,7 +14,7 @@ constexpr auto kOfHvdrun =
 
 const FlagTable& cleanup_flags() {
   static const FlagTable kTable = host_verb_flags(
-      kOfHvdrun,
+      kCleanupFlagsOfHvdrun,
       {option("job", {"--job"}, "JOB", "Only what this job has left: its id, or the beginning of it.")
            .command_line_only(),
        toggle("dry-run", {{"--dry-run", "true"}}, "Say what is there, and touch nothing.").command_line_only(),

@@ -10,7 +10,7 @@ namespace {
 using enum FlagGroup;
 
 // hvdrun's that launch.py names otherwise, or that answer about hvdrun itself.
-constexpr auto kNotTaken = std::to_array<std::string_view>(
+constexpr auto kNotOfDmlc = std::to_array<std::string_view>(
     {"launcher", "num-proc", "ranks-per-node", "num-workers", "num-servers", "runtime", "hosts", "hostfile", "env",
      "help", "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
@@ -51,7 +51,7 @@ const FlagTable& dmlc_flags() {
               flags);
     for (const Flag& flag : hvdrun_flags().flags()) {
       const bool is_taken = std::ranges::any_of(flags, [&](const Flag& own) { return own.name == flag.name; });
-      if (!is_taken && std::ranges::find(kNotTaken, flag.name) == kNotTaken.end()) flags.push_back(flag);
+      if (!is_taken && std::ranges::find(kNotOfDmlc, flag.name) == kNotOfDmlc.end()) flags.push_back(flag);
     }
     return FlagTable(std::move(flags));
   }();

@@ -6,7 +6,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr auto kOfHvdrun = std::to_array<std::string_view>(
+constexpr auto kDoctorFlagsOfHvdrun = std::to_array<std::string_view>(
     {"hosts", "hostfile", "network-interfaces", "network", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
      "bootstrap-cmd", "agent-link", "agent-dir", "env", "env-none", "verbose", "start-timeout", "contain",
      "config-file"});
@@ -15,7 +15,7 @@ constexpr auto kOfHvdrun = std::to_array<std::string_view>(
 
 const FlagTable& doctor_flags() {
   static const FlagTable kTable = host_verb_flags(
-      kOfHvdrun,
+      kDoctorFlagsOfHvdrun,
       {toggle("json", {{"--json", "true"}}, "Print one muster.v1.HostDiagnosis a line, as JSON.").command_line_only()});
   return kTable;
 }

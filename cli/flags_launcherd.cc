@@ -6,15 +6,15 @@
 namespace muster::cli {
 namespace {
 
-constexpr auto kOfHvdrun = std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file",
-                                                            "ssh-backend", "bootstrap", "bootstrap-cmd", "agent-dir",
-                                                            "verbose", "config-file", "version", "man", "completion"});
+constexpr auto kLauncherdFlagsOfHvdrun = std::to_array<std::string_view>(
+    {"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap", "bootstrap-cmd", "agent-dir",
+     "verbose", "config-file", "version", "man", "completion"});
 
 }  // namespace
 
 const FlagTable& launcherd_flags() {
   static const FlagTable kTable = host_verb_flags(
-      kOfHvdrun,
+      kLauncherdFlagsOfHvdrun,
       {option("listen", {"--listen"}, "ADDR",
               "Where to serve: unix:PATH, or HOST:PORT with TLS; repeats add up. Without it: launcherd.sock in "
               "$XDG_RUNTIME_DIR/muster, else in /tmp/muster-<uid>.")

@@ -11,7 +11,7 @@ namespace {
 using enum FlagGroup;
 
 // Not hvdrun's: torchrun counts ranks in its own way, and answers about itself.
-constexpr auto kNotTaken =
+constexpr auto kNotOfTorchrun =
     std::to_array<std::string_view>({"launcher", "num-proc", "num-workers", "num-servers", "ranks-per-node", "help",
                                      "version", "man", "completion", "check-build", "self-test", "template", "set"});
 
@@ -78,7 +78,7 @@ const FlagTable& torchrun_flags() {
     add_group(kGeneral, {toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone()},
               flags);
     for (const Flag& flag : hvdrun_flags().flags()) {
-      if (std::ranges::find(kNotTaken, flag.name) == kNotTaken.end()) flags.push_back(flag);
+      if (std::ranges::find(kNotOfTorchrun, flag.name) == kNotOfTorchrun.end()) flags.push_back(flag);
     }
     return FlagTable(std::move(flags));
   }();

@@ -44,7 +44,7 @@ const v1::GpuLoad* load_of(const v1::LauncherHost& host, const v1::Gpu& gpu) {
   return found == host.load().gpus().end() ? nullptr : &*found;
 }
 
-struct Row {
+struct GpuRow {
   std::string host;
   std::string gpu;
   std::string model;
@@ -57,8 +57,8 @@ struct Row {
   std::string uuid;
 };
 
-Row row_of(const v1::LauncherHost& host, const v1::Gpu& gpu) {
-  Row row;
+GpuRow row_of(const v1::LauncherHost& host, const v1::Gpu& gpu) {
+  GpuRow row;
   row.host = base::printable(host.name());
   row.gpu = std::to_string(gpu.index());
   row.model = model_of(gpu) + (gpu.divided() ? " (MIG)" : "") +
@@ -75,8 +75,8 @@ Row row_of(const v1::LauncherHost& host, const v1::Gpu& gpu) {
   return row;
 }
 
-Row row_of(const v1::LauncherHost& host, const v1::Gpu& gpu, int part) {
-  Row row;
+GpuRow row_of(const v1::LauncherHost& host, const v1::Gpu& gpu, int part) {
+  GpuRow row;
   row.host = base::printable(host.name());
   row.gpu = fmt::format("{}.{}", gpu.index(), part);
   row.model = or_dash(gpu.parts(part).model());
@@ -125,7 +125,7 @@ std::string gpu_summary(const v1::LauncherHost& host) {
 }
 
 std::string format_gpus(const std::vector<v1::LauncherHost>& hosts) {
-  std::vector<Row> rows;
+  std::vector<GpuRow> rows;
   for (const v1::LauncherHost& host : hosts) {
     for (const v1::Gpu& gpu : host.gpus()) {
       rows.push_back(row_of(host, gpu));
@@ -136,18 +136,18 @@ std::string format_gpus(const std::vector<v1::LauncherHost>& hosts) {
   std::size_t host_width = 4;
   std::size_t model_width = 5;
   std::size_t pci_width = 3;
-  for (const Row& row : rows) {
+  for (const GpuRow& row : rows) {
     host_width = std::max(host_width, row.host.size());
     model_width = std::max(model_width, row.model.size());
     pci_width = std::max(pci_width, row.pci.size());
   }
-  const auto line = [&](const Row& row) {
+  const auto line = [&](const GpuRow& row) {
     return fmt::format("{:<{}}  {:>4}  {:<{}}  {:>8}  {:>10}  {:>4}  {:>9}  {:>4}  {:<{}}  {}\n", row.host, host_width,
                        row.gpu, row.model, model_width, row.memory, row.used, row.busy, row.processes, row.numa,
                        row.pci, pci_width, row.uuid);
   };
   std::string table = line({"host", "gpu", "model", "memory", "used", "busy", "processes", "numa", "pci", "uuid"});
-  for (const Row& row : rows) table += line(row);
+  for (const GpuRow& row : rows) table += line(row);
   return table;
 }
 

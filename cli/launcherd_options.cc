@@ -82,7 +82,7 @@ base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
 }
 
 // --version, --man, --completion SHELL.
-std::string answer(const GivenOption& option, std::string_view build_id) {
+std::string answer_text(const GivenOption& option, std::string_view build_id) {
   if (option.flag->name == "version") return version_text("launcherd", build_id);
   if (option.flag->name == "man") return man_page(launcherd_doc());
   return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
@@ -119,13 +119,14 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
 ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
                                 const ParseContext& context, bool is_root) {
   ParsedLauncherd parsed;
-  const HostVerb verb{.doc = launcherd_doc(),
-                      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
-                      .advice =
-                          [](const std::vector<std::string>&) {
-                            return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
-                          },
-                      .answer = [&context](const GivenOption& option) { return answer(option, context.build_id); }};
+  const HostVerb verb{
+      .doc = launcherd_doc(),
+      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+      .advice =
+          [](const std::vector<std::string>&) {
+            return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
+          },
+      .answer = [&context](const GivenOption& option) { return answer_text(option, context.build_id); }};
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
   if (parsed.exit_code) return parsed;
   if (const base::Status wrong = check(parsed, is_root); !wrong.ok()) {

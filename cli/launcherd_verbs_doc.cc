@@ -5,7 +5,7 @@
 namespace muster::cli {
 namespace {
 
-const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
+const std::vector<GroupTitle> kVerbGroups = {{FlagGroup::kGeneral, "Options"}};
 const std::vector<ExitCode> kCodesOfAJob = {
     {"0", "all ranks have ended with 0"},
     {"N, 128+signal", "that of the rank that failed first; 124, 125, 129, 130, 143 as of hvdrun"},
@@ -35,7 +35,7 @@ const CommandDoc& wait_doc() {
           "Waits until the job has ended, and prints nothing. JOB is the beginning of a job's id; without it "
           "the only job that has not ended is meant. A launcherd that is started again meanwhile is asked "
           "again.",
-      .groups = kGroups,
+      .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"job=$(muster submit -- ./train.sh) && muster wait $job", ""}},
@@ -61,7 +61,7 @@ const CommandDoc& logs_doc() {
           "Prints the output of one of launcherd's jobs as hvdrun would have shown it, in the order in which it "
           "came: stdout of ranks on stdout, stderr on stderr. JOB is the beginning of a job's id; without it "
           "the only job that has not ended is meant.",
-      .groups = kGroups,
+      .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster logs -f k7", ""},
@@ -90,7 +90,7 @@ const CommandDoc& attach_doc() {
           "Shows what the ranks write from now on, then how the job has ended, and ends with its exit code, all "
           "as hvdrun does. Ctrl-C leaves the job running, and says so, unless --kill-on-interrupt is given. "
           "JOB is the beginning of a job's id; without it the only job that has not ended is meant.",
-      .groups = kGroups,
+      .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster attach k7", ""}},
@@ -112,7 +112,7 @@ const CommandDoc& hosts_doc() {
       .description =
           "Lists the hosts that launcherd was given, their slots, and their agents. drain keeps new jobs away "
           "from hosts; the jobs that run there go on. resume takes that back.",
-      .groups = kGroups,
+      .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster hosts", ""},

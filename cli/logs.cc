@@ -16,8 +16,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kStdoutClosed = 141;
-
 // The exit code of a failure of our own stdout or stderr.
 int output_failed(const VerbCall& call, const base::Status& status) {
   if (status.code() == base::Code::kCancelled) return kStdoutClosed;

@@ -13,6 +13,7 @@
 #include "cli/dmlc.h"
 #include "cli/doctor.h"
 #include "cli/ensemble.h"
+#include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/job_verbs.h"
 #include "cli/launcherd_verbs.h"
@@ -31,8 +32,6 @@ namespace muster::cli {
 namespace {
 
 using Words = std::vector<std::string>;
-
-constexpr int kUsageError = 2;
 
 struct Verb {
   std::string_view name;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kCommentColumn = 44;
 
-std::string quoted(std::string_view value) {
+std::string yaml_quoted(std::string_view value) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-=";
   const bool is_plain = value.find_first_not_of(kPlain) == std::string_view::npos && value.front() != '-' &&
                         value.front() != '=' && value != "null" && value != "Null" && value != "NULL";
@@ -36,7 +36,7 @@ std::string show(const Flag& flag, std::string_view key, const std::string& inde
   const std::vector<const Setting*> given = settings.all(flag.name);
   if (given.empty()) {
     return flag.standard.empty() ? line_of(fmt::format("{}{}: ~", indent, key), "not set")
-                                 : line_of(fmt::format("{}{}: {}", indent, key, quoted(flag.standard)), "default");
+                                 : line_of(fmt::format("{}{}: {}", indent, key, yaml_quoted(flag.standard)), "default");
   }
   if (flag.name == "env") {
     std::string names;
@@ -47,11 +47,11 @@ std::string show(const Flag& flag, std::string_view key, const std::string& inde
     return fmt::format("{}# {}: {}; values are not shown\n", indent, key, base::printable(names));
   }
   if (flag.repeat == Repeat::kLastCounts) {
-    return line_of(fmt::format("{}{}: {}", indent, key, quoted(given.front()->value)), given.front()->origin);
+    return line_of(fmt::format("{}{}: {}", indent, key, yaml_quoted(given.front()->value)), given.front()->origin);
   }
   std::string text = fmt::format("{}{}:\n", indent, key);
   for (const Setting* setting : given) {
-    text += line_of(fmt::format("{}  - {}", indent, quoted(setting->value)), setting->origin);
+    text += line_of(fmt::format("{}  - {}", indent, yaml_quoted(setting->value)), setting->origin);
   }
   return text;
 }

@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kOwnOptions[] = {"num-proc", "hosts", "env", "wdir"};
 
-bool is_own(const GivenOption& option) {
+bool is_of_one_program(const GivenOption& option) {
   return std::ranges::find(kOwnOptions, option.flag->name) != std::end(kOwnOptions);
 }
 
@@ -43,15 +43,15 @@ Result<std::vector<Program>> cut_programs(CommandLine& line, const FlagTable& ta
   const std::size_t first_end = line.is_verbatim ? line.command.size() : find_next(line.command, table);
   if (first_end == line.command.size()) return programs;
   Program& first = programs.emplace_back();
-  std::ranges::copy_if(line.options, std::back_inserter(first.options), is_own);
-  std::erase_if(line.options, is_own);
+  std::ranges::copy_if(line.options, std::back_inserter(first.options), is_of_one_program);
+  std::erase_if(line.options, is_of_one_program);
   Words rest(line.command.begin() + static_cast<std::ptrdiff_t>(first_end) + 1, line.command.end());
   first.command.assign(line.command.begin(), line.command.begin() + static_cast<std::ptrdiff_t>(first_end));
   line.command.clear();
   while (!rest.empty()) {
     MUSTER_ASSIGN_OR_RETURN(CommandLine part, split_command_line(rest, table));
     for (const GivenOption& option : part.options) {
-      if (is_own(option)) continue;
+      if (is_of_one_program(option)) continue;
       return error(Code::kInvalidArgument, "{} is for all programs of the line: put it before the first command",
                    option.spelling);
     }

@@ -5,7 +5,7 @@
 namespace muster::cli {
 namespace {
 
-const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
+const std::vector<GroupTitle> kTemplateGroups = {{FlagGroup::kGeneral, "Options"}};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ const CommandDoc& templates_doc() {
           "Lists the templates: the built-in ones and those in ~/.config/muster/templates. show prints one of them: "
           "its parameters with their help, and its YAML with all that it extends. docs/templates.md tells how to write "
           "one.",
-      .groups = kGroups,
+      .groups = kTemplateGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster templates", ""},
@@ -46,7 +46,7 @@ const CommandDoc& render_doc() {
           "code. The template's parameters are options (muster templates show NAME lists them); hvdrun's own options "
           "are passed on and win over what the template says.\n\n"
           "Values are quoted for the shell; what a scheduler's line cannot hold is refused.",
-      .groups = kGroups,
+      .groups = kTemplateGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster render -t thetagpu --nodes 2 --time 30m --project datascience -- python3 train.py > job.sh",

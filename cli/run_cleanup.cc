@@ -12,6 +12,7 @@
 #include "cli/cleanup.h"
 #include "cli/cleanup_view.h"
 #include "cli/doctor_report.h"
+#include "cli/exit_codes.h"
 #include "cli/job_hosts.h"
 #include "cli/probe_hosts.h"
 #include "cli/standard_streams.h"
@@ -22,15 +23,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kUsageError = 2;
 constexpr int kNobodyAsked = 125;
 
 using Reports = std::vector<v1::CleanupReport>;
-
-int fail(int code, std::string_view message) {
-  base::print_remark("muster cleanup: {}\n", message);
-  return code;
-}
 
 base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
                                 const base::Environment& environment) {
@@ -70,7 +65,7 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   // Without a word about hosts it is this one, also within a scheduler's allocation.
   if (!options.job.placement.hosts.empty() || !options.hostfile.empty()) {
     const auto note = choose_hosts(options, environment, logical_working_directory(environment));
-    if (!note.ok()) return fail(kUsageError, note.status().message());
+    if (!note.ok()) return fail_as("muster cleanup", kUsageError, note.status().message());
   }
   launcherd::CleanupPlan plan{.hosts = distinct_hosts(options.job.placement.hosts),
                               .job = parsed.job,
@@ -80,19 +75,21 @@ int clean(ParsedCleanup parsed, const base::Environment& environment) {
   if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
     plan.dry_run = true;
     const auto reports = ask_hosts(parsed, plan, environment);
-    if (!reports.ok()) return fail(kNobodyAsked, reports.status().message());
+    if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
     const std::set<std::string> jobs = jobs_of(*reports);
     if (jobs.size() > 1) {
-      return fail(kUsageError, fmt::format("which job? There are {}",
-                                           base::join(std::vector<std::string>(jobs.begin(), jobs.end()), ", ")));
+      return fail_as(
+          "muster cleanup", kUsageError,
+          fmt::format("which job? There are {}", base::join(std::vector<std::string>(jobs.begin(), jobs.end()), ", ")));
     }
     if (jobs.empty() || parsed.dry_run) return show(*reports, parsed);
     plan.job = *jobs.begin();
-    if (!base::JobId::parse(plan.job).ok()) return fail(kUsageError, "a host names a job that is none");
+    if (!base::JobId::parse(plan.job).ok())
+      return fail_as("muster cleanup", kUsageError, "a host names a job that is none");
     plan.dry_run = false;
   }
   const auto reports = ask_hosts(parsed, plan, environment);
-  if (!reports.ok()) return fail(kNobodyAsked, reports.status().message());
+  if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
   return show(*reports, parsed);
 }
 
@@ -107,7 +104,7 @@ int run_cleanup(const std::vector<std::string>& arguments) {
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
-    return fail(kNobodyAsked, base::thread_failure(failure));
+    return fail_as("muster cleanup", kNobodyAsked, base::thread_failure(failure));
   }
 }
 

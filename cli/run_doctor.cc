@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "cli/doctor.h"
 #include "cli/doctor_report.h"
+#include "cli/exit_codes.h"
 #include "cli/job_hosts.h"
 #include "cli/probe_hosts.h"
 #include "cli/standard_streams.h"
@@ -20,22 +21,16 @@ namespace muster::cli {
 namespace {
 
 constexpr int kFailures = 1;
-constexpr int kUsageError = 2;
 constexpr int kNothingKnown = 125;
-
-int fail(int code, std::string_view message) {
-  base::print_remark("muster doctor: {}\n", message);
-  return code;
-}
 
 int examine(ParsedDoctor parsed, const base::Environment& environment) {
   HvdrunOptions& options = parsed.options;
   const auto note = choose_hosts(options, environment, logical_working_directory(environment));
-  if (!note.ok()) return fail(kUsageError, note.status().message());
+  if (!note.ok()) return fail_as("muster doctor", kUsageError, note.status().message());
   if (options.launch.verbose && !note->empty()) base::print_remark("muster doctor: {}\n", *note);
   const auto hosts = distinct_hosts(options.job.placement.hosts);
   const auto findings = probe_hosts(options, hosts, environment, {.program = "muster doctor"});
-  if (!findings.ok()) return fail(kNothingKnown, findings.status().message());
+  if (!findings.ok()) return fail_as("muster doctor", kNothingKnown, findings.status().message());
   const auto diagnoses = launcherd::judge_hosts(*findings, options.launch.agent_link);
   std::string text;
   if (parsed.json) {
@@ -61,7 +56,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
-    return fail(kNothingKnown, base::thread_failure(failure));
+    return fail_as("muster doctor", kNothingKnown, base::thread_failure(failure));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "cli/ensemble_file.h"
 #include "cli/ensemble_folder.h"
 #include "cli/ensemble_run.h"
+#include "cli/exit_codes.h"
 #include "cli/host_health.h"
 #include "cli/job_hosts.h"
 #include "cli/job_table.h"
@@ -39,20 +40,11 @@ using base::Result;
 using Requests = std::vector<std::pair<std::string, v1::SubmitRequest>>;
 
 constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-constexpr int kMusterFailed = 125;
-constexpr int kStdoutClosed = 141;
 // gRPC's, those of the store and of the jobs' own run, and some to spare.
-constexpr int kThreads = 30;
+constexpr int kEnsembleThreads = 30;
 constexpr std::size_t kLargestFile = std::size_t{16} << 20;
-constexpr std::chrono::seconds kLastWords{2};
 // No other launcherd comes after this one: agents wait as hvdrun's do, for a connection that was cut.
 constexpr std::chrono::seconds kAgentLease{15};
-
-int fail(int code, std::string_view message) {
-  base::print_remark("muster ensemble: {}\n", message);
-  return code;
-}
 
 Result<Ensemble> read_ensemble(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const std::string content, base::read_file(path, kLargestFile));
@@ -146,7 +138,7 @@ struct Tally {
 int exit_code_of(const Tally& tally, int signo) {
   if (signo != 0) return 128 + signo;
   if (tally.is_stdout_closed) return kStdoutClosed;
-  if (!tally.outcome.ok()) return tally.outcome.code() == base::Code::kInvalidArgument ? kUsage : kMusterFailed;
+  if (!tally.outcome.ok()) return tally.outcome.code() == base::Code::kInvalidArgument ? kUsageError : kMusterFailed;
   return tally.failed == 0 ? 0 : kFailed;
 }
 
@@ -174,26 +166,26 @@ EnsembleRun::Events make_events(const ParsedEnsemble& parsed, launcherd::Termina
 int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& output,
                 const base::Environment& environment) {
   auto hosts = find_hosts(parsed, environment, logical_working_directory(environment));
-  if (!hosts.ok()) return fail(placement_exit_code(hosts.status()), hosts.status().message());
+  if (!hosts.ok()) return fail_as("muster ensemble", placement_exit_code(hosts.status()), hosts.status().message());
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
-  if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
+  if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) {
-    return fail(kMusterFailed, room.message());
+  if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
+    return fail_as("muster ensemble", kMusterFailed, room.message());
   }
   auto agent_path = find_agent(environment);
-  if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
+  if (!agent_path.ok()) return fail_as("muster ensemble", kMusterFailed, agent_path.status().message());
   auto folder = EnsembleFolder::make(environment);
-  if (!folder.ok()) return fail(kMusterFailed, folder.status().message());
+  if (!folder.ok()) return fail_as("muster ensemble", kMusterFailed, folder.status().message());
 
   const base::SystemClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
   launcherd::NoticeWriter notices(terminals.err(), "muster ensemble: ");
   for (const std::string& note : parsed.options.notes) notices.line(note);
   if (const auto why = settle_bootstrap(parsed.options, environment); !why.ok()) {
-    return fail(kUsage, why.status().message());
+    return fail_as("muster ensemble", kUsageError, why.status().message());
   }
   launcherd::DaemonOptions options =
       daemon_options(parsed, *std::move(hosts), (*folder)->path(), *std::move(agent_path), environment, notices);
@@ -205,7 +197,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   int signo = 0;
   {
     auto daemon = launcherd::Daemon::open(loop, clock, std::move(options));
-    if (!daemon.ok()) return fail(kMusterFailed, daemon.status().message());
+    if (!daemon.ok()) return fail_as("muster ensemble", kMusterFailed, daemon.status().message());
     notices.line(
         fmt::format("{} {}; {}", requests.size(), requests.size() == 1 ? "job" : "jobs", (*daemon)->description()));
     signals->watch(loop, [&](int which) {
@@ -264,9 +256,9 @@ int run_ensemble(const std::string&, const std::vector<std::string>& arguments) 
     }
     const std::string directory = logical_working_directory(environment);
     const auto ensemble = read_ensemble(absolute_path(parsed.file, directory));
-    if (!ensemble.ok()) return fail(kUsage, ensemble.status().message());
+    if (!ensemble.ok()) return fail_as("muster ensemble", kUsageError, ensemble.status().message());
     auto requests = make_requests(*ensemble, environment, directory, base::SystemClock().wall());
-    if (!requests.ok()) return fail(kUsage, requests.status().message());
+    if (!requests.ok()) return fail_as("muster ensemble", kUsageError, requests.status().message());
     if (parsed.dry_run) return list_jobs(*ensemble);
     const std::string stem = std::filesystem::path(parsed.file).stem().string();
     const std::string output = !parsed.output.empty()      ? parsed.output
@@ -274,7 +266,7 @@ int run_ensemble(const std::string&, const std::vector<std::string>& arguments) 
                                                            : stem;
     return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment);
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
-    return fail(kMusterFailed, base::thread_failure(failure));
+    return fail_as("muster ensemble", kMusterFailed, base::thread_failure(failure));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "cli/bootstrap_options.h"
 #include "cli/dry_run.h"
 #include "cli/event_file.h"
+#include "cli/exit_codes.h"
 #include "cli/foreground_api.h"
 #include "cli/host_health.h"
 #include "cli/job_hosts.h"
@@ -38,17 +39,8 @@ namespace {
 
 using launcherd::StopCause;
 
-constexpr int kUsageError = 2;
-constexpr int kMusterFailed = 125;
 // gRPC's, those of output and bootstrap, and some to spare.
-constexpr int kThreads = 20;
-// For a terminal that does not take our last lines.
-constexpr std::chrono::seconds kLastWords{2};
-
-int fail(int code, std::string_view message) {
-  base::print_remark("hvdrun: {}\n", message);
-  return code;
-}
+constexpr int kJobThreads = 20;
 
 StopCause cause_of(int signo) {
   switch (signo) {
@@ -142,7 +134,7 @@ void find_end(HvdrunOptions& options, const base::Environment& environment) {
 int run_self_test(const HvdrunOptions& options, const model::Placement& placement,
                   const base::Environment& environment) {
   const auto directory = program_directory();
-  if (!directory.ok()) return fail(kMusterFailed, directory.status().message());
+  if (!directory.ok()) return fail_as("hvdrun", kMusterFailed, directory.status().message());
   HvdrunOptions test = options;
   test.job.placement.hosts.clear();
   for (const model::PlacedHost& placed : placement.hosts) test.job.placement.hosts.push_back(placed.host);
@@ -173,7 +165,7 @@ int run_self_test(const HvdrunOptions& options, const model::Placement& placemen
   test.notes.clear();
   const int code = run_job(std::move(test), environment);
   if (code == 0 || code > 128) return code;  // 128 and a signal: the user has ended it
-  return fail(kMusterFailed, "--health-check full: the self-test failed, and the job was not started");
+  return fail_as("hvdrun", kMusterFailed, "--health-check full: the self-test failed, and the job was not started");
 }
 
 }  // namespace
@@ -188,9 +180,9 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
     return check_health(options, hosts, environment);
   };
   auto placed = place_job(options, environment, directory, look, check);
-  if (!placed.ok()) return fail(placement_exit_code(placed.status()), placed.status().message());
+  if (!placed.ok()) return fail_as("hvdrun", placement_exit_code(placed.status()), placed.status().message());
   const auto bootstrap_note = settle_bootstrap(options, environment);
-  if (!bootstrap_note.ok()) return fail(kUsageError, bootstrap_note.status().message());
+  if (!bootstrap_note.ok()) return fail_as("hvdrun", kUsageError, bootstrap_note.status().message());
   if (options.health_check == HealthCheck::kFull) {
     if (const int failed = run_self_test(options, placed->placement, environment); failed != 0) return failed;
   }
@@ -198,23 +190,23 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
 
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
-  if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
+  if (!signals.ok()) return fail_as("hvdrun", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) {
-    return fail(kMusterFailed, room.message());
+  if (const base::Status room = base::check_thread_room(kJobThreads); !room.ok()) {
+    return fail_as("hvdrun", kMusterFailed, room.message());
   }
 
   options.job.input = settle_input(options.job.input, STDIN_FILENO);
   const auto agent_path = find_agent(environment);
-  if (!agent_path.ok()) return fail(kMusterFailed, agent_path.status().message());
+  if (!agent_path.ok()) return fail_as("hvdrun", kMusterFailed, agent_path.status().message());
 
   const base::SystemClock clock;
   auto outlets = Outlets::open(clock, options.job, placed->placement, absolute_path(options.job.output_dir, directory));
-  if (!outlets.ok()) return fail(kUsageError, outlets.status().message());
+  if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   auto bootstrap = open_bootstrap(options, *agent_path, notices);
-  if (!bootstrap.ok()) return fail(kMusterFailed, bootstrap.status().message());
+  if (!bootstrap.ok()) return fail_as("hvdrun", kMusterFailed, bootstrap.status().message());
 
   say_what_starts(options, *placed, *bootstrap_note, notices);
   const std::string job_id = base::JobId::random().str();
@@ -228,7 +220,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   view_options.placement.roles = placed->placement.roles;
   JobView view(&notices, view_options, [&] { loop.stop(); });
   auto events = open_events(options, *placed, directory, clock, &view);
-  if (!events.ok()) return fail(kUsageError, events.status().message());
+  if (!events.ok()) return fail_as("hvdrun", kUsageError, events.status().message());
   launcherd::JobObserver* observer = *events != nullptr ? static_cast<launcherd::JobObserver*>(events->get()) : &view;
   launcherd::JobRecord record(job_id, model::all_commands(options.job), placed->placement, clock, observer);
   const model::JobInput wanted = options.job.input;
@@ -243,7 +235,8 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   tell_size(*runner);
   int interrupts = 0;
   signals->watch(loop, [&](int signo) { on_signal(signo, *runner, input, notices, &interrupts); });
-  if (const base::Status started = runner->start(); !started.ok()) return fail(kMusterFailed, started.message());
+  if (const base::Status started = runner->start(); !started.ok())
+    return fail_as("hvdrun", kMusterFailed, started.message());
   {
     const ForegroundApi api(loop, environment, job_id, runner.get(), &record);
     loop.run();
@@ -272,7 +265,7 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
-    return fail(kMusterFailed, base::thread_failure(failure));
+    return fail_as("hvdrun", kMusterFailed, base::thread_failure(failure));
   }
 }
 

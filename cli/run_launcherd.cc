@@ -15,6 +15,7 @@
 #include "base/print.h"
 #include "base/thread.h"
 #include "cli/bootstrap_options.h"
+#include "cli/exit_codes.h"
 #include "cli/job_hosts.h"
 #include "cli/launcherd_options.h"
 #include "cli/signals.h"
@@ -29,17 +30,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kUsageError = 2;
-constexpr int kMusterFailed = 125;
 // gRPC's, those of the store, and some to spare.
-constexpr int kThreads = 24;
+constexpr int kLauncherdThreads = 24;
 constexpr std::size_t kLongestPem = std::size_t{1} << 20;
-constexpr std::chrono::seconds kLastWords{2};
-
-int fail(int code, std::string_view message) {
-  base::print_remark("launcherd: {}\n", message);
-  return code;
-}
 
 // The hosts of the command line, of the hostfile as it is now, or this one; none where they come by themselves.
 base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parsed, const base::Environment& environment,
@@ -125,20 +118,20 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
-  if (!signals.ok()) return fail(kMusterFailed, signals.status().message());
+  if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  if (const base::Status room = base::check_thread_room(kThreads); !room.ok()) {
-    return fail(kMusterFailed, room.message());
+  if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
+    return fail_as("launcherd", kMusterFailed, room.message());
   }
   const base::SystemClock clock;
   launcherd::Terminal terminal(STDERR_FILENO, "stderr");
   launcherd::NoticeWriter notices(&terminal, "launcherd: ");
   auto options = daemon_options(parsed, environment, directory, notices);
-  if (!options.ok()) return fail(kUsageError, options.status().message());
+  if (!options.ok()) return fail_as("launcherd", kUsageError, options.status().message());
   {
     auto daemon = launcherd::Daemon::open(loop, clock, std::move(*options));
-    if (!daemon.ok()) return fail(kMusterFailed, daemon.status().message());
+    if (!daemon.ok()) return fail_as("launcherd", kMusterFailed, daemon.status().message());
     signals->watch(loop, [&](int signo) {
       if (signo == SIGHUP) {
         read_hosts_again(parsed, environment, directory, **daemon, notices);
@@ -165,7 +158,7 @@ int run_launcherd(const std::vector<std::string>& arguments) {
     (void)base::print_text(stderr, parsed.text);
     return *parsed.exit_code;
   } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
-    return fail(kMusterFailed, base::thread_failure(failure));
+    return fail_as("launcherd", kMusterFailed, base::thread_failure(failure));
   }
 }
 

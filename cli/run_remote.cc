@@ -10,19 +10,18 @@
 #include "base/print.h"
 #include "base/strings.h"
 #include "cli/attached_job.h"
+#include "cli/exit_codes.h"
 #include "cli/launcher_address.h"
 #include "cli/log_output.h"
 #include "cli/outlets.h"
 #include "cli/signals.h"
+#include "cli/standard_streams.h"
 #include "cli/submission.h"
 #include "cli/surroundings.h"
 #include "proto/message_json.h"
 
 namespace muster::cli {
 namespace {
-
-constexpr int kMusterFailed = 125;
-constexpr std::chrono::seconds kLastWords{2};  // for a terminal that does not take them
 
 int fail(const base::Status& status) {
   const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound;

@@ -12,7 +12,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kMaxRank = 1'000'000;
+constexpr int kMaxStackRank = 1'000'000;
 
 struct Wish {
   bool json = false;
@@ -24,7 +24,7 @@ base::Result<Wish> read_wish(const VerbCall& call) {
   wish.json = call.has("json");
   const Setting* const ranks = call.settings().find("rank");
   if (ranks == nullptr) return wish;
-  const auto list = base::parse_number_list(ranks->value, kMaxRank);
+  const auto list = base::parse_number_list(ranks->value, kMaxStackRank);
   if (!list || list->empty()) {
     return base::error(base::Code::kInvalidArgument, "{} must be a list as 0-3,7, not '{}'", ranks->label,
                        base::printable(ranks->value));

@@ -51,4 +51,9 @@ int print_answer(std::string_view program, std::string_view text) {
   return kOutputFailed;
 }
 
+int fail_as(std::string_view program, int code, std::string_view message) {
+  base::print_remark("{}: {}\n", program, message);
+  return code;
+}
+
 }  // namespace muster::cli

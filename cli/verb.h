@@ -13,13 +13,11 @@
 
 #include "base/status.h"
 #include "cli/command_doc.h"
+#include "cli/exit_codes.h"
 #include "cli/flag_row.h"
 #include "cli/settings.h"
 
 namespace muster::cli {
-
-inline constexpr int kNotAnswered = 1;  // a launcher, or a host
-inline constexpr int kUsageError = 2;
 
 // Options and other words of a verb, which may be mixed.
 struct VerbLine {

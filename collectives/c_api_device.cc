@@ -69,7 +69,7 @@ Status check_attached(const muster_comm& comm) {
                              comm.communicator->name());
 }
 
-Status check_types(muster_dtype type, int op) {
+Status check_device_types(muster_dtype type, int op) {
   if (static_cast<unsigned>(type) >= muster::collectives::kDTypes ||
       static_cast<unsigned>(op) >= muster::collectives::kRedOps) {
     return muster::base::error(Code::kInvalidArgument, "there is no data type {} or no reduction {}",
@@ -101,7 +101,7 @@ Status check_data(const muster_comm& comm, const void* data, std::size_t count, 
 Status check(const muster_comm& comm, const void* in, const void* out, std::size_t count, muster_dtype type,
              int op = MUSTER_SUM) {
   MUSTER_RETURN_IF_ERROR(check_attached(comm));
-  MUSTER_RETURN_IF_ERROR(check_types(type, op));
+  MUSTER_RETURN_IF_ERROR(check_device_types(type, op));
   MUSTER_RETURN_IF_ERROR(check_data(comm, in, count, type));
   return check_data(comm, out, count, type);
 }
@@ -315,7 +315,7 @@ muster_code muster_alltoallv_on_stream(muster_comm* comm, const void* in, const 
     auto from = counts_of(*comm, recv_counts);
     Status checked = to.ok() ? from.status() : to.status();
     if (checked.ok()) checked = check_attached(*comm);
-    if (checked.ok()) checked = check_types(type, MUSTER_SUM);
+    if (checked.ok()) checked = check_device_types(type, MUSTER_SUM);
     if (!checked.ok()) return report(checked, nullptr, error);
     checked = check_data(*comm, in, std::reduce(to->begin(), to->end()), type);
     if (checked.ok()) checked = check_data(*comm, out, std::reduce(from->begin(), from->end()), type);

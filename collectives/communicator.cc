@@ -18,6 +18,7 @@
 #include "collectives/algorithm/reduce_scatter.h"
 #include "collectives/algorithm/rooted.h"
 #include "collectives/fingerprint.h"
+#include "collectives/transport/rank_index.h"
 
 namespace muster::collectives {
 namespace {
@@ -25,10 +26,6 @@ namespace {
 constexpr std::size_t kSmall = std::size_t{16} << 10;  // where one rank of a host does all the sending
 
 constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host: no overflow
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
 
 std::int32_t fingerprint_of(Scale scale) {
   return as_root(
@@ -49,7 +46,7 @@ std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type, Ca
 
 std::vector<Slice> equal_blocks(int ranks, std::size_t bytes) {
   std::vector<Slice> blocks;
-  for (int rank = 0; rank < ranks; ++rank) blocks.push_back({index(rank) * bytes, bytes});
+  for (int rank = 0; rank < ranks; ++rank) blocks.push_back({rank_index(rank) * bytes, bytes});
   return blocks;
 }
 
@@ -191,7 +188,7 @@ base::Status Communicator::reduce(const void* in, void* out, std::size_t count, 
 
 base::Status Communicator::reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type,
                                           RedOp op, Scale scale) {
-  MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, counts[index(rank_)], type, op, scale));
+  MUSTER_ASSIGN_OR_RETURN(const ReduceTask reduction, task(in, out, counts[rank_index(rank_)], type, op, scale));
   Call call{.op = Op::kReduceScatter, .type = type, .redop = op};
   const std::vector<Slice> blocks = blocks_of(counts, type, call);
   return run(call, [&] {
@@ -206,7 +203,7 @@ base::Status Communicator::linked_reduce_scatter(const Call& call, const ReduceT
     return pairwise_reduce_scatter(*exchange_, next(call), reduction);
   }
   for (int root = 0; root < size(); ++root) {
-    const Slice& block = blocks[index(root)];
+    const Slice& block = blocks[rank_index(root)];
     ReduceTask part = reduction;
     part.input = reduction.in() + block.begin;
     part.count = block.size / reduction.element();

@@ -11,16 +11,13 @@
 #include "collectives/algorithm/link_speed.h"
 #include "collectives/communicator.h"
 #include "collectives/communicator_name.h"
+#include "collectives/transport/rank_index.h"
 
 namespace muster::collectives {
 namespace {
 
 constexpr std::size_t kMaxRanks = 1 << 16;
 constexpr char kWorldName[] = "world";
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
 
 }  // namespace
 
@@ -201,7 +198,7 @@ void Communicator::make_links() {
   exchange_ = std::make_unique<Exchange>(*links_);
   if (team_->rank() < layout_.least_local_ranks) {
     std::vector<int> same;
-    for (const std::vector<int>& host : hosts_) same.push_back(host[index(team_->rank())]);
+    for (const std::vector<int>& host : hosts_) same.push_back(host[rank_index(team_->rank())]);
     slice_peers_ = std::make_unique<SomePeers>(*links_, std::move(same));
     slice_exchange_ = std::make_unique<Exchange>(*slice_peers_);
   }
@@ -242,8 +239,8 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
     std::int32_t key;
   };
   const Wanted own{color, key};
-  std::vector<Wanted> all(index(size()));
-  const std::vector<std::size_t> counts(index(size()), sizeof own / 4);
+  std::vector<Wanted> all(rank_index(size()));
+  const std::vector<std::size_t> counts(rank_index(size()), sizeof own / 4);
   // Its number is taken with the exchange, so that ranks with several threads that split pair the same ones.
   int child = 0;
   base::Status met = allgather(&own, all.data(), counts, DType::kI32, true, [&] { child = ++children_; });
@@ -255,9 +252,10 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   if (color < 0) return std::shared_ptr<Communicator>();
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
-    if (all[index(rank)].color == color) ranks.push_back(rank);
+    if (all[rank_index(rank)].color == color) ranks.push_back(rank);
   }
-  std::stable_sort(ranks.begin(), ranks.end(), [&all](int a, int b) { return all[index(a)].key < all[index(b)].key; });
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&all](int a, int b) { return all[rank_index(a)].key < all[rank_index(b)].key; });
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(world_rank(rank));
   return make(world_, name_of_part(name_, child, color), std::move(members), why);

@@ -22,7 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kBacklog = 1024;
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
 constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
@@ -104,7 +103,7 @@ base::Status World::start_service(WorldSetup& setup) {
   address_of_rank_0_ = setup.address_of_rank_0;
   if (!setup.listener.valid()) {
     MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(own_address_));
-    MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kBacklog));
+    MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kPeerBacklog));
   }
   MUSTER_RETURN_IF_ERROR(apply(tcp_options_, setup.listener.get()));  // its connections inherit them
   MUSTER_ASSIGN_OR_RETURN(own_port_, base::local_port(setup.listener.get()));

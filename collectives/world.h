@@ -26,6 +26,9 @@
 
 namespace muster::collectives {
 
+// Of the listeners at which other ranks connect.
+inline constexpr int kPeerBacklog = 1024;
+
 struct WorldOptions {
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};

@@ -15,8 +15,6 @@
 namespace muster::collectives {
 namespace {
 
-constexpr int kBacklog = 1024;
-
 base::Result<int> number_of(const base::Environment& environment, const char* name) {
   const auto text = environment.get(name);
   if (!text) {
@@ -99,7 +97,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
       setup.address_of_rank_0 = rank_0.str();
       // On rank 0's host it cannot know which of its addresses others reach: they reach it where they reached rank 0.
       if (!base::IpAddress::parse(alone->host).ok()) {
-        MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kBacklog));
+        MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kPeerBacklog));
       }
     }
   } else if (const auto directory = environment.get("MUSTER_SESSION_DIR"); directory && !directory->empty()) {

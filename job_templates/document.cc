@@ -76,7 +76,7 @@ bool is_block(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return (c >= 0x20 && c < 0x7f) || c == '\n'; });
 }
 
-std::string quoted(std::string_view text) {
+std::string yaml_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -95,7 +95,7 @@ std::string quoted(std::string_view text) {
 
 std::string scalar(std::string_view text, const std::string& indent) {
   if (is_plain(text)) return std::string(text);
-  if (!is_block(text)) return quoted(text);
+  if (!is_block(text)) return yaml_quoted(text);
   std::string result = "|";
   text.remove_suffix(1);
   for (const std::string_view line : base::split(text, '\n')) {

@@ -14,7 +14,6 @@ using base::Result;
 using base::Status;
 using std::chrono::seconds;
 
-constexpr long kMostNumber = 1'000'000'000;
 constexpr seconds kLongest{366L * 24 * 3600};
 
 std::optional<long> parse_integer(std::string_view text) {

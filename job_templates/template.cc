@@ -15,7 +15,6 @@ namespace {
 using base::Result;
 using base::Status;
 
-constexpr long kMostNumber = 1'000'000'000;
 constexpr std::string_view kSchedulers[] = {"none", "cobalt", "pbs", "slurm", "flux", "lsf"};
 constexpr std::string_view kTypes[] = {"string", "int", "time", "choice", "bool"};
 constexpr std::string_view kMakers[] = {"nvidia", "amd", "intel"};

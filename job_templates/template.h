@@ -13,6 +13,8 @@
 
 namespace muster::job_templates {
 
+inline constexpr long kMostNumber = 1'000'000'000;  // of a parameter of type kInt
+
 enum class Scheduler { kNone, kCobalt, kPbs, kSlurm, kFlux, kLsf };
 
 // "Cobalt", "PBS"; empty for kNone.

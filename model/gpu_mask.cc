@@ -11,7 +11,7 @@
 namespace muster::model {
 namespace {
 
-constexpr long kMostGpus = 4096;
+constexpr long kMostMaskNumber = 4096;
 constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kMasks[] = {
     {"CUDA_VISIBLE_DEVICES", &GpuMasks::cuda},
     {"CUDA_DEVICE_ORDER", &GpuMasks::cuda_order},
@@ -25,7 +25,7 @@ constexpr std::pair<std::string_view, std::optional<std::string> GpuMasks::*> kM
 // The first number of the word, as strtol finds it: "1", "1gpu".
 std::optional<long> leading_number(std::string_view word) {
   const auto end = std::min(word.find_first_not_of("0123456789"), word.size());
-  return base::parse_decimal(word.substr(0, end), kMostGpus);
+  return base::parse_decimal(word.substr(0, end), kMostMaskNumber);
 }
 
 const GpuShape* find_index(const std::vector<const GpuShape*>& all, std::string_view word) {
@@ -187,7 +187,8 @@ std::vector<VisibleGpu> visible_amd_gpus(const NodeShape& node, const GpuMasks& 
       for (const VisibleGpu& entry : pool) {
         if (gpu != nullptr && entry.gpu == gpu) found = &entry;
       }
-    } else if (const auto number = base::parse_decimal(word, kMostGpus); number && word == std::to_string(*number)) {
+    } else if (const auto number = base::parse_decimal(word, kMostMaskNumber);
+               number && word == std::to_string(*number)) {
       if (static_cast<std::size_t>(*number) < pool.size()) found = &pool[static_cast<std::size_t>(*number)];
     }
     if (found == nullptr) break;

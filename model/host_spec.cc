@@ -32,7 +32,7 @@ bool is_blank(char c) {
 }
 
 // What an error says of a piece of the user's text: visible, and never a page of it.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 60;
   return text.size() <= kShown ? fmt::format("'{}'", base::printable(text))
                                : fmt::format("'{}…'", base::printable(text.substr(0, kShown)));
@@ -82,7 +82,7 @@ class HostListParser {
   Result<int> number(const Piece& at, std::string_view what, int min, int max) const {
     const auto value = base::parse_decimal(at.text, max);
     if (!value || *value < min) {
-      return fail(at, fmt::format("{} must be a number from {} to {}, not {}", what, min, max, quoted(at.text)));
+      return fail(at, fmt::format("{} must be a number from {} to {}, not {}", what, min, max, in_quotes(at.text)));
     }
     return static_cast<int>(*value);
   }
@@ -91,7 +91,7 @@ class HostListParser {
     if (!is_name(at.text)) {
       return fail(at, fmt::format("{} is not a user name: letters, digits, '_', '.', '-' are allowed, not '-' or '.' "
                                   "first",
-                                  quoted(at.text)));
+                                  in_quotes(at.text)));
     }
     return std::string(at.text);
   }
@@ -115,10 +115,10 @@ class HostListParser {
       if (!is_address && tail.text.substr(1).find(':') != std::string_view::npos) {
         return fail(item, fmt::format("{} has more than one ':': write name:slots, and IPv6 addresses in brackets, "
                                       "[fe80::1]:slots",
-                                      quoted(item.text)));
+                                      in_quotes(item.text)));
       }
       if (!tail.text.starts_with(':')) {
-        return fail(tail, fmt::format("{} after an address: only :slots may follow", quoted(tail.text)));
+        return fail(tail, fmt::format("{} after an address: only :slots may follow", in_quotes(tail.text)));
       }
       MUSTER_ASSIGN_OR_RETURN(spec.slots, number(tail.sub(1), "the number of slots", 1, kMaxSlotsPerHost));
     }
@@ -132,7 +132,7 @@ class HostListParser {
     const auto percent = bare.find('%');
     const bool scope_ok = percent == std::string_view::npos || is_name(bare.substr(percent + 1));
     if (!name.text.ends_with(']') || !scope_ok || !base::IpAddress::parse(bare).ok()) {
-      return fail(name, fmt::format("{} is not an IPv6 address in brackets", quoted(name.text)));
+      return fail(name, fmt::format("{} is not an IPv6 address in brackets", in_quotes(name.text)));
     }
     spec.name = bare;
     return add(name, std::move(spec), hosts);
@@ -145,7 +145,7 @@ class HostListParser {
     for (auto open = rest.text.find('['); open != std::string_view::npos; open = rest.text.find('[')) {
       const auto close = rest.text.find(']', open);
       if (close == std::string_view::npos) {
-        return fail(name, fmt::format("{} opens a range with '[' and does not close it", quoted(whole.text)));
+        return fail(name, fmt::format("{} opens a range with '[' and does not close it", in_quotes(whole.text)));
       }
       std::vector<std::string> numbers;
       const Piece ranges = rest.sub(open + 1, close - open - 1);
@@ -163,7 +163,7 @@ class HostListParser {
       if (!is_name(host.name)) {
         return fail(name, fmt::format("{} is not a host name: letters, digits, '_', '.', '-' are allowed, not '-' or "
                                       "'.' first",
-                                      quoted(host.name)));
+                                      in_quotes(host.name)));
       }
       MUSTER_RETURN_IF_ERROR(add(name, std::move(host), hosts));
     }
@@ -189,9 +189,9 @@ class HostListParser {
     const auto last =
         dash == std::string_view::npos ? first : base::parse_decimal(at.text.substr(dash + 1), kMaxNumber);
     if (!first || !last || first_text.size() > 9) {
-      return fail(at, fmt::format("{} is not a range of numbers such as 01-16", quoted(at.text)));
+      return fail(at, fmt::format("{} is not a range of numbers such as 01-16", in_quotes(at.text)));
     }
-    if (*last < *first) return fail(at, fmt::format("the range {} runs backwards", quoted(at.text)));
+    if (*last < *first) return fail(at, fmt::format("the range {} runs backwards", in_quotes(at.text)));
     if (*last - *first + 1 > kMaxHosts - static_cast<long>(numbers.size())) return too_many(at);
     for (long number = *first; number <= *last; ++number) {
       numbers.push_back(fmt::format("{:0{}}", number, first_text.size()));
@@ -238,7 +238,8 @@ Status parse_setting(const HostListParser& parser, const Piece& word, LineSettin
   const std::string_view name = base::trim(word.text.substr(0, equals));
   const auto key = equals == std::string_view::npos ? std::nullopt : setting_key(name);
   if (!key) {
-    return parser.fail(word, fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", quoted(word.text)));
+    return parser.fail(word,
+                       fmt::format("{} is none of slots=N, max_slots=N, port=N, user=NAME", in_quotes(word.text)));
   }
   const Piece value = HostListParser::trimmed(word.sub(equals + 1));
   const auto twice = [&] { return parser.fail(word, fmt::format("{} is given twice", name)); };

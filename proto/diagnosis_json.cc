@@ -7,7 +7,7 @@
 namespace muster::proto {
 namespace {
 
-v1::CheckState to_proto(model::CheckState state) {
+v1::CheckState proto_state(model::CheckState state) {
   switch (state) {
     case model::CheckState::kOk:
       return v1::CHECK_STATE_OK;
@@ -21,7 +21,7 @@ v1::CheckState to_proto(model::CheckState state) {
 
 void fill(const model::Check& from, v1::Check& to) {
   to.set_name(base::valid_utf8(from.name));
-  to.set_state(to_proto(from.state));
+  to.set_state(proto_state(from.state));
   to.set_seen(base::valid_utf8(from.seen));
   to.set_advice(base::valid_utf8(from.advice));
 }
@@ -31,7 +31,7 @@ void fill(const model::Check& from, v1::Check& to) {
 std::string diagnosis_line(const model::HostDiagnosis& diagnosis) {
   v1::HostDiagnosis message;
   message.set_host(base::valid_utf8(diagnosis.host));
-  message.set_state(to_proto(diagnosis.state()));
+  message.set_state(proto_state(diagnosis.state()));
   for (const model::Check& check : diagnosis.checks) fill(check, *message.add_checks());
   for (const model::Check& check : diagnosis.differences) fill(check, *message.add_differences());
   return message_line(message);

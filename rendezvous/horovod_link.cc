@@ -1,4 +1,5 @@
 #include "rendezvous/horovod_link.h"
+#include "base/net.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,7 +22,7 @@ namespace asio = boost::asio;
 using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::io_context::executor_type>;
 using Failure = boost::system::error_code;
 
-constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kLinkReadBytes = 64 << 10;
 constexpr std::size_t kFramesAtOnce = 32;  // two buffers each; the kernel takes at most 1024, asio 64
 constexpr int kProbeAfterSeconds = 5;
 constexpr int kGoneAfterMs = 15'000;
@@ -39,13 +40,6 @@ void notice_loss_early(int fd) {
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kGoneAfterMs);
 }
 
-int address_family(int fd) {
-  int family = AF_INET;
-  socklen_t size = sizeof family;
-  ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
-  return family;
-}
-
 }  // namespace
 
 class HorovodLink::State : public std::enable_shared_from_this<State> {
@@ -60,7 +54,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
   void begin(base::UniqueFd fd) {
     notice_loss_early(fd.get());
     Failure failed;
-    socket_.assign(asio::generic::stream_protocol(address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
+    socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
     if (!failed) fd.release();  // else reading fails, and that closes the link
     read();
   }
@@ -94,7 +88,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
   };
 
   void read() {
-    if (in_.size() - in_end_ < kReadBytes) in_.resize(in_end_ + kReadBytes);
+    if (in_.size() - in_end_ < kLinkReadBytes) in_.resize(in_end_ + kLinkReadBytes);
     socket_.async_read_some(asio::buffer(in_.data() + in_end_, in_.size() - in_end_),
                             [self = shared_from_this()](Failure failed, std::size_t size) {
                               if (self->is_closed_) return;

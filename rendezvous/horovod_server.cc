@@ -1,4 +1,5 @@
 #include "rendezvous/horovod_server.h"
+#include "base/net.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -19,7 +20,7 @@ namespace asio = boost::asio;
 using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::io_context::executor_type>;
 using Failure = boost::system::error_code;
 
-constexpr std::size_t kReadBytes = 16 << 10;
+constexpr std::size_t kRequestReadBytes = 16 << 10;
 
 int status_of(const base::Status& refused) {
   switch (refused.code()) {
@@ -37,13 +38,6 @@ int status_of(const base::Status& refused) {
 HorovodValue empty_value() {
   static const HorovodValue kEmpty = make_horovod_value("");
   return kEmpty;
-}
-
-int address_family(int fd) {
-  int family = AF_INET;
-  socklen_t size = sizeof family;
-  ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
-  return family;
 }
 
 class Session;
@@ -68,7 +62,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Session(Shared& shared, base::UniqueFd fd)
       : shared_(shared), socket_(shared.loop.context()), reader_(shared.limits.request) {
     Failure failed;
-    socket_.assign(asio::generic::stream_protocol(address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
+    socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
     if (!failed) fd.release();  // else reading fails, and that closes the session
   }
 
@@ -195,7 +189,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::string head_;
   HorovodValue body_;
   std::string_view left_;  // of bytes_: received, not yet read by reader_
-  std::array<char, kReadBytes> bytes_;
+  std::array<char, kRequestReadBytes> bytes_;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "agent/io/frame_ring.h"
 #include "agent/io/launcher_link.h"
 #include "agent/io/rank_outputs.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 namespace muster::agent {
@@ -26,10 +27,6 @@ namespace {
 using base::Code;
 using base::Duration;
 using base::MonotonicTime;
-
-MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
 
 struct AddRank {
   int rank;
@@ -219,7 +216,7 @@ void OutputSender::Worker::on(AttemptEnded command) {
     wants_write_ = false;
     ranks_.ring_has_room();
     backoff_ = config_.retry_min;
-    next_attempt_ = now() + backoff_;
+    next_attempt_ = base::monotonic_now() + backoff_;
     is_link_ready_ = true;  // answers may lie inside the TLS buffers
   } else {
     if (status.code() == Code::kFailedPrecondition) may_attempt_ = false;
@@ -229,7 +226,7 @@ void OutputSender::Worker::on(AttemptEnded command) {
 }
 
 void OutputSender::Worker::schedule_attempt() {
-  next_attempt_ = now() + backoff_;
+  next_attempt_ = base::monotonic_now() + backoff_;
   backoff_ = std::min(backoff_ * 2, config_.retry_max);
   wake_at(next_attempt_);
 }
@@ -244,12 +241,12 @@ void OutputSender::Worker::lose_link(const base::Status& why) {
 
 int OutputSender::Worker::poll_timeout() {
   if (next_timer_ == MonotonicTime::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_timer_ - now()).count();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_timer_ - base::monotonic_now()).count();
   return static_cast<int>(std::clamp<long>(left, 0, 60'000));
 }
 
 void OutputSender::Worker::wait_for_events() {
-  const bool is_gathering = now() < ranks_.gathers_until();
+  const bool is_gathering = base::monotonic_now() < ranks_.gathers_until();
   if (is_gathering) wake_at(ranks_.gathers_until());
   const bool reads_pipes = !ranks_.is_ring_full() && !is_gathering;
   const bool has_link = link_.has_value();
@@ -313,7 +310,7 @@ void OutputSender::Worker::run_timers() {
   settle_finish();
   const bool is_over = is_finished_ && !config_.outlives_launcher;
   if (link_ || is_attempting_ || !may_attempt_ || is_over || ranks_.is_silent()) return;
-  if (now() < next_attempt_) return wake_at(next_attempt_);
+  if (base::monotonic_now() < next_attempt_) return wake_at(next_attempt_);
   is_attempting_ = true;
   connector_.attempt();
 }
@@ -342,7 +339,7 @@ void OutputSender::Worker::settle_finish() {
     }
     return end_finish(base::ok_status());
   }
-  if (now() >= finish_->deadline) {
+  if (base::monotonic_now() >= finish_->deadline) {
     return end_finish(base::error(Code::kDeadlineExceeded,
                                   "output: {} ranks and {} frames are left that the launcher "
                                   "did not take in time",

@@ -1,5 +1,7 @@
 #include "agent/io/rank_outputs.h"
 
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <sys/epoll.h>
 
@@ -18,10 +20,6 @@ constexpr std::size_t kSendSoon = 64 * 1024;    // while it is still in the cach
 constexpr std::size_t kSmallRound = 16 * 1024;  // less than this: let a little more arrive before the next read
 constexpr auto kGather = std::chrono::milliseconds(2);
 constexpr std::size_t kTailPasses = 16;
-
-MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
 
 // Few ranks get deep stdout pipes, many ranks must not use up their user's pipe pages (then new pipes shrink to 8 KiB).
 // stderr keeps its 64 KiB: as much as is read for the tail of a dead rank.
@@ -71,7 +69,7 @@ void RankOutputs::exited(int number) {
   const auto found = ranks_.find(number);
   if (found == ranks_.end() || found->second->exited) return;
   Rank& rank = *found->second;
-  rank.exited = now();
+  rank.exited = base::monotonic_now();
   // The dead process's last words are in the pipe by now: take them, so that the report need not wait.
   RankPipe::Step step = RankPipe::Step::kMoved;
   for (std::size_t i = 0; i < kTailPasses && step == RankPipe::Step::kMoved; ++i) {
@@ -84,7 +82,7 @@ void RankOutputs::exited(int number) {
 void RankOutputs::read_ready(const std::function<void()>& send) {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(pipes_.get(), ready.data(), static_cast<int>(ready.size()), 0);
-  const MonotonicTime time = now();
+  const MonotonicTime time = base::monotonic_now();
   const std::uint64_t before = ring_->bytes_committed() + carry_.used;
   for (int i = 0; i < count && !is_ring_full_; ++i) {
     auto* pipe = static_cast<RankPipe*>(ready[static_cast<std::size_t>(i)].data.ptr);
@@ -105,7 +103,7 @@ MonotonicTime RankOutputs::settle() {
 
 // Sends a line that waits unfinished for too long, and reads what a dead rank left.
 void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
-  const MonotonicTime time = now();
+  const MonotonicTime time = base::monotonic_now();
   if (rank.is_draining && pipe->is_open() && !is_ring_full_) {
     is_ring_full_ = pipe->read_step(ring_, &carry_, time) == RankPipe::Step::kRingFull;
     if (pipe->is_open()) wake_at(time);
@@ -121,7 +119,7 @@ void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
 bool RankOutputs::settle_rank(Rank* rank) {
   if (rank->exited && !rank->is_draining) {
     const MonotonicTime due = *rank->exited + config_->drain_after_exit;
-    if (now() >= due) {
+    if (base::monotonic_now() >= due) {
       rank->is_draining = true;
       rank->out.stop_after_pending();
       rank->err.stop_after_pending();

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 
 namespace muster::agent {
 namespace {
+
+constexpr int kRemoveTries = 1000;  // a millisecond apart
 
 // mountinfo writes blanks, tabs and backslashes of paths in octal.
 std::string unescape(std::string_view text) {
@@ -78,8 +81,8 @@ void collect_pids(const std::string& path, std::vector<pid_t>& pids) {
   for (const std::string& below : subgroups(path)) collect_pids(below, pids);
 }
 
-base::Status remove_tree(const std::string& path) {
-  for (const std::string& below : subgroups(path)) MUSTER_RETURN_IF_ERROR(remove_tree(below));
+base::Status remove_groups(const std::string& path) {
+  for (const std::string& below : subgroups(path)) MUSTER_RETURN_IF_ERROR(remove_groups(below));
   if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return base::errno_error(errno, fmt::format("remove {}", path));
   return base::ok_status();
 }
@@ -161,7 +164,14 @@ std::optional<std::uint64_t> Cgroup::oom_kills() const {
 }
 
 base::Status Cgroup::remove() const {
-  return remove_tree(path_);
+  return remove_groups(path_);
+}
+
+void Cgroup::remove_blocking() const {
+  for (int attempt = 0; attempt < kRemoveTries; ++attempt) {
+    if (remove().ok()) return;
+    ::poll(nullptr, 0, 1);
+  }
 }
 
 }  // namespace muster::agent

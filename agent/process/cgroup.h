@@ -31,6 +31,8 @@ class Cgroup {
   bool freeze(bool on) const;                      // false: not possible
   std::optional<std::uint64_t> oom_kills() const;  // nullopt: no memory controller here
   base::Status remove() const;                     // with the groups below it; all must be empty
+  // remove() until it succeeds, for a second at most: the last members leave some microseconds after they were reaped.
+  void remove_blocking() const;
 
  private:
   Cgroup(std::string path, base::UniqueFd directory, base::UniqueFd procs)

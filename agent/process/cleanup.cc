@@ -16,10 +16,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kSecondLook{2000};
+constexpr milliseconds kCleanupSecondLook{2000};
 constexpr int kMaxLooks = 4;  // after the first one
-constexpr milliseconds kKillBound{5000};
-constexpr int kMaxPollMs = 16;
+constexpr milliseconds kCleanupKillBound{5000};
+constexpr int kCleanupMaxPollMs = 16;
 
 RemainsKind kind_of(TraceKind kind) {
   switch (kind) {
@@ -146,7 +146,7 @@ base::Status Cleaner::kill_strays() {
   for (const SeenSession& session : sessions_) jobs.insert(session.job_id);
   LookOptions again = options_.look;
   for (const SeenSession& session : sessions_) again.locked_by_us.push_back(session.found.path);
-  const auto deadline = Clock::now() + kKillBound;
+  const auto deadline = Clock::now() + kCleanupKillBound;
   int wait_ms = 1;
   std::vector<Stray> targets = strays_;
   // A process that is just being executed shows no environment, so only two empty looks count.
@@ -167,7 +167,7 @@ base::Status Cleaner::kill_strays() {
     empty_looks = look.strays.empty() ? empty_looks + 1 : 0;
     targets = std::move(look.strays);
     ::poll(nullptr, 0, wait_ms);
-    wait_ms = std::min(wait_ms * 2, kMaxPollMs);
+    wait_ms = std::min(wait_ms * 2, kCleanupMaxPollMs);
   }
   settle(targets);
   return base::ok_status();
@@ -242,7 +242,7 @@ base::Result<CleanupReport> Cleaner::run() {
   }
   HostLook second;
   for (int looks = 1;; ++looks) {
-    ::poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
+    ::poll(nullptr, 0, static_cast<int>(kCleanupSecondLook.count()));
     MUSTER_ASSIGN_OR_RETURN(second, look_at_host(options_.look));
     const std::set<std::string> unconfirmed = new_in(first, second);
     if (unconfirmed.empty()) break;

@@ -20,10 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSecondLook{2000};
+constexpr milliseconds kSweepSecondLook{2000};
 constexpr milliseconds kLockPoll{20};
-constexpr milliseconds kKillBound{3000};
-constexpr int kMaxPollMs = 16;
+constexpr milliseconds kSweepKillBound{3000};
+constexpr int kSweepMaxPollMs = 16;
 
 // The sessions of the job whose agent and warden are gone, locked by us; the others go into the report.
 base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
@@ -93,7 +93,7 @@ void Sweeper::kill_cgroup(const FoundSession& session) {
     for (const pid_t pid : cgroup->pids()) {
       if (const auto info = read_process(pid)) report_.killed.push_back({pid, info->command, "cgroup"});
     }
-    const auto deadline = Clock::now() + kKillBound;
+    const auto deadline = Clock::now() + kSweepKillBound;
     while (cgroup->is_populated() && Clock::now() < deadline) {
       if (!cgroup->kill()) {
         for (const pid_t pid : cgroup->pids()) {
@@ -143,7 +143,7 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
 base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool look_twice) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<ProcessInfo> found, find(dead));
   if (look_twice && !found.empty()) {
-    ::poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
+    ::poll(nullptr, 0, static_cast<int>(kSweepSecondLook.count()));
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ProcessInfo> again, find(dead));
     std::erase_if(found, [&again](const ProcessInfo& info) {
       return std::ranges::none_of(again, [&info](const ProcessInfo& other) {
@@ -151,7 +151,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
       });
     });
   }
-  const auto deadline = Clock::now() + kKillBound;
+  const auto deadline = Clock::now() + kSweepKillBound;
   int wait_ms = 1;
   // A process that is just being executed shows no environment, so only two empty looks count.
   for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
@@ -161,7 +161,7 @@ base::Status Sweeper::kill_strays(const std::vector<FoundSession>& dead, bool lo
       if (!is_known) report_.killed.push_back({info.pid, info.command, "environment"});
     }
     ::poll(nullptr, 0, wait_ms);
-    wait_ms = std::min(wait_ms * 2, kMaxPollMs);
+    wait_ms = std::min(wait_ms * 2, kSweepMaxPollMs);
     MUSTER_ASSIGN_OR_RETURN(found, find(dead));
     empty_looks = found.empty() ? empty_looks + 1 : 0;
   }

@@ -29,7 +29,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaveBound{4000};
 constexpr milliseconds kCleanUpBound{3000};
-constexpr int kCgroupRemoveTries = 1000;
 // The warden kills a hung agent first, where it can.
 constexpr milliseconds kWardenFirst{500};
 
@@ -50,13 +49,6 @@ bool reap_within(pid_t pid, milliseconds bound) {
     const timespec pause{0, std::chrono::nanoseconds(wait).count()};
     ::ppoll(nullptr, 0, &pause, nullptr);
     wait = std::min(wait * 2, std::chrono::microseconds(1000));
-  }
-}
-
-void remove_cgroup(const Cgroup& cgroup) {
-  for (int attempt = 0; attempt < kCgroupRemoveTries; ++attempt) {
-    if (cgroup.remove().ok()) return;
-    ::poll(nullptr, 0, 1);
   }
 }
 
@@ -323,7 +315,7 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   }
   aftermath.empty.stuck = std::move(report.stuck);
   audit(state_->options.job_id, state_->session.path(), ::getpid(), aftermath.empty);
-  if (container.cgroup()) remove_cgroup(*container.cgroup());
+  if (container.cgroup()) container.cgroup()->remove_blocking();
   return aftermath;
 }
 

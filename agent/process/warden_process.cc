@@ -24,7 +24,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kKillBound{3000};
 constexpr milliseconds kTick{4};          // while something is about to end that gives no signal
 constexpr std::size_t kMostNoted = 4096;  // processes whose numbers outside are asked for
-constexpr int kCgroupRemoveTries = 1000;
 
 base::MonotonicTime now_time() {
   return std::chrono::steady_clock::now();
@@ -255,7 +254,7 @@ void WardenProcess::handle(const PauseCommand& command) {
 
 void WardenProcess::handle(const LeaveCommand&) {
   if (!container_->is_empty()) kill_everything(*container_, kKillBound, [this](const auto&) { reap(); });
-  remove_cgroup();
+  if (container_->cgroup()) container_->cgroup()->remove_blocking();
   // The agent does it again, and says what was in the way; but it may be killed before.
   ::_exit(session_.remove().ok() ? 0 : 1);
 }
@@ -391,18 +390,9 @@ void WardenProcess::note_outside(const std::vector<Member>& members, std::map<pi
 void WardenProcess::agent_is_gone() {
   empty_the_job();
   socket_.close();
-  remove_cgroup();
+  if (container_->cgroup()) container_->cgroup()->remove_blocking();
   const bool is_removed = session_.remove().ok();
   ::_exit(is_removed ? 0 : 1);
-}
-
-void WardenProcess::remove_cgroup() {
-  if (!container_->cgroup()) return;
-  // The last members leave it some microseconds after they have been reaped.
-  for (int attempt = 0; attempt < kCgroupRemoveTries; ++attempt) {
-    if (container_->cgroup()->remove().ok()) return;
-    ::poll(nullptr, 0, 1);
-  }
 }
 
 }  // namespace muster::agent

@@ -77,7 +77,6 @@ class WardenProcess {
   JobEmpty empty_the_job();
   void note_outside(const std::vector<Member>& members, std::map<pid_t, pid_t>& outside) const;
   [[noreturn]] void agent_is_gone();
-  void remove_cgroup();
 
   WardenSetup setup_;
   SessionDir session_;

@@ -18,6 +18,7 @@
 #include "agent/service/output_route.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/warm_jobs.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/print.h"
 #include "proto/channel_mux.h"
@@ -37,10 +38,6 @@ std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
     if (address.ok()) addresses.insert(*address);
   }
   return addresses;
-}
-
-base::MonotonicTime now() {
-  return std::chrono::steady_clock::now();
 }
 
 }  // namespace
@@ -151,7 +148,7 @@ void Agent::Core::make_jobs(Nursery nursery) {
 
 int Agent::Core::run() {
   contact();
-  idle_since_ = now();
+  idle_since_ = base::monotonic_now();
   open_link();
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
   loop_.run();
@@ -239,13 +236,13 @@ base::Result<OutputSenderConfig> Agent::Core::output_of(const std::string& job_i
 }
 
 void Agent::Core::contact() {
-  last_contact_ = now();
+  last_contact_ = base::monotonic_now();
   if (session_ != nullptr) session_->contact(last_contact_);
   if (jobs_ != nullptr) jobs_->contact(last_contact_);
 }
 
 void Agent::Core::check_lease() {
-  const base::MonotonicTime time = now();
+  const base::MonotonicTime time = base::monotonic_now();
   if (session_ != nullptr) return session_->check_lease(time);
   jobs_->check_leases(time);
   if (!jobs_->is_idle()) {
@@ -264,7 +261,7 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
       if (load_ != nullptr && message.welcome().wants_load()) load_->begin();
       break;
     case v1::LauncherMessage::kPing:
-      answer(message, pong_of(message.ping(), now()), false);
+      answer(message, pong_of(message.ping(), base::monotonic_now()), false);
       break;
     case v1::LauncherMessage::kRenewal:
       renew(message);
@@ -325,7 +322,7 @@ void Agent::Core::leave(const std::string& why) {
 }
 
 void Agent::Core::jobs_are_idle() {
-  idle_since_ = now();
+  idle_since_ = base::monotonic_now();
   if (is_leaving_ || jobs_->is_broken()) loop_.stop();
 }
 

@@ -3,16 +3,11 @@
 #include <map>
 
 #include "agent/service/gpu_names.h"
+#include "agent/service/mebibytes.h"
 #include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
-
-constexpr int kBytesPerMibBits = 20;
-
-std::int64_t mebibytes(std::uint64_t bytes) {
-  return static_cast<std::int64_t>(bytes >> kBytesPerMibBits);
-}
 
 void add(const gpus::NvidiaGpu& seen, v1::GpuLoad& load) {
   load.set_busy_percent(seen.busy_percent.value_or(0));

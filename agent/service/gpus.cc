@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "agent/gpus/kernel_gpus.h"
+#include "agent/service/mebibytes.h"
 #include "agent/service/nvidia_gpus.h"
 #include "base/cpu_set.h"
 #include "base/directory.h"
@@ -22,20 +23,16 @@ namespace {
 using model::GpuShape;
 using model::GpuVendor;
 
-constexpr std::size_t kMostBytes = 64 << 10;
+constexpr std::size_t kLongestSysfsFile = 64 << 10;
 // Somebody waits for a job to start: GPUs that are slower to wake are taken from files.
 constexpr std::chrono::milliseconds kStartPatience{5'000};
 constexpr std::chrono::milliseconds kFilesPatience{2'000};
 
-long mebibytes(std::uint64_t bytes) {
-  return static_cast<long>(bytes >> 20);
-}
-
 // Fills numa and cpus. The kernel answers -1 and all CPUs where the firmware says nothing.
 void place(const model::NodeShape& node, const std::string& root, GpuShape& gpu) {
   const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
-  const auto numa = base::read_file(device + "/numa_node", kMostBytes);
-  const auto list = base::read_file(device + "/local_cpulist", kMostBytes);
+  const auto numa = base::read_file(device + "/numa_node", kLongestSysfsFile);
+  const auto list = base::read_file(device + "/local_cpulist", kLongestSysfsFile);
   if (!numa.ok() || !list.ok() || base::trim(*numa).starts_with('-')) return;
   gpu.cpus = base::parse_number_list(base::trim(*list), base::kMaxCpu).value_or(std::vector<int>());
   for (const model::CoreShape& core : node.cores) {

@@ -12,7 +12,7 @@ namespace muster::agent {
 namespace {
 
 constexpr std::size_t kMostStat = 4 << 20;  // a line an interrupt and CPU
-constexpr std::size_t kMostBytes = 64 << 10;
+constexpr std::size_t kLongestMeminfo = 64 << 10;
 constexpr int kNoticeablePercent = 2;
 constexpr std::int64_t kNoticeableMib = 64;
 constexpr std::int64_t kNoticeableShare = 100;  // of what was used before
@@ -110,7 +110,7 @@ v1::HostLoad HostLoadReader::read() {
     if (const auto percent = cpu_percent(*before_, *times)) load.set_cpu_percent(*percent);
   }
   before_ = times;
-  const auto meminfo = base::read_file(root_ + "/proc/meminfo", kMostBytes);
+  const auto meminfo = base::read_file(root_ + "/proc/meminfo", kLongestMeminfo);
   if (const auto used = meminfo.ok() ? parse_used_memory(*meminfo) : std::nullopt) load.set_memory_used_mib(*used);
   return load;
 }

@@ -10,6 +10,7 @@
 #include "agent/service/host_facts.h"
 #include "agent/service/rank_containers.h"
 #include "agent/service/rank_requests.h"
+#include "base/clock.h"
 #include "base/print.h"
 #include "base/strings.h"
 #include "proto/convert.h"
@@ -28,10 +29,6 @@ constexpr std::chrono::seconds kCloseBound{5};
 constexpr std::chrono::seconds kEndBound{20};
 constexpr int kNotFound = 127;           // exit code, as a shell's
 constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
-
-base::MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
 
 rendezvous::SessionEnded news_of(const model::RankEnd& end) {
   return {end.rank, end.status() != 0, model::describe_to_peers(end)};
@@ -324,7 +321,7 @@ void JobSession::suspend(bool on) {
     warden_.suspend_lease();
   } else {
     lease_renewed_ = {};
-    contact(now());
+    contact(base::monotonic_now());
   }
   const base::Status paused = warden_.pause(on);
   if (!paused.ok()) notice(paused.message());
@@ -334,7 +331,7 @@ void JobSession::suspend(bool on) {
 }
 
 void JobSession::leave() {
-  warden_.end_agent_by(now() + kEndBound);
+  warden_.end_agent_by(base::monotonic_now() + kEndBound);
   if (launched_ && !is_over_) {
     launcher_lost("the launcher left");
     return;
@@ -348,7 +345,7 @@ void JobSession::done() {
 
 void JobSession::launcher_lost(const std::string& why) {
   if (std::exchange(lost_, true)) return;
-  warden_.end_agent_by(now() + kEndBound);
+  warden_.end_agent_by(base::monotonic_now() + kEndBound);
   if (!launched_ || is_over_) {
     done();
     return;
@@ -449,7 +446,7 @@ void JobSession::spawn_was_tried() {
 }
 
 void JobSession::on_event(RankStartFailed& failed) {
-  const v1::AgentMessage message = message_of(failed, now());
+  const v1::AgentMessage message = message_of(failed, base::monotonic_now());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_start_failed())));
   events_.send(message);
   spawn_was_tried();
@@ -479,7 +476,7 @@ void JobSession::rank_is_over(int rank) {
   if (!running_.empty()) return;
   if (sender_ != nullptr) {
     // The launcher's hub tells the launcher when everything arrived; nobody waits here.
-    sender_->finish(now() + kOutputPatience, [](const base::Status&) {});
+    sender_->finish(base::monotonic_now() + kOutputPatience, [](const base::Status&) {});
   }
   if (stopping_ || warden_lost_) return;
   const base::Status finished = warden_.finish();

@@ -16,7 +16,7 @@
 namespace muster::agent {
 namespace {
 
-constexpr int kBacklog = 4096;
+constexpr int kStoreBacklog = 4096;
 
 rendezvous::HorovodPlan plan_of(const v1::Prepare& prepare) {
   std::vector<rendezvous::HorovodHost> hosts;
@@ -59,13 +59,13 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
   tells_horovod_ = !runtime.ok() || model::serves(*runtime, model::Runtime::kHorovod);  // another launcher's words: all
   // Horovod's client knows IPv4 only.
   MUSTER_ASSIGN_OR_RETURN(const base::IpAddress loopback, base::IpAddress::parse("127.0.0.1"));
-  MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kBacklog));
+  MUSTER_ASSIGN_OR_RETURN(horovod_->listening, base::listen_on(loopback, 0, kStoreBacklog));
   MUSTER_ASSIGN_OR_RETURN(horovod_->port, base::local_port(horovod_->listening.get()));
   if (prepare.serve_horovod()) {
     horovod_->store.emplace(plan_of(prepare));
     horovod_->keys.emplace(*horovod_->store);
     if (prepare.horovod_hosts_size() > 1) {
-      MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kBacklog));
+      MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
       MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
       answer.set_horovod_port(port);
       horovod_->origin.emplace(loop_, std::move(listening), *horovod_->store, check_);
@@ -75,7 +75,7 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
 }
 
 base::Status JobStores::open_torch(v1::Prepared& answer) {
-  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kBacklog));
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
   MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
   torch_ = std::make_unique<Torch>();
   rendezvous::TcpStoreServerConfig config;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "agent/service/mebibytes.h"
 #include "model/pinning.h"
 
 namespace muster::agent {
@@ -12,12 +13,6 @@ using gpus::GpuReport;
 using gpus::NvidiaGpu;
 using model::GpuShape;
 using model::GpuVendor;
-
-constexpr int kBytesPerMibBits = 20;
-
-long mebibytes(std::uint64_t bytes) {
-  return static_cast<long>(bytes >> kBytesPerMibBits);
-}
 
 void describe(const NvidiaGpu& from, GpuShape& to) {
   to.vendor = GpuVendor::kNvidia;

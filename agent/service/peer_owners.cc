@@ -11,7 +11,7 @@ namespace {
 
 // A launcher that is gone answers nothing: the listeners give their connections up by themselves, and the oldest
 // question goes when there are too many.
-constexpr std::size_t kMaxWaiting = 4096;
+constexpr std::size_t kMaxQueries = 4096;
 
 bool is_own(const base::Result<uid_t>& owner) {
   return owner.ok() && *owner == ::getuid();
@@ -32,7 +32,7 @@ void PeerOwners::check(const rendezvous::ConnectionEnds& ends, std::function<voi
   const base::Result<uid_t> owner = rendezvous::local_owner(ends);
   const bool is_here = ends.peer.is_loopback() || own_.contains(ends.peer);
   if (owner.ok() || is_here) return done(is_own(owner));
-  if (waiting_.size() >= kMaxWaiting) {
+  if (waiting_.size() >= kMaxQueries) {
     const auto oldest = waiting_.extract(waiting_.begin());
     oldest.mapped()(false);
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "agent/pmi/apinfo.h"
+#include "agent/service/env_entries.h"
 #include "base/file.h"
 #include "base/hmac.h"
 #include "base/little_endian.h"
@@ -20,13 +21,9 @@ constexpr const char* kFileName = "apinfo";
 constexpr int kFirstPort = 11'000;
 constexpr int kPorts = 1'000;
 
-constexpr const char* kNames[] = {"PALS_APID",        "PALS_APINFO",       "PALS_RANKID",      "PALS_LOCAL_RANKID",
-                                  "PALS_NODEID",      "PALS_SPOOL_DIR",    "PMI_LOCAL_RANK",   "PMI_LOCAL_SIZE",
-                                  "PMI_CONTROL_PORT", "PMI_SHARED_SECRET", "PMI_UNIVERSE_SIZE"};
-
-void unset(const std::string& name, std::vector<std::string>& env) {
-  std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(name + "="); });
-}
+constexpr const char* kPalsVariables[] = {
+    "PALS_APID",      "PALS_APINFO",    "PALS_RANKID",      "PALS_LOCAL_RANKID", "PALS_NODEID",      "PALS_SPOOL_DIR",
+    "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PMI_CONTROL_PORT", "PMI_SHARED_SECRET", "PMI_UNIVERSE_SIZE"};
 
 std::uint64_t number_of(std::string_view secret, std::string_view purpose) {
   return base::get_little_endian<std::uint64_t>(base::hmac_sha256(secret, {purpose}).data());
@@ -41,7 +38,7 @@ base::Status check_port(int port) {
 }  // namespace
 
 std::vector<std::string> pals_variable_names() {
-  return {std::begin(kNames), std::end(kNames)};
+  return {std::begin(kPalsVariables), std::end(kPalsVariables)};
 }
 
 void RankPals::open(const v1::Launch& launch, const std::string& session_dir, const std::string& session_secret) {
@@ -94,7 +91,7 @@ base::Status RankPals::choose_ports(const std::string& session_secret) {
 void RankPals::plan(SpawnRequest& request) const {
   if (directory_.empty()) return;
   const auto set = [&](const std::string& name, const std::string& value) {
-    unset(name, request.env);
+    unset_entry(name, request.env);
     request.env.push_back(fmt::format("{}={}", name, value));
   };
   const auto& ranks = world_.hosts(host_).ranks();

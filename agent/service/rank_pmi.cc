@@ -1,4 +1,5 @@
 #include "agent/service/rank_pmi.h"
+#include "agent/service/env_entries.h"
 
 #include <sys/resource.h>
 
@@ -10,14 +11,10 @@
 namespace muster::agent {
 namespace {
 
-constexpr const char* kNames[] = {"PMI_FD", "PMI_RANK", "PMI_SIZE", "MPIR_CVAR_PMI_VERSION"};
-
-void unset(const std::string& name, std::vector<std::string>& env) {
-  std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(name + "="); });
-}
+constexpr const char* kPmiVariables[] = {"PMI_FD", "PMI_RANK", "PMI_SIZE", "MPIR_CVAR_PMI_VERSION"};
 
 void set(const std::string& name, int value, std::vector<std::string>& env) {
-  unset(name, env);
+  unset_entry(name, env);
   env.push_back(fmt::format("{}={}", name, value));
 }
 
@@ -44,7 +41,7 @@ bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name) {
 }
 
 std::vector<std::string> pmi_variable_names() {
-  return {std::begin(kNames), std::end(kNames)};
+  return {std::begin(kPmiVariables), std::end(kPmiVariables)};
 }
 
 void RankPmi::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys) {
@@ -87,7 +84,7 @@ void RankPmi::plan(const v1::LaunchRank& rank, SpawnRequest& request) const {
   if (server_ == nullptr) return;
   // The launcher named an interface of Ethernet, without knowing what else there is; it does not where the user has
   // said something.
-  if (has_rdma_ && is_of_launcher(rank, "UCX_NET_DEVICES")) unset("UCX_NET_DEVICES", request.env);
+  if (has_rdma_ && is_of_launcher(rank, "UCX_NET_DEVICES")) unset_entry("UCX_NET_DEVICES", request.env);
   request.wants_pmi = true;
   set("PMI_FD", kPmiDescriptor, request.env);
   set("PMI_RANK", request.rank, request.env);

@@ -19,10 +19,10 @@ namespace {
 
 using rendezvous::SessionMessage;
 
-constexpr int kBacklog = 4096;
+constexpr int kSessionBacklog = 4096;
 constexpr int kAcceptsPerTurn = 64;                     // then others on the loop get theirs
 constexpr std::chrono::milliseconds kAcceptPause{100};  // for want of descriptors
-constexpr rlim_t kSpareDescriptors = 64;  // for the rest of the agent; the lowest free number is given away
+constexpr rlim_t kSpareOfSession = 64;  // for the rest of the agent; the lowest free number is given away
 constexpr std::string_view kScope = "muster";
 
 base::Status breach(int rank, std::string_view what) {
@@ -39,7 +39,7 @@ base::Result<base::UniqueFd> listen_in(const std::string& directory) {
   MUSTER_CHECK(address.has_value());
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      ::fchmodat(in.get(), kSessionSocketName, 0600, 0) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+      ::fchmodat(in.get(), kSessionSocketName, 0600, 0) != 0 || ::listen(fd.get(), kSessionBacklog) != 0) {
     return base::errno_error(errno, "listen at " + shown);
   }
   return fd;
@@ -229,7 +229,7 @@ base::Status SessionSocket::admit(int fd) const {
     return base::error(base::Code::kPermissionDenied, "agent.sock: refused process {} of uid {}", peer.pid, peer.uid);
   }
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareDescriptors > limit.rlim_cur) {
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareOfSession > limit.rlim_cur) {
     return base::error(base::Code::kResourceExhausted,
                        "agent.sock: refused process {}: the agent has no file descriptors left", peer.pid);
   }

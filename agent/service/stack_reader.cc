@@ -13,7 +13,7 @@
 namespace muster::agent {
 namespace {
 
-constexpr std::size_t kMaxWaiting = 64;
+constexpr std::size_t kMaxReads = 64;
 
 // Not those that somebody has stopped: they are not ours to continue.
 std::vector<ProcessInfo> running_below(const std::map<int, pid_t>& pids) {
@@ -60,7 +60,7 @@ StackReader::~StackReader() {
 }
 
 void StackReader::ask(std::uint64_t id, const std::map<int, pid_t>& pids) {
-  if (waiting_.size() >= kMaxWaiting) {
+  if (waiting_.size() >= kMaxReads) {
     v1::StackAnswer answer;
     answer.set_id(id);
     answer.set_done(true);

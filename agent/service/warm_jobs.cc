@@ -15,9 +15,9 @@ namespace muster::agent {
 namespace {
 
 // What a job with some ranks may need. Below that, no other one is opened: the agent itself must not run out.
-constexpr rlim_t kSpareDescriptors = 256;
+constexpr rlim_t kSpareOfJobs = 256;
 // Of one job, while it waits for its warden: more than a launcher that follows the protocol sends.
-constexpr std::size_t kMaxWaiting = 1024;
+constexpr std::size_t kMaxHeldMessages = 1024;
 constexpr std::size_t kMaxNotices = 1000;
 constexpr long kSpoolMib = 1024;
 constexpr long kMaxSpoolMib = 1024 * 1024;
@@ -26,9 +26,9 @@ constexpr const char* kLauncherEnded = "the launcher has ended";
 // Descriptors are given away from the lowest free number on.
 base::Status check_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareDescriptors) return base::ok_status();
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();
   const base::UniqueFd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
-  if (next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur - kSpareDescriptors) return base::ok_status();
+  if (next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur - kSpareOfJobs) return base::ok_status();
   return base::error(base::Code::kResourceExhausted,
                      "this agent has too many jobs for its file descriptors: wait for one to end, or raise ulimit -n");
 }
@@ -118,7 +118,7 @@ void WarmJobs::handle(const v1::LauncherMessage& message) {
 void WarmJobs::pass_on(Job& job, const v1::LauncherMessage& message) {
   const bool is_of_next = job.is_closing && !job.waiting.empty();
   if (job.session != nullptr && !job.is_closing) return job.session->handle(message);
-  if ((job.session == nullptr || is_of_next) && job.waiting.size() < kMaxWaiting) job.waiting.push_back(message);
+  if ((job.session == nullptr || is_of_next) && job.waiting.size() < kMaxHeldMessages) job.waiting.push_back(message);
 }
 
 void WarmJobs::open(const v1::LauncherMessage& message) {

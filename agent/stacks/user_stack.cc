@@ -28,7 +28,10 @@ std::string demangled(const char* symbol) {
   const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
                                                          &std::free);
   std::string text = status == 0 && name != nullptr ? name.get() : symbol;
-  if (text.size() > kMaxFunction) text = text.substr(0, kMaxFunction) + "…";
+  if (text.size() > kMaxFunction) {
+    text.resize(kMaxFunction);
+    text += "…";
+  }
   return text;
 }
 

@@ -8,7 +8,7 @@ namespace muster::collectives {
 namespace {
 
 // So many elements of each vector at a time that a rank's pages are walked one after the other.
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+constexpr std::size_t kDirectBlockBytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -20,12 +20,12 @@ base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask
   const Slice own = slice_of(reduction.bytes(), team.size(), team.rank());
   std::vector<const void*> from(inputs.size());
   std::vector<void*> to(outputs.size());
-  for (std::size_t done = 0; done < own.size; done += kBlockBytes) {
+  for (std::size_t done = 0; done < own.size; done += kDirectBlockBytes) {
     const std::size_t at = own.begin + done;
     for (std::size_t i = 0; i < inputs.size(); ++i) from[i] = inputs[i] + at;
     for (std::size_t i = 0; i < outputs.size(); ++i) to[i] = outputs[i] + at;
-    reduce_to_all(reduction.type, reduction.op, from, to, std::min(kBlockBytes, own.size - done) / reduction.element(),
-                  reduction.scale, stores);
+    reduce_to_all(reduction.type, reduction.op, from, to,
+                  std::min(kDirectBlockBytes, own.size - done) / reduction.element(), reduction.scale, stores);
   }
   return team.meet(call);  // nobody touches its buffers before all are done
 }

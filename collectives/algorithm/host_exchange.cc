@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "collectives/algorithm/slices.h"
+#include "collectives/transport/rank_index.h"
 
 namespace muster::collectives {
 namespace {
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
 
 std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
   return bytes == 0 ? 0 : (bytes + piece - 1) / piece;
@@ -33,7 +30,7 @@ base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std:
                        const Put& put, const Take& take) {
   const std::size_t rounds = std::max<std::size_t>(1, rounds_for(bytes, piece));
   for (std::size_t round = 0; round < rounds; ++round) {
-    team.begin(piece * index(pieces));
+    team.begin(piece * rank_index(pieces));
     put(team.slot(team.rank()), round * piece);
     team.publish(call);
     MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
@@ -44,7 +41,7 @@ base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std:
 
 // Of blocks that have at most `longest` bytes, as much as goes into a slot that holds so many of them.
 std::size_t piece_for(std::size_t longest, int pieces) {
-  const std::size_t most = kSlotBytes / index(pieces) / 64 * 64;
+  const std::size_t most = kSlotBytes / rank_index(pieces) / 64 * 64;
   return longest >= most ? most : padded(longest);
 }
 
@@ -70,7 +67,7 @@ base::Status host_broadcast(HostTeam& team, const Call& call, std::byte* data, s
 base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, Blocks blocks) {
   std::size_t longest = 0;
   for (const Slice& block : blocks) longest = std::max(longest, block.size);
-  const Slice own = blocks[index(team.rank())];
+  const Slice own = blocks[rank_index(team.rank())];
   copy_bytes(out + own.begin, in, own.size);
   const std::size_t piece = piece_for(longest, 1);
   return in_rounds(
@@ -79,7 +76,7 @@ base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* i
       [&](std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
           const int peer = (team.rank() + i) % team.size();
-          const Slice& block = blocks[index(peer)];
+          const Slice& block = blocks[rank_index(peer)];
           copy_bytes(out + block.begin + at, team.slot(peer), piece_of(block.size, at, piece));
         }
       });
@@ -89,10 +86,10 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
                            Blocks from) {
   // First what everyone sends to whom: only two ranks know of a block.
   std::uint64_t longest = 0;
-  team.begin(index(team.size()) * sizeof longest);
+  team.begin(rank_index(team.size()) * sizeof longest);
   for (int i = 0; i < team.size(); ++i) {
-    const std::uint64_t bytes = to[index(i)].size;
-    std::memcpy(team.slot(team.rank()) + index(i) * sizeof bytes, &bytes, sizeof bytes);
+    const std::uint64_t bytes = to[rank_index(i)].size;
+    std::memcpy(team.slot(team.rank()) + rank_index(i) * sizeof bytes, &bytes, sizeof bytes);
     longest = std::max(longest, bytes);
   }
   team.say(longest);
@@ -100,30 +97,31 @@ base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in
   MUSTER_RETURN_IF_ERROR(team.wait_for_all(call));
   for (int i = 0; i < team.size(); ++i) {
     std::uint64_t bytes = 0;
-    std::memcpy(&bytes, team.slot(i) + index(team.rank()) * sizeof bytes, sizeof bytes);
-    if (bytes != from[index(i)].size) {
+    std::memcpy(&bytes, team.slot(i) + rank_index(team.rank()) * sizeof bytes, sizeof bytes);
+    if (bytes != from[rank_index(i)].size) {
       return team.blame(i, base::error(base::Code::kFailedPrecondition,
                                        "{}: rank {} ({}) sends {} bytes to rank {}, which expects {}", describe(call),
                                        team.mate(i).world_rank, team.mate(i).host, bytes,
-                                       team.mate(team.rank()).world_rank, from[index(i)].size));
+                                       team.mate(team.rank()).world_rank, from[rank_index(i)].size));
     }
     longest = std::max(longest, team.said<std::uint64_t>(i));
   }
   const std::size_t part = piece_for(longest, team.size());
-  copy_bytes(out + from[index(team.rank())].begin, in + to[index(team.rank())].begin, to[index(team.rank())].size);
+  copy_bytes(out + from[rank_index(team.rank())].begin, in + to[rank_index(team.rank())].begin,
+             to[rank_index(team.rank())].size);
   return in_rounds(
       team, call, longest, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
-          const auto peer = index((team.rank() + i) % team.size());
+          const auto peer = rank_index((team.rank() + i) % team.size());
           copy_bytes(slot + peer * part, in + to[peer].begin + at, piece_of(to[peer].size, at, part));
         }
       },
       [&](std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
           const int peer = (team.rank() + i) % team.size();
-          const Slice& block = from[index(peer)];
-          copy_bytes(out + block.begin + at, team.slot(peer) + index(team.rank()) * part,
+          const Slice& block = from[rank_index(peer)];
+          copy_bytes(out + block.begin + at, team.slot(peer) + rank_index(team.rank()) * part,
                      piece_of(block.size, at, part));
         }
       });
@@ -134,20 +132,20 @@ base::Status host_reduce_scatter(HostTeam& team, const Call& call, const ReduceT
   for (const Slice& block : blocks) longest = std::max(longest, block.size);
   const std::size_t part = piece_for(longest, team.size());
   const std::size_t size = size_of(reduction.type);
-  const Slice own = blocks[index(team.rank())];
-  std::vector<const void*> inputs(index(team.size()));
+  const Slice own = blocks[rank_index(team.rank())];
+  std::vector<const void*> inputs(rank_index(team.size()));
   return in_rounds(
       team, call, longest, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 1; i < team.size(); ++i) {
-          const auto peer = index((team.rank() + i) % team.size());
+          const auto peer = rank_index((team.rank() + i) % team.size());
           copy_bytes(slot + peer * part, reduction.in() + blocks[peer].begin + at,
                      piece_of(blocks[peer].size, at, part));
         }
       },
       [&](std::size_t at) {
-        for (int i = 0; i < team.size(); ++i) inputs[index(i)] = team.slot(i) + index(team.rank()) * part;
-        inputs[index(team.rank())] = reduction.in() + own.begin + at;
+        for (int i = 0; i < team.size(); ++i) inputs[rank_index(i)] = team.slot(i) + rank_index(team.rank()) * part;
+        inputs[rank_index(team.rank())] = reduction.in() + own.begin + at;
         reduce(reduction.type, reduction.op, inputs, reduction.out() + at, piece_of(own.size, at, part) / size,
                reduction.scale);
       });
@@ -156,7 +154,7 @@ base::Status host_reduce_scatter(HostTeam& team, const Call& call, const ReduceT
 base::Status host_reduce(HostTeam& team, const Call& call, const ReduceTask& reduction, int root) {
   const bool is_root = team.rank() == root;
   const std::size_t size = size_of(reduction.type);
-  std::vector<const void*> inputs(index(team.size()));
+  std::vector<const void*> inputs(rank_index(team.size()));
   const std::size_t piece = piece_for(reduction.bytes(), 1);
   return in_rounds(
       team, call, reduction.bytes(), piece, 1,
@@ -165,8 +163,8 @@ base::Status host_reduce(HostTeam& team, const Call& call, const ReduceTask& red
       },
       [&](std::size_t at) {
         if (!is_root) return;
-        for (int i = 0; i < team.size(); ++i) inputs[index(i)] = team.slot(i);
-        inputs[index(root)] = reduction.in() + at;
+        for (int i = 0; i < team.size(); ++i) inputs[rank_index(i)] = team.slot(i);
+        inputs[rank_index(root)] = reduction.in() + at;
         reduce(reduction.type, reduction.op, inputs, reduction.out() + at,
                piece_of(reduction.bytes(), at, piece) / size, reduction.scale);
       });
@@ -175,7 +173,7 @@ base::Status host_reduce(HostTeam& team, const Call& call, const ReduceTask& red
 base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, std::size_t bytes,
                          int root) {
   const bool is_root = team.rank() == root;
-  if (is_root) copy_bytes(out + index(root) * bytes, in, bytes);
+  if (is_root) copy_bytes(out + rank_index(root) * bytes, in, bytes);
   const std::size_t piece = piece_for(bytes, 1);
   return in_rounds(
       team, call, bytes, piece, 1,
@@ -184,7 +182,7 @@ base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, 
       },
       [&](std::size_t at) {
         for (int i = 0; is_root && i < team.size(); ++i) {
-          if (i != root) copy_bytes(out + index(i) * bytes + at, team.slot(i), piece_of(bytes, at, piece));
+          if (i != root) copy_bytes(out + rank_index(i) * bytes + at, team.slot(i), piece_of(bytes, at, piece));
         }
       });
 }
@@ -193,16 +191,17 @@ base::Status host_scatter(HostTeam& team, const Call& call, const std::byte* in,
                           int root) {
   const bool is_root = team.rank() == root;
   const std::size_t part = piece_for(bytes, team.size());
-  if (is_root) copy_bytes(out, in + index(root) * bytes, bytes);
+  if (is_root) copy_bytes(out, in + rank_index(root) * bytes, bytes);
   return in_rounds(
       team, call, bytes, part, team.size(),
       [&](std::byte* slot, std::size_t at) {
         for (int i = 0; is_root && i < team.size(); ++i) {
-          if (i != root) copy_bytes(slot + index(i) * part, in + index(i) * bytes + at, piece_of(bytes, at, part));
+          if (i != root)
+            copy_bytes(slot + rank_index(i) * part, in + rank_index(i) * bytes + at, piece_of(bytes, at, part));
         }
       },
       [&](std::size_t at) {
-        if (!is_root) copy_bytes(out + at, team.slot(root) + index(team.rank()) * part, piece_of(bytes, at, part));
+        if (!is_root) copy_bytes(out + at, team.slot(root) + rank_index(team.rank()) * part, piece_of(bytes, at, part));
       });
 }
 

@@ -9,7 +9,7 @@ namespace muster::collectives {
 namespace {
 
 // So much of a slice at a time that it is still in the first cache when it is copied from there.
-constexpr std::size_t kBlockBytes = std::size_t{16} << 10;
+constexpr std::size_t kStagedBlockBytes = std::size_t{16} << 10;
 
 // One chunk: `at` bytes into the vectors, `bytes` of them. The slot of a rank holds its input for the others' slices in
 // the first round, each at its place in the chunk, and what it has reduced in the second one.
@@ -54,8 +54,8 @@ class StagedChunk {
   }
   // Into the slot, and from there to the output: one stream of stores after the other is faster than two at once.
   void reduce_own(std::vector<const void*>& inputs, Slice own) const {
-    for (std::size_t done = 0; done < own.size; done += kBlockBytes) {
-      const std::size_t bytes = std::min(kBlockBytes, own.size - done);
+    for (std::size_t done = 0; done < own.size; done += kStagedBlockBytes) {
+      const std::size_t bytes = std::min(kStagedBlockBytes, own.size - done);
       std::byte* const result = team_.slot(team_.rank()) + done;
       reduce(reduction_.type, reduction_.op, inputs, result, bytes / reduction_.element(), reduction_.scale);
       give(result, {own.begin + done, bytes});

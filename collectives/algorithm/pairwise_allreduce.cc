@@ -15,9 +15,9 @@ namespace muster::collectives {
 namespace {
 
 // A large vector goes in pieces, so that the others' inputs take no more memory than this.
-constexpr std::size_t kPiece = 8 << 20;
+constexpr std::size_t kPairPiece = 8 << 20;
 // The least that is reduced at once, but for the end.
-constexpr std::size_t kSegment = 64 << 10;
+constexpr std::size_t kPairSegment = 64 << 10;
 
 class Pairwise {
  public:
@@ -82,7 +82,7 @@ class Pairwise {
     if (reduced_ == mine_.size) return;
     std::size_t come = mine_.size;
     for (const Lane& lane : lanes_) come = std::min<std::size_t>(come, lane.from->received());
-    if (come < mine_.size) come = come / kSegment * kSegment;
+    if (come < mine_.size) come = come / kPairSegment * kPairSegment;
     if (come <= reduced_) return;
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::byte* const begin = rank == rank_ ? in_ + mine_.begin : input_of(rank);
@@ -112,7 +112,7 @@ base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, 
   if (exchange.size() == 1) return one_shot_allreduce(exchange, operation, reduction);
   std::size_t begin = 0;
   do {
-    const std::size_t size = std::min(kPiece, reduction.bytes() - begin);
+    const std::size_t size = std::min(kPairPiece, reduction.bytes() - begin);
     MUSTER_RETURN_IF_ERROR(Pairwise(exchange, reduction, begin, size).run(exchange, operation));
     begin += size;
   } while (begin < reduction.bytes());

@@ -9,7 +9,7 @@ namespace muster::collectives {
 namespace {
 
 // A large vector goes in pieces, so that the others' inputs take no more memory than this.
-constexpr std::size_t kPiece = 8 << 20;
+constexpr std::size_t kRootPiece = 8 << 20;
 
 // A piece of the vectors, all of it at one rank or each slice at the rank of its number.
 class Piece {
@@ -101,14 +101,14 @@ base::Status for_each_piece(std::size_t bytes, std::size_t largest, Step step) {
 }  // namespace
 
 base::Status direct_reduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, int root) {
-  const std::size_t share = padded(kPiece / static_cast<std::size_t>(exchange.size()));
+  const std::size_t share = padded(kRootPiece / static_cast<std::size_t>(exchange.size()));
   return for_each_piece(reduction.bytes(), share, [&](std::size_t begin, std::size_t size) {
     return Piece(exchange, operation, reduction, begin, size).to_root(root);
   });
 }
 
 base::Status sliced_reduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, int root) {
-  return for_each_piece(reduction.bytes(), kPiece, [&](std::size_t begin, std::size_t size) {
+  return for_each_piece(reduction.bytes(), kRootPiece, [&](std::size_t begin, std::size_t size) {
     return Piece(exchange, operation, reduction, begin, size).by_slices(root);
   });
 }

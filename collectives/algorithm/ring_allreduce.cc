@@ -19,7 +19,7 @@ namespace muster::collectives {
 namespace {
 
 // What is reduced at once: stays in the second-level cache, with both operands and the result.
-constexpr std::size_t kSegment = 128 << 10;
+constexpr std::size_t kRingSegment = 128 << 10;
 // A slice that came is sent on from the cache, if it is small; but the first bytes of a step must have come before the
 // last ones of the step before have gone, also over long ways. A constant would fit only one of both.
 constexpr std::size_t kLeastSlice = 512 << 10;
@@ -84,7 +84,7 @@ class Ring {
         rank_(exchange.rank()),
         sending_(reduction.bytes(), ranks_, rank_),
         receiving_(reduction.bytes(), ranks_, (rank_ - 1 + ranks_) % ranks_),
-        scratch_(exchange.scratch(kSegment)) {}
+        scratch_(exchange.scratch(kRingSegment)) {}
 
   base::Status run(Exchange& exchange, const Operation& operation) {
     exchange.begin(operation, Algorithm::kRing);
@@ -102,7 +102,7 @@ class Ring {
   void receive() {
     if (segment_ > 0 && from_left_->received() == done_ + segment_) take_segment();
     if (!from_left_->needs_more()) return;
-    segment_ = std::min(kSegment, receiving_.left_in_slice());
+    segment_ = std::min(kRingSegment, receiving_.left_in_slice());
     from_left_->give(is_reducing() ? scratch_.first(segment_)
                                    : std::span(reduction_.out() + receiving_.position(), segment_));
   }

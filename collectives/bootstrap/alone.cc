@@ -32,12 +32,8 @@ constexpr milliseconds kLookAgain{200};     // where no change is told of
 constexpr milliseconds kLongestPause{500};  // between two connections to a port where nobody listens yet
 constexpr milliseconds kFirstPause{10};
 
-base::MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
-
 milliseconds left_until(base::MonotonicTime end) {
-  return std::max(std::chrono::ceil<milliseconds>(end - now()), milliseconds(0));
+  return std::max(std::chrono::ceil<milliseconds>(end - base::monotonic_now()), milliseconds(0));
 }
 
 base::Result<int> number_of(const char* name, std::optional<std::string_view> text, long max) {
@@ -180,7 +176,7 @@ base::Result<AloneGuest> join_directory(const AloneSettings& settings, const Rea
   for (;;) {
     auto guest = join_by_file(place_path(settings.directory), reach, end);
     if (guest.ok() || guest.status().code() == Code::kPermissionDenied) return guest;
-    if (now() >= end) return guest.status();
+    if (base::monotonic_now() >= end) return guest.status();
     changes.wait_blocking(std::min(kLookAgain, left_until(end)));
   }
 }
@@ -202,7 +198,7 @@ base::Result<AloneGuest> join_tcp(const AloneSettings& settings, const Reach& re
     if (guest.status().code() == Code::kUnauthenticated) {
       return guest.status().with_context("is MUSTER_SECRET_FILE the same for all ranks?");
     }
-    if (now() >= end) return guest.status();
+    if (base::monotonic_now() >= end) return guest.status();
     ::poll(nullptr, 0, static_cast<int>(std::min(pause, left_until(end)).count()));  // nobody tells when rank 0 listens
     pause = std::min(2 * pause, kLongestPause);
   }
@@ -239,7 +235,7 @@ base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& 
   const base::MonotonicTime end = end_of(deadline);
   const bool is_tcp = !settings.host.empty();
   auto guest = is_tcp ? join_tcp(settings, reach, end) : join_directory(settings, reach, end);
-  if (guest.ok() || now() < end) return guest;
+  if (guest.ok() || base::monotonic_now() < end) return guest;
   const std::string where = is_tcp ? fmt::format("{}:{}", settings.host, settings.port) : settings.directory;
   return base::error(Code::kDeadlineExceeded, "rank {} has not found rank 0 by {} within {} s: {}", settings.rank,
                      where, std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),

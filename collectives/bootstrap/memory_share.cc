@@ -17,7 +17,7 @@
 namespace muster::collectives {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kMemoryBacklog = 1024;
 constexpr std::size_t kMaxAskers = 2048;
 
 struct AbstractAddress {
@@ -92,7 +92,7 @@ base::Result<MemoryShare> MemoryShare::open() {
   share.listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!share.listener_.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
   if (bind(share.listener_.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0 ||
-      listen(share.listener_.get(), kBacklog) != 0) {
+      listen(share.listener_.get(), kMemoryBacklog) != 0) {
     return base::errno_error(errno, "listening at a Unix socket for shared memory");
   }
   return share;

@@ -26,10 +26,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMaxQueued = 64 << 20;
 constexpr milliseconds kSendTurn{50};  // between two looks at the deadline while the socket takes nothing
 
-base::MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
-
 // The welcome and not a byte more: what follows it is for the service thread, which waits for it by poll.
 base::Result<SessionMessage> read_first(int fd, base::MonotonicTime end) {
   rendezvous::SessionReader reader;
@@ -129,9 +125,9 @@ std::uint64_t Session::State::next_id() {
 base::Status Session::State::send(Lock& lock, const SessionMessage& message, base::MonotonicTime end) {
   if (!lost_.ok()) return lost_;
   MUSTER_RETURN_IF_ERROR(stream_.send(message));
-  while (lost_.ok() && stream_.wants_write() && now() < end) {
+  while (lost_.ok() && stream_.wants_write() && base::monotonic_now() < end) {
     lock.unlock();
-    (void)poll_until(stream_.fd(), POLLOUT, std::min(end, now() + kSendTurn));
+    (void)poll_until(stream_.fd(), POLLOUT, std::min(end, base::monotonic_now() + kSendTurn));
     lock.lock();
     MUSTER_RETURN_IF_ERROR(stream_.flush());
   }

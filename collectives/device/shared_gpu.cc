@@ -5,13 +5,10 @@
 #include <chrono>
 
 #include "collectives/algorithm/slices.h"
+#include "collectives/transport/rank_index.h"
 
 namespace muster::collectives::device {
 namespace {
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
 
 using Closed = std::atomic_ref<std::uint32_t>;
 
@@ -41,7 +38,7 @@ base::Status SharedGpu::start_sharing() {
   const bool is_lack = shared.status().code() == base::Code::kResourceExhausted;
   if (is_lack) return base::Status(base::Code::kFailedPrecondition, shared.status().message());
   MUSTER_ASSIGN_OR_RETURN(const std::uint32_t region, shared);
-  const std::size_t ranks = index(ground_.comm.size());
+  const std::size_t ranks = rank_index(ground_.comm.size());
   part_ = share_ / ranks / 64 * 64;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     rooms_.push_back(memory_.address(rank, {.region = region}, share_));
@@ -86,7 +83,7 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
     comm.cancel({base::Code::kResourceExhausted, whose.rank, whose.host, region.status().message()});
   }
   MUSTER_RETURN_IF_ERROR(region.status());
-  return reinterpret_cast<void*>(memory_.address(index(comm.rank()), {.region = *region}, bytes));
+  return reinterpret_cast<void*>(memory_.address(rank_index(comm.rank()), {.region = *region}, bytes));
 }
 
 base::Result<DeviceMemory> SharedGpu::release(void* memory) {
@@ -173,7 +170,7 @@ base::Status SharedGpu::allreduce(const ReduceTask& task) {
   if (std::ranges::count(in, 0U) + std::ranges::count(out, 0U) == 0) {
     return take([&] { return reduce_slice(in, out, task, task.count); });
   }
-  const DeviceAddress own = room(index(ground_.comm.rank()));
+  const DeviceAddress own = room(rank_index(ground_.comm.rank()));
   for (std::size_t at = 0; at < task.bytes(); at += share_) {
     const std::size_t bytes = left_of(task.bytes(), at, share_);
     MUSTER_RETURN_IF_ERROR(move({{address_of(task.in() + at), own, bytes}}));
@@ -189,12 +186,12 @@ base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
                           meet({.count = bytes, .root = root, .op = Op::kBroadcast, .type = DType::kU8},
                                is_root ? memory_.find(data, bytes) : IpcMemory::Place{}));
-  MUSTER_ASSIGN_OR_RETURN(const DeviceAddress shared, source(all, index(root), bytes));
+  MUSTER_ASSIGN_OR_RETURN(const DeviceAddress shared, source(all, rank_index(root), bytes));
   const std::size_t piece = shared != 0 ? bytes : share_;
   for (std::size_t at = 0; at < bytes; at += piece) {
     const std::size_t now = left_of(bytes, at, piece);
     const DeviceAddress own = address_of(data) + at;
-    const DeviceAddress from = shared != 0 ? shared : room(index(root));
+    const DeviceAddress from = shared != 0 ? shared : room(rank_index(root));
     if (shared == 0) {
       if (is_root) MUSTER_RETURN_IF_ERROR(move({{own, from, now}}));
       MUSTER_RETURN_IF_ERROR(offer());
@@ -206,7 +203,7 @@ base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
 
 // A rank whose input lies in a buffer of allocate()'s leaves it there, also where others copy theirs.
 base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) {
-  const std::size_t me = index(ground_.comm.rank());
+  const std::size_t me = rank_index(ground_.comm.rank());
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
                           meet({.count = bytes, .op = Op::kAllgather, .type = DType::kU8}, memory_.find(in, bytes)));
   std::vector<DeviceAddress> shared;
@@ -233,8 +230,8 @@ base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) 
 }
 
 base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
-  const std::size_t ranks = index(ground_.comm.size());
-  const std::size_t me = index(ground_.comm.rank());
+  const std::size_t ranks = rank_index(ground_.comm.size());
+  const std::size_t me = rank_index(ground_.comm.rank());
   const std::size_t bytes = task.bytes();  // of each rank
   // An output within the input is written while others still read there, unless it is in this rank's own part.
   const bool is_apart = task.out() + bytes <= task.in() || task.in() + ranks * bytes <= task.out();
@@ -268,7 +265,7 @@ base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
 }
 
 base::Status SharedGpu::alltoall(const void* in, Blocks to, void* out, Blocks from) {
-  const std::size_t me = index(ground_.comm.rank());
+  const std::size_t me = rank_index(ground_.comm.rank());
   MUSTER_ASSIGN_OR_RETURN(const std::size_t most, agree_on_blocks(ground_.comm, to, from));
   for (std::size_t at = 0; at < most; at += part_) {
     std::vector<Move> moves;

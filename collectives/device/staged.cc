@@ -1,16 +1,12 @@
 #include "collectives/device/staged.h"
 
+#include "collectives/transport/rank_index.h"
+
 #include <algorithm>
 #include <utility>
 
 namespace muster::collectives::device {
-namespace {
-
-std::size_t index(int rank) {
-  return static_cast<std::size_t>(rank);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 base::Result<std::unique_ptr<Route>> Staged::make(const Ground& ground) {
   std::unique_ptr<Staged> made(new Staged(ground));
@@ -132,8 +128,8 @@ base::Status Staged::broadcast(void* data, std::size_t bytes, int root) {
 }
 
 base::Status Staged::allgather(const void* in, void* out, std::size_t bytes) {
-  const std::size_t ranks = index(ground_.comm.size());
-  const std::size_t own = index(ground_.comm.rank());
+  const std::size_t ranks = rank_index(ground_.comm.size());
+  const std::size_t own = rank_index(ground_.comm.rank());
   const std::size_t most = kChunk / ranks;  // ranks are at most 2^16
   MUSTER_RETURN_IF_ERROR(begin());
   std::size_t chunk = 0;
@@ -155,7 +151,7 @@ base::Status Staged::allgather(const void* in, void* out, std::size_t bytes) {
 }
 
 base::Status Staged::reduce_scatter(const ReduceTask& task) {
-  const std::size_t ranks = index(ground_.comm.size());
+  const std::size_t ranks = rank_index(ground_.comm.size());
   const std::size_t most = kChunk / ranks / task.element();  // elements of each rank at once
   MUSTER_RETURN_IF_ERROR(begin());
   for (std::size_t at = 0; at == 0 || at < task.count; at += most) {

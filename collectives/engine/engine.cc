@@ -22,7 +22,7 @@ using std::chrono::microseconds;
 
 // How long the thread looks for submissions before it sleeps; how long it waits, at least and at most, after a turn
 // that brought nothing.
-constexpr microseconds kAwake{60};
+constexpr microseconds kEngineAwake{60};
 constexpr microseconds kFirstPause{20};
 constexpr microseconds kLongestPause{1000};
 // Ranks that have nothing to do are waited for: what is wrong is seen by other means (a rank that ends) or told as
@@ -231,7 +231,7 @@ bool Engine::take_submissions() {
 
 // False: there are none for so long that the other ranks should hear that.
 bool Engine::wait_for_submissions() {
-  const auto end = std::chrono::steady_clock::now() + kAwake;
+  const auto end = std::chrono::steady_clock::now() + kEngineAwake;
   while (has_news_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
   std::unique_lock lock(mutex_);
   return news_.wait_for(lock, idle_time(settings_.stall),

@@ -8,7 +8,7 @@ namespace muster::collectives {
 namespace {
 
 // Small operations are done before a sleeper would be awake.
-constexpr std::chrono::microseconds kAwake{60};
+constexpr std::chrono::microseconds kTicketAwake{60};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::vector<Output> Ticket::take_if_forgotten() {
 }
 
 std::optional<base::Status> Ticket::wait_for(std::chrono::milliseconds time) {
-  const auto end_awake = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(kAwake, time);
+  const auto end_awake = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(kTicketAwake, time);
   while (!is_done() && std::chrono::steady_clock::now() < end_awake) sched_yield();
   std::unique_lock lock(mutex_);
   if (!done_.wait_for(lock, time, [this] { return is_done(); })) return std::nullopt;

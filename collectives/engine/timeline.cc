@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kEnd = "\n]\n";
 
 // A JSON string. Names are bytes of the user's: what is no ASCII goes through as it is.
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -79,14 +79,15 @@ int Timeline::number_of(std::string_view tensor) {
   if (found != numbers_.end()) return found->second;
   const int number = static_cast<int>(numbers_.size()) + 1;
   numbers_.emplace(tensor, number);
-  add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", number, quoted(tensor)));
+  add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", number, json_quoted(tensor)));
   add(fmt::format(R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", number, number));
   return number;
 }
 
 void Timeline::begin(std::string_view tensor, std::string_view phase) {
   const int number = number_of(tensor);
-  add(fmt::format(R"({{"ph":"B","name":{},"ts":{},"pid":{}}})", quoted(phase), microseconds_since(began_), number));
+  add(fmt::format(R"({{"ph":"B","name":{},"ts":{},"pid":{}}})", json_quoted(phase), microseconds_since(began_),
+                  number));
 }
 
 void Timeline::end(std::string_view tensor) {

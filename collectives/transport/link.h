@@ -12,6 +12,9 @@
 
 namespace muster::collectives {
 
+// Bytes of one call. A call that moves more keeps this rank from looking at its other links.
+inline constexpr std::size_t kMostAtOnce = 1 << 20;
+
 class Link {
  public:
   virtual ~Link() = default;

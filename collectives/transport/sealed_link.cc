@@ -10,8 +10,6 @@
 namespace muster::collectives {
 namespace {
 
-// A call that moves more keeps this rank from looking at its other links.
-constexpr std::size_t kMostAtOnce = 1 << 20;
 constexpr std::size_t kArrivedBytes = 4 * kMaxRecordSize;
 
 }  // namespace

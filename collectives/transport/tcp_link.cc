@@ -11,9 +11,6 @@
 namespace muster::collectives {
 namespace {
 
-// A call that moves more keeps this rank from looking at its other links.
-constexpr std::size_t kMostAtOnce = 1 << 20;
-
 template <typename Byte>
 struct Places {
   std::array<iovec, 2> parts{};

@@ -17,7 +17,7 @@ extern char** environ;
 namespace muster::launcherd {
 namespace {
 
-constexpr auto kTermGrace = std::chrono::milliseconds(2000);
+constexpr auto kChildTermGrace = std::chrono::milliseconds(2000);
 // Between the last close and the end of a process that is ending.
 constexpr auto kEndGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestLine = 4096;
@@ -165,7 +165,7 @@ ChildProcess::~ChildProcess() {
   if (reap()) return;
   terminate();
   pollfd end{pidfd_.get(), POLLIN, 0};
-  if (::poll(&end, 1, static_cast<int>(kTermGrace.count())) <= 0 || !reap()) {
+  if (::poll(&end, 1, static_cast<int>(kChildTermGrace.count())) <= 0 || !reap()) {
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
     siginfo_t info{};
     while (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) < 0 && errno == EINTR) {

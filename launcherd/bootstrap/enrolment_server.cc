@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 
+#include "base/clock.h"
 #include "base/net.h"
 #include "base/tls.h"
 #include "base/tls_pump.h"
@@ -21,10 +22,6 @@ constexpr int kBacklog = 1024;
 constexpr int kAcceptsATurn = 64;
 constexpr int kMostNotes = 20;  // a scan does not fill a terminal
 constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(100);
-
-base::MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
 
 }  // namespace
 
@@ -73,7 +70,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   Newcomer& operator=(const Newcomer&) = delete;
 
   void give_up() {
-    deadline_ = now();
+    deadline_ = base::monotonic_now();
     leave_unproven();
   }
 
@@ -90,7 +87,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
 
   bool serve(std::span<const pollfd, kFds> /*fds*/) override {
     if (pump_) return pump_->step();
-    if (now() >= deadline_) {
+    if (base::monotonic_now() >= deadline_) {
       state_->note(fmt::format("{}: did not prove in time that it is an agent", who()));
       return false;
     }
@@ -226,7 +223,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   std::optional<base::TlsStream> stream_;
   std::optional<base::TlsPump> pump_;  // once it has enrolled
   std::optional<std::list<Newcomer*>::iterator> place_;
-  base::MonotonicTime deadline_ = now() + state_->options.proof_time;
+  base::MonotonicTime deadline_ = base::monotonic_now() + state_->options.proof_time;
   Phase phase_ = Phase::kHandshake;
   bool wants_to_write_ = false;
   std::size_t wanted_ = 0;
@@ -245,7 +242,7 @@ class EnrolmentServer::Listener final : public PumpItem {
       : pump_(pump), state_(std::move(state)), fd_(std::move(fd)) {}
 
   void prepare(std::span<pollfd, kFds> fds) override {
-    if (retry_at_ && now() >= *retry_at_) retry_at_.reset();
+    if (retry_at_ && base::monotonic_now() >= *retry_at_) retry_at_.reset();
     fds[0] = {retry_at_ ? -1 : fd_.get(), POLLIN, 0};
   }
   std::optional<base::MonotonicTime> deadline() const override { return retry_at_; }
@@ -255,7 +252,7 @@ class EnrolmentServer::Listener final : public PumpItem {
       base::UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!fd.valid()) {
         const bool is_usual = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-        if (!is_usual) retry_at_ = now() + kPauseWithoutDescriptors;
+        if (!is_usual) retry_at_ = base::monotonic_now() + kPauseWithoutDescriptors;
         return true;
       }
       if (state_->unproven.size() >= state_->options.max_unproven) state_->unproven.front()->give_up();

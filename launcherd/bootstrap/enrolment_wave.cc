@@ -9,18 +9,10 @@
 namespace muster::launcherd {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 // Of an address the whole: its first part is no name.
 std::string short_name(std::string_view name) {
   if (base::IpAddress::parse(name).ok()) return std::string(name);
-  return lower(name.substr(0, name.find('.')));
+  return base::lower(name.substr(0, name.find('.')));
 }
 
 // The only one of `expected` that fits; nullopt: none or several.
@@ -47,7 +39,8 @@ std::string listed(const std::vector<std::string>& names) {
 std::optional<std::size_t> match_host(const std::vector<std::string>& expected, const std::vector<std::string>& said,
                                       const std::optional<base::IpAddress>& peer) {
   for (const std::string& name : said) {
-    if (const auto host = only_one(expected, [&](const auto& each) { return lower(each) == lower(name); })) return host;
+    if (const auto host = only_one(expected, [&](const auto& each) { return base::lower(each) == base::lower(name); }))
+      return host;
   }
   for (const std::string& name : said) {
     if (const auto host = only_one(expected, [&](const auto& each) { return short_name(each) == short_name(name); })) {

@@ -53,7 +53,7 @@ int number_of_signal(std::string_view name) {
 }
 
 constexpr std::size_t kQueueLimit = 512 * 1024;  // per direction
-constexpr std::uint32_t kPiece = 32 * 1024;
+constexpr std::uint32_t kStreamPiece = 32 * 1024;
 constexpr auto kCloseGrace = std::chrono::milliseconds(2000);
 
 enum class ReadEnd { kMore, kEof, kLost };
@@ -61,7 +61,7 @@ enum class ReadEnd { kMore, kEof, kLost };
 // Reads what is there into `sink`, as long as it returns true.
 template <typename Sink>
 ReadEnd read_channel(ssh_channel channel, int is_stderr, Sink&& sink) {
-  char buffer[kPiece];
+  char buffer[kStreamPiece];
   for (;;) {
     const int count = ::ssh_channel_read_nonblocking(channel, buffer, sizeof buffer, is_stderr);
     if (count == 0) return ReadEnd::kMore;
@@ -75,7 +75,7 @@ ReadEnd read_channel(ssh_channel channel, int is_stderr, Sink&& sink) {
 int write_channel(const LibsshSession& session, ssh_channel channel, std::string_view bytes) {
   int written = 0;
   while (!bytes.empty() && !session.is_write_pending()) {
-    const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size(), kPiece));
+    const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(bytes.size(), kStreamPiece));
     const int count = ::ssh_channel_write(channel, bytes.data(), size);
     if (count < 0) return -1;
     if (count == 0) break;

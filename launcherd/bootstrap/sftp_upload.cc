@@ -8,7 +8,7 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr std::size_t kPiece = 32 * 1024;
+constexpr std::size_t kUploadPiece = 32 * 1024;
 constexpr std::size_t kWritesUnderWay = 64;
 constexpr std::size_t kLargestAnswer = 256 * 1024;
 constexpr auto kFirstWords = std::chrono::seconds(5);  // a forced command may say nothing at all
@@ -89,7 +89,7 @@ class Session {
 
   // Sends without waiting for an answer, while more than a piece is queued.
   Failure push() {
-    while (out_.size() - sent_ > kPiece) {
+    while (out_.size() - sent_ > kUploadPiece) {
       if (Failure failure = move_bytes(waiter_); !failure.ok()) return failure;
     }
     return {};
@@ -107,7 +107,7 @@ class Session {
     if (Failure failure = sftp_.exchange(input, in_, errors_, waiter); !failure.ok()) return failure;
     sent_ += before - input.size();
     // Dropped as it goes: the queue is seldom empty before the whole file has passed through it.
-    if (sent_ == out_.size() || sent_ >= kPiece) {
+    if (sent_ == out_.size() || sent_ >= kUploadPiece) {
       out_.erase(0, sent_);
       sent_ = 0;
     }
@@ -169,7 +169,7 @@ Failure write_content(Session& session, const std::string& handle, std::string_v
   std::uint32_t status = kStatusOk;
   while (at < content.size() || under_way > 0) {
     if (at < content.size() && under_way < kWritesUnderWay) {
-      const std::string_view piece = content.substr(at, kPiece);
+      const std::string_view piece = content.substr(at, kUploadPiece);
       std::string body;
       body.reserve(piece.size() + handle.size() + 16);
       put_string(body, handle);

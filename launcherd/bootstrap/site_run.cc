@@ -12,7 +12,7 @@ namespace muster::launcherd {
 namespace {
 
 constexpr std::chrono::seconds kOwnEnd{3};
-constexpr std::chrono::seconds kTermGrace{2};
+constexpr std::chrono::seconds kSiteTermGrace{2};
 constexpr std::size_t kLastLines = 3;
 
 class SiteRun final : public PumpItem {
@@ -98,7 +98,7 @@ class SiteRun final : public PumpItem {
 
   void terminate() {
     child_.process->terminate_group();
-    kill_at_ = std::chrono::steady_clock::now() + kTermGrace;
+    kill_at_ = std::chrono::steady_clock::now() + kSiteTermGrace;
   }
 
   // Who is left of its group holds its stdout or stderr. It is not reaped yet: the group's number stays its own.

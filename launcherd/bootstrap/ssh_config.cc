@@ -76,13 +76,6 @@ constexpr std::array<std::string_view, 10> kFineWhenOff = {"canonicalizehostname
                                                            "proxyjump",
                                                            "verifyhostkeydns"};
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 bool matches_pattern(std::string_view text, std::string_view pattern) {
   std::size_t t = 0;
   std::size_t p = 0;
@@ -156,7 +149,7 @@ class Reader {
         need("not understood");
         continue;
       }
-      const std::string keyword = lower(words->front());
+      const std::string keyword = base::lower(words->front());
       const std::vector<std::string> values(words->begin() + 1, words->end());
       if (keyword == "host") {
         is_active = matches_host_patterns(query_.host, values);
@@ -216,12 +209,12 @@ class Reader {
     if (keyword == "identityfile") return config_.identity_files.push_back(value);
     if (keyword == "userknownhostsfile") return set_list(config_.user_known_hosts, values);
     if (keyword == "globalknownhostsfile") return set_list(config_.global_known_hosts, values);
-    if (keyword == "stricthostkeychecking") return set_strict(lower(value));
+    if (keyword == "stricthostkeychecking") return set_strict(base::lower(value));
     if (keyword == "identitiesonly") return set_flag(has_identities_only_, config_.identities_only, value);
     if (keyword == "hashknownhosts") return set_flag(has_hash_, config_.hash_known_hosts, value);
-    if (keyword == "pubkeyauthentication" && lower(value) == "yes") return;
+    if (keyword == "pubkeyauthentication" && base::lower(value) == "yes") return;
     if (keyword == "preferredauthentications" && value.starts_with("publickey")) return;
-    const bool is_off = lower(value) == "no" || lower(value) == "none" || lower(value) == "false";
+    const bool is_off = base::lower(value) == "no" || base::lower(value) == "none" || base::lower(value) == "false";
     if (is_off && contains(kFineWhenOff, keyword)) return;
     if (!contains(kWithoutEffect, keyword)) need(keyword);
   }
@@ -240,7 +233,7 @@ class Reader {
   }
 
   static void set_flag(bool& is_set, bool& field, const std::string& value) {
-    if (!is_set) field = lower(value) == "yes" || lower(value) == "true";
+    if (!is_set) field = base::lower(value) == "yes" || base::lower(value) == "true";
     is_set = true;
   }
 
@@ -283,7 +276,7 @@ class Reader {
       i = 1;
     } else if (path.starts_with('~') || path.find("${") != std::string::npos) {
       need("path " + path);
-    } else if (!path.starts_with('/') && !path.starts_with('%') && lower(path) != "none") {
+    } else if (!path.starts_with('/') && !path.starts_with('%') && base::lower(path) != "none") {
       need("relative path " + path);
     }
     for (; i < path.size(); ++i) {

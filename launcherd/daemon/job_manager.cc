@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/daemon/job_view.h"
 #include "model/job_placement.h"
 
@@ -13,8 +14,6 @@ namespace {
 using base::Code;
 
 constexpr std::size_t kMostOpenJobs = 1'000'000;
-constexpr int kTimedOut = 124;
-constexpr int kTerminated = 128 + SIGTERM;
 // Until a start that could not be stored is tried again.
 constexpr std::chrono::seconds kRecordPause{1};
 

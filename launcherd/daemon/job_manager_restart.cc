@@ -1,6 +1,7 @@
 // What a launcherd finds of the one before: jobs that wait, and jobs that were begun.
 #include <utility>
 
+#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/placement/job_need.h"
@@ -10,8 +11,6 @@ namespace muster::launcherd {
 namespace {
 
 using base::Code;
-
-constexpr int kMusterFailed = 125;
 
 }  // namespace
 

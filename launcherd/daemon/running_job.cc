@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/shortened.h"
 #include "base/strings.h"
+#include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/jobs/job_record.h"
 #include "proto/convert.h"
 #include "proto/stored_event.h"
@@ -17,11 +18,8 @@ namespace muster::launcherd {
 namespace {
 
 constexpr std::size_t kSecretBytes = 32;
-constexpr int kMusterFailed = 125;
-constexpr int kTimedOut = 124;
 // Bytes of what ranks may use, in one answer (job_view.h has the limit of the rest).
 constexpr std::size_t kMostBindings = std::size_t{512} << 10;
-constexpr int kTerminated = 128 + SIGTERM;
 
 model::JobTrigger trigger_of(model::JobState final_state) {
   switch (final_state) {

@@ -12,10 +12,10 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr int kListenBacklog = 1024;
+constexpr int kPoolListenBacklog = 1024;
 constexpr int kPortTries = 20;
-constexpr std::chrono::milliseconds kPingPeriod{500};
-constexpr std::chrono::milliseconds kSuspectAfter{1'500};
+constexpr std::chrono::milliseconds kPoolPingPeriod{500};
+constexpr std::chrono::milliseconds kPoolSuspectAfter{1'500};
 // A cut agent dials again within milliseconds when it can; then it is looked at on its host.
 constexpr std::chrono::milliseconds kLookAfter{300};
 // One that belonged to the launcherd before waits up to a second between two attempts. One without a job is only waited
@@ -42,7 +42,7 @@ base::Status HostPool::Core::start() {
   MUSTER_RETURN_IF_ERROR(open_services());
   await_agents();
   MUSTER_RETURN_IF_ERROR(save_state());
-  tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
+  tick_timer_ = loop_.every(kPoolPingPeriod, [this] { tick(); });
   return base::ok_status();
 }
 
@@ -83,7 +83,7 @@ base::Status HostPool::Core::open_ports() {
   for (int tries = 0; tries < (is_new ? kPortTries : 1); ++tries) {
     const int control_port = is_new ? base::port_to_keep() : state_.control_port();
     const int output_port = is_new ? base::port_to_keep() : state_.output_port();
-    auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kListenBacklog);
+    auto listening = base::listen_any(static_cast<std::uint16_t>(output_port), kPoolListenBacklog);
     auto control = ControlServer::start(loop_, {.job_id = state_.id(),
                                                 .launcher_instance = instance_,
                                                 .ca_pem = keys_->trusted_pem(),
@@ -339,7 +339,7 @@ void HostPool::Core::tick() {
   sample_output(now);
   renew_keys(now);
   ping_turns_.next(hosts_.size());
-  const base::Duration suspect_after = kSuspectAfter + kPingPeriod * (ping_turns_.count() - 1);
+  const base::Duration suspect_after = kPoolSuspectAfter + kPoolPingPeriod * (ping_turns_.count() - 1);
   std::size_t index = 0;
   for (const auto& [key, host] : hosts_) {
     const bool is_due = ping_turns_.is_due(index++);

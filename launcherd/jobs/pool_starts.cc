@@ -10,7 +10,7 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr std::chrono::milliseconds kDialTimeout{2'000};
+constexpr std::chrono::milliseconds kPoolDialTimeout{2'000};
 constexpr std::chrono::seconds kReportAfter{20};
 constexpr std::chrono::seconds kFirstRetry{5};
 constexpr std::chrono::seconds kLastRetry{60};
@@ -43,7 +43,7 @@ base::Result<std::string> HostPool::Core::make_join(PoolHost& host) {
   join.set_idle_timeout_ms(options_.idle_timeout.count());
   join.set_contain("auto");
   join.set_session_root(options_.session_root);
-  join.set_dial_timeout_ms(kDialTimeout.count());
+  join.set_dial_timeout_ms(kPoolDialTimeout.count());
   join.set_verbose(options_.verbose);
   join.set_host_name(host.target.name);
   return proto::frame_message(join);
@@ -144,7 +144,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
     });
     // One that has dialled leaves its log-in, and may still be busy with the handshake.
     if (host.phase == PoolHost::Phase::kJoining && !host.has_stream && !host.has_dialled) {
-      host.look_timer = loop_.after(kDialTimeout, [this, &host, text = status.message()] {
+      host.look_timer = loop_.after(kPoolDialTimeout, [this, &host, text = status.message()] {
         start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "
                                        "launcherd's log",
                                        host.target.name, text));

@@ -18,6 +18,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "base/tls.h"
 #include "launcherd/output/hub_connection.h"
@@ -36,10 +37,6 @@ constexpr std::uint64_t kListenId = 1;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kMostAcceptTurns = 256;                          // more than wait for us
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // out of descriptors: not in a tight loop
-
-MonotonicTime now() {
-  return std::chrono::steady_clock::now();
-}
 
 struct AddJob {
   std::string job;
@@ -184,9 +181,9 @@ void OutputHub::Worker::run() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::array<epoll_event, 64> ready;
   for (;;) {
-    const MonotonicTime before = now();
+    const MonotonicTime before = base::monotonic_now();
     const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), timeout());
-    idle_time_ += now() - before;
+    idle_time_ += base::monotonic_now() - before;
     {
       const std::lock_guard lock(mutex_);
       if (is_stopping_) return;

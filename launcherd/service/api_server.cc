@@ -15,7 +15,7 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxRequestBytes = 4 << 20;
 // For answers that are on their way when the launcher leaves.
 constexpr std::chrono::milliseconds kLastAnswers{200};
 // Without a free descriptor a waiting connection stays readable: looked at again after this.
@@ -72,7 +72,7 @@ bool ApiServer::State::make_server() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port that another process has is an error
   builder.RegisterService(service.get());
   builder.RegisterService(&health);

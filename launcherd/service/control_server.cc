@@ -21,7 +21,7 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxControlBytes = 4 << 20;
 // Streams of an agent in a row that ended at a message that cannot be read: the next one would as well.
 constexpr std::uint32_t kMostUnreadable = 5;
 
@@ -33,7 +33,7 @@ void set_channel_arguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxControlBytes);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ int http_status(base::Code code) {
 }
 
 // As a string in JSON.
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : base::valid_utf8(text)) {
     if (c == '"' || c == '\\') result += '\\';
@@ -53,8 +53,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string error_json(const base::Status& status) {
-  return fmt::format("{{\"code\":{},\"message\":{}}}", quoted(base::code_name(status.code())),
-                     quoted(status.message()));
+  return fmt::format("{{\"code\":{},\"message\":{}}}", json_quoted(base::code_name(status.code())),
+                     json_quoted(status.message()));
 }
 
 // Up to kMostCounted, without what is long in them; `jobs` has those of the pages before. A page of jobs with long

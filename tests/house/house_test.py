@@ -29,6 +29,10 @@ ALLOWED = [
     ("agent/a.cc", "#include <hwloc.h>"),
     ("launcherd/bootstrap/a.cc", "#include <libssh/libssh.h>"),
     ("launcherd/web/a.cc", "#include <boost/beast/http.hpp>"),
+    ("launcherd/web/http_head.h", "#include <boost/beast/http/parser.hpp>"),
+    ("launcherd/service/a.h", "#include <grpcpp/grpcpp.h>"),
+    ("launcherd/service/a.h", '#include "proto/muster/v1/launcher.grpc.pb.h"'),
+    ("launcherd/jobs/a.h", '#include "proto/muster/v1/launcher.pb.h"'),
     ("cli/a.cc", '#include "launcherd/jobs/job_runner.h"'),
     ("cli/a.cc", "  #  include <CLI/App.hpp>"),
     ("cli/a.cc", '// #include "agent/io/x.h"'),
@@ -57,6 +61,10 @@ FORBIDDEN = [
     ("cli/a.cc", '#include "tests/programs/victim.h"', "a room may not include tests/"),
     ("cli/a.cc", '#include "options.h"', "no path from the root"),
     ("cli/a.cc", "#include <folly/String.h>", "no line of tests/house/layers.py allows"),
+    ("rendezvous/a.h", "#include <boost/asio/post.hpp>", "boost in a header"),
+    ("launcherd/web/a.h", "#include <boost/beast/http.hpp>", "boost in a header"),
+    ("agent/service/a.h", "#include <grpcpp/grpcpp.h>", "grpcpp in a header"),
+    ("agent/service/a.h", '#include "proto/muster/v1/agent.grpc.pb.h"', ".grpc.pb.h in a header"),
 ]
 
 

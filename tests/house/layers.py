@@ -53,6 +53,16 @@ THIRD_PARTY = {
 }
 FOR_ALL = ("fmt",)
 
+# Headers that are slow to parse: the only headers of ours that may include them. All other headers declare in advance
+# what they need, so that a file which includes them does not parse gRPC, Asio or Beast.
+HEADER_ADAPTERS = {
+    "boost": ["launcherd/web/http_head"],
+    "google/protobuf": ["proto/frame"],
+    "grpcpp": ["launcherd/service"],
+    "grpc": ["launcherd/service"],
+    ".grpc.pb.h": ["launcherd/service"],  # generated services
+}
+
 # Folders of the C library and the kernel: not third party.
 SYSTEM_FOLDERS = ("sys", "net", "netinet", "arpa", "linux", "asm", "bits", "netpacket")
 
@@ -96,6 +106,17 @@ def check_third_party(path, header):
     return None
 
 
+def check_header(path, header):
+    """Headers of the rooms keep slow third-party headers out of the files that include them."""
+    if not path.endswith((".h", ".cuh")):
+        return None
+    for key, adapters in HEADER_ADAPTERS.items():
+        is_slow = header.endswith(key) if key.startswith(".") else header.startswith(key + "/")
+        if is_slow and not any(is_inside(path, adapter) for adapter in adapters):
+            return f"{key} in a header: only {', '.join(adapters)} may; declare in advance and include it in the .cc file"
+    return None
+
+
 def check_line(root, path, line):
     """The violation in one line of `path`, or None."""
     match = INCLUDE.match(line)
@@ -107,14 +128,14 @@ def check_line(root, path, line):
     if top in ROOMS or top in FREE:
         if room in FREE:
             return None
-        return check_own(room, header)
+        return check_own(room, header) or check_header(path, header)
     if quote == '"':
         if room in FREE and (root / pathlib.Path(path).parent / header).exists():
             return "include by the full path from the root"
         return f'"{header}" is no path from the root: ours are, others go in <>'
     if room in FREE:
         return None
-    return check_third_party(path, header)
+    return check_third_party(path, header) or check_header(path, header)
 
 
 def check_tree(root):

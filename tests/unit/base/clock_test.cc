@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -31,4 +31,4 @@ TEST(SystemClock, MonotonicTimeNeverGoesBack) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::clock_test

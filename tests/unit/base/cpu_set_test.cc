@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::cpu_set_test {
 namespace {
 
 TEST(AllowedCpus, AreThoseOfTheAffinityMask) {
@@ -20,4 +20,4 @@ TEST(AllowedCpus, AreThoseOfTheAffinityMask) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::cpu_set_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::disk_thread_test {
 namespace {
 
 TEST(DiskThread, WorkInOrderAnswersOnTheLoop) {
@@ -57,4 +57,4 @@ TEST(DiskThread, WhatHangsIsLeftBehind) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::disk_thread_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::env_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(Environment, CurrentHoldsWhatTheProcessHas) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::env_test

@@ -15,7 +15,7 @@
 #include "base/env.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::base {
+namespace muster::base::file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -137,4 +137,4 @@ TEST(HomeDirectory, IsAbsoluteOrAnError) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::file_test

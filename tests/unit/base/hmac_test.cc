@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::base {
+namespace muster::base::hmac_test {
 namespace {
 
 std::string hex(const HmacDigest& digest) {
@@ -47,4 +47,4 @@ TEST(HmacTest, WipesInPlace) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::hmac_test

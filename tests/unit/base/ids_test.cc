@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::ids_test {
 namespace {
 
 TEST(JobId, RandomOnesAreWellFormedAndDiffer) {
@@ -37,4 +37,4 @@ TEST(RandomHex, HasTwoDigitsAByte) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::ids_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::ip_network_test {
 namespace {
 
 bool contains(const char* network, const char* address) {
@@ -41,4 +41,4 @@ TEST(IpNetwork, RefusesTheRestWithOneSentence) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::ip_network_test

@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::base {
+namespace muster::base::loop_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -138,4 +138,4 @@ TEST(Loop, DestroysPendingTasksWithoutRunningThem) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::loop_test

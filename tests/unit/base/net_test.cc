@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::net_test {
 namespace {
 
 TEST(IpAddress, ParsesToItsCanonicalText) {
@@ -115,4 +115,4 @@ TEST(Listening, APortToKeepIsThereAgain) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::net_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::shortened_test {
 namespace {
 
 TEST(Shortened, CutsBetweenCharacters) {
@@ -15,4 +15,4 @@ TEST(Shortened, CutsBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::shortened_test

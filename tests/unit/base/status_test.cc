@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::status_test {
 namespace {
 
 std::string show(const Status& status) {
@@ -100,4 +100,4 @@ TEST(CheckDeathTest, NamesTheCondition) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::status_test

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::strings_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(ValidUtf8, KeepsWhatIsAndReplacesWhatIsNot) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::strings_test

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace muster::base {
+namespace muster::base::thread_test {
 namespace {
 
 TEST(Thread, RunsItsBody) {
@@ -41,4 +41,4 @@ TEST(Thread, IsAnErrorAtTheProcessLimit) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::thread_test

@@ -13,7 +13,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-namespace muster::base {
+namespace muster::base::tls_test {
 namespace {
 
 MonotonicTime soon() {
@@ -279,4 +279,4 @@ TEST(CertificateAuthority, NamesThatCouldSmuggleOthersAreRefused) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::tls_test

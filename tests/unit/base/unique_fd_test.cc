@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::unique_fd_test {
 namespace {
 
 bool is_open(int fd) {
@@ -86,4 +86,4 @@ TEST(WriteAll, LoopsOverShortWrites) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::unique_fd_test

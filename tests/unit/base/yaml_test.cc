@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::base {
+namespace muster::base::yaml_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(Yaml, DepthIsBounded) {
 }
 
 }  // namespace
-}  // namespace muster::base
+}  // namespace muster::base::yaml_test

@@ -6,7 +6,7 @@
 
 #include "cli/report.h"
 
-namespace muster::cli {
+namespace muster::cli::attached_job_test {
 namespace {
 
 EndedJob ended_with(int exit_code) {
@@ -78,4 +78,4 @@ TEST(AttachedJob, HostsThatAreNotCleanAreNamed) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::attached_job_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::check_build_test {
 namespace {
 
 // horovodrun's words and places; scripts look for "[X] Gloo".
@@ -30,4 +30,4 @@ Available Tensor Operations:
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::check_build_test

@@ -7,7 +7,7 @@
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/frame.h"
 
-namespace muster::cli {
+namespace muster::cli::cleanup_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(CleanupAnswer, OnlyOneWholeFrameIsAnAnswer) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::cleanup_test

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::command_line_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -99,4 +99,4 @@ TEST(CommandLine, WhatStandsAloneEndsTheReading) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::command_line_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::compat_test {
 namespace {
 
 class CompatTest : public ::testing::Test {
@@ -53,4 +53,4 @@ TEST_F(CompatTest, WhatIsNoResultClaimsNothing) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::compat_test

@@ -14,7 +14,7 @@
 #include "cli/doctor.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::completion_test {
 namespace {
 
 using ::testing::Contains;
@@ -120,4 +120,4 @@ TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::completion_test

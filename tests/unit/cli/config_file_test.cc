@@ -7,7 +7,7 @@
 #include "tests/unit/cli/parsed.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::config_file_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -240,4 +240,4 @@ TEST_F(ConfigSources, PrintedConfigIsAConfig) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::config_file_test

@@ -12,7 +12,7 @@
 #include "cli/dmlc_job.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::dmlc_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(DmlcOptions, BelongToTheRuntime) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::dmlc_test

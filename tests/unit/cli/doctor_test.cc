@@ -6,7 +6,7 @@
 #include "cli/doctor_report.h"
 #include "cli/man_page.h"
 
-namespace muster::cli {
+namespace muster::cli::doctor_test {
 namespace {
 
 using model::Check;
@@ -118,4 +118,4 @@ TEST(DoctorReport, Waiting) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor_test

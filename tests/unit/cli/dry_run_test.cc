@@ -7,7 +7,7 @@
 
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::dry_run_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -144,4 +144,4 @@ TEST(DryRun, OptionsBelongTogether) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::dry_run_test

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::ensemble_file_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,4 +74,4 @@ TEST(EnsembleFile, MistakesNameTheirPlace) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble_file_test

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::env_file_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(EnvFile, WhatEnvSaysGoesBefore) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::env_file_test

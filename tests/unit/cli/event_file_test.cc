@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::event_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST_F(EventFileTest, AFileThatCannotBeMadeIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::event_file_test

@@ -7,7 +7,7 @@
 
 #include "model/rank_env.h"
 
-namespace muster::cli {
+namespace muster::cli::flags_test {
 namespace {
 
 TEST(HvdrunFlags, SpellingsNamesAndKeysAreUnique) {
@@ -66,4 +66,4 @@ TEST(HvdrunFlags, NearestIsByLettersOrByAbbreviation) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::flags_test

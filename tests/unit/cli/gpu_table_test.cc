@@ -4,7 +4,7 @@
 
 #include "cli/host_table.h"
 
-namespace muster::cli {
+namespace muster::cli::gpu_table_test {
 namespace {
 
 v1::LauncherHost host_with_gpus() {
@@ -87,4 +87,4 @@ node-2     0  AMD GPU                   -           -     -          -     1  00
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::gpu_table_test

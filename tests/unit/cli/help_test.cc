@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "cli/flags.h"
 
-namespace muster::cli {
+namespace muster::cli::help_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -45,4 +45,4 @@ TEST(HvdrunHelp, IsGroupedAndHasExamples) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::help_test

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::horovod_tuning_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(HorovodTuning, MistakesAreNamedAlsoWhereNothingWouldBeExported) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::horovod_tuning_test

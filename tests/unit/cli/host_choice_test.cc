@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::host_choice_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(Spares, SomebodyMustBeLeft) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::host_choice_test

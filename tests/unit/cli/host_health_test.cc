@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::host_health_test {
 namespace {
 
 using launcherd::HostFindings;
@@ -99,4 +99,4 @@ TEST(HostHealth, ADriverThatDoesNotWorkIsEnoughWhereOthersDo) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::host_health_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::host_table_test {
 namespace {
 
 TEST(HostTable, HostsWithWhatIsKnownOfThem) {
@@ -39,4 +39,4 @@ TEST(HostTable, HostsWithWhatIsKnownOfThem) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::host_table_test

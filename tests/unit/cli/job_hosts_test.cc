@@ -8,7 +8,7 @@
 #include "tests/unit/cli/parsed.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::job_hosts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST_F(ChooseHosts, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::job_hosts_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::job_table_test {
 namespace {
 
 constexpr std::int64_t kStart = 1'700'000'000;
@@ -148,4 +148,4 @@ TEST(JobTable, States) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::job_table_test

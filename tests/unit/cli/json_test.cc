@@ -6,7 +6,7 @@
 #include "cli/dry_run.h"
 #include "proto/convert.h"
 
-namespace muster::cli {
+namespace muster::cli::json_test {
 namespace {
 
 TEST(Json, ADryRunIsAPlacement) {
@@ -32,4 +32,4 @@ TEST(Json, ADryRunIsAPlacement) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::json_test

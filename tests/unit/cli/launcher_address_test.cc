@@ -7,7 +7,7 @@
 #include "launcherd/service/api_socket.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::launcher_address_test {
 namespace {
 
 base::Environment environment(const std::vector<std::pair<std::string, std::string>>& variables) {
@@ -56,4 +56,4 @@ TEST(LauncherAddressChoice, TheOneOfThisUserOnThisHost) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::launcher_address_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::launcherd_options_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(LauncherdOptions, HelpVersionAndManual) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::launcherd_options_test

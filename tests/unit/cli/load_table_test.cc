@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::load_table_test {
 namespace {
 
 v1::LauncherHost host(const std::string& name, v1::AgentState agent) {
@@ -48,4 +48,4 @@ TEST(LoadTable, Rates) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::load_table_test

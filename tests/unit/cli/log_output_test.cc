@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::log_output_test {
 namespace {
 
 class NoSink final : public launcherd::OutputSink {
@@ -43,4 +43,4 @@ TEST(LogOutput, SaysWhatIsMissingAndWhose) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::log_output_test

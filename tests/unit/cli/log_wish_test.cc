@@ -5,7 +5,7 @@
 #include "cli/launcherd_verbs.h"
 #include "cli/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::log_wish_test {
 namespace {
 
 const base::WallTime kNow{std::chrono::seconds(1'782'000'000)};
@@ -53,4 +53,4 @@ TEST(LogWish, TimesAsWePrintThem) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::log_wish_test

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "cli/torchrun.h"
 
-namespace muster::cli {
+namespace muster::cli::man_page_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(ManPage, NothingOfTheTextIsTakenForRoff) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::man_page_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::cli {
+namespace muster::cli::node_shapes_test {
 namespace {
 
 // "socket/numa:cpus …", a core each.
@@ -67,4 +67,4 @@ TEST_F(NodeShapeOfKernel, ACpuOfWhichNothingIsKnownIsACore) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::node_shapes_test

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::options_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(ParseHvdrun, VariablesOfTheEnvironmentSetOptions) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::options_test

@@ -12,7 +12,7 @@
 #include "cli/role_file.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::programs_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST_F(JobFile, BringsItsOwnCommands) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::programs_test

@@ -5,7 +5,7 @@
 
 #include "cli/job_view.h"
 
-namespace muster::cli {
+namespace muster::cli::report_test {
 namespace {
 
 using launcherd::JobOutcome;
@@ -122,4 +122,4 @@ TEST(Progress, NamesAFewOfThoseThatAreMissing) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::report_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::setting_reader_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -132,4 +132,4 @@ TEST(ParseDuration, RefusesTheRest) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::setting_reader_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::settings_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(Settings, OfTheEnvironmentAreNamedAfterTheirOption) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::settings_test

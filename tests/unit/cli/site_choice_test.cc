@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::site_choice_test {
 namespace {
 
 using launcherd::BootstrapBy;
@@ -40,4 +40,4 @@ TEST(SiteChoiceTest, ABadTemplateIsAMistakeOfTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::site_choice_test

@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::spellings_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -293,4 +293,4 @@ TEST(Spellings, NoneIsMissingFromTheTables) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::spellings_test

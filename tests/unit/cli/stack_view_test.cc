@@ -5,7 +5,7 @@
 #include "cli/man_page.h"
 #include "cli/stacks.h"
 
-namespace muster::cli {
+namespace muster::cli::stack_view_test {
 namespace {
 
 v1::ProcessStack hanging() {
@@ -68,4 +68,4 @@ TEST(StacksManPage, OnlyWhoReadsSettingsHasTheirFiles) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::stack_view_test

@@ -14,7 +14,7 @@
 
 #include "proto/input_window.h"
 
-namespace muster::cli {
+namespace muster::cli::stdin_reader_test {
 namespace {
 
 using model::InputTo;
@@ -247,4 +247,4 @@ TEST_F(StdinReaderTest, APipeIsNeverMadeRaw) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::stdin_reader_test

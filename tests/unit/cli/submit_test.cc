@@ -4,7 +4,7 @@
 
 #include "cli/submission.h"
 
-namespace muster::cli {
+namespace muster::cli::submit_test {
 namespace {
 
 const base::WallTime kNow{std::chrono::seconds(1'782'000'000)};
@@ -101,4 +101,4 @@ TEST(Submit, WhatAForegroundJobHasAndThisHasNot) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::submit_test

@@ -10,7 +10,7 @@
 #include "job_templates/schema.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::template_defaults_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(TemplateDefaults, RolesStandBeforeTheCommand) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::template_defaults_test

@@ -10,7 +10,7 @@
 #include "job_templates/load.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::template_dry_run_test {
 namespace {
 
 using ::testing::Contains;
@@ -143,4 +143,4 @@ TEST(TemplateDryRun, AShapeMayGoBeforeTheTemplates) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::template_dry_run_test

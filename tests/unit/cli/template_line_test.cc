@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::template_line_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST(TemplateLine, TellsWhichOptionsReachHosts) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::template_line_test

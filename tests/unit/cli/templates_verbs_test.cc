@@ -5,7 +5,7 @@
 
 #include "job_templates/load.h"
 
-namespace muster::cli {
+namespace muster::cli::templates_verbs_test {
 namespace {
 
 using job_templates::Scheduler;
@@ -53,4 +53,4 @@ TEST(SubmissionFailure, SaysWhereAJobMayBeAllTheSame) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::templates_verbs_test

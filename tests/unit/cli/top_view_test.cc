@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::cli {
+namespace muster::cli::top_view_test {
 namespace {
 
 TopSample sample() {
@@ -72,4 +72,4 @@ TEST(TopView, AsMuchAsFits) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::top_view_test

@@ -9,7 +9,7 @@
 #include "cli/job_hosts.h"
 #include "tests/unit/cli/parsed.h"
 
-namespace muster::cli {
+namespace muster::cli::torchrun_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -326,4 +326,4 @@ TEST_F(TorchrunHosts, TutorialsBecomeOneCommand) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::cli::torchrun_test

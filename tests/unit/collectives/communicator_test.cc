@@ -16,7 +16,7 @@
 #include "tests/unit/collectives/support/numbers.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
-namespace muster::collectives {
+namespace muster::collectives::communicator_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -515,4 +515,4 @@ TEST(CommunicatorFaultTest, ARankThatLeavesWithoutCallingIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::communicator_test

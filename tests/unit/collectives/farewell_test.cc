@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::collectives {
+namespace muster::collectives::farewell_test {
 namespace {
 
 TEST(FarewellTest, WaitsInVainTakeTwoSecondsTogether) {
@@ -29,4 +29,4 @@ TEST(FarewellTest, WhereOthersComeItIsAsBefore) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::farewell_test

@@ -10,7 +10,7 @@
 #include "collectives/communicator_name.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
-namespace muster::collectives {
+namespace muster::collectives::forming_test {
 namespace {
 
 using base::Code;
@@ -210,4 +210,4 @@ TEST(ShrinkingTest, WhoDoesNotGiveItsMemoryIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::forming_test

@@ -11,7 +11,7 @@
 #include "collectives/communicator.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
-namespace muster::collectives {
+namespace muster::collectives::messages_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -313,4 +313,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MessageFaultTest,
                          testing::Values(std::vector{2}, std::vector{3}, std::vector{1, 1}, std::vector{2, 1}));
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::messages_test

@@ -18,7 +18,7 @@
 #include "tests/unit/collectives/support/numbers.h"
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
-namespace muster::collectives {
+namespace muster::collectives::properties_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -336,4 +336,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ManyCommunicatorsTest,
                          testing::Values(std::vector{4}, std::vector{2, 2}, std::vector{3, 1}));
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::properties_test

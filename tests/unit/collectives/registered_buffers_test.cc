@@ -9,7 +9,7 @@
 
 #include "tests/unit/collectives/support/ranks_in_threads.h"
 
-namespace muster::collectives {
+namespace muster::collectives::registered_buffers_test {
 namespace {
 
 constexpr std::size_t kCount = 100'000;
@@ -67,4 +67,4 @@ TEST(RegisteredBuffersTest, AfterAnErrorNobodyElseWritesToThem) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::registered_buffers_test

@@ -10,7 +10,7 @@
 #include "collectives/bootstrap/alone.h"
 #include "tests/unit/collectives/bootstrap/session_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::world_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -50,4 +50,4 @@ TEST(WorldTest, ADeadlineBeyondThatOfConnectionsMovesTheirs) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::world_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/job_templates/given.h"
 
-namespace muster::job_templates {
+namespace muster::job_templates::parameters_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(TemplateTexts, FormatsAreThoseOfTheType) {
 }
 
 }  // namespace
-}  // namespace muster::job_templates
+}  // namespace muster::job_templates::parameters_test

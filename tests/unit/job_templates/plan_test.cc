@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "tests/unit/job_templates/given.h"
 
-namespace muster::job_templates {
+namespace muster::job_templates::plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -158,4 +158,4 @@ TEST(LaunchPlan, RanksOfARoleAreANumber) {
 }
 
 }  // namespace
-}  // namespace muster::job_templates
+}  // namespace muster::job_templates::plan_test

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "tests/unit/job_templates/given.h"
 
-namespace muster::job_templates {
+namespace muster::job_templates::script_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST(Script, CommandsBeforeAndAfter) {
 }
 
 }  // namespace
-}  // namespace muster::job_templates
+}  // namespace muster::job_templates::script_test

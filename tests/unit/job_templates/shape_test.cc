@@ -4,7 +4,7 @@
 
 #include "tests/unit/job_templates/given.h"
 
-namespace muster::job_templates {
+namespace muster::job_templates::shape_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(MadeUpNames, FollowTheSite) {
 }
 
 }  // namespace
-}  // namespace muster::job_templates
+}  // namespace muster::job_templates::shape_test

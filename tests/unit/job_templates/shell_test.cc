@@ -13,7 +13,7 @@
 #include "base/strings.h"
 #include "tests/unit/job_templates/given.h"
 
-namespace muster::job_templates {
+namespace muster::job_templates::shell_test {
 namespace {
 
 using ::testing::Contains;
@@ -240,4 +240,4 @@ TEST_F(ScriptInShell, RanksOfAParameterServerKnowTheirRole) {
 }
 
 }  // namespace
-}  // namespace muster::job_templates
+}  // namespace muster::job_templates::shell_test

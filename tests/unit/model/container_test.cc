@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::container_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -52,4 +52,4 @@ TEST(ContainerVariables, ReachTheProgramWhateverTheImageSays) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::container_test

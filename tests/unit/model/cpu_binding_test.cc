@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 
-namespace muster::model {
+namespace muster::model::cpu_binding_test {
 namespace {
 
 // Numbered as Linux does it: first threads of all cores first.
@@ -148,4 +148,4 @@ TEST(BindCpus, WhereNothingIsKnownNobodyIsBound) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::cpu_binding_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::device_id_test {
 namespace {
 
 TEST(DeviceId, TilesAreOfTheirGpu) {
@@ -62,4 +62,4 @@ TEST(GpuText, AsAUserCallsIt) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::device_id_test

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "model/job_placement.h"
 
-namespace muster::model {
+namespace muster::model::dmlc_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(DmlcVariables, TheUsersInterfaceStays) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::dmlc_test

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::exit_report_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -214,4 +214,4 @@ TEST(FormatRankList, JoinsRuns) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::exit_report_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::expand_test {
 namespace {
 
 TEST(Expand, ReplacesWhatItKnowsAndNothingElse) {
@@ -45,4 +45,4 @@ TEST(Expand, ReplacesWhatItKnowsAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::expand_test

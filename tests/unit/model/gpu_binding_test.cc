@@ -11,7 +11,7 @@
 
 #include "base/strings.h"
 
-namespace muster::model {
+namespace muster::model::gpu_binding_test {
 namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -617,4 +617,4 @@ TEST(MostRanks, BindNodeTakesThatManyOnAnyMachine) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::gpu_binding_test

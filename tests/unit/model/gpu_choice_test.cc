@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::gpu_choice_test {
 namespace {
 
 NodeShape with_gpus(GpuVendor vendor, int count) {
@@ -52,4 +52,4 @@ TEST(ChooseGpus, IntelsAreForOneAndTile) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::gpu_choice_test

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::model {
+namespace muster::model::gpu_mask_test {
 namespace {
 
 NodeShape four_gpus(bool with_uuids = true) {
@@ -127,4 +127,4 @@ TEST(GpuMasks, OfVariablesAndBack) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::gpu_mask_test

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::model {
+namespace muster::model::host_binding_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -307,4 +307,4 @@ TEST(HostBinding, ARoleThatNamesItsGpusIsGivenNoVariables) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::host_binding_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::host_spec_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(HostSpec, DisplayNameCanBeTypedAgain) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::host_spec_test

@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "model/gpu_binding.h"
 
-namespace muster::model {
+namespace muster::model::intel_gpus_test {
 namespace {
 
 NodeShape three_gpus() {
@@ -116,4 +116,4 @@ TEST(BindTiles, WhoDescribesThem) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::intel_gpus_test

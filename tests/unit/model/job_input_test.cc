@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::job_input_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -41,4 +41,4 @@ TEST(JobInput, ReadersAreThoseThatItNames) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::job_input_test

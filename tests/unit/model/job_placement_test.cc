@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::model {
+namespace muster::model::job_placement_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -140,4 +140,4 @@ TEST(ServiceRanks, NoneIfAllAre) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::job_placement_test

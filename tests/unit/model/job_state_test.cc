@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::job_state_test {
 namespace {
 
 using enum JobState;
@@ -164,4 +164,4 @@ TEST(RankState, TheEndOfARankIsATrigger) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::job_state_test

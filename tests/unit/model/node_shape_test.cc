@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace muster::model {
+namespace muster::model::node_shape_test {
 namespace {
 
 // `sockets` × `cores` each with `threads`, numbered as Linux does: first threads of all cores, then second threads.
@@ -125,4 +125,4 @@ TEST(CpuList, RangesAndNumbers) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::node_shape_test

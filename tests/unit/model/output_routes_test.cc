@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::output_routes_test {
 namespace {
 
 TEST(StreamMap, OneNumberOrOneForEachRank) {
@@ -40,4 +40,4 @@ TEST(OutputRoutes, TheConsoleShowsWhatNobodyHides) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::output_routes_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::pinning_test {
 namespace {
 
 // The word again, or why not.
@@ -55,4 +55,4 @@ TEST(Pinning, OtherWords) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::pinning_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::placement_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -212,4 +212,4 @@ TEST(PlacementDeathTest, RankOutsideIsABug) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::placement_test

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::rank_env_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -298,4 +298,4 @@ TEST(RankVariables, OfIdentityAreNeverInherited) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::rank_env_test

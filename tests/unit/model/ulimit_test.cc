@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::model {
+namespace muster::model::ulimit_test {
 namespace {
 
 TEST(Ulimit, NumbersAndUnlimited) {
@@ -31,4 +31,4 @@ TEST(Ulimit, Names) {
 }
 
 }  // namespace
-}  // namespace muster::model
+}  // namespace muster::model::ulimit_test

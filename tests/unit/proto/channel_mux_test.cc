@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::channel_mux_test {
 namespace {
 
 template <typename T>
@@ -218,4 +218,4 @@ TEST_F(MuxPair, MoreDataThanCreditEndsIt) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::channel_mux_test

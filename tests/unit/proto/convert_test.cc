@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::convert_test {
 namespace {
 
 TEST(Convert, NodeShapeBothWays) {
@@ -119,4 +119,4 @@ TEST(Convert, LimitsKeepInfinity) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::convert_test

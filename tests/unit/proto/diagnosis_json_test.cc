@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::diagnosis_json_test {
 namespace {
 
 using model::CheckState;
@@ -28,4 +28,4 @@ TEST(DiagnosisJson, WhatIsNotUtf8IsReplaced) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::diagnosis_json_test

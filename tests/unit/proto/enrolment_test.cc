@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::enrolment_test {
 namespace {
 
 std::string text_of(const std::string& message) {
@@ -49,4 +49,4 @@ TEST(EnrolmentTest, RefusesJunk) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::enrolment_test

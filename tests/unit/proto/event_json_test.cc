@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::event_json_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -61,4 +61,4 @@ TEST(EventLine, BytesOfProgramsStayOnTheLine) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::event_json_test

@@ -7,7 +7,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::proto {
+namespace muster::proto::frame_test {
 namespace {
 
 v1::AgentJoin join() {
@@ -91,4 +91,4 @@ TEST_F(FrameOnSocket, JunkAndCutMessagesAreErrors) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::frame_test

@@ -7,7 +7,7 @@
 
 #include "proto/convert.h"
 
-namespace muster::proto {
+namespace muster::proto::job_spec_convert_test {
 namespace {
 
 using base::Code;
@@ -305,4 +305,4 @@ TEST(JobSpecConvert, RolesThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::job_spec_convert_test

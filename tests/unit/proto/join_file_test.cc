@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::join_file_test {
 namespace {
 
 const std::string kToken(64, 'a');
@@ -73,4 +73,4 @@ TEST(JoinFileTest, RefusesEverythingElseAndNeverNamesAValue) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::join_file_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::proto {
+namespace muster::proto::output_frame_test {
 namespace {
 
 std::string data_frame(std::string_view payload, std::uint8_t flags = 0) {
@@ -98,4 +98,4 @@ TEST(OutputFrame, LengthsAreBoundedByKind) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::output_frame_test

@@ -4,7 +4,7 @@
 
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::proto {
+namespace muster::proto::replay_queue_test {
 namespace {
 
 using Queue = ReplayQueue<v1::AgentMessage>;
@@ -44,4 +44,4 @@ TEST(ReplayQueue, ArrivalsOnceInOrder) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::replay_queue_test

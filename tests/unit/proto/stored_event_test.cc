@@ -6,7 +6,7 @@
 
 #include "model/job_state.h"
 
-namespace muster::proto {
+namespace muster::proto::stored_event_test {
 namespace {
 
 const base::WallTime kTime{
@@ -105,4 +105,4 @@ TEST(StoredEvent, TextThatIsNotUtf8KeepsWhatIs) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::stored_event_test

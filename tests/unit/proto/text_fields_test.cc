@@ -7,7 +7,7 @@
 #include "proto/muster/v1/agent.pb.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::proto {
+namespace muster::proto::text_fields_test {
 namespace {
 
 constexpr const char* kLatin = "caf\xe9";
@@ -100,4 +100,4 @@ TEST(TextFields, FramesAndJsonHoldText) {
 }
 
 }  // namespace
-}  // namespace muster::proto
+}  // namespace muster::proto::text_fields_test

@@ -10,7 +10,7 @@
 
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::checked_listener_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -103,4 +103,4 @@ TEST_F(CheckedListenerTest, WithoutDescriptorsItPausesAndGoesOn) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::checked_listener_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_cache_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -243,4 +243,4 @@ TEST(HorovodCache, LeavesItsUpstream) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_cache_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_frame_test {
 namespace {
 
 constexpr StoreLimits kLimits{.max_key_bytes = 8, .max_value_bytes = 16};
@@ -66,4 +66,4 @@ TEST(HorovodFrame, RefusesByItsHeaderAlone) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_frame_test

@@ -8,7 +8,7 @@
 #include "base/net.h"
 #include "rendezvous/horovod_store.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_loopback_test {
 namespace {
 
 std::string blocks(const std::string& address, int count) {
@@ -57,4 +57,4 @@ TEST(HorovodLoopback, TellsOnceAndPassesEverythingOn) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_loopback_test

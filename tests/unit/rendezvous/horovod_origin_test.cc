@@ -12,7 +12,7 @@
 #include "rendezvous/horovod_tcp_upstream.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_origin_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -265,4 +265,4 @@ TEST_F(HorovodOriginTest, UpstreamWithoutItsListenerAnswersNobody) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_origin_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_pack_test {
 namespace {
 
 std::string unpacked(std::string_view packed, std::size_t max = 1 << 20) {
@@ -91,4 +91,4 @@ TEST(HorovodPacker, PacksAValueOnceAndOnlyIfItPays) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_pack_test

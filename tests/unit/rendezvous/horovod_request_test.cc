@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_request_test {
 namespace {
 
 using State = HorovodRequestReader::State;
@@ -113,4 +113,4 @@ TEST(HorovodReply, IsSpelledAsTheClientReadsIt) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_request_test

@@ -9,7 +9,7 @@
 #include "rendezvous/horovod_store.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -331,4 +331,4 @@ TEST_F(HorovodServerTest, ListeningEndsWithTheServer) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_server_test

@@ -14,7 +14,7 @@
 #include "tests/unit/rendezvous/horovod_crowd.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::horovod_start_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -218,4 +218,4 @@ TEST_F(HorovodStartTest, OneRankAsksForAllThreeScopesToo) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::horovod_start_test

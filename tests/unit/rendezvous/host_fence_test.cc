@@ -9,7 +9,7 @@
 #include "rendezvous/horovod_store.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::host_fence_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -156,4 +156,4 @@ TEST_F(HostFenceTest, NothingIsCalledAfterItsEnd) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::host_fence_test

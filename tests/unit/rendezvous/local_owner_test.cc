@@ -11,7 +11,7 @@
 #include "base/net.h"
 #include "base/unique_fd.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::local_owner_test {
 namespace {
 
 // A connection within this host; ends as the accepting side sees them.
@@ -170,4 +170,4 @@ TEST(LocalOwner, OfAnotherUsersProcess) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::local_owner_test

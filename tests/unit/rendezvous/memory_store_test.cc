@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::memory_store_test {
 namespace {
 
 TEST(MemoryStore, SetGetErase) {
@@ -178,4 +178,4 @@ TEST(MemoryStore, LimitsLeaveTheStoreUnchanged) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::memory_store_test

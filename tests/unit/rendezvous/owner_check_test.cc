@@ -4,7 +4,7 @@
 
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::owner_check_test {
 namespace {
 
 TEST(ConnectionEnds, NamesBothEndsAsEachSideSeesThem) {
@@ -22,4 +22,4 @@ TEST(ConnectionEnds, NamesBothEndsAsEachSideSeesThem) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::owner_check_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::session_frame_test {
 namespace {
 
 std::vector<SessionMessage> one_of_each() {
@@ -102,4 +102,4 @@ TEST(SessionFrameTest, AWelcomeHasAWholeSecret) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::session_frame_test

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::session_stream_test {
 namespace {
 
 class SessionStreamTest : public ::testing::Test {
@@ -93,4 +93,4 @@ TEST_F(SessionStreamTest, KeepsWhatTheSocketDoesNotTakeUpToABound) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::session_stream_test

@@ -7,7 +7,7 @@
 #include "tests/unit/rendezvous/tcp_store_rig.h"
 #include "tests/unit/rendezvous/torch_wire.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::tcp_store_owner_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -94,4 +94,4 @@ TEST(TcpStoreOwner, TheUsersOwnConnectionsAreLet) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::tcp_store_owner_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/rendezvous/torch_wire.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::tcp_store_protocol_test {
 namespace {
 
 using testing::i64;
@@ -203,4 +203,4 @@ TEST(TorchRequestParser, TheLimitsOfTorchsServer) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::tcp_store_protocol_test

@@ -12,7 +12,7 @@
 #include "tests/unit/rendezvous/tcp_store_rig.h"
 #include "tests/unit/rendezvous/torch_wire.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::tcp_store_server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -258,4 +258,4 @@ TEST(TcpStoreServer, WantsAListeningSocket) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::tcp_store_server_test

@@ -8,7 +8,7 @@
 #include "rendezvous/memory_store.h"
 #include "tests/unit/rendezvous/torch_wire.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::tcp_store_session_test {
 namespace {
 
 using testing::i64;
@@ -470,4 +470,4 @@ TEST(TcpStoreSession, TheStoresOwnLimitsEndTheConnection) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::tcp_store_session_test

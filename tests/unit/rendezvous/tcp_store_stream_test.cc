@@ -4,7 +4,7 @@
 
 #include "tests/unit/rendezvous/torch_wire.h"
 
-namespace muster::rendezvous {
+namespace muster::rendezvous::tcp_store_stream_test {
 namespace {
 
 using testing::i64;
@@ -162,4 +162,4 @@ TEST(TorchRequestStream, GivesMemoryOfALargeRequestBack) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster::rendezvous::tcp_store_stream_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/agent/gpus/gpu_tree.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::drm_clients_test {
 namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20;
@@ -83,4 +83,4 @@ TEST(DrmClients, EachClientOnceAndOfTheFirstProcess) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::drm_clients_test

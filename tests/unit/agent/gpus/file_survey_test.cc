@@ -4,7 +4,7 @@
 
 #include "tests/unit/agent/gpus/gpu_tree.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::file_survey_test {
 namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20;
@@ -127,4 +127,4 @@ TEST(FileSurvey, IntelsByDrmAlone) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::file_survey_test

@@ -19,7 +19,7 @@
 #include "tests/unit/agent/gpus/gpu_tree.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::helper_test {
 namespace {
 
 constexpr const char* kTwoGpus =
@@ -409,4 +409,4 @@ TEST(GpuReader, AsksADriverAgainThatDoesNotHangAnyMore) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::helper_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/agent/gpus/gpu_tree.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::kernel_gpus_test {
 namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
@@ -67,4 +67,4 @@ TEST(KernelGpus, MoreThanThereIsIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::kernel_gpus_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/agent/gpus/gpu_tree.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::pid_namespace_test {
 namespace {
 
 TEST(PidNamespace, TheHostsHasItsNumber) {
@@ -26,4 +26,4 @@ TEST(PidNamespace, DriversThatTranslate) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::pid_namespace_test

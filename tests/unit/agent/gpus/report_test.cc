@@ -4,7 +4,7 @@
 
 #include "agent/process/wire.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::report_test {
 namespace {
 
 GpuReport sample() {
@@ -96,4 +96,4 @@ TEST(GpuQuestion, ArrivesAsItWas) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::report_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/agent/gpus/fake_nvml.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::gpus::survey_test {
 namespace {
 
 const base::Status kUnsupported = base::error(base::Code::kUnimplemented, "f says Not Supported (3)");
@@ -115,4 +115,4 @@ TEST(Survey, FitsIntoAMessage) {
 }
 
 }  // namespace
-}  // namespace muster::agent::gpus
+}  // namespace muster::agent::gpus::survey_test

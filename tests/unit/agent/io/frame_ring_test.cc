@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::frame_ring_test {
 namespace {
 
 using proto::kOutputHeaderSize;
@@ -231,4 +231,4 @@ TEST(FrameRing, RandomWalkAgreesWithASimpleModel) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::frame_ring_test

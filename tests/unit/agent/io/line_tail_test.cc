@@ -6,7 +6,7 @@
 
 #include "agent/io/line_cut.h"
 
-namespace muster::agent {
+namespace muster::agent::line_tail_test {
 namespace {
 
 TEST(WholeLines, EndsBehindTheLastNewlineOrBar) {
@@ -58,4 +58,4 @@ TEST(LineTail, NeverMoreThanItsBytes) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::line_tail_test

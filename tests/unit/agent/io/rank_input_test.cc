@@ -16,7 +16,7 @@
 
 #include "proto/input_window.h"
 
-namespace muster::agent {
+namespace muster::agent::rank_input_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -171,4 +171,4 @@ TEST_F(RankInputTerminalTest, ItsSizeCanBeChanged) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::rank_input_test

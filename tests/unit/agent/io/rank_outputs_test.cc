@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::rank_outputs_test {
 namespace {
 
 using base::MonotonicTime;
@@ -140,4 +140,4 @@ TEST_F(RankOutputsTest, AFullRingIsToldAndNothingIsLost) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::rank_outputs_test

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::rank_pipe_test {
 namespace {
 
 using proto::OutputStream;
@@ -189,4 +189,4 @@ TEST_F(RankPipeTest, WithoutADescriptorThereIsNothing) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::rank_pipe_test

@@ -16,7 +16,7 @@
 #include "agent/io/frame_ring.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::ring_memory_test {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
@@ -168,4 +168,4 @@ TEST_F(RingMemoryTest, WithoutItsDirectoryThereIsTheMemory) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::ring_memory_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::affinity_test {
 namespace {
 
 TEST(AffinityTest, MaskHasTheBits) {
@@ -25,4 +25,4 @@ TEST(AffinityTest, ExplanationNamesWhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::affinity_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::container_test {
 namespace {
 
 using ::testing::Contains;
@@ -80,4 +80,4 @@ TEST_F(EnterContainer, AFolderThatCannotBeNamedIsSaid) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::container_test

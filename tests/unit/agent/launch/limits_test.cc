@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::limits_test {
 namespace {
 
 TEST(LimitsTest, DefaultsRaiseSoftToHard) {
@@ -22,4 +22,4 @@ TEST(LimitsTest, MergeReplacesTheSameResource) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::limits_test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::program_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,4 @@ TEST_F(ProgramTest, NamesArePrintable) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::program_test

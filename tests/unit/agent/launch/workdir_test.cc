@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::workdir_test {
 namespace {
 
 TEST(WorkdirTest, EachReasonHasItsSentence) {
@@ -18,4 +18,4 @@ TEST(WorkdirTest, EachReasonHasItsSentence) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::workdir_test

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::apinfo_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(Apinfo, WhatDoesNotFitIsSaid) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::apinfo_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::mpi_library_test {
 namespace {
 
 TEST(MpiLibrary, IsKnownByItsMaps) {
@@ -27,4 +27,4 @@ TEST(MpiLibrary, AProcessThatCannotBeLookedAtHasNone) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::mpi_library_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::pmi_line_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST(PmiReader, WhatIsNoPmiIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi_line_test

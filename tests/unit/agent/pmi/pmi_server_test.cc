@@ -11,7 +11,7 @@
 #include "rendezvous/horovod_store.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::agent {
+namespace muster::agent::pmi_server_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST_F(PmiServerTest, WhoAsksWithoutEndAndReadsNothingIsClosed) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi_server_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::pmi_space_test {
 namespace {
 
 std::string read(const PmiSpace& space, std::string_view key) {
@@ -58,4 +58,4 @@ TEST(PmiSpace, ABlobThatIsNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi_space_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::process_mapping_test {
 namespace {
 
 using Hosts = std::vector<std::vector<int>>;
@@ -35,4 +35,4 @@ TEST(ProcessMapping, IsLeftOutRatherThanWrong) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::process_mapping_test

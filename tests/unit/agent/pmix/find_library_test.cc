@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 
-namespace muster::agent::pmix {
+namespace muster::agent::pmix::find_library_test {
 namespace {
 
 using namespace std::string_literals;
@@ -50,4 +50,4 @@ TEST_F(FindLibraryTest, WithoutACacheNobodyKnows) {
 }
 
 }  // namespace
-}  // namespace muster::agent::pmix
+}  // namespace muster::agent::pmix::find_library_test

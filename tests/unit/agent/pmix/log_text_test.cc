@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::agent::pmix {
+namespace muster::agent::pmix::log_text_test {
 namespace {
 
 using namespace std::string_literals;
@@ -54,4 +54,4 @@ TEST(LogText, IsBounded) {
 }
 
 }  // namespace
-}  // namespace muster::agent::pmix
+}  // namespace muster::agent::pmix::log_text_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent::pmix {
+namespace muster::agent::pmix::messages_test {
 namespace {
 
 using namespace std::string_literals;
@@ -79,4 +79,4 @@ TEST(PmixMessages, ACountOfMoreThanThereIsMakesNoRoom) {
 }
 
 }  // namespace
-}  // namespace muster::agent::pmix
+}  // namespace muster::agent::pmix::messages_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent::pmix {
+namespace muster::agent::pmix::rank_settings_test {
 namespace {
 
 RankSettingsInput input() {
@@ -96,4 +96,4 @@ TEST(RankSettings, WhatAnotherLauncherSaidIsInTheWay) {
 }
 
 }  // namespace
-}  // namespace muster::agent::pmix
+}  // namespace muster::agent::pmix::rank_settings_test

@@ -15,7 +15,7 @@
 #include "rendezvous/horovod_store.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::agent::pmix {
+namespace muster::agent::pmix::service_test {
 namespace {
 
 using namespace muster::rendezvous;
@@ -143,4 +143,4 @@ TEST_F(PmixServiceTest, WhatAnotherLauncherSaidIsTakenOut) {
 }
 
 }  // namespace
-}  // namespace muster::agent::pmix
+}  // namespace muster::agent::pmix::service_test

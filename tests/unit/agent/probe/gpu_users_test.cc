@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::gpu_users_test {
 namespace {
 
 v1::Hello hello_with(std::initializer_list<std::pair<v1::GpuVendor, const char*>> gpus) {
@@ -67,4 +67,4 @@ TEST(GpuUsersOfAHost, OfWhichNothingIsTold) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gpu_users_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::limits_test {
 namespace {
 
 const v1::LimitFact* find(const std::vector<v1::LimitFact>& facts, const std::string& name) {
@@ -37,4 +37,4 @@ TEST(Limits, UnlimitedIsMinusOne) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::limits_test

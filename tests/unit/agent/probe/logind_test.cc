@@ -6,7 +6,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::logind_test {
 namespace {
 
 LogindSettings parsed(std::string_view content) {
@@ -75,4 +75,4 @@ TEST_F(LogindFilesTest, LingerAndSystemd) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::logind_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::mounts_test {
 namespace {
 
 constexpr std::string_view kMounts =
@@ -38,4 +38,4 @@ TEST(Mounts, NothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::mounts_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::nics_test {
 namespace {
 
 class NicsTest : public ::testing::Test {
@@ -43,4 +43,4 @@ TEST_F(NicsTest, EthernetAndInfiniband) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::nics_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::nvidia_test {
 namespace {
 
 TEST(NvidiaVersion, OfTheKernelModuleNotOfTheCompiler) {
@@ -19,4 +19,4 @@ TEST(NvidiaVersion, Unknown) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::nvidia_test

@@ -17,7 +17,7 @@
 #include "proto/muster/v1/probe.pb.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::probe_test {
 namespace {
 
 class ProbeTest : public ::testing::Test {
@@ -191,4 +191,4 @@ TEST_F(ProbeTest, JunkEndsIt) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::probe_test

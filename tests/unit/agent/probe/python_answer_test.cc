@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::python_answer_test {
 namespace {
 
 TEST(PythonAnswer, IsFoundAmongWhateverElseIsPrinted) {
@@ -48,4 +48,4 @@ TEST(PythonAnswer, TheQuestionIsAnswered) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::python_answer_test

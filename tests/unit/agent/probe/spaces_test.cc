@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::spaces_test {
 namespace {
 
 TEST(Spaces, OfThisHost) {
@@ -29,4 +29,4 @@ TEST(Spaces, ProcIsNotWritable) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::spaces_test

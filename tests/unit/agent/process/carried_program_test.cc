@@ -9,7 +9,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 
-namespace muster::agent {
+namespace muster::agent::carried_program_test {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
@@ -67,4 +67,4 @@ TEST_F(CarriedProgramTest, WhatIsNoProgramIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::carried_program_test

@@ -4,7 +4,7 @@
 
 #include "base/ids.h"
 
-namespace muster::agent {
+namespace muster::agent::cgroup_test {
 namespace {
 
 constexpr char kHybrid[] =
@@ -52,4 +52,4 @@ TEST(CgroupTest, IsMadeAndRemoved) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::cgroup_test

@@ -18,7 +18,7 @@
 #include "base/net.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::cleanup_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -217,4 +217,4 @@ TEST_F(CleanupTest, SharedMemoryWithoutASessionOrAnyWarden) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::cleanup_test

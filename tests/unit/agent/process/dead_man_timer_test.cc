@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::dead_man_timer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -100,4 +100,4 @@ TEST(DeadManTimer, AForkedChildHasNone) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::dead_man_timer_test

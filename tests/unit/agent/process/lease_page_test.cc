@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::lease_page_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -52,4 +52,4 @@ TEST(LeasePageTest, AForkedCopySeesWhatIsSetLater) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::lease_page_test

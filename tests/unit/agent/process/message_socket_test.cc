@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::message_socket_test {
 namespace {
 
 struct Pair {
@@ -93,4 +93,4 @@ TEST(MessageSocketTest, TheEndOfThePeerComesAfterItsMessages) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::message_socket_test

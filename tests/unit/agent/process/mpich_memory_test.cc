@@ -11,7 +11,7 @@
 #include "base/directory.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::mpich_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,4 +43,4 @@ TEST(MpichMemory, FilesOfTheWorldGoAndNoOthers) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::mpich_memory_test

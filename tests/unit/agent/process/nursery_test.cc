@@ -11,7 +11,7 @@
 #include "agent/process/proc_table.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::nursery_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -209,4 +209,4 @@ TEST_F(NurseryTest, EndsWithItsAgentAndSoDoesAllElse) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::nursery_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::oom_watch_test {
 namespace {
 
 TEST(OomLineTest, FindsThePidInTheKernelsWords) {
@@ -27,4 +27,4 @@ TEST(OomWatchTest, NobodyWasKilled) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::oom_watch_test

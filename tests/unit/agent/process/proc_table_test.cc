@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::proc_table_test {
 namespace {
 
 ProcessInfo process(pid_t pid, pid_t parent) {
@@ -88,4 +88,4 @@ TEST(ProcTableTest, SignalsOnlyTheProcessThatWasSeen) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::proc_table_test

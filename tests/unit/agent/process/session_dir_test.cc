@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::session_dir_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST_F(SessionDirTest, OnlyWhatIsSurelyNotThereIsDead) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::session_dir_test

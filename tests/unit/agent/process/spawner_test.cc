@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::spawner_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -277,4 +277,4 @@ TEST_F(SpawnerTest, ATerminalIsAllThreeAndControlsTheSession) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::spawner_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::stray_rule_test {
 namespace {
 
 const std::string kDeadJob = "deadjob2";
@@ -174,4 +174,4 @@ TEST(StrayRule, TwiceMeansTheSameProcessOfTheSameJob) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::stray_rule_test

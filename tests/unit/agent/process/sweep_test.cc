@@ -14,7 +14,7 @@
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::sweep_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -195,4 +195,4 @@ TEST_F(SweepTest, OnlyJobIdsAreAccepted) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::sweep_test

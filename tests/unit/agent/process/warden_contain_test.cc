@@ -18,7 +18,7 @@
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::warden_contain_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -306,4 +306,4 @@ INSTANTIATE_TEST_SUITE_P(Levels, ContainTest, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::warden_contain_test

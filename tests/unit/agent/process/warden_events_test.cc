@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::warden_events_test {
 namespace {
 
 TEST(ContainLevelTest, NamesAreParsed) {
@@ -22,4 +22,4 @@ TEST(ContainmentTest, NameTellsWhatIsInForce) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::warden_events_test

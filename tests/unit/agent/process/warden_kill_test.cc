@@ -13,7 +13,7 @@
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::warden_kill_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -157,4 +157,4 @@ INSTANTIATE_TEST_SUITE_P(Levels, KillTest, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::warden_kill_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::warden_protocol_test {
 namespace {
 
 template <typename T>
@@ -100,4 +100,4 @@ TEST(WardenProtocolTest, ReadyComesThrough) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::warden_protocol_test

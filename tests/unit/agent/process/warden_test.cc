@@ -13,7 +13,7 @@
 
 #include "tests/unit/agent/process/agent_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::warden_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -276,4 +276,4 @@ TEST_F(WardenTest, AMissingRootIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::warden_test

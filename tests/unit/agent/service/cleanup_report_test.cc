@@ -5,7 +5,7 @@
 
 #include "proto/frame.h"
 
-namespace muster::agent {
+namespace muster::agent::cleanup_report_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -45,4 +45,4 @@ TEST(CleanupReport, TooMuchIsCutAndCountedAndWhatIsLeftComesFirst) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::cleanup_report_test

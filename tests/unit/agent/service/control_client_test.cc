@@ -14,7 +14,7 @@
 #include "base/tls.h"
 #include "proto/peer_names.h"
 
-namespace muster::agent {
+namespace muster::agent::control_client_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -123,4 +123,4 @@ TEST_F(ControlClientTest, AStreamThatHasOutlivedItsCertificateEnds) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::control_client_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
-namespace muster::agent {
+namespace muster::agent::dial_test {
 namespace {
 
 using std::chrono::seconds;
@@ -46,4 +46,4 @@ TEST(Dial, CancelledAtOnce) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::dial_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::given_gpus_test {
 namespace {
 
 using model::GpuMasks;
@@ -82,4 +82,4 @@ TEST(GivenGpus, MasksOfAnEnvironment) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::given_gpus_test

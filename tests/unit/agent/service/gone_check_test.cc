@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::gone_check_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -62,4 +62,4 @@ TEST_F(GoneCheckTest, SilenceIsProofOnlyAfterAnEnd) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gone_check_test

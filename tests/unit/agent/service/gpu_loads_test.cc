@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::gpu_loads_test {
 namespace {
 
 constexpr std::uint64_t kGib = 1ULL << 30;
@@ -89,4 +89,4 @@ TEST(GpuLoads, NoProcessOfOnesOwnSaysNothing) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gpu_loads_test

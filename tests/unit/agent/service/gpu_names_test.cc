@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::gpu_names_test {
 namespace {
 
 using gpus::FileGpu;
@@ -61,4 +61,4 @@ TEST(GpuNames, InWords) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gpu_names_test

@@ -13,7 +13,7 @@
 #include "tests/unit/agent/gpus/gpu_tree.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::gpu_release_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -449,4 +449,4 @@ TEST_F(AmdRelease, InAContainerTheFirstLookMayComeLate) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gpu_release_test

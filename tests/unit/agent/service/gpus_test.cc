@@ -5,7 +5,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::gpus_test {
 namespace {
 
 // Emulated: the files of a host with GPUs, in the forms in which the drivers write them.
@@ -138,4 +138,4 @@ TEST_F(Gpus, IntelWithTheTilesOfEitherDriver) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus_test

@@ -12,7 +12,7 @@
 #include "tests/unit/agent/process/agent_harness.h"
 #include "tests/unit/agent/service/warm_harness.h"
 
-namespace muster::agent {
+namespace muster::agent::held_jobs_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -270,4 +270,4 @@ TEST_F(HeldJobsTest, ASpoolThatIsFullHoldsTheRankUp) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::held_jobs_test

@@ -7,7 +7,7 @@
 
 #include "base/net.h"
 
-namespace muster::agent {
+namespace muster::agent::host_facts_test {
 namespace {
 
 TEST(HostFacts, WhoThisHostIs) {
@@ -54,4 +54,4 @@ TEST(HoldPort, HeldWithoutListeningAndSharedWithARank) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::host_facts_test

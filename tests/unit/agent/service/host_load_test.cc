@@ -4,7 +4,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::host_load_test {
 namespace {
 
 TEST(HostLoad, CpuTimesOfProcStat) {
@@ -103,4 +103,4 @@ TEST(HostLoad, ThisHost) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::host_load_test

@@ -12,7 +12,7 @@
 #include "agent/process/proc_table.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::job_gpus_test {
 namespace {
 
 // The number of a process that has ended.
@@ -146,4 +146,4 @@ TEST_F(JobGpusTest, WhoGivesUpHearsNothing) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::job_gpus_test

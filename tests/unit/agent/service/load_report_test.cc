@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::load_report_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -132,4 +132,4 @@ TEST_F(LoadReportTest, SilentWhenNobodyListens) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::load_report_test

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::mpi_ends_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST_F(MpiEndsTest, AnAbortAfterTheStopIsAConsequence) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::mpi_ends_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::nvidia_gpus_test {
 namespace {
 
 using model::GpuShape;
@@ -50,4 +50,4 @@ TEST(NvidiaGpus, TheLibrarysWordOverThatOfFiles) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::nvidia_gpus_test

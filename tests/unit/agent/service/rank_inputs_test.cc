@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::rank_inputs_test {
 namespace {
 
 class RankInputsTest : public ::testing::Test {
@@ -109,4 +109,4 @@ TEST_F(RankInputsTest, TheLauncherHearsThatNobodyReads) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::rank_inputs_test

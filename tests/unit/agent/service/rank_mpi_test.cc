@@ -16,7 +16,7 @@
 #include "rendezvous/horovod_store.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::rank_mpi_test {
 namespace {
 
 using ::testing::AllOf;
@@ -220,4 +220,4 @@ TEST_F(RankMpiTest, AJobWithoutAWorldIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::rank_mpi_test

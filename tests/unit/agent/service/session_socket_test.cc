@@ -17,7 +17,7 @@
 #include "rendezvous/session_stream.h"
 #include "tests/unit/rendezvous/loop_peer.h"
 
-namespace muster::agent {
+namespace muster::agent::session_socket_test {
 namespace {
 
 using namespace muster::rendezvous;
@@ -269,4 +269,4 @@ TEST_F(SessionSocketTest, SaysWhyItCannotBeOpened) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::session_socket_test

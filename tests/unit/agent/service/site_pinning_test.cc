@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "model/gpu_binding.h"
 
-namespace muster::agent {
+namespace muster::agent::site_pinning_test {
 namespace {
 
 using model::BindTo;
@@ -195,4 +195,4 @@ TEST(Aurora, WholeGpus) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::site_pinning_test

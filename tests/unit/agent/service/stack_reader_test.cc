@@ -10,7 +10,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::agent {
+namespace muster::agent::stack_reader_test {
 namespace {
 
 // Stands in for the agent's own program.
@@ -143,4 +143,4 @@ TEST(StackReader, QuestionsWaitForTheirTurn) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::stack_reader_test

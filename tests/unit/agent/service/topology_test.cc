@@ -15,7 +15,7 @@
 #include "base/strings.h"
 #include "model/gpu_binding.h"
 
-namespace muster::agent {
+namespace muster::agent::topology_test {
 namespace {
 
 using model::BindTo;
@@ -158,4 +158,4 @@ TEST(BindingGolden, TablesAreAsWritten) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::topology_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::kernel_stack_test {
 namespace {
 
 using testing::ElementsAre;
@@ -36,4 +36,4 @@ TEST(KernelStack, AProcessThatHasEndedHasNone) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::kernel_stack_test

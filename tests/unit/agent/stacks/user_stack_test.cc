@@ -13,7 +13,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::user_stack_test {
 namespace {
 
 // Exported names are found in every binary; each waits within its own.
@@ -94,4 +94,4 @@ TEST(UserStack, AProcessThatHasEndedIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::user_stack_test

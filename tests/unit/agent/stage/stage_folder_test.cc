@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::agent {
+namespace muster::agent::stage_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST_F(StageFolderTest, AFullDiskIsNamedAndLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::agent::stage_folder_test

@@ -15,7 +15,7 @@
 #include "tests/unit/collectives/support/large.h"
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::allreduce_test {
 namespace {
 
 using base::Code;
@@ -246,4 +246,4 @@ INSTANTIATE_TEST_SUITE_P(Links, AllreduceTest,
                          });
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::allreduce_test

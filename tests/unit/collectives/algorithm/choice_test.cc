@@ -7,7 +7,7 @@
 #include "collectives/algorithm/link_speed.h"
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::choice_test {
 namespace {
 
 using enum AllreduceAlgorithm;
@@ -116,4 +116,4 @@ TEST(LinkSpeedTest, FailsWithARankThatIsGone) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::choice_test

@@ -19,7 +19,7 @@
 #include "tests/unit/collectives/support/large.h"
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::movement_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -271,4 +271,4 @@ TEST(SlicesTest, CoverTheVectorAtCacheLines) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::movement_test

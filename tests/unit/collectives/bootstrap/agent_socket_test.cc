@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/net.h"
 
-namespace muster::collectives {
+namespace muster::collectives::agent_socket_test {
 namespace {
 
 class AgentSocketTest : public ::testing::Test {
@@ -68,4 +68,4 @@ TEST_F(AgentSocketTest, ADirectoryOfOthersIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::agent_socket_test

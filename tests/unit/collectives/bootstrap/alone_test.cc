@@ -19,7 +19,7 @@
 #include "collectives/bootstrap/alone_file.h"
 #include "collectives/transport/handshake.h"
 
-namespace muster::collectives {
+namespace muster::collectives::alone_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -340,4 +340,4 @@ TEST_F(AloneTest, AnOpenDirectoryIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::alone_test

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::collectives {
+namespace muster::collectives::place_test {
 namespace {
 
 TEST(PlaceTest, HostsOfTheSameNameThatWereBootedApartAreDifferent) {
@@ -30,4 +30,4 @@ TEST(PlaceTest, HostsThatTheLauncherTellsApartAreDifferent) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::place_test

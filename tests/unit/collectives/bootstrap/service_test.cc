@@ -9,7 +9,7 @@
 #include "collectives/transport/dial.h"
 #include "tests/unit/collectives/bootstrap/session_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::service_test {
 namespace {
 
 using base::Code;
@@ -83,4 +83,4 @@ TEST_F(ServiceTest, ARankThatHasEndedIsNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::service_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/collectives/bootstrap/session_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::session_host_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(SessionHostTest, WhoDoesNotReadIsCutOffAndHoldsUpNobody) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::session_host_test

@@ -7,7 +7,7 @@
 #include "rendezvous/session_stream.h"
 #include "tests/unit/collectives/bootstrap/session_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::session_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -155,4 +155,4 @@ TEST_F(PlayedHostTest, WhatOnlyRanksSendLosesTheSession) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::session_test

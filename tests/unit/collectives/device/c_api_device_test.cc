@@ -23,7 +23,7 @@
 
 extern "C" int fake_nccl_communicators();
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::c_api_device_test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -289,4 +289,4 @@ TEST(CApiCalls, AStreamThatIsCapturedIsRefusedAndItsCaptureGoesOn) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::c_api_device_test

@@ -9,7 +9,7 @@
 #include "collectives/device/device_team.h"
 #include "tests/unit/collectives/device/device_support.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::device_team_attach_test {
 namespace {
 
 TEST(DeviceTeamAttach, ARankWithoutAGpuIsNamedAndTheCommunicatorGoesOn) {
@@ -144,4 +144,4 @@ TEST(DeviceTeamAttach, KernelsThatMayStillRunAreNotUnloaded) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::device_team_attach_test

@@ -22,7 +22,7 @@
 #include "tests/programs/fake_cuda/trace.h"
 #include "tests/unit/collectives/device/device_support.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::device_team_ends_test {
 namespace {
 
 bool has_recorded(void* stream) {
@@ -300,4 +300,4 @@ TEST(DeviceTeamErrors, DifferentCallsAreNamed) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::device_team_ends_test

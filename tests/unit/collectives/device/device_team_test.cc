@@ -13,7 +13,7 @@
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/support/large.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::device_team_test {
 namespace {
 
 std::vector<float> values_of(int rank, std::size_t count, unsigned seed) {
@@ -224,4 +224,4 @@ INSTANTIATE_TEST_SUITE_P(Ways, DeviceTeamTest,
                                          Way{"nccl", 1, {1}}, Way{"nccl", 3, {3}}, Way{"nccl", 3, {2, 1}}));
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::device_team_test

@@ -13,7 +13,7 @@
 #include "collectives/kernel/reduce.h"
 #include "tests/unit/collectives/device/host_kernels.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::kernels_test {
 namespace {
 
 constexpr std::uint8_t kPoison = 0xa5;
@@ -275,4 +275,4 @@ TEST(DeviceReduces, InPlaceAndWithFloat64Reference) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::kernels_test

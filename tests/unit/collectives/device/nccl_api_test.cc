@@ -13,7 +13,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::nccl_api_test {
 namespace {
 
 // The C library's stdout as a rank has it: a pipe to the agent, and a buffer in front of it.
@@ -105,4 +105,4 @@ TEST_F(NcclLines, TheLastErrorIsTheReason) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::nccl_api_test

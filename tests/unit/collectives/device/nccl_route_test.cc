@@ -18,7 +18,7 @@
 
 extern "C" int fake_nccl_communicators();
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::nccl_route_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -396,4 +396,4 @@ TEST_F(NcclRouteTest, ARankThatCannotFormIsHeardByAll) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::nccl_route_test

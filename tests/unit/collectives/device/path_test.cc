@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::path_test {
 namespace {
 
 Facts rank_on(char gpu) {
@@ -72,4 +72,4 @@ TEST(DevicePath, NamesAreReadAndWritten) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::path_test

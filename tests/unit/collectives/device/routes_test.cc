@@ -18,7 +18,7 @@
 
 extern "C" int fake_nccl_operations();
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::routes_test {
 namespace {
 
 std::size_t index(int rank) {
@@ -392,4 +392,4 @@ INSTANTIATE_TEST_SUITE_P(Ways, RoutesTest,
                                          Way{"nccl", {2, 2}}));
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::routes_test

@@ -9,7 +9,7 @@
 
 #include "tests/unit/collectives/device/device_support.h"
 
-namespace muster::collectives::device {
+namespace muster::collectives::device::stream_gate_test {
 namespace {
 
 constexpr int kWords = 1024;
@@ -83,4 +83,4 @@ TEST(StreamGateTest, AStreamThatIsBehindStillSeesThatItMayGoOn) {
 }
 
 }  // namespace
-}  // namespace muster::collectives::device
+}  // namespace muster::collectives::device::stream_gate_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace muster::collectives {
+namespace muster::collectives::announcement_test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -71,4 +71,4 @@ TEST(AnnouncementTest, ChangedBytesAreAListOrAnError) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::announcement_test

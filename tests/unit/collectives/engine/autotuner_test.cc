@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::autotuner_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -80,4 +80,4 @@ TEST(AutotunerTest, ALogThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::autotuner_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::collectives {
+namespace muster::collectives::batches_test {
 namespace {
 
 Due due(Signature signature) {
@@ -59,4 +59,4 @@ TEST(BatchesTest, WhatTravelsAsAnotherTypeGoesByItselfAndTakesLess) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::batches_test

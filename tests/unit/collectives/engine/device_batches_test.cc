@@ -13,7 +13,7 @@
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/engine/engine_on_gpu.h"
 
-namespace muster::collectives {
+namespace muster::collectives::device_batches_test {
 namespace {
 
 // How many kernels each stream has been given since calls are kept.
@@ -215,4 +215,4 @@ TEST_P(EngineOnGpu, WhatIsOfTheHostOnlyIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Ways, EngineOnGpu, testing::Values("staged", "ipc", "nccl"));
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::device_batches_test

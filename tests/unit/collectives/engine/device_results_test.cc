@@ -13,7 +13,7 @@
 #include "tests/unit/collectives/device/device_support.h"
 #include "tests/unit/collectives/engine/engine_on_gpu.h"
 
-namespace muster::collectives {
+namespace muster::collectives::device_results_test {
 namespace {
 
 constexpr std::int64_t kRow = 3;
@@ -241,4 +241,4 @@ TEST_P(ResultsOnGpu, MemoryOfTheHostIsNoPlaceForThem) {
 INSTANTIATE_TEST_SUITE_P(Ways, ResultsOnGpu, testing::Values("staged", "ipc", "nccl"));
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::device_results_test

@@ -16,7 +16,7 @@
 
 #include "tests/unit/collectives/engine/engine_support.h"
 
-namespace muster::collectives {
+namespace muster::collectives::engine_settings_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -266,4 +266,4 @@ TEST(AdasumTest, NeedsFloatsAndAPowerOfTwoOfRanks) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine_settings_test

@@ -13,7 +13,7 @@
 
 #include "tests/unit/collectives/engine/engine_support.h"
 
-namespace muster::collectives {
+namespace muster::collectives::engine_test {
 namespace {
 
 using std::chrono::seconds;
@@ -318,4 +318,4 @@ TEST(EngineUseTest, ARankThatIsGoneWithoutAWordFailsTheOthers) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine_test

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace muster::collectives {
+namespace muster::collectives::negotiation_test {
 namespace {
 
 using testing::ElementsAre;
@@ -194,4 +194,4 @@ TEST_F(NegotiationTest, JoinedRanksAreNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::negotiation_test

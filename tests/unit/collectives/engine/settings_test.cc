@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace muster::collectives {
+namespace muster::collectives::settings_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -106,4 +106,4 @@ TEST_F(SettingsTest, WhatIsNoValueIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::settings_test

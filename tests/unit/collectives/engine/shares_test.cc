@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace muster::collectives {
+namespace muster::collectives::shares_test {
 namespace {
 
 using Rows = std::vector<std::size_t>;
@@ -58,4 +58,4 @@ TEST(SharesTest, WhatIsSentIsWhatComes) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::shares_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::collectives {
+namespace muster::collectives::stall_watch_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -65,4 +65,4 @@ TEST(IdleTimeTest, IsShortEnoughForTheTimesThatAreSet) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::stall_watch_test

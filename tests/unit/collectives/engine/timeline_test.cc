@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-namespace muster::collectives {
+namespace muster::collectives::timeline_test {
 namespace {
 
 using nlohmann::json;
@@ -92,4 +92,4 @@ TEST_F(TimelineTest, AFileThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::timeline_test

@@ -9,7 +9,7 @@
 
 #include "base/env.h"
 
-namespace muster::collectives {
+namespace muster::collectives::isa_test {
 namespace {
 
 std::vector<std::string> names() {
@@ -41,4 +41,4 @@ TEST(Isa, EveryTypeAndOperationIsInEveryTable) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::isa_test

@@ -13,7 +13,7 @@
 #include "collectives/kernel/isa.h"
 #include "tests/unit/collectives/kernel/reference.h"
 
-namespace muster::collectives {
+namespace muster::collectives::reduce_test {
 namespace {
 
 using test::Bytes;
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Floats, ReduceFloats, testing::Combine(testing::Range(0
                          name_of_case);
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::reduce_test

@@ -17,7 +17,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace muster::collectives {
+namespace muster::collectives::reduce_values_test {
 namespace {
 
 using test::Bytes;
@@ -174,4 +174,4 @@ INSTANTIATE_TEST_SUITE_P(Isas, Values, testing::ValuesIn(isas().begin(), isas().
                          [](const auto& param) { return std::string(param.param->name); });
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::reduce_values_test

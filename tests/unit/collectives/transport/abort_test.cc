@@ -10,7 +10,7 @@
 #include <new>
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::abort_test {
 namespace {
 
 using base::Code;
@@ -59,4 +59,4 @@ TEST(AbortRecordTest, ARankThatEndsMeanwhileDoesNotStandInTheWay) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::abort_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-namespace muster::collectives {
+namespace muster::collectives::dial_test {
 namespace {
 
 using base::Code;
@@ -111,4 +111,4 @@ TEST_F(DialTest, AFailureElsewhereEndsTheWait) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::dial_test

@@ -10,7 +10,7 @@
 
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::exchange_test {
 namespace {
 
 using base::Code;
@@ -239,4 +239,4 @@ INSTANTIATE_TEST_SUITE_P(Wires, ExchangeTest, ::testing::Values(Wire::kRing, Wir
                          [](const auto& param) { return name_of(param.param); });
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::exchange_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::handshake_test {
 namespace {
 
 using base::Code;
@@ -257,4 +257,4 @@ TEST(HandshakeTest, RandomBytesAreRefused) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::handshake_test

@@ -9,7 +9,7 @@
 
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::link_test {
 namespace {
 
 using base::Code;
@@ -194,4 +194,4 @@ TEST(TcpLinkTest, AResetIsABrokenConnection) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::link_test

@@ -11,7 +11,7 @@
 #include "collectives/transport/sealed_link.h"
 #include "tests/unit/collectives/transport/test_world.h"
 
-namespace muster::collectives {
+namespace muster::collectives::record_test {
 namespace {
 
 using base::Code;
@@ -202,4 +202,4 @@ TEST_F(SealedLinkTest, ATruncatedRecordIsSaidToBeOne) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::record_test

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-namespace muster::launcherd {
+namespace muster::launcherd::agent_image_test {
 namespace {
 
 std::string head(unsigned machine, unsigned char elf_class = ELFCLASS64, unsigned char data = ELFDATA2LSB) {
@@ -46,4 +46,4 @@ TEST(AgentImageTest, OpensAProgramAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agent_image_test

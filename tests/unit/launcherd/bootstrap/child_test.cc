@@ -5,7 +5,7 @@
 
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::child_test {
 namespace {
 
 Waiter patience() {
@@ -79,4 +79,4 @@ TEST(LineSplitterTest, CutsLines) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::child_test

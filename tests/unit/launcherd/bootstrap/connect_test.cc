@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::connect_test {
 namespace {
 
 Waiter patience() {
@@ -53,4 +53,4 @@ TEST(ConnectTest, CancelAndDeadline) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::connect_test

@@ -17,7 +17,7 @@
 #include "proto/join_file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::dial_in_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -217,4 +217,4 @@ TEST(DialledAgents, AnotherProgramDoesNotTakeAHostsPlace) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::dial_in_test

@@ -14,7 +14,7 @@
 #include "launcherd/bootstrap/enrolment_wave.h"
 #include "proto/enrolment.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::enrolment_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -275,4 +275,4 @@ TEST(EnrolmentWaveTest, ASeatThatIsGivenBackMayBeTakenAnew) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrolment_test

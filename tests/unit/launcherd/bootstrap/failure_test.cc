@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <set>
 
-namespace muster::launcherd {
+namespace muster::launcherd::failure_test {
 namespace {
 
 using base::Code;
@@ -157,4 +157,4 @@ TEST(FailureWords, EachClassHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::failure_test

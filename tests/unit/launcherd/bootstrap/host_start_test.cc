@@ -14,7 +14,7 @@
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_start_test {
 namespace {
 
 using ::testing::AllOf;
@@ -234,4 +234,4 @@ TEST(OutputAfterMarkerTest, DropsWhatCameBefore) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_start_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::known_hosts_test {
 namespace {
 
 class KnownHostsTest : public ::testing::Test {
@@ -58,4 +58,4 @@ TEST(KnownHostsMarkerTest, FindsMarkers) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::known_hosts_test

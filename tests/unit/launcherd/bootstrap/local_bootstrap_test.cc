@@ -8,7 +8,7 @@
 
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::local_bootstrap_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(MakeBootstrapTest, SendsLocalhostHere) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::local_bootstrap_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::marker_scanner_test {
 namespace {
 
 using State = MarkerScanner::State;
@@ -76,4 +76,4 @@ TEST(MarkerScannerLimitsTest, AnEndlessIdIsNoise) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::marker_scanner_test

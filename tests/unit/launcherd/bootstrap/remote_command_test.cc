@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::remote_command_test {
 namespace {
 
 TEST(RemoteCommandTest, TheDefaultCommandIsPlain) {
@@ -70,4 +70,4 @@ TEST(RemoteCommandTest, ReadsUname) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::remote_command_test

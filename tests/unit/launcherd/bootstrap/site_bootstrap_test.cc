@@ -19,7 +19,7 @@
 #include "proto/join_file.h"
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::site_bootstrap_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -234,4 +234,4 @@ TEST_F(SiteBootstrapTest, TheAgentIsPutThereOnceAndAnotherFileIsReplaced) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site_bootstrap_test

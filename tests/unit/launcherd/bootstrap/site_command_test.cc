@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::site_command_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST(SiteCommandTest, ByHandItIsOneLine) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site_command_test

@@ -13,7 +13,7 @@
 
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::ssh_bootstrap_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -301,4 +301,4 @@ TEST(SshBootstrapAutoTest, LibsshLogsInFasterThanTheSshProgram) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh_bootstrap_test

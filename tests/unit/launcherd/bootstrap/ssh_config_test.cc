@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace muster::launcherd {
+namespace muster::launcherd::ssh_config_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -158,4 +158,4 @@ TEST(SshConfigTest, Patterns) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh_config_test

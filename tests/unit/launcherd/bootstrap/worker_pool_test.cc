@@ -5,7 +5,7 @@
 #include <atomic>
 #include <future>
 
-namespace muster::launcherd {
+namespace muster::launcherd::worker_pool_test {
 namespace {
 
 TEST(WorkerPoolTest, RunsEverythingWithAtMostSoManyThreads) {
@@ -58,4 +58,4 @@ TEST(WorkerPoolTest, ThreadsComeBackAfterIdleness) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::worker_pool_test

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::dialled_hosts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -113,4 +113,4 @@ TEST_F(DialledHostsTest, ADamagedFileIsAnError) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::dialled_hosts_test

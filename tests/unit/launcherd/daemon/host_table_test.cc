@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_table_test {
 namespace {
 
 model::Placement ranks_on(const std::string& host, std::size_t count) {
@@ -197,4 +197,4 @@ TEST(HostTable, AHostThatIsNotThereIsNotFound) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_table_test

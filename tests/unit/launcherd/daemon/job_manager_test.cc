@@ -17,7 +17,7 @@
 #include "proto/muster/v1/pool.pb.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_manager_test {
 namespace {
 
 using base::Code;
@@ -498,4 +498,4 @@ TEST_F(JobManagerTest, QuestionsAboutJobsThatDoNotRun) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_manager_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_view_test {
 namespace {
 
 using testing_store::job_id;
@@ -86,4 +86,4 @@ TEST_F(JobViewTest, APageOfRanksWithLongDetailsIsShort) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_view_test

@@ -5,7 +5,7 @@
 
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::late_share_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST_F(SettleShares, CoresThatAreNamedAreHadOnAHostThatWasNotKnown) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::late_share_test

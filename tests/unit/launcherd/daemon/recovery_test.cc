@@ -4,7 +4,7 @@
 
 #include "proto/muster/v1/pool.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::recovery_test {
 namespace {
 
 Recovery recovery() {
@@ -59,4 +59,4 @@ TEST(Recovery, WhatIsNoneIsTold) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::recovery_test

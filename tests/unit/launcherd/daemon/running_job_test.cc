@@ -6,7 +6,7 @@
 #include "launcherd/daemon/watch_streams.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::running_job_test {
 namespace {
 
 using testing_store::job_id;
@@ -112,4 +112,4 @@ TEST_F(StoppedJob, TheNextLauncherdKnowsWhyItWasStopped) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::running_job_test

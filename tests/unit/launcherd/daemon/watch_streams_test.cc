@@ -8,7 +8,7 @@
 #include "proto/stored_event.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::watch_streams_test {
 namespace {
 
 using testing_store::job_id;
@@ -148,4 +148,4 @@ TEST_F(WatchStreamsTest, WhoHasGoneIsSentNothing) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::watch_streams_test

@@ -3,7 +3,7 @@
 
 #include "launcherd/doctor/checks.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::checks_host_test {
 namespace {
 
 using model::Check;
@@ -141,4 +141,4 @@ TEST(CheckLogind, Table) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::checks_host_test

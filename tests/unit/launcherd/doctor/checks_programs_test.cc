@@ -3,7 +3,7 @@
 
 #include "launcherd/doctor/checks.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::checks_programs_test {
 namespace {
 
 using model::Check;
@@ -176,4 +176,4 @@ TEST(CheckPython, VersionsOrWhyNot) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::checks_programs_test

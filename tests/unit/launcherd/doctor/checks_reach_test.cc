@@ -3,7 +3,7 @@
 
 #include "launcherd/doctor/checks.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::checks_reach_test {
 namespace {
 
 using model::Check;
@@ -144,4 +144,4 @@ TEST(CheckClock, SkewBeyondItsUncertainty) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::checks_reach_test

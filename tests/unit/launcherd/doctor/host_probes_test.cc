@@ -14,7 +14,7 @@
 #include "launcherd/doctor/judge.h"
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_probes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -204,4 +204,4 @@ TEST_F(HostProbesTest, ShapesAlone) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_probes_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::judge_test {
 namespace {
 
 using model::Check;
@@ -100,4 +100,4 @@ TEST(Judge, WhatAHostSaysIsPrintableAndBounded) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::judge_test

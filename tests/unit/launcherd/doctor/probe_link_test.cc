@@ -9,7 +9,7 @@
 
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::probe_link_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -162,4 +162,4 @@ TEST_F(ProbeLinkTest, MayBeDestroyedByTheAnswer) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::probe_link_test

@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::discovery_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -68,4 +68,4 @@ TEST(Discovery, NothingIsLeftOfOneThatTakesTooLong) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::discovery_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::hostfile_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST_F(HostfileTest, LargestListFits) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hostfile_test

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::time_limit_test {
 namespace {
 
 using std::chrono::seconds;
@@ -107,4 +107,4 @@ TEST(ClockTime, FormsAndMistakes) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::time_limit_test

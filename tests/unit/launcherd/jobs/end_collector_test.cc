@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::end_collector_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -138,4 +138,4 @@ TEST(EndCollector, AServiceThatEndsWellDoesNotEndTheJob) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::end_collector_test

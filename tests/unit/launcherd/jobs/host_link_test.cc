@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_link_test {
 namespace {
 
 TEST(LinkLine, Forms) {
@@ -85,4 +85,4 @@ TEST_F(Link, AnAgentThatEndsWithoutAWord) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_link_test

@@ -22,7 +22,7 @@
 #include "proto/muster/v1/pool.pb.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_pool_test {
 namespace {
 
 using testing_support::TempDir;
@@ -321,4 +321,4 @@ TEST_F(HostPoolTest, AJobIsEndedByTheNextLauncherd) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_pool_test

@@ -7,7 +7,7 @@
 
 #include "proto/input_window.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::input_feed_test {
 namespace {
 
 using proto::kInputPiece;
@@ -162,4 +162,4 @@ TEST_F(InputFeedTest, WithoutASourceTheInputEndsAtOnce) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::input_feed_test

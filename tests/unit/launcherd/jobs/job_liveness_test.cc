@@ -10,7 +10,7 @@
 #include "launcherd/jobs/job_runner.h"
 #include "model/job_placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_liveness_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,4 +182,4 @@ TEST_F(JobLivenessTest, AHostThatAnswersMaySendItsOutputForLong) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_liveness_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_record_test {
 namespace {
 
 class Silent final : public JobObserver {
@@ -149,4 +149,4 @@ TEST_F(JobRecordTest, OldEventsAreNotKeptForEver) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_record_test

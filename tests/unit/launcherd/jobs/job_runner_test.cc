@@ -14,7 +14,7 @@
 #include "launcherd/jobs/restarting_job.h"
 #include "model/job_placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_runner_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -593,4 +593,4 @@ TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_runner_test

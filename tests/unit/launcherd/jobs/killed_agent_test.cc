@@ -21,7 +21,7 @@
 #include "model/job_placement.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::killed_agent_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -218,4 +218,4 @@ TEST(KilledAgent, ARankThatHasFailedStaysTheCause) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::killed_agent_test

@@ -7,7 +7,7 @@
 #include "model/dmlc.h"
 #include "model/job_placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::launch_plan_test {
 namespace {
 
 HostFacts host(const std::string& name, const std::vector<std::string>& addresses) {
@@ -536,4 +536,4 @@ TEST(GpuUsers, AreWaitedForAlsoWhereNobodyHasToldOfThem) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::launch_plan_test

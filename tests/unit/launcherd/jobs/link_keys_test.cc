@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::link_keys_test {
 namespace {
 
 constexpr std::chrono::hours kDay{24};
@@ -71,4 +71,4 @@ TEST_F(LinkKeysTest, AreStoredInEachState) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::link_keys_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::owner_questions_test {
 namespace {
 
 struct Sent {
@@ -88,4 +88,4 @@ TEST_F(OwnerQuestionsTest, AnswersThatNobodyWaitsForAreIgnored) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::owner_questions_test

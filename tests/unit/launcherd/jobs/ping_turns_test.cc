@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace muster::launcherd {
+namespace muster::launcherd::ping_turns_test {
 namespace {
 
 std::vector<int> pings(std::size_t agents, int ticks, std::size_t& most_at_once) {
@@ -50,4 +50,4 @@ TEST(PingTurns, FewerThanBeforeAreAllPinged) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ping_turns_test

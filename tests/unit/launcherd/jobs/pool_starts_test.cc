@@ -13,7 +13,7 @@
 #include "launcherd/jobs/host_pool.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::pool_starts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -339,4 +339,4 @@ TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::pool_starts_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::restarting_job_test {
 namespace {
 
 JobOutcome failed_with(model::EndKind kind) {
@@ -54,4 +54,4 @@ TEST(RestartingJob, NothingStartsBesideWhatMayBeLeft) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::restarting_job_test

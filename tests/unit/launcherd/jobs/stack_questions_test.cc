@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::stack_questions_test {
 namespace {
 
 class StackQuestionsTest : public ::testing::Test {
@@ -93,4 +93,4 @@ TEST_F(StackQuestionsTest, NobodyToAskIsDone) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::stack_questions_test

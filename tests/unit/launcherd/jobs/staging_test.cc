@@ -16,7 +16,7 @@
 #include "agent/service/stage_service.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::staging_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -249,4 +249,4 @@ TEST(StageDirectory, OfFilesAndFolders) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::staging_test

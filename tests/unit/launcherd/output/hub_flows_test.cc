@@ -6,7 +6,7 @@
 
 #include "proto/peer_names.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::hub_flows_test {
 namespace {
 
 using base::Code;
@@ -196,4 +196,4 @@ TEST_F(HubFlowsTest, WhatIsErasedOrUnknownIsNotFound) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hub_flows_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::journal_file_test {
 namespace {
 
 JournalHeader data_header() {
@@ -123,4 +123,4 @@ TEST(JournalFile, LostBytesAreANumber) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::journal_file_test

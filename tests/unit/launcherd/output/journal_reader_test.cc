@@ -5,7 +5,7 @@
 #include "base/unique_fd.h"
 #include "tests/unit/launcherd/output/journal_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::journal_reader_test {
 namespace {
 
 using testing_journal::data_record;
@@ -118,4 +118,4 @@ TEST_F(JournalReaderTest, ABeginInsideOfARecordIsDamage) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::journal_reader_test

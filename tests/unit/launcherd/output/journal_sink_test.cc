@@ -13,7 +13,7 @@
 #include "launcherd/output/journal_reader.h"
 #include "tests/unit/launcherd/output/journal_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::journal_sink_test {
 namespace {
 
 using proto::OutputStream;
@@ -298,4 +298,4 @@ TEST_F(JournalSinkTest, OnAFullDiskRanksStillEnd) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::journal_sink_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::line_labeler_test {
 namespace {
 
 using proto::OutputStream;
@@ -134,4 +134,4 @@ TEST(TextBuffer, GrowsAndKeepsItsText) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::line_labeler_test

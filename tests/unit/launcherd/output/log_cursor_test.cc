@@ -2,7 +2,7 @@
 
 #include "tests/unit/launcherd/output/journal_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::log_cursor_test {
 namespace {
 
 using proto::OutputStream;
@@ -207,4 +207,4 @@ TEST_F(LogCursorTest, SaysWhoseOutputIsGone) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::log_cursor_test

@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "tests/unit/launcherd/output/journal_rig.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::log_reader_test {
 namespace {
 
 using proto::OutputStream;
@@ -181,4 +181,4 @@ TEST_F(LogReaderTest, ManyReadersTakeTurns) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::log_reader_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/launcherd/output/output_rig.h"
 
-namespace muster::testing_output {
+namespace muster::testing_output::output_end_test {
 namespace {
 
 using proto::OutputStream;
@@ -239,4 +239,4 @@ TEST(OutputEnd, StopTellsWhoeverWaits) {
 }
 
 }  // namespace
-}  // namespace muster::testing_output
+}  // namespace muster::testing_output::output_end_test

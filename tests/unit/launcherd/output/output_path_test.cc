@@ -11,7 +11,7 @@
 #include "tests/unit/launcherd/output/output_rig.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::testing_output {
+namespace muster::testing_output::output_path_test {
 namespace {
 
 using launcherd::ConsoleSink;
@@ -389,4 +389,4 @@ TEST(OutputPath, AThousandRanksWithTenThousandLinesEach) {
 }
 
 }  // namespace
-}  // namespace muster::testing_output
+}  // namespace muster::testing_output::output_path_test

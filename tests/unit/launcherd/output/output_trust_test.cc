@@ -10,7 +10,7 @@
 
 #include "tests/unit/launcherd/output/output_rig.h"
 
-namespace muster::testing_output {
+namespace muster::testing_output::output_trust_test {
 namespace {
 
 using proto::OutputStream;
@@ -106,4 +106,4 @@ TEST(OutputTrust, JunkAndSilenceOnThePortDelayNobody) {
 }
 
 }  // namespace
-}  // namespace muster::testing_output
+}  // namespace muster::testing_output::output_trust_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::sinks_test {
 namespace {
 
 using proto::OutputStream;
@@ -196,4 +196,4 @@ TEST_F(FileSinkTest, OnlyWhatIsChosenIsPassedOn) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::sinks_test

@@ -16,7 +16,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::terminal_test {
 namespace {
 
 base::MonotonicTime in_seconds(int seconds) {
@@ -189,7 +189,7 @@ class TtyTest : public ::testing::Test {
     cfmakeraw(&settings);
     ASSERT_EQ(tcsetattr(slave, TCSANOW, &settings), 0);
   }
-  std::string read_until(std::string_view end) { return launcherd::read_until(master_.get(), end); }
+  std::string read_until(std::string_view end) { return terminal_test::read_until(master_.get(), end); }
   base::UniqueFd master_;
   base::UniqueFd slave_;
 };
@@ -326,4 +326,4 @@ TEST_F(TerminalTest, NoticesAndAFloodOfOutputShareOnePipe) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::terminal_test

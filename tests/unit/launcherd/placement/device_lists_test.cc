@@ -6,7 +6,7 @@
 #include "launcherd/placement/fit.h"
 #include "launcherd/placement/why_not.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::device_lists_test {
 namespace {
 
 JobNeed need(int np, int gpus_per_rank) {
@@ -56,4 +56,4 @@ TEST(DeviceLists, WhatOneJobHasLookedUpTheNextDoesNot) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::device_lists_test

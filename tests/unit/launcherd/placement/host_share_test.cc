@@ -14,7 +14,7 @@
 #include "launcherd/placement/why_not.h"
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::host_share_test {
 namespace {
 
 using model::BindTo;
@@ -602,4 +602,4 @@ TEST(HostShare, RandomLivesShareNothing) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::host_share_test

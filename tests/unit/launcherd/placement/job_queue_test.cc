@@ -10,7 +10,7 @@
 #include "launcherd/placement/fit.h"
 #include "launcherd/placement/job_need.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::job_queue_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -254,4 +254,4 @@ TEST(JobQueue, ALargeJobIsNotStarvedBySmallOnes) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::job_queue_test

@@ -7,7 +7,7 @@
 #include "launcherd/placement/job_need.h"
 #include "launcherd/placement/why_not.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::slots_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -190,4 +190,4 @@ TEST(Slots, TheReasonIsASentence) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::slots_test

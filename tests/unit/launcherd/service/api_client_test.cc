@@ -13,7 +13,7 @@
 #include "proto/muster/v1/launcher.grpc.pb.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::api_client_test {
 namespace {
 
 constexpr std::chrono::seconds kPatience{30};
@@ -175,4 +175,4 @@ TEST(LauncherAddress, WhatIsOneAndWhatIsNot) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::api_client_test

@@ -23,7 +23,7 @@
 #include "proto/muster/v1/launcher.grpc.pb.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::api_test {
 namespace {
 
 constexpr std::chrono::seconds kPatience{30};
@@ -380,4 +380,4 @@ TEST_F(ApiTest, JunkOnTheSocketDisturbsNobody) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::api_test

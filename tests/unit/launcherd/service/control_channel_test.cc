@@ -11,7 +11,7 @@
 #include "launcherd/service/control_server.h"
 #include "proto/peer_names.h"
 
-namespace muster {
+namespace muster::control_channel_test {
 namespace {
 
 using std::chrono::seconds;
@@ -371,4 +371,4 @@ TEST_F(UnreadableFixture, AlsoOverASocketPairWhichCannotBeMadeAgain) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::control_channel_test

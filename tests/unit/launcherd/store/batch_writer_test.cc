@@ -9,7 +9,7 @@
 #include "launcherd/store/store_reader.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::batch_writer_test {
 namespace {
 
 using launcherd::ForgetHost;
@@ -261,4 +261,4 @@ TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::batch_writer_test

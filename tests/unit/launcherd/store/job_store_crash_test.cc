@@ -12,7 +12,7 @@
 #include "base/unique_fd.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::job_store_crash_test {
 namespace {
 
 using launcherd::JobStore;
@@ -132,4 +132,4 @@ TEST_F(JobStoreCrash, NothingAnsweredIsLostAndNoBatchIsHalf) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::job_store_crash_test

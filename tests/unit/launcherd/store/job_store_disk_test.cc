@@ -10,7 +10,7 @@
 #include "base/unique_fd.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::job_store_disk_test {
 namespace {
 
 using launcherd::StoreReader;
@@ -147,4 +147,4 @@ TEST(JobStoreDisk, AFullDiskAtTheStartIsSaid) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::job_store_disk_test

@@ -9,7 +9,7 @@
 
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::job_store_test {
 namespace {
 
 using launcherd::JobStore;
@@ -167,4 +167,4 @@ TEST_F(JobStoreTest, EveryRequestIsAcceptedExactlyOnce) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::job_store_test

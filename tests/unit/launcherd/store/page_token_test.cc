@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::page_token_test {
 namespace {
 
 TEST(PageToken, ComesBack) {
@@ -29,4 +29,4 @@ TEST(PageToken, AnythingElseIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::page_token_test

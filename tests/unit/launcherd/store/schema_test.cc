@@ -11,7 +11,7 @@
 
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::schema_test {
 namespace {
 
 using launcherd::open_store;
@@ -155,4 +155,4 @@ TEST_F(StoreSchema, AReaderNeedsAFile) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::schema_test

@@ -14,7 +14,7 @@
 #include "base/unique_fd.h"
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::state_directory_test {
 namespace {
 
 using launcherd::default_state_directory;
@@ -110,4 +110,4 @@ TEST(StateDirectory, DisksThatHostsShareAreKnown) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::state_directory_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/launcherd/store/store_rig.h"
 
-namespace muster::testing_store {
+namespace muster::testing_store::store_reader_test {
 namespace {
 
 using launcherd::JobPage;
@@ -163,4 +163,4 @@ TEST_F(StoreReaderTest, AReaderCannotWrite) {
 }
 
 }  // namespace
-}  // namespace muster::testing_store
+}  // namespace muster::testing_store::store_reader_test

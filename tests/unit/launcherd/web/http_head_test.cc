@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::http_head_test {
 namespace {
 
 namespace http = boost::beast::http;
@@ -48,4 +48,4 @@ TEST(HttpHead, WhatIsAnsweredToOtherBytes) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::http_head_test

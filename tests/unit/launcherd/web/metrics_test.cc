@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::metrics_test {
 namespace {
 
 TEST(Metrics, AreInTheTextFormat) {
@@ -125,4 +125,4 @@ TEST(Metrics, AreInTheTextFormat) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::metrics_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::web_request_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -42,4 +42,4 @@ TEST(WebRequest, HostsThatAreThisMachine) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web_request_test

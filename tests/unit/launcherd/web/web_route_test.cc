@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::web_route_test {
 namespace {
 
 using Page = WebRoute::Page;
@@ -80,4 +80,4 @@ TEST(WebRoute, WhatIsRefused) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web_route_test

@@ -13,7 +13,7 @@
 
 #include "base/net.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::web_server_test {
 namespace {
 
 // Answers as launcherd would.
@@ -207,4 +207,4 @@ TEST_F(WebServerTest, JunkIsRefusedAndDisturbsNobody) {
 }
 
 }  // namespace
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web_server_test
