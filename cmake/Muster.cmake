@@ -69,6 +69,9 @@ add_library(muster_dw INTERFACE)
 target_link_libraries(muster_dw INTERFACE "$<${is_static}:-Wl,--start-group,-ldw,-lelf,-lz,-lbz2,-llzma,--end-group>"
                       "$<$<NOT:${is_static}>:-ldw>")
 
+add_library(muster_zlib INTERFACE)
+target_link_libraries(muster_zlib INTERFACE "$<${is_static}:${static_group}>" "$<$<NOT:${is_static}>:z>")
+
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${MUSTER_WERROR}>:-Werror>
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>
@@ -88,6 +91,9 @@ target_include_directories(muster_common INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(muster_common INTERFACE BOOST_ASIO_DISABLE_CO_AWAIT BOOST_ASIO_NO_DEPRECATED
                            MUSTER_VERSION="${PROJECT_VERSION}")
 target_link_libraries(muster_common INTERFACE Threads::Threads)
+
+# So that --gc-sections leaves out what a program does not call of the files that it links.
+target_compile_options(muster_common INTERFACE $<$<CONFIG:Release>:-ffunction-sections$<SEMICOLON>-fdata-sections>)
 
 if(MUSTER_SANITIZE STREQUAL "address")
   target_compile_options(muster_common INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

@@ -1,4 +1,7 @@
 # The functions that every room uses.
+#
+# PROCESSORS of a ctest entry counts halves of a core: ctest runs as many halves as `-j` says, and tools/test says two for
+# each core. Tests that mostly wait (test hosts, ssh, leases) take one half, those that compute take two.
 #   muster_library(NAME srcs... DEPS libs...)                 a static library of one room
 #   muster_test(NAME UNIT srcs... LOCAL srcs... DEPS libs...) a GoogleTest program, each of its suites a ctest entry
 #   muster_fuzz(NAME srcs... CORPUS dir DEPS libs...)         a fuzz target: libFuzzer with MUSTER_FUZZ, corpus replay otherwise

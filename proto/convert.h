@@ -18,7 +18,6 @@
 #include "model/ulimit.h"
 #include "proto/muster/v1/agent.pb.h"
 #include "proto/muster/v1/job.pb.h"
-#include "proto/muster/v1/launcher.pb.h"
 
 namespace muster::proto {
 
@@ -41,7 +40,6 @@ model::Container container_of(const v1::Container& container);
 
 v1::Placement to_proto(const model::Placement& placement);
 void set_roles(const std::vector<model::RoleRanks>& from, google::protobuf::RepeatedPtrField<v1::RoleRanks>& to);
-void set_binding(const model::BoundRank& from, v1::RankStatus& to);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
 // As an agent tells it; without host and time.

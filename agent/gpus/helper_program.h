@@ -5,6 +5,6 @@
 
 namespace muster::agent::gpus {
 
-std::string_view helper_program();  // an ELF file
+std::string_view helper_program();  // an ELF file, compressed by gzip
 
 }  // namespace muster::agent::gpus

@@ -5,7 +5,7 @@
 
 namespace muster::agent::pmix {
 
-// An ELF file; empty: libpmix's headers were not there when this was built.
+// An ELF file, compressed by gzip; empty: libpmix's headers were not there when this was built.
 std::string_view helper_program();
 
 }  // namespace muster::agent::pmix

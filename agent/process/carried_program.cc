@@ -5,8 +5,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <array>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #ifndef MFD_EXEC
@@ -17,6 +20,31 @@ namespace muster::agent {
 namespace {
 
 constexpr int kSocket = 3;  // of the child
+
+bool is_gzip(std::string_view bytes) {
+  return bytes.starts_with("\x1f\x8b");
+}
+
+base::Status write_inflated(int file, std::string_view bytes) {
+  constexpr int kGzipOnly = 16 + MAX_WBITS;
+  z_stream stream{};
+  if (::inflateInit2(&stream, kGzipOnly) != Z_OK)
+    return base::error(base::Code::kResourceExhausted, "no memory to inflate it");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, ::inflateEnd);
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));  // only read
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  std::array<char, 64 * 1024> piece;
+  for (int state = Z_OK; state != Z_STREAM_END;) {
+    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_out = static_cast<uInt>(piece.size());
+    state = ::inflate(&stream, Z_NO_FLUSH);
+    if (state != Z_OK && state != Z_STREAM_END) {
+      return base::error(base::Code::kDataLoss, "its compressed bytes are damaged");
+    }
+    MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file, piece.data(), piece.size() - stream.avail_out));
+  }
+  return base::ok_status();
+}
 
 // The child's own descriptors are made one by one before it is executed: what is still needed then lies above them.
 base::Status move_up(base::UniqueFd& fd) {
@@ -30,7 +58,11 @@ base::Result<base::UniqueFd> file_in_memory(const CarriedProgram& program) {
   base::UniqueFd file(::memfd_create(program.name.c_str(), MFD_CLOEXEC | MFD_EXEC));
   if (!file.valid() && errno == EINVAL) file.reset(::memfd_create(program.name.c_str(), MFD_CLOEXEC));
   if (!file.valid()) return base::errno_error(errno, "make a file in memory");
-  MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file.get(), program.bytes.data(), program.bytes.size()));
+  if (is_gzip(program.bytes)) {
+    MUSTER_RETURN_IF_ERROR(write_inflated(file.get(), program.bytes));
+  } else {
+    MUSTER_RETURN_IF_ERROR(base::write_all_blocking(file.get(), program.bytes.data(), program.bytes.size()));
+  }
   MUSTER_RETURN_IF_ERROR(move_up(file));
   return file;
 }

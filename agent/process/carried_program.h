@@ -17,7 +17,7 @@ namespace muster::agent {
 
 struct CarriedProgram {
   std::string name;                        // its argv[0], as messages name it
-  std::string_view bytes;                  // an ELF file
+  std::string_view bytes;                  // an ELF file, or one that gzip has compressed
   std::vector<std::string> environment{};  // all that it gets; NAME=VALUE
   bool keeps_stderr = false;               // it writes to ours; else it has /dev/null, as its stdin and stdout are
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "proto/bound_rank.h"
 #include "proto/convert.h"
 #include "proto/event_json.h"
 

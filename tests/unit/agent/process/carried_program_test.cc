@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <gtest/gtest.h>
 
@@ -44,6 +45,32 @@ TEST_F(CarriedProgramTest, HasWhatItIsGivenAndNothingElse) {
   const auto before = base::entries_of("/proc/self/fd");
   EXPECT_EQ(said_by(program_, {"A=1", "B=two words"}), "carried\nA=1\nB=two words\n0 1 2 3 .");
   EXPECT_EQ(base::entries_of("/proc/self/fd"), before);
+}
+
+std::string compressed(const std::string& bytes) {
+  z_stream stream{};
+  EXPECT_EQ(::deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string result(::deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(result.data());
+  stream.avail_out = static_cast<uInt>(result.size());
+  EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+  result.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return result;
+}
+
+TEST_F(CarriedProgramTest, MayBeCompressed) {
+  EXPECT_EQ(said_by(compressed(program_)), "carried\n0 1 2 3 .");
+}
+
+TEST_F(CarriedProgramTest, NamesDamageInCompressedBytes) {
+  std::string bytes = compressed(program_);
+  const std::string half = bytes.substr(0, bytes.size() / 2);
+  EXPECT_EQ(said_by(half), "start carried from memory: its compressed bytes are damaged");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x55);
+  EXPECT_EQ(said_by(bytes), "start carried from memory: its compressed bytes are damaged");
 }
 
 // As in an agent that has just begun: the next descriptor, of the file or of the socket, is the number of the child's
