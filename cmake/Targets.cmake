@@ -30,9 +30,13 @@ function(muster_library name)
 endfunction()
 
 # UNIT and LOCAL are the labels of the suites in those files; other sources have no suites. TIMEOUT holds for one suite.
-# DIRECTORY: where the suites run. ALONE: sources compiled by themselves, with the reason in a comment there.
+# DIRECTORY: where the suites run. COMPUTES: they use the processor more than they wait. ALONE: sources compiled by themselves, with the reason in a comment there.
 function(muster_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;DIRECTORY" "UNIT;LOCAL;ALONE;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT;DIRECTORY" "UNIT;LOCAL;ALONE;DEPS" ${ARGN})
+  set(halves 1)
+  if(ARG_COMPUTES OR MUSTER_SANITIZE)
+    set(halves 2)
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -56,7 +60,7 @@ function(muster_test name)
   list(JOIN ARG_LOCAL "," local)
   add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS ${suites} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DPROGRAM=$<TARGET_FILE:${name}> -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR}
-            -DUNIT=${unit} -DLOCAL=${local} -DTIMEOUT=${ARG_TIMEOUT} -DDIRECTORY=${ARG_DIRECTORY} -DOUTPUT=${suites}
+            -DUNIT=${unit} -DLOCAL=${local} -DTIMEOUT=${ARG_TIMEOUT} -DHALVES=${halves} -DDIRECTORY=${ARG_DIRECTORY} -DOUTPUT=${suites}
             -P ${CMAKE_SOURCE_DIR}/cmake/suites.cmake)
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
   file(CONFIGURE OUTPUT ${include} CONTENT "if(EXISTS \"${suites}\")

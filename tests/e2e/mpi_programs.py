@@ -33,11 +33,11 @@ def version_of(package):
 
 
 def files(cluster):
-    """[(host, path)] of what lies in /tmp and /dev/shm of the nodes, other than folders of ssh and systemd."""
+    """[(host, path)] of what lies in /tmp and /dev/shm of the nodes, other than this repository, if it is there."""
     found = []
     for host in cluster.nodes:
         listed = cluster.run(host, "root", ["find", "/tmp", "/dev/shm", "/var/tmp", "-mindepth", "1"], check=True).stdout
-        found += [(host, path) for path in listed.splitlines()]
+        found += [(host, path) for path in listed.splitlines() if not path.startswith(f"{REPOSITORY}/")]
     return found
 
 

@@ -158,18 +158,24 @@ def test_interrupt_ends_all_attempts(hvdrun, cluster, no_leftovers):
 
 def test_interrupt_while_a_failed_attempt_is_ended(hvdrun, cluster, no_leftovers):
     """What ended that attempt stays its failure, and no other begins."""
+    # Rank 0 ends when it is let go, after the interrupt has arrived.
     program = ("[ $RANK = 0 ] || { read is_ready </home/alice/ready; exit 4; }; "
-               "trap 'echo told; wait' TERM; echo yes >/home/alice/ready; sleep 1000 & wait")
-    cluster.run("n1", "alice", ["mkfifo", "/home/alice/ready"], check=True)
+               "trap 'echo told; read is_over </home/alice/over; exit 0' TERM; echo yes >/home/alice/ready; "
+               "sleep 1000 & wait")
+    pipes = ["/home/alice/ready", "/home/alice/over"]
+    cluster.run("n1", "alice", ["mkfifo", *pipes], check=True)
     try:
         job = Watched(hvdrun, cluster, env=ENV, argv=["muster", "torchrun", "--no-python", "-H", "n1",
                                                       "--nproc-per-node=2", "--max-restarts=2", "--kill-grace", "1000",
                                                       "sh", "-c", program])
         job.out.wait_for("told", timeout=TRAINING)
         job.signal(2)
+        job.err.wait_for("once more ends them at once", timeout=TRAINING)
+        cluster.run("n1", "alice", ["sh", "-c", "echo yes >/home/alice/over"], check=True)
         result = job.end(TRAINING)
     finally:
-        cluster.path("n1", "/home/alice/ready").unlink()
+        for pipe in pipes:
+            cluster.path("n1", pipe).unlink()
     assert result.rc == 4 and "restart" not in result.stderr, result
 
 

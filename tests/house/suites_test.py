@@ -21,7 +21,7 @@ def entries(folder, unit, local, listed=LIST):
     program.chmod(0o755)
     output = folder / "suites.cmake"
     run = subprocess.run(["cmake", "-DNAME=some_test", f"-DPROGRAM={program}", f"-DFOLDER={folder}", "-DUNIT=unit_test.cc",
-                          "-DLOCAL=local_test.cc", "-DTIMEOUT=60", f"-DDIRECTORY={folder}", f"-DOUTPUT={output}", "-P",
+                          "-DLOCAL=local_test.cc", "-DTIMEOUT=60", "-DHALVES=1", f"-DDIRECTORY={folder}", f"-DOUTPUT={output}", "-P",
                           str(ROOT / "cmake/suites.cmake")], capture_output=True, text=True, timeout=60)
     return run, output.read_text() if output.exists() else ""
 
