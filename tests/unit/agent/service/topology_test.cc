@@ -60,7 +60,8 @@ struct GoldenCase {
 
 GoldenCase read_case(const std::string& text) {
   GoldenCase golden;
-  for (const std::string_view line : base::split(text.substr(0, text.find("\n\n")), '\n')) {
+  const std::string head = text.substr(0, text.find("\n\n"));  // what split() returns points into it
+  for (const std::string_view line : base::split(head, '\n')) {
     const auto colon = line.find(": ");
     if (golden.sentence.empty()) {
       golden.sentence = std::string(line);
