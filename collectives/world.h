@@ -26,7 +26,7 @@
 
 namespace muster::collectives {
 
-// Of the listeners at which other ranks connect.
+// The length of the queue of a listener at which other ranks connect.
 inline constexpr int kPeerBacklog = 1024;
 
 struct WorldOptions {

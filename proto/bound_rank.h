@@ -1,4 +1,4 @@
-// What a rank is bound to, as launcherd's API tells it.
+// Converts a rank's binding (cores, GPUs) to the message of launcherd's API.
 #pragma once
 
 #include "model/job_event.h"
