@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/ids.h"
+#include "base/own_file.h"
 #include "base/strings.h"
 #include "collectives/bootstrap/alone_file.h"
 #include "collectives/bootstrap/poll_until.h"
@@ -165,7 +166,7 @@ base::Result<AloneGuest> join_once(const AlonePlace& place, const Reach& reach, 
 }
 
 base::Result<AloneGuest> join_by_file(const std::string& path, const Reach& reach, base::MonotonicTime end) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string content, read_own_file(path));
+  MUSTER_ASSIGN_OR_RETURN(const std::string content, base::read_own_file(path));
   MUSTER_ASSIGN_OR_RETURN(const AlonePlace place, decode_place(content));
   return join_once(place, reach, end);
 }
@@ -251,7 +252,7 @@ base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, 
 
 Published::~Published() {
   if (path_.empty()) return;
-  const auto there = read_own_file(path_);
+  const auto there = base::read_own_file(path_);
   if (there.ok() && *there == content_) ::unlink(path_.c_str());
 }
 

@@ -1,20 +1,15 @@
 #include "collectives/bootstrap/alone_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <limits>
 #include <utility>
 
+#include "base/own_file.h"
 #include "base/strings.h"
 #include "rendezvous/session_frame.h"
 
 namespace muster::collectives {
 namespace {
 
-constexpr std::size_t kMaxFile = 16 << 10;
 constexpr std::size_t kMaxAddresses = 64;
 constexpr std::string_view kFirstLine = "muster session 1";
 
@@ -50,37 +45,8 @@ base::Status no_place(std::string_view what) {
 
 }  // namespace
 
-base::Result<std::string> read_own_file(const std::string& path) {
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd.valid() && errno == ELOOP) {
-    return base::error(base::Code::kPermissionDenied, "{} is a link, but must be a plain file", path);
-  }
-  struct stat about {};
-  if (!fd.valid() || ::fstat(fd.get(), &about) != 0) return base::errno_error(errno, fmt::format("open {}", path));
-  if (!S_ISREG(about.st_mode) || about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return base::error(base::Code::kPermissionDenied,
-                       "{} belongs to uid {} with mode {:o}, but must be a plain file of ours that only we can read: "
-                       "chmod 600 it",
-                       path, about.st_uid, about.st_mode & 07777);
-  }
-  std::string content(kMaxFile + 1, '\0');
-  std::size_t got = 0;
-  while (got < content.size()) {
-    const ssize_t count = ::read(fd.get(), content.data() + got, content.size() - got);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return base::errno_error(errno, fmt::format("read {}", path));
-    if (count == 0) break;
-    got += static_cast<std::size_t>(count);
-  }
-  if (got > kMaxFile) {
-    return base::error(base::Code::kResourceExhausted, "{} is larger than the {} bytes of such a file", path, kMaxFile);
-  }
-  content.resize(got);
-  return content;
-}
-
 base::Result<std::string> read_secret_file(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string content, read_own_file(path));
+  MUSTER_ASSIGN_OR_RETURN(const std::string content, base::read_own_file(path));
   std::string secret = secret_of(base::trim(base::trim(content)));
   if (!secret.empty()) return secret;
   return base::error(base::Code::kInvalidArgument,

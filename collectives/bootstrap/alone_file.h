@@ -11,10 +11,7 @@
 
 namespace muster::collectives {
 
-// PERMISSION_DENIED: a link, not a plain file, of another uid, or open to others. NOT_FOUND: nothing is there.
-base::Result<std::string> read_own_file(const std::string& path);
-
-// 64 hexadecimal digits, white space around them: the 32 bytes.
+// 64 hexadecimal digits, white space around them: the 32 bytes. Errors are those of base::read_own_file(), too.
 base::Result<std::string> read_secret_file(const std::string& path);
 
 std::string place_path(const std::string& directory);  // the published file
