@@ -1,8 +1,10 @@
 #include "base/loop.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
-#include <fcntl.h>
+#include <cerrno>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,7 +18,10 @@ namespace muster::base {
 namespace {
 
 namespace asio = boost::asio;
+using namespace std::chrono_literals;
 using Task = Loop::Task;
+
+constexpr auto kPollPeriod = 20ms;  // only while there are no descriptors
 
 // The handle (a Timer) holds the only strong reference; pending handlers hold weak ones and do nothing once it is gone.
 struct TimerState : std::enable_shared_from_this<TimerState> {
@@ -44,11 +49,33 @@ struct TimerState : std::enable_shared_from_this<TimerState> {
   Task task;
 };
 
+// Watches a duplicate of the caller's descriptor, which it may close when it likes. While the process has no descriptor
+// left, it polls the caller's own one instead: a watch is late then, but it never fails and never misses anything.
 struct ReadyState : std::enable_shared_from_this<ReadyState> {
   using Wait = asio::posix::stream_descriptor::wait_type;
 
-  ReadyState(asio::io_context& context, int fd, Wait wait_, Task task_)
-      : descriptor(context, fd), wait(wait_), task(std::move(task_)) {}
+  ReadyState(asio::io_context& context, int fd_, Wait wait_, Task task_)
+      : descriptor(context), next_poll(context), fd(fd_), wait(wait_), task(std::move(task_)) {}
+
+  void begin() {
+    if (has_duplicate()) {
+      arm();
+    } else {
+      poll_later();
+    }
+  }
+
+  bool has_duplicate() {
+    const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) {
+      MUSTER_CHECK(errno != EBADF);
+      return false;
+    }
+    boost::system::error_code failed;
+    descriptor.assign(copy, failed);  // fails if epoll has no room left
+    if (failed) ::close(copy);
+    return !failed;
+  }
 
   void arm() {
     descriptor.async_wait(wait, [weak = weak_from_this()](const boost::system::error_code& failed) {
@@ -60,23 +87,40 @@ struct ReadyState : std::enable_shared_from_this<ReadyState> {
     });
   }
 
+  void poll_later() {
+    next_poll.expires_after(kPollPeriod);
+    next_poll.async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
+      const auto self = weak.lock();
+      if (failed || self == nullptr) return;
+      if (self->has_duplicate()) return self->arm();
+      pollfd own{self->fd, static_cast<short>(self->wait == Wait::wait_read ? POLLIN : POLLOUT), 0};
+      if (::poll(&own, 1, 0) > 0) {
+        const Task due = self->task;
+        due();
+      }
+      if (weak.use_count() > 1) self->poll_later();
+    });
+  }
+
   asio::posix::stream_descriptor descriptor;
+  asio::steady_timer next_poll;
+  const int fd;
   const Wait wait;
   Task task;
 };
 
 Timer watch(asio::io_context& context, int fd, ReadyState::Wait wait, Task task) {
-  // A duplicate, so that the descriptor's destructor closes its own and the caller keeps the original.
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  MUSTER_CHECK(copy >= 0);
-  auto state = std::make_shared<ReadyState>(context, copy, wait, std::move(task));
-  state->arm();
+  auto state = std::make_shared<ReadyState>(context, fd, wait, std::move(task));
+  state->begin();
   return Timer(std::move(state));
 }
 
 }  // namespace
 
-Loop::Loop() : context_(std::make_unique<asio::io_context>(1)) {}
+Loop::Loop() : context_(std::make_unique<asio::io_context>(1)) {
+  // Asio opens its epoll and timer descriptors with the first timer. Later there may be none left.
+  const asio::steady_timer first(*context_);
+}
 
 Loop::~Loop() = default;
 

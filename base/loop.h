@@ -51,7 +51,7 @@ class Loop {
   Timer after(Duration delay, Task task);
   Timer every(Duration period, Task task);  // first after one period
   // Calls `task` each time `fd` is readable, until the Timer-like handle dies. The fd stays the caller's and must
-  // outlive the handle.
+  // outlive the handle. Never fails: while the process has no descriptor left for the watch, it polls every 20 ms.
   Timer on_readable(int fd, Task task);
 
   // The same each time `fd` takes more bytes, or its reader has gone.

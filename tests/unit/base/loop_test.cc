@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/unique_fd.h"
+#include "tests/unit/support/few_descriptors.h"
 
 namespace muster::base::loop_test {
 namespace {
@@ -135,6 +136,45 @@ TEST(Loop, DestroysPendingTasksWithoutRunningThem) {
   }
   EXPECT_EQ(held.use_count(), 1);
   EXPECT_FALSE(ran);
+}
+
+// With no descriptor left a watch polls. It becomes a proper one when there are some again.
+TEST(Loop, WatchesWithoutADescriptorToSpare) {
+  Loop loop;
+  FdPair pipe = make_pipe().value();
+  testing_support::FewDescriptors none;
+  int reads = 0;
+  const Timer watch = loop.on_readable(pipe.first.get(), [&] {
+    char c = 0;
+    ASSERT_EQ(::read(pipe.first.get(), &c, 1), 1);
+    if (++reads == 2) none.give_back();
+    if (reads == 4) loop.stop();
+    ASSERT_EQ(::write(pipe.second.get(), "x", 1), 1);
+  });
+  bool is_writable = false;
+  const Timer room = loop.on_writable(pipe.second.get(), [&] { is_writable = true; });
+  ASSERT_EQ(::write(pipe.second.get(), "x", 1), 1);
+  const Timer deadline = loop.after(20s, [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(reads, 4);
+  EXPECT_TRUE(is_writable);
+}
+
+TEST(Loop, AWatchThatPollsMayDropItself) {
+  Loop loop;
+  FdPair pipe = make_pipe().value();
+  const testing_support::FewDescriptors none;
+  int calls = 0;
+  Timer end;
+  Timer watch;
+  watch = loop.on_writable(pipe.second.get(), [&] {
+    ++calls;
+    watch.cancel();
+    end = loop.after(100ms, [&] { loop.stop(); });
+  });
+  const Timer deadline = loop.after(20s, [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace
