@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "base/trusted_folder.h"
 
 namespace muster::agent {
 namespace {
@@ -27,6 +28,8 @@ constexpr std::size_t kLongestName = 255;
 constexpr const char* kOurs = ".muster-stage.";      // how names of marks begin
 constexpr const char* kHalf = ".muster-stage.half";  // … and those of half-written files
 constexpr unsigned kPermissions = 0777;
+constexpr unsigned kOthersWrite = 0022;
+constexpr unsigned kMadeFolder = 0755;
 constexpr std::int64_t kNanoseconds = 1'000'000'000;
 
 std::string_view name_of(std::string_view path) {
@@ -49,22 +52,6 @@ bool may_be_there(int problem) {
   return problem == EEXIST || problem == EROFS;
 }
 
-// One level at a time, as mkdir -p.
-Status make_parents(const std::string& directory) {
-  for (std::size_t end = directory.find('/', 1);; end = directory.find('/', end + 1)) {
-    const std::string part = directory.substr(0, end);
-    if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
-      const int problem = errno;
-      struct stat info {};
-      // A file system that is read-only says so before it says that the folder is there.
-      if (::stat(part.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return base::errno_error(problem, fmt::format("make the folder {}", base::printable(part)));
-      }
-    }
-    if (end == std::string::npos) return base::ok_status();
-  }
-}
-
 }  // namespace
 
 bool is_inner_path(std::string_view path) {
@@ -74,9 +61,10 @@ bool is_inner_path(std::string_view path) {
   });
 }
 
-StageFolder::StageFolder(std::string directory, base::UniqueFd fd, std::chrono::seconds abandoned)
+StageFolder::StageFolder(std::string directory, base::UniqueFd fd, Status trust, std::chrono::seconds abandoned)
     : directory_(std::move(directory)),
       fd_(std::move(fd)),
+      trust_(std::move(trust)),
       abandoned_(abandoned),
       half_name_(fmt::format("{}.{}", kHalf, base::random_hex(8))) {}
 
@@ -84,10 +72,11 @@ Result<StageFolder> StageFolder::open(const std::string& directory, std::chrono:
   const bool is_path =
       directory.starts_with('/') && directory.size() <= kLongestPath && directory.find('\0') == std::string::npos;
   if (!is_path) return error(Code::kInvalidArgument, "'{}' is no absolute path", base::printable(directory));
-  MUSTER_RETURN_IF_ERROR(make_parents(directory));
-  base::UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return base::errno_error(errno, fmt::format("open the folder {}", base::printable(directory)));
-  return StageFolder(directory, std::move(fd), abandoned);
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd fd, base::open_folder_by_trusted_path(directory));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return base::errno_error(errno, "look at " + base::printable(directory));
+  Status trust = base::check_trusted_folder(info, directory);
+  return StageFolder(directory, std::move(fd), std::move(trust), abandoned);
 }
 
 StageFolder::~StageFolder() {
@@ -107,6 +96,7 @@ Status StageFolder::mark(const std::string& name) {
   remove_abandoned(fd_.get(), kOurs);
   const base::UniqueFd made(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!made.valid() && errno == EROFS) return base::ok_status();
+  if (!made.valid() && !trust_.ok()) return trust_;
   if (!made.valid()) return base::errno_error(errno, fmt::format("make a file in {}", base::printable(directory_)));
   mark_ = name;
   return base::ok_status();
@@ -128,13 +118,14 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
   if (!is_inner_path(item.path)) {
     return error(Code::kInvalidArgument, "'{}' is no path within a folder", base::printable(item.path));
   }
+  MUSTER_RETURN_IF_ERROR(trust_);
   base::UniqueFd at(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!at.valid()) return failed(errno, "reach", item);
   std::size_t begin = 0;
   for (std::size_t end = item.path.find('/'); end != std::string::npos; end = item.path.find('/', begin)) {
     const std::string name = item.path.substr(begin, end - begin);
     begin = end + 1;
-    if (make && ::mkdirat(at.get(), name.c_str(), 0777) != 0 && !may_be_there(errno)) {
+    if (make && ::mkdirat(at.get(), name.c_str(), kMadeFolder) != 0 && !may_be_there(errno)) {
       return failed(errno, "make", item);
     }
     base::UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -145,16 +136,26 @@ Result<base::UniqueFd> StageFolder::parent_of(const StageItem& item, bool make) 
       }
       return failed(errno, "reach", item);
     }
+    MUSTER_RETURN_IF_ERROR(close_to_others(next.get(), item.path.substr(0, begin - 1)));
     at = std::move(next);
   }
   return at;
 }
 
+// A folder below ours may be one of an earlier Muster, which kept the source's mode. Only its owner can mend that.
+Status StageFolder::close_to_others(int folder, const std::string& path) const {
+  struct stat info {};
+  if (::fstat(folder, &info) != 0) return base::errno_error(errno, "look at " + base::printable(path));
+  Status trusted = base::check_trusted_folder(info, directory_ + "/" + path);
+  if (trusted.ok() || !base::is_trusted_owner(info.st_uid)) return trusted;
+  return ::fchmod(folder, info.st_mode & 07777 & ~kOthersWrite) == 0 ? base::ok_status() : trusted;
+}
+
 Status StageFolder::make_folder(const StageItem& item) const {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd parent, parent_of(item, true));
   const std::string name(name_of(item.path));
-  // Its owner must be able to fill it.
-  const unsigned mode = (item.mode & kPermissions) | 0700;
+  // Its owner must be able to fill it, and nobody else.
+  const unsigned mode = (item.mode & kPermissions & ~kOthersWrite) | 0700;
   if (::mkdirat(parent.get(), name.c_str(), mode) != 0 && !may_be_there(errno)) return failed(errno, "make", item);
   const base::UniqueFd made(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!made.valid() && errno == ENOENT) return failed(EROFS, "make", item);
@@ -163,7 +164,9 @@ Status StageFolder::make_folder(const StageItem& item) const {
                  base::printable(directory_), base::printable(item.path));
   }
   struct stat info {};
-  if (::fstat(made.get(), &info) == 0 && (info.st_mode & kPermissions) == mode) return base::ok_status();
+  if (::fstat(made.get(), &info) != 0) return failed(errno, "look at", item);
+  if (!base::is_trusted_owner(info.st_uid)) return base::check_trusted_folder(info, directory_ + "/" + item.path);
+  if ((info.st_mode & kPermissions) == mode) return base::ok_status();
   return ::fchmod(made.get(), mode) == 0 ? base::ok_status() : failed(errno, "set the permissions of", item);
 }
 
@@ -209,7 +212,9 @@ Result<StageLook> StageFolder::look(const StageItem& item, const std::atomic<boo
                  base::printable(directory_), base::printable(item.path));
   }
   look.verdict = StageVerdict::kContent;
-  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != item.size) return look;
+  // The owner of a file can change what is in it and keep size and time.
+  if (!S_ISREG(info.st_mode) || !base::is_trusted_owner(info.st_uid)) return look;
+  if (static_cast<std::uint64_t>(info.st_size) != item.size) return look;
   const base::UniqueFd file(::openat(parent.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) return look;
   if (mtime_of(info) == item.mtime_ns) {

@@ -5,6 +5,10 @@
 // file is written beside its place and renamed over it when it is whole, so that whoever reads it sees the old or the
 // new one. What is unchanged is not touched. Names of half-written files are random: several stagings, of one host or
 // of several, may write into one folder at once, and each file is that of one of them.
+//
+// Programs run from this folder, so no other user may write into it (base/trusted_folder.h). One that breaks this rule
+// is opened and marked, because it may be the source itself; look, write and keep then return PERMISSION_DENIED.
+// Folders that are made below it are writable for their owner only, whatever the mode of the source.
 #pragma once
 
 #include <atomic>
@@ -50,7 +54,8 @@ class StageFolder {
   // away where something is written beside them.
   static constexpr std::chrono::hours kAbandoned{24};
 
-  // Makes `directory`, which is absolute, with its parents.
+  // Makes `directory`, which is absolute, with its parents. PERMISSION_DENIED: another user could exchange a folder on
+  // the way (open_folder_by_trusted_path).
   static base::Result<StageFolder> open(const std::string& directory, std::chrono::seconds abandoned = kAbandoned);
   StageFolder(StageFolder&&) = default;
   StageFolder& operator=(StageFolder&&) = delete;  // what a half-written file is named after stays the same
@@ -72,9 +77,10 @@ class StageFolder {
   base::Status keep(const StageItem& item);
 
  private:
-  StageFolder(std::string directory, base::UniqueFd fd, std::chrono::seconds abandoned);
+  StageFolder(std::string directory, base::UniqueFd fd, base::Status trust, std::chrono::seconds abandoned);
 
   base::Result<base::UniqueFd> parent_of(const StageItem& item, bool make) const;
+  base::Status close_to_others(int folder, const std::string& path) const;
   base::Status make_folder(const StageItem& item) const;
   base::Status make_link(const StageItem& item);
   base::Status begin(const StageItem& item);
@@ -85,6 +91,7 @@ class StageFolder {
 
   std::string directory_;
   base::UniqueFd fd_;
+  base::Status trust_;  // why nothing is staged into this folder
   std::string mark_{};
   std::chrono::seconds abandoned_;
   std::string half_name_;          // beside the place of a file that is being written

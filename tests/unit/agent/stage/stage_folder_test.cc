@@ -183,6 +183,77 @@ TEST_F(StageFolderTest, MarksOfKilledAgentsGoLater) {
   EXPECT_THAT(names(), ElementsAre("x", "x/y", "x/y/.mine", "x/y/m", "x/y/m2"));
 }
 
+// What another user could put beside the staged files would run as the job's user.
+class ForeignStageFolderTest : public StageFolderTest {
+ protected:
+  static constexpr uid_t kStranger = 4242;
+
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
+  }
+  std::string make(const std::string& path, unsigned mode, uid_t owner = 0, gid_t group = 0) const {
+    const std::string made = (root_ / path).string();
+    EXPECT_TRUE(::mkdir(made.c_str(), 0700) == 0 && ::chown(made.c_str(), owner, group) == 0 &&
+                ::chmod(made.c_str(), mode) == 0);
+    return made;
+  }
+  static unsigned mode_of(const std::string& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_mode & 07777;
+  }
+  base::Status stage_into(const std::string& path) const {
+    auto opened = StageFolder::open(path);
+    if (!opened.ok()) return opened.status();
+    EXPECT_TRUE(opened->mark("m").ok()) << "it may be the source";
+    const base::Status looked = opened->look(file("f", 1)).status();
+    const base::Status written = opened->write(file("f", 1), 0, "x", true);
+    EXPECT_EQ(looked.ok(), written.ok());
+    EXPECT_EQ(written.ok(), fs::exists(path + "/f"));
+    return looked;
+  }
+};
+
+TEST_F(ForeignStageFolderTest, NothingIsStagedWhereAnotherUserMayWrite) {
+  const auto foreign = stage_into(make("bobs", 0777, kStranger));
+  EXPECT_EQ(foreign.code(), base::Code::kPermissionDenied);
+  EXPECT_THAT(foreign.message(), HasSubstr("bobs belongs to uid 4242"));
+  EXPECT_THAT(stage_into(make("open", 0777)).message(), HasSubstr("every user may write into"));
+  EXPECT_THAT(stage_into(make("sticky", 01777)).message(), HasSubstr("every user may write into"));
+  EXPECT_THAT(stage_into(make("project", 02775, 0, kStranger)).message(), HasSubstr("the members of group 4242"));
+}
+
+TEST_F(ForeignStageFolderTest, FilesAreStagedIntoFoldersOfTheUserAndItsPrivateGroup) {
+  EXPECT_EQ(stage_into(make("private", 0775)).message(), "");
+  EXPECT_EQ(stage_into(make("group", 0755, 0, kStranger)).message(), "");
+  make("tmp", 01777);
+  EXPECT_EQ(stage_into((root_ / "tmp/job").string()).message(), "");
+  EXPECT_EQ(stage_into((root_ / "tmp/job").string()).message(), "") << "a second time";
+}
+
+TEST_F(ForeignStageFolderTest, FoldersThatAreMadeAreWritableForTheirOwnerAlone) {
+  const mode_t before = ::umask(0);
+  StageItem open_folder = folder("d");
+  open_folder.mode = 0777;
+  EXPECT_TRUE(folder_.look(open_folder).ok());
+  EXPECT_TRUE(folder_.write(file("e/f", 1), 0, "x", true).ok());
+  const std::string below = make("x/y/old", 02777);
+  EXPECT_TRUE(folder_.write(file("old/f", 1), 0, "x", true).ok());
+  ::umask(before);
+  EXPECT_EQ(mode_of((root_ / "x/y/d").string()), 0755u);
+  EXPECT_EQ(mode_of((root_ / "x/y/e").string()), 0755u);
+  EXPECT_EQ(mode_of(below), 02755u);
+  make("x/y/bobs", 0755, kStranger);
+  EXPECT_THAT(folder_.write(file("bobs/f", 1), 0, "x", true).message(), HasSubstr("belongs to uid 4242"));
+  EXPECT_THAT(folder_.look(folder("bobs")).status().message(), HasSubstr("belongs to uid 4242"));
+}
+
+TEST_F(ForeignStageFolderTest, AFileOfAnotherUserIsReplaced) {
+  ASSERT_TRUE(folder_.write(file("b", 3), 0, "abc", true).ok());
+  ASSERT_EQ(::chown((root_ / "x/y/b").c_str(), kStranger, 0), 0);
+  EXPECT_EQ(folder_.look(file("b", 3))->verdict, StageVerdict::kContent);
+}
+
 // A limit of file sizes stands in for a full disk (the real one: tests/e2e/test_42_stage.py): what write(2) says is
 // said with the path.
 TEST_F(StageFolderTest, AFullDiskIsNamedAndLeavesNothingBehind) {
