@@ -221,7 +221,7 @@ void Cleaner::remove_sessions() {
 void Cleaner::remove_traces() {
   for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_trace(trace));
   // Fails while a job is there, as it should.
-  ::rmdir(session_root(options_.look.session_root).c_str());
+  for (const std::string& root : session_roots(options_.look.session_root)) ::rmdir(root.c_str());
 }
 
 void Cleaner::describe_others(const HostLook& look) {

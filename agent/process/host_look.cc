@@ -115,7 +115,7 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
     if (!found->lease_has_passed) look_.lease_left[job_id] = std::max(look_.lease_left[job_id], found->lease_left);
     seen.found = std::move(*found);
     if (is_visible) sessions_.push_back(std::move(seen));
-  } else if (exists(path)) {
+  } else if (may_be_alive(found) && exists(path)) {
     // Whose lock cannot be seen may live.
     by_job_[job_id].push_back({.is_locked = true, .lease_has_passed = false});
     look_.problems.push_back(found.status().message());
@@ -124,17 +124,18 @@ void Looker::add_session(const std::string& job_id, const std::string& path, boo
 
 // Those under the root; those that a process names, which may lie under another root or be visible to it alone.
 void Looker::find_sessions() {
+  const base::Status root = check_session_root(options_.session_root);
+  if (!root.ok()) look_.problems.push_back(root.message());
   const auto listed = list_all_sessions(options_.session_root);
   if (!listed.ok()) look_.problems.push_back(listed.status().message());
   for (const std::string& path : listed.ok() ? *listed : std::vector<std::string>()) {
     add_session(job_of_session(path), path, true);
   }
-  const std::string parent = fmt::format("/muster-{}", ::geteuid());
   for (const MarkedProcess& process : marked_) {
     const std::string& path = process.session_dir;
     // Anybody can set the variable; a directory that is removed for it must be one of ours by its place and name.
     if (!path.starts_with('/') || job_of_session(path) != process.job_id) continue;
-    if (!std::string_view(path).substr(0, path.rfind('/')).ends_with(parent)) continue;
+    if (!is_session_root(std::string_view(path).substr(0, path.rfind('/')))) continue;
     if (exists(path)) {
       add_session(process.job_id, path, true);
       continue;

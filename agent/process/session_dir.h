@@ -1,12 +1,14 @@
-// The job's directory on a host: <root>/muster-<uid>/<job>-<agent>/, 0700, and in it `alive`: locked by agent and
-// warden for as long as either lives (one open file, shared by fork), holding the lease. Owner: Warden (agent side) and
-// the warden process; single-threaded but for write_lease. Not removed by destruction: remove() is called by whoever is
-// last.
+// The job's directory on a host: <root>/muster-<uid>/<job>-<agent>/, 0700. If another user has taken the name
+// muster-<uid>, muster-<uid>-<8 hexadecimal digits> stands in for it. In the job's directory lies `alive`: locked by
+// agent and warden for as long as either lives (one open file, shared by fork), holding the lease. Owner: Warden (agent
+// side) and the warden process; single-threaded but for write_lease. Not removed by destruction: remove() is called by
+// whoever is last.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -51,12 +53,20 @@ struct FoundSession {
 };
 
 std::string session_root(const std::string& root);  // <root>/muster-<uid>
+// Where sessions of ours may lie: session_root() unless another user has made it, and those that stand in for it.
+std::vector<std::string> session_roots(const std::string& root);
+bool is_session_root(std::string_view path);  // by its name
+// PERMISSION_DENIED: another user has made session_root().
+base::Status check_session_root(const std::string& root);
+// No link, ours, and closed to others.
+bool is_private_directory(const std::string& path);
 // Without a root there are none; any other error leaves open what is there.
 base::Result<std::vector<std::string>> list_sessions(const std::string& root, const std::string& job_id);
 base::Result<std::vector<std::string>> list_all_sessions(const std::string& root);
 
 // The job that a session directory is named after, by the last part of `path`; empty: that is no such name.
 std::string job_of_session(const std::string& path);
+// Never through a link at `path` or the directory above it, which must be ours and 0700.
 // NOT_FOUND: there is none. FAILED_PRECONDITION: it is no session directory of ours. Any other error leaves open
 // whether agent or warden lives.
 base::Result<FoundSession> look_at_session(const std::string& path);

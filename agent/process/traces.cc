@@ -73,6 +73,7 @@ base::Status remove_file(const std::string& path) {
 std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories) {
   std::vector<Trace> found;
   for (const std::string& directory : directories) {
+    if (!is_private_directory(directory)) continue;  // also a link: another user may have made it
     for (const std::string& name : base::entries_of(directory)) {
       if (!name.starts_with(kSocketPrefix) || !name.ends_with(kSocketSuffix)) continue;
       const auto job = base::JobId::parse(std::string_view(name).substr(
@@ -114,6 +115,9 @@ std::vector<Trace> find_shared_memory(const std::string& directory) {
 base::Status remove_trace(const Trace& trace) {
   switch (trace.kind) {
     case TraceKind::kSocket:
+      if (!is_private_directory(trace.path.substr(0, trace.path.rfind('/')))) {
+        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of ours", trace.path);
+      }
       if (!base::is_abandoned_socket(trace.path)) {
         return base::error(base::Code::kFailedPrecondition, "somebody listens at {} by now", trace.path);
       }

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "base/ids.h"
 #include "base/net.h"
 #include "tests/unit/agent/process/agent_harness.h"
@@ -142,6 +143,25 @@ TEST_F(CleanupTest, ADirectoryThatIsNoSessionIsNotRemovedBecauseAVariableNamesIt
   EXPECT_TRUE(std::filesystem::exists(precious + "/result"));
 }
 
+// Another user can make muster-<uid> a link to our own folders while we have no job on this host.
+TEST_F(CleanupTest, LeavesFoldersBehindALinkAlone) {
+  const std::string home = ground_.path() + "/home";
+  const std::string precious = home + "/" + job_ + "-2024";
+  std::filesystem::create_directories(precious);
+  std::filesystem::permissions(home, std::filesystem::perms(0700));
+  std::ofstream(precious + "/result") << "42";
+  make_old(precious);
+  std::filesystem::create_directory_symlink(home, session_root(ground_.session_root()));
+  const CleanupReport report = clean(false);
+  EXPECT_TRUE(report.remains.empty());
+  EXPECT_EQ(report.problems.size(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(precious + "/result"));
+  std::filesystem::remove(session_root(ground_.session_root()));  // the link: the same folder is no session either
+  std::filesystem::rename(home, session_root(ground_.session_root()));
+  EXPECT_TRUE(clean(false).remains.empty());
+  EXPECT_TRUE(std::filesystem::exists(session_root(ground_.session_root()) + "/" + job_ + "-2024/result"));
+}
+
 TEST_F(CleanupTest, AProcessWithoutItsEnvironmentIsFoundByTheNotes) {
   SessionDir dead = session(job_);
   const pid_t cleared = stray({}, job_ + "-cleared");
@@ -158,7 +178,7 @@ TEST_F(CleanupTest, AProcessWithoutItsEnvironmentIsFoundByTheNotes) {
 
 TEST_F(CleanupTest, SocketsAtWhichNobodyListens) {
   const std::string parent = session_root(ground_.session_root());
-  std::filesystem::create_directories(parent);
+  ASSERT_TRUE(base::make_private_directory(parent).ok());
   const std::string path = fmt::format("{}/job-{}.sock", parent, job_);
   const auto address = base::unix_address(path);
   ASSERT_TRUE(address);

@@ -108,5 +108,50 @@ TEST_F(SessionDirTest, OnlyWhatIsSurelyNotThereIsDead) {
   EXPECT_TRUE(may_be_living_session(session.path(), "abcdefg2"));
 }
 
+TEST_F(SessionDirTest, SessionsBehindALinkAreNeitherSeenNorRemoved) {
+  const std::string home = root_ + "/home";
+  fs::create_directories(home + "/projects-2024");
+  fs::permissions(home, fs::perms(0700));
+  const std::string parent = session_root(root_);
+  fs::create_directory_symlink(home, parent);
+  EXPECT_EQ(list_all_sessions(root_).status().code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(look_at_session(parent + "/projects-2024").status().code(), base::Code::kFailedPrecondition);
+  EXPECT_FALSE(may_be_living_session(parent + "/projects-2024", "projects"));
+  EXPECT_FALSE(remove_session(parent + "/projects-2024").ok());
+  EXPECT_TRUE(fs::exists(home + "/projects-2024"));
+}
+
+TEST_F(SessionDirTest, AFolderOfFilesWithoutALockFileIsNoSession) {
+  const SessionDir session = create();
+  const std::string other = session_root(root_) + "/datasets-all";
+  fs::create_directory(other);
+  EXPECT_TRUE(look_at_session(other).ok()) << "an agent may have been killed before it made the file";
+  std::ofstream(other + "/data") << "x";
+  EXPECT_EQ(look_at_session(other).status().code(), base::Code::kFailedPrecondition);
+}
+
+TEST_F(SessionDirTest, AnotherRootStandsInWhereTheNameIsTaken) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
+  const std::string usual = session_root(root_);
+  fs::create_directory(usual);
+  ASSERT_EQ(::chown(usual.c_str(), 4242, 4242), 0);
+  EXPECT_EQ(check_session_root(root_).code(), base::Code::kPermissionDenied);
+  const SessionDir first = create();
+  const std::string parent = fs::path(first.path()).parent_path();
+  EXPECT_TRUE(is_session_root(parent)) << parent;
+  EXPECT_TRUE(parent.starts_with(usual + "-")) << parent;
+  auto second = SessionDir::create(root_, "bcdefgh2", "0");
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(fs::path(second->path()).parent_path(), parent);
+  EXPECT_EQ(list_all_sessions(root_)->size(), 2U);
+  EXPECT_TRUE(look_at_session(first.path())->is_alive);
+  EXPECT_TRUE(first.remove().ok());
+  EXPECT_TRUE(second->remove().ok());
+  EXPECT_FALSE(fs::exists(parent));
+  EXPECT_TRUE(list_all_sessions(root_)->empty());
+  EXPECT_FALSE(is_session_root(usual + "-work"));
+  EXPECT_FALSE(is_session_root(usual + "0"));
+}
+
 }  // namespace
 }  // namespace muster::agent::session_dir_test
