@@ -9,15 +9,14 @@ namespace muster::rendezvous {
 
 using base::Code;
 
-base::Status MemoryStore::check_limits(std::string_view key, std::size_t value_size,
+base::Status MemoryStore::check_limits(std::string_view key, std::size_t value_size, std::size_t most,
                                        Values::const_iterator current) const {
   if (key.size() > limits_.max_key_bytes) {
     return base::error(Code::kInvalidArgument, "a key of {} bytes is longer than {}", key.size(),
                        limits_.max_key_bytes);
   }
-  if (value_size > limits_.max_value_bytes) {
-    return base::error(Code::kInvalidArgument, "a value of {} bytes is longer than {}", value_size,
-                       limits_.max_value_bytes);
+  if (value_size > most) {
+    return base::error(Code::kInvalidArgument, "a value of {} bytes is longer than {}", value_size, most);
   }
   const bool is_new = current == values_.end();
   const std::size_t replaced = is_new ? 0 : key.size() + current->second.size();
@@ -32,7 +31,7 @@ base::Status MemoryStore::check_limits(std::string_view key, std::size_t value_s
 
 // `current` is the entry of `key`, or the end.
 base::Status MemoryStore::put(Values::iterator current, std::string_view key, std::string_view value) {
-  MUSTER_RETURN_IF_ERROR(check_limits(key, value.size(), current));
+  MUSTER_RETURN_IF_ERROR(check_limits(key, value.size(), limits_.max_value_bytes, current));
   if (current == values_.end()) {
     values_.emplace(key, value);
     total_bytes_ += key.size() + value.size();
@@ -50,8 +49,8 @@ base::Status MemoryStore::set(std::string_view key, std::string_view value) {
 
 base::Status MemoryStore::append(std::string_view key, std::string_view tail) {
   const auto current = values_.find(key);
-  if (current == values_.end()) return put(current, key, tail);
-  MUSTER_RETURN_IF_ERROR(check_limits(key, current->second.size() + tail.size(), current));
+  if (current == values_.end() || tail.size() > limits_.max_value_bytes) return put(current, key, tail);
+  MUSTER_RETURN_IF_ERROR(check_limits(key, current->second.size() + tail.size(), limits_.max_appended_bytes, current));
   total_bytes_ += tail.size();
   current->second += tail;  // who waits for a key does not wait for one that exists
   return base::ok_status();
@@ -104,7 +103,7 @@ void MemoryStore::for_each_key(const std::function<void(std::string_view key)>& 
 }
 
 base::Status MemoryStore::queue_push(std::string_view name, std::string_view value) {
-  MUSTER_RETURN_IF_ERROR(check_limits(name, value.size(), values_.end()));
+  MUSTER_RETURN_IF_ERROR(check_limits(name, value.size(), limits_.max_value_bytes, values_.end()));
   auto queue = queues_.find(name);
   if (queue == queues_.end()) queue = queues_.try_emplace(std::string(name)).first;
   queue->second.emplace_back(value);

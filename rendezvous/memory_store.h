@@ -46,7 +46,8 @@ class MemoryStore final : public Store {
   };
   enum class Wake { kAll, kOne };
 
-  base::Status check_limits(std::string_view key, std::size_t value_size, Values::const_iterator current) const;
+  base::Status check_limits(std::string_view key, std::size_t value_size, std::size_t most,
+                            Values::const_iterator current) const;
   base::Status put(Values::iterator current, std::string_view key, std::string_view value);
   bool exists(std::string_view key) const;
   void wake(std::string_view key, Wake how_many);

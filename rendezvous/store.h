@@ -18,7 +18,9 @@ namespace muster::rendezvous {
 
 struct StoreLimits {
   std::size_t max_key_bytes = 8 << 10;
-  std::size_t max_value_bytes = 8 << 20;
+  std::size_t max_value_bytes = 8 << 20;  // of one write
+  // What appends may make of a value: as much as a TCPStore's reply can carry. torch's own store has no bound.
+  std::size_t max_appended_bytes = std::size_t{256} << 20;
   std::size_t max_keys = 1 << 20;  // entries of queues count like keys
   std::size_t max_total_bytes = std::size_t{1} << 30;
 };
@@ -31,7 +33,7 @@ class Store {
 
   // Overwrites. INVALID_ARGUMENT or RESOURCE_EXHAUSTED: a limit; the store is unchanged.
   virtual base::Status set(std::string_view key, std::string_view value) = 0;
-  // Adds `tail` to the end of the value (missing: empty). Limits as for set.
+  // Adds `tail` to the end of the value (missing: empty). Limits as for set, but for max_appended_bytes.
   virtual base::Status append(std::string_view key, std::string_view tail) = 0;
   // Adds to the decimal number at `key` (missing: 0) and returns the sum. INVALID_ARGUMENT: the value is no number.
   virtual base::Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;

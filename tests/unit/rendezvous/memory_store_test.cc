@@ -77,7 +77,7 @@ TEST(MemoryStore, ReadyMayUseTheStore) {
 }
 
 TEST(MemoryStore, AppendAddsToTheEndAndEndsWaits) {
-  MemoryStore store({.max_value_bytes = 4, .max_total_bytes = 5});
+  MemoryStore store({.max_value_bytes = 4, .max_appended_bytes = 4, .max_total_bytes = 5});
   bool is_ready = false;
   store.wait({"k"}, [&] { is_ready = true; });
   ASSERT_TRUE(store.append("k", "ab").ok());
@@ -88,6 +88,15 @@ TEST(MemoryStore, AppendAddsToTheEndAndEndsWaits) {
   ASSERT_TRUE(store.set("k", "").ok());
   EXPECT_EQ(store.set("x", "1234").code(), base::Code::kResourceExhausted);
   EXPECT_TRUE(store.append("k", "1234").ok());
+}
+
+TEST(MemoryStore, AppendsMayMakeAValueThatIsLongerThanOneWrite) {
+  MemoryStore store({.max_value_bytes = 4, .max_appended_bytes = 10});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store.append("k", "abc").ok());
+  EXPECT_EQ(store.get("k"), "abcabcabc");
+  EXPECT_EQ(store.append("k", "de").code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(store.append("k", "abcde").code(), base::Code::kInvalidArgument) << "one write";
+  EXPECT_EQ(store.get("k"), "abcabcabc");
 }
 
 TEST(MemoryStore, FindSeesTheValueAndForEachKeyEveryKey) {

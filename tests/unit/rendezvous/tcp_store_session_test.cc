@@ -153,6 +153,16 @@ std::string all_replies(const Conversation& conversation) {
   return bytes;
 }
 
+// torch's own store keeps what appends make; one write has 8 MiB at most in both.
+TEST(TcpStoreSession, AppendsMayMakeAValueOfMoreThanEightMebibytes) {
+  Rig rig;
+  Client client(&rig);
+  const std::string piece(4 << 20, 'x');
+  client.ask(validate());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.ask(u8(9) + text("/k") + text(piece)), "");
+  EXPECT_EQ(client.ask(u8(3) + text("/k")), text(piece + piece + piece));
+}
+
 TEST(TcpStoreSession, EveryOperationOfEachGeneration) {
   for (const Conversation& conversation : conversations()) {
     Rig rig(conversation.hint);
