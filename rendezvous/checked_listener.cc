@@ -2,9 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <utility>
+
+#include "base/descriptor_limit.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -13,6 +16,12 @@ using namespace std::chrono_literals;
 
 constexpr int kAcceptsPerTurn = 64;  // then others on the loop get theirs
 constexpr base::Duration kPause = 100ms;
+constexpr base::Duration kBetweenReports = 60s;
+
+CheckedListenerLimits within_descriptors(CheckedListenerLimits limits) {
+  limits.max_unchecked = std::clamp<std::size_t>(base::descriptor_limit() / 4, 1, limits.max_unchecked);
+  return limits;
+}
 
 }  // namespace
 
@@ -28,17 +37,24 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
         listening(std::move(listening_)),
         check(std::move(check_)),
         on_accepted(std::move(on_accepted_)),
-        limits(limits_) {}
+        limits(within_descriptors(std::move(limits_))) {}
 
   void arm() {
     readable = loop.on_readable(listening.get(), [this] { accept_some(); });
   }
 
   void accept_some() {
+    const std::size_t spare = base::spare_descriptors();
+    if (unchecked.empty() && !base::has_spare_descriptors(listening.get(), spare)) return pause();
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       base::UniqueFd fd(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.valid()) {
+        // The kernel gives away the lowest free number.
+        const bool is_last = static_cast<std::size_t>(fd.get()) + spare >= base::descriptor_limit();
+        const bool makes_room = is_last && !unchecked.empty();
+        if (makes_room) drop_oldest();
         begin_check(std::move(fd));
+        if (is_last && !makes_room) return pause();
       } else if (errno == EAGAIN) {
         return;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -47,20 +63,26 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
     }
   }
 
+  void drop_oldest() {
+    unchecked.erase(unchecked.begin());
+    ++counts.dropped;
+  }
+
   // The socket stays readable as long as nobody can be accepted: waiting for it would spin.
   void pause() {
     ++counts.pauses;
     readable.cancel();
     resume = loop.after(kPause, [this] { arm(); });
+    const auto now = std::chrono::steady_clock::now();
+    if (!limits.on_starved || now < next_report) return;
+    next_report = now + kBetweenReports;
+    limits.on_starved();
   }
 
   void begin_check(base::UniqueFd fd) {
     const auto ends = connection_ends(fd.get());
     if (!ends.ok()) return;  // gone already
-    if (unchecked.size() >= limits.max_unchecked) {
-      unchecked.erase(unchecked.begin());
-      ++counts.dropped;
-    }
+    if (unchecked.size() >= limits.max_unchecked) drop_oldest();
     const std::uint64_t id = next_id++;
     unchecked.emplace(id, Unchecked{std::move(fd), std::chrono::steady_clock::now()});
     if (!expiry.armed()) arm_expiry();
@@ -86,8 +108,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
   void expire() {
     const auto oldest = std::chrono::steady_clock::now() - limits.check_limit;
     while (!unchecked.empty() && unchecked.begin()->second.since <= oldest) {
-      unchecked.erase(unchecked.begin());
-      ++counts.dropped;
+      drop_oldest();
     }
     expiry.cancel();
     if (!unchecked.empty()) arm_expiry();
@@ -100,6 +121,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
   const CheckedListenerLimits limits;
   std::map<std::uint64_t, Unchecked> unchecked;  // by age
   std::uint64_t next_id = 0;
+  base::MonotonicTime next_report{};
   base::Timer expiry;
   base::Timer resume;
   base::Timer readable;
@@ -108,7 +130,8 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
 
 CheckedListener::CheckedListener(base::Loop& loop, base::UniqueFd listening, OwnerCheck check, OnAccepted on_accepted,
                                  CheckedListenerLimits limits)
-    : state_(std::make_shared<State>(loop, std::move(listening), std::move(check), std::move(on_accepted), limits)) {
+    : state_(std::make_shared<State>(loop, std::move(listening), std::move(check), std::move(on_accepted),
+                                     std::move(limits))) {
   // Raises the backlog of a socket that listens already; a socket that cannot listen is a bug of the caller.
   MUSTER_CHECK(::listen(state_->listening.get(), limits.backlog) == 0);
   state_->arm();

@@ -1,8 +1,10 @@
 // Accepts TCP connections and hands on only those that the owner check allows; no byte of the others is ever read.
 //
 // Runs on the loop. Checks go on beside each other: a slow one holds up nobody, and one that does not end within
-// `check_limit` closes its connection. When this process has no descriptors left, accepting pauses for a moment and the
-// kernel's backlog holds who comes.
+// `check_limit` closes its connection.
+//
+// It leaves base::spare_descriptors() to the rest of the process. Where fewer are left, the oldest unchecked connection
+// makes room. Without one accepting pauses, the kernel's backlog holds the newcomers, and `on_starved` is called.
 //
 //   CheckedListener listener(loop, std::move(fd), check, [&](base::UniqueFd peer) { serve(std::move(peer)); });
 #pragma once
@@ -20,9 +22,10 @@
 namespace muster::rendezvous {
 
 struct CheckedListenerLimits {
-  int backlog = 4096;  // all ranks of a job come at once; the kernel caps it at net.core.somaxconn
-  std::size_t max_unchecked = 1024;
+  int backlog = 4096;                // all ranks of a job come at once; the kernel caps it at net.core.somaxconn
+  std::size_t max_unchecked = 1024;  // at most a quarter of the limit of descriptors
   base::Duration check_limit = std::chrono::seconds(5);
+  std::function<void()> on_starved = {};  // accepting pauses; at most once a minute
 };
 
 class CheckedListener {

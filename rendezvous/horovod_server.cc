@@ -1,9 +1,9 @@
 #include "rendezvous/horovod_server.h"
-#include "base/net.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -11,6 +11,9 @@
 #include <boost/asio/write.hpp>
 #include <list>
 #include <utility>
+
+#include "base/descriptor_limit.h"
+#include "base/net.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -220,7 +223,8 @@ class HorovodServer::Core {
   }
 
   void accepted(base::UniqueFd fd) {
-    if (shared_.waiting.size() + shared_.serving.size() >= shared_.limits.max_connections) {
+    const std::size_t most = std::min(shared_.limits.max_connections, base::descriptor_limit() / 2);
+    if (shared_.waiting.size() + shared_.serving.size() >= most) {
       ++shared_.counts.made_room;
       if (shared_.waiting.empty()) return;  // all are being served: the new one goes
       close_first(shared_.waiting);

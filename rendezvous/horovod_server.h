@@ -29,7 +29,7 @@ namespace muster::rendezvous {
 
 struct HorovodServerLimits {
   HorovodRequestLimits request;
-  std::size_t max_connections = 4096;
+  std::size_t max_connections = 4096;      // at most half of the limit of descriptors
   std::size_t max_body_bytes = 256 << 20;  // of all requests under way together
   // For a whole request to come, and for a reply to be taken; then the connection is closed.
   base::Duration time_limit = std::chrono::seconds(30);

@@ -6,12 +6,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/descriptor_limit.h"
 #include "base/net.h"
 
 namespace muster::rendezvous {
@@ -254,7 +256,7 @@ void TcpStoreServer::Impl::check(const ConnectionEnds& ends, std::function<void(
 void TcpStoreServer::Impl::add(base::UniqueFd fd) {
   auto ends = connection_ends(fd.get());
   if (!ends.ok()) return;  // gone already
-  if (connections_.size() >= config_.max_connections) {
+  if (connections_.size() >= std::min(config_.max_connections, base::descriptor_limit() - base::spare_descriptors())) {
     ++counters_.refused;
     report(*ends, base::error(Code::kResourceExhausted, "{} connections are open already", connections_.size()));
     return;

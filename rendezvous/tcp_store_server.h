@@ -33,7 +33,8 @@ struct TcpStoreServerConfig {
   TorchGeneration hint = TorchGeneration::kA;  // what the ranks' torch is, if that is known and older than 2.2
   TcpStoreLimits limits = {};
   CheckedListenerLimits listener = {};
-  std::size_t max_connections = 40'000;  // of torch <= 2.0 each rank has two
+  // Of torch <= 2.0 each rank has two. Never more than the limit of descriptors allows, less a reserve.
+  std::size_t max_connections = 40'000;
   // A connection was refused, or closed for what it sent: one sentence with the peer's address. May be empty.
   std::function<void(const base::Status&)> on_problem = {};
 };

@@ -1,6 +1,5 @@
 #include "rendezvous/checked_listener.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -8,7 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/descriptor_limit.h"
 #include "tests/unit/rendezvous/loop_peer.h"
+#include "tests/unit/support/few_descriptors.h"
 
 namespace muster::rendezvous::checked_listener_test {
 namespace {
@@ -87,19 +88,35 @@ TEST_F(CheckedListenerTest, AnswerAfterItsEndIsIgnored) {
 }
 
 TEST_F(CheckedListenerTest, WithoutDescriptorsItPausesAndGoesOn) {
-  listen();
+  int reports = 0;
+  listen({.on_starved = [&] { ++reports; }});
   LoopPeer peer(loop_, port_);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = ::dup(0);  // the lowest number that is free
-  ASSERT_GE(next, 0);
-  ::close(next);
-  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  testing_support::FewDescriptors none;
   EXPECT_TRUE(run_until(loop_, [&] { return listener_->counts().pauses > 0; }));
   EXPECT_LT(listener_->counts().pauses, 3u) << "it must not spin";
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  // After the first pause it needs a descriptor to watch its socket again, and there is none.
+  EXPECT_TRUE(run_until(loop_, [&] { return listener_->counts().pauses > 3; }));
+  EXPECT_EQ(reports, 1);
+  EXPECT_TRUE(checks_.empty());
+  none.give_back();
   EXPECT_TRUE(wait_for_checks(1));
+}
+
+// Those that nobody vouches for give way; the rest of the process keeps its descriptors.
+TEST_F(CheckedListenerTest, StrangersLeaveDescriptorsToTheRest) {
+  listen();
+  std::vector<std::unique_ptr<LoopPeer>> peers;
+  for (int i = 0; i < 64; ++i) peers.push_back(std::make_unique<LoopPeer>(loop_, port_));
+  const testing_support::FewDescriptors few(100);
+  const std::size_t spare = base::spare_descriptors();
+  ASSERT_GT(spare, 2u);
+  EXPECT_TRUE(wait_for_checks(64));
+  EXPECT_GT(listener_->counts().dropped, 0u);
+  std::vector<base::UniqueFd> others;
+  for (std::size_t i = 0; i + 2 < spare; ++i) others.push_back(base::UniqueFd(::dup(0)));
+  for (const base::UniqueFd& other : others) EXPECT_TRUE(other.valid());
+  checks_.back()(true);
+  EXPECT_EQ(accepted_.size(), 1u) << "the newest is still there";
 }
 
 }  // namespace
