@@ -20,6 +20,7 @@ constexpr std::size_t kSendSoon = 64 * 1024;    // while it is still in the cach
 constexpr std::size_t kSmallRound = 16 * 1024;  // less than this: let a little more arrive before the next read
 constexpr auto kGather = std::chrono::milliseconds(2);
 constexpr std::size_t kTailPasses = 16;
+constexpr auto kBetweenReads = std::chrono::milliseconds(10);  // of a pipe that epoll did not take
 
 // Few ranks get deep stdout pipes, many ranks must not use up their user's pipe pages (then new pipes shrink to 8 KiB).
 // stderr keeps its 64 KiB: as much as is read for the tail of a dead rank.
@@ -42,6 +43,8 @@ struct RankOutputs::Rank {
   RankPipe err;
   std::optional<MonotonicTime> exited;
   bool is_draining = false;  // only what is in the pipes is read any more
+  // No place was left in the epoll (max_user_watches, no memory): settle() reads them.
+  std::vector<const RankPipe*> without_epoll{};
 };
 
 RankOutputs::RankOutputs(const OutputSenderConfig* config, const OutputSenderEvents* events, FrameRing* ring)
@@ -59,7 +62,7 @@ void RankOutputs::add(int number, base::UniqueFd stdout_fd, base::UniqueFd stder
     event.events = EPOLLIN;
     event.data.ptr = pipe;
     MUSTER_CHECK(base::set_nonblocking(pipe->fd(), true).ok());
-    MUSTER_CHECK(epoll_ctl(pipes_.get(), EPOLL_CTL_ADD, pipe->fd(), &event) == 0);
+    if (epoll_ctl(pipes_.get(), EPOLL_CTL_ADD, pipe->fd(), &event) != 0) rank.without_epoll.push_back(pipe);
   }
   if (rank.out.is_open()) size_pipe(rank.out.fd(), ranks_.size() + 1);
   ranks_.emplace(number, std::move(owned));
@@ -104,9 +107,11 @@ MonotonicTime RankOutputs::settle() {
 // Sends a line that waits unfinished for too long, and reads what a dead rank left.
 void RankOutputs::settle_pipe(const Rank& rank, RankPipe* pipe) {
   const MonotonicTime time = base::monotonic_now();
-  if (rank.is_draining && pipe->is_open() && !is_ring_full_) {
-    is_ring_full_ = pipe->read_step(ring_, &carry_, time) == RankPipe::Step::kRingFull;
-    if (pipe->is_open()) wake_at(time);
+  const bool is_without_epoll = std::ranges::find(rank.without_epoll, pipe) != rank.without_epoll.end();
+  if ((rank.is_draining || is_without_epoll) && pipe->is_open() && !is_ring_full_) {
+    const RankPipe::Step step = pipe->read_step(ring_, &carry_, time);
+    is_ring_full_ = step == RankPipe::Step::kRingFull;
+    if (pipe->is_open()) wake_at(step == RankPipe::Step::kEmpty ? time + kBetweenReads : time);
   }
   if (!pipe->has_carry() || is_ring_full_) return;
   const MonotonicTime due = pipe->is_open() ? pipe->last_data() + config_->partial_line_after : time;

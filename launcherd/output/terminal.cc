@@ -22,6 +22,7 @@ constexpr std::size_t kMaxNotices = 1000;
 // Without a non-blocking description of our own: what poll(2) promises to fit. Terminals promise less than pipes.
 constexpr std::size_t kPipeChunk = 4096;
 constexpr std::size_t kTtyChunk = 256;
+constexpr int kCancelPollMs = 100;
 
 bool is_same_file(int a, int b) {
   struct stat first {};
@@ -64,7 +65,6 @@ class Terminal::Turn {
 
 Terminal::Terminal(int fd, std::string name)
     : fd_(fd), name_(std::move(name)), cancel_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), is_tty_(isatty(fd) == 1) {
-  MUSTER_CHECK(cancel_fd_.valid());
   struct stat info {};
   const bool is_open = fstat(fd_, &info) == 0;
   is_socket_ = S_ISSOCK(info.st_mode);
@@ -79,7 +79,8 @@ Terminal::Terminal(int fd, std::string name)
 Terminal::~Terminal() = default;
 
 void Terminal::cancel() {
-  eventfd_write(cancel_fd_.get(), 1);
+  is_cancelled_ = true;
+  if (cancel_fd_.valid()) eventfd_write(cancel_fd_.get(), 1);
 }
 
 // Reports a failure the first time only; from then on everything is dropped.
@@ -92,9 +93,14 @@ base::Status Terminal::once(base::Status status) {
 
 base::Status Terminal::wait_writable() {
   pollfd fds[2] = {{own_fd_.valid() ? own_fd_.get() : fd_, POLLOUT, 0}, {cancel_fd_.get(), POLLIN, 0}};
-  if (poll(fds, 2, -1) < 0 && errno != EINTR) return base::errno_error(errno, fmt::format("poll {}", name_));
-  if (fds[1].revents != 0) return base::error(base::Code::kCancelled, "{}: writing was cancelled", name_);
-  return base::ok_status();
+  // Where no descriptor was left for cancel(), it is noticed a little later.
+  const int limit_ms = cancel_fd_.valid() ? -1 : kCancelPollMs;
+  for (;;) {
+    const int ready = poll(fds, 2, limit_ms);
+    if (ready < 0 && errno != EINTR) return base::errno_error(errno, fmt::format("poll {}", name_));
+    if (is_cancelled_) return base::error(base::Code::kCancelled, "{}: writing was cancelled", name_);
+    if (ready > 0) return base::ok_status();
+  }
 }
 
 // Moves *text on by what was written; nothing when it would have blocked.

@@ -75,7 +75,8 @@ class Terminal {
   const int fd_;
   const std::string name_;
   base::UniqueFd own_fd_;  // the same pipe or terminal, opened again with O_NONBLOCK; invalid where that is impossible
-  base::UniqueFd cancel_fd_;  // eventfd, readable for ever after cancel()
+  base::UniqueFd cancel_fd_;  // eventfd, readable for ever after cancel(); invalid: no descriptor was left
+  std::atomic<bool> is_cancelled_ = false;
   bool is_tty_ = false;
   bool is_socket_ = false;
   bool is_plain_file_ = false;

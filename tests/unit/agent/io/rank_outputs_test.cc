@@ -1,9 +1,13 @@
 #include "agent/io/rank_outputs.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
 
 namespace muster::agent::rank_outputs_test {
 namespace {
@@ -137,6 +141,25 @@ TEST_F(RankOutputsTest, AFullRingIsToldAndNothingIsLost) {
   EXPECT_EQ(
       static_cast<std::uint64_t>(std::count(all.begin(), all.end(), 'x') + std::count(all.begin(), all.end(), '\n')),
       put_bytes);
+}
+
+// epoll refuses a plain file. It refuses a pipe as well when the user's watches are used up.
+TEST_F(RankOutputsTest, WhatEpollDoesNotTakeIsReadAllTheSame) {
+  const testing_support::TempDir folder;
+  const std::string path = folder.write("output", "one\ntwo\n");
+  base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto err = base::make_pipe();
+  ASSERT_TRUE(file.valid() && err.ok());
+  ranks_.add(5, std::move(file), std::move(err->first), RankPipe::Cut::kLines);
+  err->second.reset();
+  ranks_.settle();
+  EXPECT_EQ(frames(), "data 5 one\ntwo\n");
+  ranks_.exited(5);
+  while (!ranks_.have_ended()) {
+    read();
+    ranks_.settle();
+  }
+  EXPECT_EQ(said(), "tail 5 ended 5 8 0");
 }
 
 }  // namespace

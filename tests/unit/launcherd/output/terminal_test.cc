@@ -16,6 +16,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/few_descriptors.h"
+
 namespace muster::launcherd::terminal_test {
 namespace {
 
@@ -163,6 +165,20 @@ TEST_F(TerminalTest, CancelEndsABlockedWrite) {
     // The descriptor that others share was never made non-blocking.
     EXPECT_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
   }
+}
+
+TEST_F(TerminalTest, CancelEndsABlockedWriteWithoutADescriptorForIt) {
+  testing_support::FewDescriptors none;
+  Terminal terminal(pipe_.second.get(), "stdout");
+  none.give_back();
+  std::promise<base::Status> done;
+  std::thread writer([&] { done.set_value(terminal.write_output(std::string(8 << 20, 'x'), Join::kFresh, "")); });
+  std::future<base::Status> status = done.get_future();
+  EXPECT_EQ(status.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  terminal.cancel();
+  ASSERT_EQ(status.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(status.get().code(), base::Code::kCancelled);
+  writer.join();
 }
 
 TEST_F(TerminalTest, OneTerminalForOneFile) {
