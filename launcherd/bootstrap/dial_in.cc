@@ -1,11 +1,17 @@
 #include "launcherd/bootstrap/dial_in.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 
 #include "base/env.h"
 #include "base/file.h"
 #include "base/hmac.h"
 #include "base/ids.h"
+#include "base/own_file.h"
+#include "base/trusted_folder.h"
 #include "launcherd/bootstrap/site_files.h"
 #include "proto/join_file.h"
 
@@ -18,17 +24,28 @@ constexpr std::chrono::hours kValid{30 * 24};
 constexpr unsigned kOwnerOnly = 0600;
 constexpr std::chrono::seconds kSilence{60};
 
+// Where others may rename files, they could put back a join file that its owner has removed.
+base::Status check_folder_of(const std::string& join_file) {
+  std::error_code failed;
+  const std::string folder = std::filesystem::absolute(join_file, failed).parent_path().string();
+  struct stat info {};
+  if (failed || ::stat(folder.c_str(), &info) != 0) return base::errno_error(errno, "open the folder " + folder);
+  return base::check_folder_of_own_files(info, folder);
+}
+
 }  // namespace
 
-// What an earlier launcherd has made stays, so that its agents come back.
+// What an earlier launcherd has made stays, so that its agents come back. A file that another user has put there is
+// refused: its writer would know the token, and could bring in hosts.
 base::Status DialIn::read_key() {
-  auto text = base::read_file(options_.at.join_file, proto::kMaxJoinFile);
+  MUSTER_RETURN_IF_ERROR(check_folder_of(options_.at.join_file).with_context("--join-file"));
+  auto text = base::read_own_file(options_.at.join_file, proto::kMaxJoinFile);
   if (!text.ok() && text.status().code() == Code::kNotFound) {
     identity_ = "muster-launcherd-" + base::random_hex(8);
     token_ = base::random_hex(32);
     return base::ok_status();
   }
-  if (!text.ok()) return text.status();
+  if (!text.ok()) return text.status().with_context("--join-file");
   auto file = proto::parse_join_file(*text);
   base::wipe(*text);
   if (!file.ok()) {

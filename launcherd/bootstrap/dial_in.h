@@ -31,7 +31,8 @@ struct DialInOptions {
 
 class DialIn {
  public:
-  // UNAVAILABLE: the port is taken. DATA_LOSS: the join file is not one.
+  // UNAVAILABLE: the port is taken. DATA_LOSS: the join file is not one. PERMISSION_DENIED: it is another user's or not
+  // closed to others, or other users may exchange files in its folder.
   static base::Result<std::shared_ptr<DialIn>> open(const base::Clock& clock, DialInOptions options);
 
   DialledAgents& agents() { return *agents_; }

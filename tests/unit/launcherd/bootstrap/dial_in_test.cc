@@ -111,6 +111,36 @@ class DialInTest : public ::testing::Test {
   std::unique_ptr<Bootstrap> bootstrap;
 };
 
+// Its writer knows the token, and could bring in a host of his own.
+TEST_F(DialInTest, AJoinFileThatOthersCouldHaveWrittenIsRefused) {
+  open();
+  const std::string path = directory / "join";
+  const auto opened_again = [&] {
+    DialInOptions options;
+    options.at.address = *base::IpAddress::parse("127.0.0.1");
+    options.at.join_file = path;
+    options.build_id = kBuild;
+    return DialIn::open(clock, std::move(options)).status();
+  };
+  bootstrap.reset();
+  dial_in.reset();
+  EXPECT_EQ(opened_again().message(), "") << "its own one";
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  EXPECT_EQ(opened_again().code(), base::Code::kPermissionDenied);
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  ASSERT_EQ(::rename(path.c_str(), (directory / "elsewhere").c_str()), 0);
+  ASSERT_EQ(::symlink("elsewhere", path.c_str()), 0);
+  EXPECT_EQ(opened_again().code(), base::Code::kPermissionDenied);
+  ASSERT_EQ(::rename((directory / "elsewhere").c_str(), path.c_str()), 0);
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
+  EXPECT_THAT(opened_again().message(), HasSubstr("every user may write into"));
+  ASSERT_EQ(::chmod(directory.path().c_str(), 01777), 0);
+  EXPECT_EQ(opened_again().message(), "") << "sticky";
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(path.c_str(), 4242, 4242), 0);
+  EXPECT_THAT(opened_again().message(), HasSubstr("belongs to uid 4242"));
+}
+
 TEST_F(DialInTest, AnAgentThatHasComeIsStartedByItsJoin) {
   open();
   EXPECT_FALSE(dial_in->agents().is_known("n7"));
