@@ -345,7 +345,10 @@ void tune_output_socket(int fd) {
 
 TlsStream::TlsStream(const TlsContext& context, UniqueFd fd)
     : fd_(std::move(fd)), ssl_(SSL_new(context.context_.get()), SSL_free), is_server_(context.is_server()) {
-  MUSTER_CHECK(ssl_ != nullptr);
+  if (ssl_ == nullptr) {
+    is_dead_ = true;  // no memory: the handshake reports it
+    return;
+  }
   // A descriptor that cannot be made non-blocking is no socket: the handshake reports it.
   is_dead_ = !set_nonblocking(fd_.get(), true).ok() || SSL_set_fd(ssl_.get(), fd_.get()) != 1;
   if (is_server_) {
@@ -396,6 +399,7 @@ Result<TlsTransfer> TlsStream::outcome(int result, const char* what) {
 }
 
 Result<TlsProgress> TlsStream::handshake_step() {
+  if (ssl_ == nullptr) return error(Code::kResourceExhausted, "TLS handshake: this process has no memory for it");
   if (is_dead_) return error(Code::kInternal, "TLS handshake: the connection has failed before");
   if (is_established_) return TlsProgress::kDone;
   ERR_clear_error();

@@ -101,6 +101,9 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
   }
   const auto look_up = std::make_shared<LookUp>();
   look_up->name = name;
+  if (const base::Status there = look_up->done.status(); !there.ok()) {
+    return {.kind = FailureKind::kSshFailed, .detail = there.message()};
+  }
   auto thread = base::start_thread([look_up] { look_up->run(); });
   if (!thread.ok()) return {.kind = FailureKind::kSshFailed, .detail = thread.status().message()};
   thread->detach();  // getaddrinfo cannot be ended

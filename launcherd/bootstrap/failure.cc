@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/strings.h"
+#include "launcherd/bootstrap/remote_command.h"
 
 namespace muster::launcherd {
 namespace {
@@ -125,6 +126,10 @@ base::Status agent_status(const Failure& f) {
                    "host {}: programs in {} may not be run (file system mounted noexec?){}; choose another place with "
                    "--agent-dir DIR",
                    f.host, f.directory, said(f));
+    case FailureKind::kUnsafeFolder:
+      return error(Code::kPermissionDenied,
+                   "host {}: another user could exchange the agent in {}{}; choose another place with --agent-dir DIR",
+                   f.host, f.directory, said(f));
     case FailureKind::kWrongArch:
       return error(Code::kFailedPrecondition,
                    "host {}: {}; build muster-agent for that machine and start Muster from one of its kind", f.host,
@@ -210,6 +215,8 @@ std::string_view failure_words(FailureKind kind) {
       return "agent cannot be stored";
     case FailureKind::kNoExec:
       return "agent may not be run";
+    case FailureKind::kUnsafeFolder:
+      return "unsafe folder for the agent";
     case FailureKind::kWrongArch:
       return "another kind of machine";
     case FailureKind::kOtherBuild:
@@ -225,6 +232,7 @@ std::string_view failure_words(FailureKind kind) {
 Failure wait_failure(const base::Status& waited) {
   if (waited.ok()) return {};
   if (waited.code() == Code::kCancelled) return {.kind = FailureKind::kCancelled};
+  if (waited.code() == Code::kResourceExhausted) return {.kind = FailureKind::kSshFailed, .detail = waited.message()};
   return {.kind = FailureKind::kTimeout, .detail = waited.message()};
 }
 
@@ -286,6 +294,7 @@ FailureKind classify_store_errors(std::string_view errors) {
 }
 
 FailureKind classify_agent_end(int exit_status, std::string_view errors, std::string_view printed) {
+  if (exit_status == 126 && has(errors, {kUnsafeFolderWords})) return FailureKind::kUnsafeFolder;
   if (has(errors, {"Exec format error", "cannot execute binary file", "wrong architecture"})) {
     return FailureKind::kWrongArch;
   }

@@ -27,6 +27,7 @@ enum class FailureKind {
   kReadOnly,
   kNoWrite,  // the agent's directory cannot be written for another reason
   kNoExec,
+  kUnsafeFolder,  // another user could exchange the agent in its directory
   kWrongArch,
   kOtherBuild,
   kNoisyShell,   // the login shell printed something and no agent answered

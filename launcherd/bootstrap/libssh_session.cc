@@ -27,9 +27,7 @@ void append_word(std::string& list, const std::string& word) {
 
 }  // namespace
 
-LibsshSession::LibsshSession() : session_(::ssh_new()) {
-  MUSTER_CHECK(session_ != nullptr);
-}
+LibsshSession::LibsshSession() : session_(::ssh_new()) {}
 
 LibsshSession::~LibsshSession() {
   // Never ssh_disconnect: with a socket of ours it leaves the socket open; ssh_free closes it.
@@ -61,6 +59,7 @@ Failure LibsshSession::drive(const Waiter& waiter, int again, const std::functio
 }
 
 Failure LibsshSession::log_in(const SshLogin& login, base::UniqueFd socket, const Waiter& waiter) {
+  if (session_ == nullptr) return {.kind = FailureKind::kSshFailed, .detail = "no memory for an ssh session here"};
   if (Failure failure = exchange_keys(login, std::move(socket), waiter); !failure.ok()) return failure;
   if (Failure failure = check_host_key(login); !failure.ok()) return failure;
   return authenticate(login, waiter);

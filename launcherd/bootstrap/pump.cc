@@ -10,6 +10,11 @@
 #include "base/thread.h"
 
 namespace muster::launcherd {
+namespace {
+
+constexpr int kPollAgainMs = 100;
+
+}  // namespace
 
 Pump::~Pump() {
   {
@@ -23,6 +28,7 @@ Pump::~Pump() {
 }
 
 base::Status Pump::add(std::unique_ptr<PumpItem> item) {
+  MUSTER_RETURN_IF_ERROR(wake_.status());
   {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) {
@@ -57,7 +63,10 @@ void Pump::run() {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now());
       timeout = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000));
     }
-    if (::poll(fds.data(), fds.size(), timeout) < 0) MUSTER_CHECK(errno == EINTR);
+    if (::poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
+      // The kernel has no memory for so many, or the limit of descriptors was lowered. What is due is served meanwhile.
+      (void)::poll(&fds.back(), 1, std::min(timeout < 0 ? kPollAgainMs : timeout, kPollAgainMs));
+    }
     if (fds.back().revents != 0) {
       std::uint64_t count = 0;
       if (::read(wake_.fd(), &count, sizeof count) < 0) MUSTER_CHECK(errno == EAGAIN);

@@ -33,7 +33,7 @@ class Pump {
  public:
   Pump() = default;
   ~Pump();  // joins the thread, then destroys the items
-  // Any thread. RESOURCE_EXHAUSTED: no thread can be had, the item is destroyed.
+  // Any thread. RESOURCE_EXHAUSTED: no thread or descriptor can be had, the item is destroyed.
   base::Status add(std::unique_ptr<PumpItem> item);
   // Any thread: a deadline() may have changed.
   void wake() { wake_.cancel(); }

@@ -26,13 +26,48 @@ std::string with_args(std::string command, const std::vector<std::string>& args)
   return command;
 }
 
-// In single quotes for the login shell, in double quotes for sh. A host that is none of the job's goes on as it is.
-std::string joining_the_job(const RemotePaths& paths, const std::string& program, const std::string& then) {
-  const std::string check = paths.must_be_ours ? "test -O " : "test -e ";
+std::string name_in(const std::string& directory, const std::string& path) {
+  return path.substr(directory.size() + 1);
+}
+
+// The same rule as base/trusted_folder.h, for sh in single quotes of the login shell: no other user can exchange the
+// folder $p, a folder on the way to it, or a plain file of ours in it. The program is then run by its real path.
+// ls -ldn writes the mode, the number of links, the owner and the group.
+//   $u our uid, $p the folder without links, $d the folder in turn, $s the folder below it if that is a stranger's
+std::string checking_the_folder(const std::string& directory, const std::string& program) {
   return fmt::format(
-      "exec /bin/sh -c '{0}{1} || {{ echo {1}: not found >&2; exit 127; }}; "
-      "if command -v pbs_attach >/dev/null 2>&1; then pbs_attach -j \"{2}\" -p $$ >&2; fi; {3}'",
-      check, program, paths.pbs_job, then);
+      "no() {{ echo \"{2} $1\" >&2; exit 126; }}; u=$(id -u); s=; "
+      "p=$(cd {0} 2>/dev/null && pwd -P) || {{ echo {0}/{1}: not found >&2; exit 127; }}; d=$p; "
+      "while set -- $(ls -ldn \"$d\"); do case $1 in "
+      "????????w[tT]*) test -z \"$s\" || no \"$s belongs to another user\";; "
+      "????????w*) no \"every user may write into $d\";; "
+      "?????????[tT]*) ;; "
+      "?????w*) test \"$d\" != \"$p\" || test \"$4\" = \"$u\" || no \"its group may write into $d\";; esac; "
+      "s=; case $3 in 0|$u) ;; *) s=$d;; esac; "
+      "test -z \"$s\" || test \"$d\" != \"$p\" || no \"$d belongs to another user\"; "
+      "test \"$d\" != / || break; d=$(dirname \"$d\"); done; "
+      "a=$p/{1}; test -f \"$a\" && test -O \"$a\" && test ! -L \"$a\" || {{ echo {0}/{1}: not found >&2; exit 127; "
+      "}}; ",
+      directory, program, kUnsafeFolderWords);
+}
+
+std::string in_the_job(const RemotePaths& paths) {
+  if (paths.pbs_job.empty()) return "";
+  return fmt::format("if command -v pbs_attach >/dev/null 2>&1; then pbs_attach -j \"{}\" -p $$ >&2; fi; ",
+                     paths.pbs_job);
+}
+
+// In single quotes for the login shell, in double quotes for sh. A host that is none of the job's goes on as it is.
+// `then`: what the program is given.
+std::string run_checked(const RemotePaths& paths, const std::string& program, const std::string& then) {
+  if (paths.must_be_ours) {
+    const std::string name = name_in(paths.directory, program);
+    return fmt::format("exec /bin/sh -c '{}{}exec \"$a\"{}'", checking_the_folder(paths.directory, name),
+                       in_the_job(paths), then);
+  }
+  if (paths.pbs_job.empty()) return fmt::format("exec {}{}", program, then);
+  return fmt::format("exec /bin/sh -c 'test -e {0} || {{ echo {0}: not found >&2; exit 127; }}; {1}exec {0}{2}'",
+                     program, in_the_job(paths), then);
 }
 
 }  // namespace
@@ -84,16 +119,11 @@ base::Status check_agent_args(const std::vector<std::string>& args) {
 }
 
 std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args) {
-  if (!paths.pbs_job.empty()) return joining_the_job(paths, paths.agent, with_args("exec " + paths.agent, args));
-  if (!paths.must_be_ours) return with_args("exec " + paths.agent, args);
-  return fmt::format("exec /bin/sh -c 'test -O {0} && {1}; echo {0}: not found >&2; exit 127'", paths.agent,
-                     with_args("exec " + paths.agent, args));
+  return run_checked(paths, paths.agent, with_args("", args));
 }
 
 std::string install_command(const RemotePaths& paths, std::string_view sha256, const std::vector<std::string>& args) {
-  const std::string command =
-      with_args(fmt::format("exec {} --install {} {}", paths.temporary, sha256, paths.agent), args);
-  return paths.pbs_job.empty() ? command : joining_the_job(paths, paths.temporary, command);
+  return run_checked(paths, paths.temporary, with_args(fmt::format(" --install {} {}", sha256, paths.agent), args));
 }
 
 std::string receive_command(const RemotePaths& paths, std::size_t size) {

@@ -16,7 +16,8 @@ struct RemotePaths {
   std::string directory;  // "~/.cache/muster" or absolute
   std::string agent;      // directory/agent-<id>-<arch>
   std::string temporary;  // directory/.agent-<id>-<arch>.<random>
-  // A directory of the user's choice may be one that others can write to (/tmp): then only a file of our own is run.
+  // A directory of the user's choice may be one that others can write to (/tmp): then only a plain file of our own is
+  // run, and only if no other user can exchange it or a folder on the way to it. Else the shell says kUnsafeFolderWords.
   bool must_be_ours = false;
   // Of the PBS job around us: what is started joins it first where pbs_attach is there, so that PBS counts and ends it.
   std::string pbs_job = {};
@@ -32,6 +33,9 @@ base::Result<RemotePaths> remote_paths(std::string_view agent_dir, std::string_v
 // (if not empty) likewise.
 base::Status check_target_names(std::string_view name, std::string_view user);
 base::Status check_agent_args(const std::vector<std::string>& args);
+
+// How the line begins that names the folder, with exit status 126.
+inline constexpr std::string_view kUnsafeFolderWords = "muster: unsafe folder:";
 
 // `exec AGENT ARGS…`
 std::string cached_command(const RemotePaths& paths, const std::vector<std::string>& args);

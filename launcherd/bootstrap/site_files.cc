@@ -9,6 +9,7 @@
 #include "base/directory.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/trusted_folder.h"
 #include "base/unique_fd.h"
 #include "launcherd/bootstrap/remote_command.h"
 
@@ -20,17 +21,13 @@ constexpr std::string_view kJoinPrefix = "join-";
 constexpr std::string_view kHostsSuffix = ".hosts";
 constexpr std::chrono::hours kHostsAge{1};
 
-base::Status make_folders(const std::string& path) {
-  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
-    const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
-      return base::errno_error(errno, fmt::format("create {}", part));
-    }
-    if (at == std::string::npos) break;
-  }
+// Programs are run from there: no other user may be able to exchange them, or the folder.
+base::Status make_agent_folder(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd folder,
+                          base::open_folder_by_trusted_path(path, {.made_mode = 0700, .needs_sticky = true}));
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return base::errno_error(errno, fmt::format("create {}", path));
-  return base::ok_status();
+  if (::fstat(folder.get(), &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
+  return base::check_folder_of_own_files(info, path);
 }
 
 bool is_same_program(const std::string& path, std::string_view bytes) {
@@ -107,7 +104,7 @@ base::Result<std::string> site_directory(const std::string& agent_dir, const std
 
 base::Result<std::string> place_agent(const std::string& directory, const std::string& agent_id,
                                       const AgentImage& image) {
-  MUSTER_RETURN_IF_ERROR(make_folders(directory));
+  MUSTER_RETURN_IF_ERROR(make_agent_folder(directory).with_context("--agent-dir"));
   remove_expired(directory);
   MUSTER_ASSIGN_OR_RETURN(const auto content, image.load());
   const std::string path = fmt::format("{}/agent-{}-{}", directory, agent_id, image.machine());

@@ -30,8 +30,9 @@ class OwnedFile {
 // `agent_dir` as in BootstrapOptions, with `home` for "~/". Its path on this host.
 base::Result<std::string> site_directory(const std::string& agent_dir, const std::string& home);
 
-// Puts the agent there unless it is there, and returns its path. Only a file of ours is taken for it. Also removes join
-// files there whose time is over: those of launchers that were killed.
+// Puts the agent there unless it is there, and returns its path. Only a file of ours is taken for it.
+// PERMISSION_DENIED: another user could exchange it (base/trusted_folder.h). Also removes join files there whose time
+// is over: those of launchers that were killed.
 base::Result<std::string> place_agent(const std::string& directory, const std::string& agent_id,
                                       const AgentImage& image);
 

@@ -20,6 +20,11 @@ base::Status timed_out() {
   return {base::Code::kDeadlineExceeded, "timed out"};
 }
 
+base::Status no_descriptors() {
+  return {base::Code::kResourceExhausted,
+          "this process has no file descriptors left: raise its limit of open files (ulimit -n)"};
+}
+
 int poll_timeout(base::MonotonicTime until) {
   const auto now = std::chrono::steady_clock::now();
   if (until <= now) return 0;
@@ -30,6 +35,7 @@ int poll_timeout(base::MonotonicTime until) {
 }  // namespace
 
 base::Status Waiter::wait(std::span<const pollfd> fds, base::MonotonicTime not_after) const {
+  if (cancel_fd == kLost) return no_descriptors();
   std::vector<pollfd> all(fds.begin(), fds.end());
   all.push_back({cancel_fd, POLLIN, 0});
   const base::MonotonicTime until = std::min(deadline, not_after);
@@ -49,6 +55,7 @@ base::Status Waiter::pause(std::chrono::milliseconds time) const {
 }
 
 base::Status Waiter::check() const {
+  if (cancel_fd == kLost) return no_descriptors();
   pollfd cancel{cancel_fd, POLLIN, 0};
   if (cancel_fd >= 0 && ::poll(&cancel, 1, 0) > 0) return cancelled();
   return std::chrono::steady_clock::now() >= deadline ? timed_out() : base::Status();
@@ -59,11 +66,14 @@ std::chrono::milliseconds Waiter::left() const {
   return std::max(left, std::chrono::milliseconds(0));
 }
 
-CancelSource::CancelSource() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  MUSTER_CHECK(event_.valid());
+CancelSource::CancelSource() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+base::Status CancelSource::status() const {
+  return event_.valid() ? base::ok_status() : no_descriptors();
 }
 
 void CancelSource::cancel() {
+  if (!event_.valid()) return;
   const std::uint64_t one = 1;
   // Only a counter that is about to overflow refuses, and then it is readable anyway.
   if (::write(event_.get(), &one, sizeof one) < 0) MUSTER_CHECK(errno == EAGAIN);

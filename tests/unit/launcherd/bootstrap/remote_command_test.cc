@@ -1,5 +1,7 @@
 #include "launcherd/bootstrap/remote_command.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace muster::launcherd::remote_command_test {
@@ -16,13 +18,20 @@ TEST(RemoteCommandTest, TheDefaultCommandIsPlain) {
   EXPECT_EQ(sftp_path(paths->agent), ".cache/muster/agent-0123abcd-x86_64");
 }
 
-TEST(RemoteCommandTest, InADirectoryOfTheUsersChoiceOnlyAFileOfOursIsRun) {
-  const auto paths = remote_paths("/scratch/alice/", "id", "x86_64", "r");
+TEST(RemoteCommandTest, NothingInACheckEndsTheQuotesOfTheLoginShell) {
+  auto paths = remote_paths("/scratch/alice/", "id", "x86_64", "r");
   ASSERT_TRUE(paths.ok());
   EXPECT_EQ(paths->directory, "/scratch/alice");
-  EXPECT_EQ(cached_command(*paths, {"--stdio"}),
-            "exec /bin/sh -c 'test -O /scratch/alice/agent-id-x86_64 && exec /scratch/alice/agent-id-x86_64 --stdio; "
-            "echo /scratch/alice/agent-id-x86_64: not found >&2; exit 127'");
+  paths->pbs_job = "12.srv";
+  const std::string command = cached_command(*paths, {"--stdio"});
+  EXPECT_TRUE(command.starts_with("exec /bin/sh -c '")) << command;
+  EXPECT_EQ(std::ranges::count(command, '\''), 2);
+  EXPECT_EQ(command.back(), '\'');
+  EXPECT_EQ(command.find('\n'), std::string::npos);
+  // csh expands a ! in single quotes unless one of these follows it.
+  for (std::size_t at = command.find('!'); at != std::string::npos; at = command.find('!', at + 1)) {
+    EXPECT_TRUE(command[at + 1] == ' ' || command[at + 1] == '=') << command.substr(at);
+  }
   EXPECT_EQ(sftp_path(paths->agent), "/scratch/alice/agent-id-x86_64");
 }
 

@@ -62,6 +62,7 @@ TEST(CheckSsh, EachClassOfFailure) {
       {{.kind = FailureKind::kReadOnly}, "read-only file system: ", "choose another place"},
       {{.kind = FailureKind::kNoWrite}, "agent cannot be stored: ", "check its permissions"},
       {{.kind = FailureKind::kNoExec}, "agent may not be run: ", "choose another place"},
+      {{.kind = FailureKind::kUnsafeFolder}, "unsafe folder for the agent: ", "choose another place"},
       {{.kind = FailureKind::kWrongArch, .detail = "x"}, "another kind of machine: ", "build muster-agent"},
       {{.kind = FailureKind::kOtherBuild, .detail = "x"}, "agent of another build: ", "remove it"},
       {{.kind = FailureKind::kNoisyShell, .printed = "call me; now"},
