@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,6 +32,7 @@
 #include "agent/service/install.h"
 #include "agent/service/stack_report.h"
 #include "base/build_id.h"
+#include "base/descriptor_limit.h"
 #include "base/print.h"
 #include "base/thread.h"
 #include "proto/frame.h"
@@ -141,6 +141,7 @@ int serve() {
     const base::Status served = serve_probe(*join, login_environment);
     return served.ok() ? 0 : fail(served);
   }
+  base::raise_descriptor_limit();  // sshd's soft limit is often 1024; a store may have more connections
   auto wardens = make_wardens(*join);
   if (!wardens.ok()) return fail(wardens.status());
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/descriptor_limit.h"
 #include "base/thread.h"
 #include "cli/bootstrap_options.h"
 #include "cli/site_choice.h"
@@ -31,7 +32,7 @@ Asking::Asking(const std::string& program) : terminal(STDERR_FILENO, "stderr"), 
 base::Result<std::unique_ptr<launcherd::Bootstrap>> Asking::make_bootstrap(const HvdrunOptions& options,
                                                                            const base::Environment& environment,
                                                                            OnFailure on_failure) {
-  raise_descriptor_limit();
+  base::raise_descriptor_limit();  // one descriptor or more a host
   MUSTER_RETURN_IF_ERROR(base::check_thread_room(kAskingThreads));
   MUSTER_ASSIGN_OR_RETURN(const std::string agent_path, find_agent(environment));
   HvdrunOptions settled = options;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/build_id.h"
+#include "base/descriptor_limit.h"
 #include "base/file.h"
 #include "base/loop.h"
 #include "base/print.h"
@@ -171,7 +172,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
+  base::raise_descriptor_limit();  // one descriptor or more a host
   if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
     return fail_as("muster ensemble", kMusterFailed, room.message());
   }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/build_id.h"
+#include "base/descriptor_limit.h"
 #include "base/file.h"
 #include "base/loop.h"
 #include "base/print.h"
@@ -120,7 +121,7 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
+  base::raise_descriptor_limit();  // one descriptor or more a host
   if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
     return fail_as("launcherd", kMusterFailed, room.message());
   }

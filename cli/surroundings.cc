@@ -1,6 +1,5 @@
 #include "cli/surroundings.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,13 +62,6 @@ base::Result<std::string> find_agent(const base::Environment& environment) {
         path);
   }
   return path;
-}
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // where this fails, running out of descriptors is reported where it happens
 }
 
 }  // namespace muster::cli

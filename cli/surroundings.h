@@ -28,7 +28,4 @@ std::vector<std::string> python_folders();
 // The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
 base::Result<std::string> find_agent(const base::Environment& environment);
 
-// One descriptor or more a host: the soft limit is often 1024 where the hard one is far higher.
-void raise_descriptor_limit();
-
 }  // namespace muster::cli

@@ -68,7 +68,9 @@ base::Status JobStores::open(const v1::Prepare& prepare, v1::Prepared& answer) {
       MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kStoreBacklog));
       MUSTER_ASSIGN_OR_RETURN(const std::uint16_t port, base::local_port(listening.get()));
       answer.set_horovod_port(port);
-      horovod_->origin.emplace(loop_, std::move(listening), *horovod_->store, check_);
+      rendezvous::HorovodOriginLimits limits;
+      limits.listener.on_starved = events_.on_starved;
+      horovod_->origin.emplace(loop_, std::move(listening), *horovod_->store, check_, std::move(limits));
     }
   }
   return prepare.serve_torch() ? open_torch(answer) : base::ok_status();
@@ -81,6 +83,7 @@ base::Status JobStores::open_torch(v1::Prepared& answer) {
   rendezvous::TcpStoreServerConfig config;
   config.owner_check = check_;
   config.on_problem = events_.on_problem;
+  config.listener.on_starved = events_.on_starved;
   MUSTER_ASSIGN_OR_RETURN(torch_->server, rendezvous::TcpStoreServer::start(&loop_, std::move(listening),
                                                                             &torch_->store, std::move(config)));
   answer.set_master_port(port);
@@ -106,7 +109,9 @@ base::Status JobStores::serve_ranks(const v1::Launch& launch) {
     });
     keys = &*horovod_->watch;
   }
-  horovod_->server.emplace(loop_, std::move(horovod_->listening), *keys, check_);
+  rendezvous::HorovodServerLimits limits;
+  limits.listener.on_starved = events_.on_starved;
+  horovod_->server.emplace(loop_, std::move(horovod_->listening), *keys, check_, std::move(limits));
   return base::ok_status();
 }
 

@@ -24,6 +24,7 @@ class JobStores {
   struct Events {
     std::function<void(const base::Status&)> on_problem;     // a connection was refused or closed, one sentence
     std::function<void(const std::string&)> on_unreachable;  // what a rank published reaches nobody; a sentence, once
+    std::function<void()> on_starved = {};  // new connections wait: this process has no descriptors left
   };
 
   // `check` and `loop` outlive it.

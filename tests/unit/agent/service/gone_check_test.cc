@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/few_descriptors.h"
+
 namespace muster::agent::gone_check_test {
 namespace {
 
@@ -58,6 +60,20 @@ TEST_F(GoneCheckTest, SilenceIsProofOnlyAfterAnEnd) {
     (void)::connect(queue.back().get(), to.get(), to.size);
   }
   EXPECT_FALSE(is_gone(port, false, 500ms));
+  EXPECT_TRUE(is_gone(port, true, 20s));
+}
+
+TEST_F(GoneCheckTest, TheLastDescriptorIsEnough) {
+  auto listening = base::listen_on(here(), 0, 0);
+  ASSERT_TRUE(listening.ok());
+  const std::uint16_t port = *base::local_port(listening->get());
+  std::vector<base::UniqueFd> queue;
+  const base::SockAddr to = base::make_sockaddr(here(), port);
+  for (int i = 0; i < 4; ++i) {
+    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(queue.back().get(), to.get(), to.size);
+  }
+  const testing_support::FewDescriptors one(1);  // for its socket, and none to watch it
   EXPECT_TRUE(is_gone(port, true, 20s));
 }
 
