@@ -67,8 +67,8 @@ class Agent::Core {
   HostGpus gpus_of_host(gpus::GpuReport nvidia);
   void make_session(Warden warden);
   void make_jobs(Nursery nursery);
-  void open_link();
-  void open_channel(ControlClientOptions& options);
+  base::Status open_link();
+  base::Status open_channel(ControlClientOptions& options);
   void watch_stdin();
   base::Result<OutputSenderConfig> output_of_only_job();
   base::Result<OutputSenderConfig> output_of(const std::string& job_id, const v1::OpenJob& order);
@@ -130,6 +130,7 @@ void Agent::Core::make_session(Warden warden) {
   options.output = [this] { return output_of_only_job(); };
   SessionEvents events;
   events.send = [this](v1::AgentMessage message) { control_->send(std::move(message)); };
+  events.send_unnumbered = [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); };
   events.on_done = [this] { loop_.stop(); };
   events.others = [] { return std::vector<pid_t>(); };
   session_ = std::make_unique<JobSession>(host_, std::move(warden), std::move(options), std::move(events));
@@ -138,6 +139,7 @@ void Agent::Core::make_session(Warden warden) {
 void Agent::Core::make_jobs(Nursery nursery) {
   WarmJobs::Events events;
   events.send = [this](v1::AgentMessage message) { control_->send(std::move(message)); };
+  events.send_unnumbered = [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); };
   events.output = [this](const std::string& job_id, const v1::OpenJob& order) { return output_of(job_id, order); };
   events.on_idle = [this] { jobs_are_idle(); };
   jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
@@ -149,7 +151,10 @@ void Agent::Core::make_jobs(Nursery nursery) {
 int Agent::Core::run() {
   contact();
   idle_since_ = base::monotonic_now();
-  open_link();
+  if (const base::Status opened = open_link(); !opened.ok()) {
+    base::print_remark("muster-agent: {}\n", opened.message());
+    return 1;
+  }
   lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
   loop_.run();
   // The launcher's TERM may come while we clean up: from here on nobody else would remove the session directory.
@@ -168,7 +173,7 @@ int Agent::Core::run() {
   return 0;
 }
 
-void Agent::Core::open_link() {
+base::Status Agent::Core::open_link() {
   ControlClientOptions options;
   options.ca_pem = join_.ca_pem();
   options.certificate_pem = join_.certificate_pem();
@@ -179,32 +184,35 @@ void Agent::Core::open_link() {
     options.endpoint = base::format_endpoint(link_.dialled->address, port);
     if (jobs_ == nullptr) watch_stdin();
   } else {
-    open_channel(options);
+    MUSTER_RETURN_IF_ERROR(open_channel(options));
   }
   control_ = ControlClient::start(loop_, std::move(options), hello_);
   control_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
-  if (jobs_ == nullptr) return;
+  if (jobs_ == nullptr) return base::ok_status();
   control_->on_hello = [this](v1::Hello& hello) { jobs_->list_held(hello); };
   control_->on_new_launcher = [this] { jobs_->launcher_is_new(); };
   control_->on_cut = [this](const StreamEnd& end) { cut(end); };
-  if (!link_.dialled) return;
+  if (!link_.dialled) return base::ok_status();
   link_.dialled->fd.reset();  // jobs make their own output connections, with their own keys
   gone_ = std::make_unique<GoneCheck>(loop_, link_.dialled->address, port, [this] { jobs_->launcher_is_gone(); });
+  return base::ok_status();
 }
 
-void Agent::Core::open_channel(ControlClientOptions& options) {
-  auto control = base::make_socketpair(SOCK_STREAM);
-  auto output = base::make_socketpair(SOCK_STREAM);
-  MUSTER_CHECK(control.ok() && output.ok());
+base::Status Agent::Core::open_channel(ControlClientOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair control, base::make_socketpair(SOCK_STREAM));
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair output, base::make_socketpair(SOCK_STREAM));
+  base::UniqueFd from_launcher(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  base::UniqueFd to_launcher(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!from_launcher.valid() || !to_launcher.valid()) return base::errno_error(errno, "open the ssh channel");
   std::vector<base::UniqueFd> locals;
-  locals.push_back(std::move(control->first));
-  locals.push_back(std::move(output->first));
+  locals.push_back(std::move(control.first));
+  locals.push_back(std::move(output.first));
   mux_ = std::make_unique<proto::Mux>(
-      base::UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
-      base::UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)), std::move(locals),
+      std::move(from_launcher), std::move(to_launcher), std::move(locals),
       [this](const base::Status&) { loop_.post([this] { link_is_gone("the ssh channel was closed"); }); });
-  options.fd = std::move(control->second);
-  output_over_mux_ = std::move(output->second);
+  options.fd = std::move(control.second);
+  output_over_mux_ = std::move(output.second);
+  return base::ok_status();
 }
 
 void Agent::Core::watch_stdin() {
@@ -258,6 +266,8 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
   switch (message.body_case()) {
     case v1::LauncherMessage::kWelcome:
       if (gone_ != nullptr) gone_->end();
+      if (session_ != nullptr) session_->stream_is_up();
+      if (jobs_ != nullptr) jobs_->stream_is_up();
       if (load_ != nullptr && message.welcome().wants_load()) load_->begin();
       break;
     case v1::LauncherMessage::kPing:
@@ -269,7 +279,7 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kOwnerQuestion: {
       v1::AgentMessage body;
       *body.mutable_owner_answer() = PeerOwners::answer(message.owner_question());
-      answer(message, std::move(body), true);
+      answer(message, std::move(body), false);  // its connection waits for some seconds only
       break;
     }
     default:

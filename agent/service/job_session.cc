@@ -11,6 +11,7 @@
 #include "agent/service/rank_containers.h"
 #include "agent/service/rank_requests.h"
 #include "base/clock.h"
+#include "base/descriptor_limit.h"
 #include "base/print.h"
 #include "base/strings.h"
 #include "proto/convert.h"
@@ -41,15 +42,23 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
       warden_(std::move(warden)),
       options_(std::move(options)),
       events_(std::move(events)),
+      owner_peers_(host.loop, PeerOwners::is_ours),
       owners_(host.addresses,
               [this](v1::OwnerQuestion question) {
                 v1::AgentMessage message;
                 *message.mutable_owner_question() = std::move(question);
-                events_.send(std::move(message));
+                events_.send_unnumbered(std::move(message));
               }),
       stores_(host.loop, owners_.check(),
               {.on_problem = [this](const base::Status& problem) { log(problem); },
-               .on_unreachable = [this](const std::string& text) { notice(text); }}),
+               .on_unreachable = [this](const std::string& text) { notice(text); },
+               .on_starved =
+                   [this] {
+                     notice(
+                         fmt::format("the agent has no file descriptors left (its limit is {}): new connections to "
+                                     "the job's stores wait; raise the limit of open files on this host (ulimit -Hn)",
+                                     base::descriptor_limit()));
+                   }}),
       session_socket_(host.loop, {.on_first_hello =
                                       [this] {
                                         v1::AgentMessage message;
@@ -159,6 +168,10 @@ void JobSession::handle(const v1::LauncherMessage& message) {
   }
 }
 
+void JobSession::stream_is_up() {
+  owners_.ask_again();
+}
+
 void JobSession::ask_stacks(const v1::StackQuestion& question) {
   std::map<int, pid_t> pids;
   for (const auto& [rank, pid] : rank_pids_) {
@@ -183,6 +196,7 @@ void JobSession::prepare(const v1::Prepare& prepare) {
     base::Status prepared = stores_.open(prepare, answer);
     if (prepared.ok()) prepared = prepare_master_port(prepare, answer);
     if (prepared.ok()) prepared = prepare_more_ports(prepare, answer);
+    prepare_owner_port(prepare, answer);
     if (!prepared.ok()) answer.set_error(prepared.message());
   }
   events_.send(std::move(message));
@@ -204,6 +218,15 @@ base::Status JobSession::prepare_more_ports(const v1::Prepare& prepare, v1::Prep
     more_held_ports_.push_back(std::move(held));
   }
   return base::ok_status();
+}
+
+// Without it only the launcher can be asked about peers of other hosts. A job of one host has no such peers.
+void JobSession::prepare_owner_port(const v1::Prepare& prepare, v1::Prepared& answer) {
+  const auto master = base::IpAddress::parse(prepare.master_address());
+  if (session_secret_.empty() || !master.ok() || master->is_loopback()) return;
+  const auto port = owner_peers_.open(session_secret_);
+  if (!port.ok()) return log(port.status());
+  answer.set_owner_port(*port);
 }
 
 // To the launcher's --verbose, over stderr and the bootstrap.
@@ -258,6 +281,8 @@ std::vector<std::string> JobSession::names_of_stores() const {
 void JobSession::launch(const v1::Launch& launch) {
   if (std::exchange(launched_, true)) return;
   base::Status made = make_sender();
+  owner_peers_.set_peers(launch);
+  owners_.ask_others(owner_peers_);
   if (made.ok()) made = stores_.serve_ranks(launch);
   if (made.ok()) open_session_socket(launch);
   // All of them first: a rank that fails at once must not look like the last one.

@@ -20,6 +20,7 @@
 #include "agent/service/job_gpus.h"
 #include "agent/service/job_stores.h"
 #include "agent/service/mpi_ends.h"
+#include "agent/service/owner_peers.h"
 #include "agent/service/peer_owners.h"
 #include "agent/service/rank_inputs.h"
 #include "agent/service/rank_pals.h"
@@ -63,7 +64,8 @@ struct SessionOptions {
 };
 
 struct SessionEvents {
-  std::function<void(v1::AgentMessage)> send;  // in order, exactly once
+  std::function<void(v1::AgentMessage)> send;             // in order, exactly once
+  std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
   // Once: the launcher has left, or is lost and the ranks have ended. Now it is to be closed.
   std::function<void()> on_done;
   // Children of this process, with all below them, that are not of this job.
@@ -82,6 +84,8 @@ class JobSession {
   // The launcher was heard of: the lease begins anew.
   void contact(base::MonotonicTime when);
   void check_lease(base::MonotonicTime now);
+  // A stream to a launcher is there, perhaps again: what the one before may not have heard is asked again.
+  void stream_is_up();
   // Ends the ranks; `why` is for a log.
   void launcher_lost(const std::string& why);
 
@@ -99,6 +103,7 @@ class JobSession {
   void prepare(const v1::Prepare& prepare);
   base::Status prepare_master_port(const v1::Prepare& prepare, v1::Prepared& answer);
   base::Status prepare_more_ports(const v1::Prepare& prepare, v1::Prepared& answer);
+  void prepare_owner_port(const v1::Prepare& prepare, v1::Prepared& answer);
   void launch(const v1::Launch& launch);
   std::vector<std::string> names_of_stores() const;
   base::Status make_sender();
@@ -141,6 +146,7 @@ class JobSession {
   base::Timer warden_watch_;
   base::UniqueFd held_port_;
   std::vector<base::UniqueFd> more_held_ports_;
+  OwnerPeers owner_peers_;
   PeerOwners owners_;
   JobStores stores_;
   std::string session_secret_;  // of this start of the job, for its ranks

@@ -9,18 +9,15 @@
 namespace muster::agent {
 namespace {
 
-// A launcher that is gone answers nothing: the listeners give their connections up by themselves, and the oldest
-// question goes when there are too many.
-constexpr std::size_t kMaxQueries = 4096;
-
 bool is_own(const base::Result<uid_t>& owner) {
   return owner.ok() && *owner == ::getuid();
 }
 
 }  // namespace
 
-PeerOwners::PeerOwners(std::set<base::IpAddress> own, std::function<void(v1::OwnerQuestion)> ask)
-    : own_(std::move(own)), ask_(std::move(ask)) {}
+PeerOwners::PeerOwners(std::set<base::IpAddress> own, std::function<void(v1::OwnerQuestion)> ask,
+                       PeerOwnersLimits limits)
+    : own_(std::move(own)), ask_(std::move(ask)), limits_(limits) {}
 
 rendezvous::OwnerCheck PeerOwners::check() {
   return [this](const rendezvous::ConnectionEnds& ends, std::function<void(bool allowed)> done) {
@@ -32,23 +29,50 @@ void PeerOwners::check(const rendezvous::ConnectionEnds& ends, std::function<voi
   const base::Result<uid_t> owner = rendezvous::local_owner(ends);
   const bool is_here = ends.peer.is_loopback() || own_.contains(ends.peer);
   if (owner.ok() || is_here) return done(is_own(owner));
-  if (waiting_.size() >= kMaxQueries) {
-    const auto oldest = waiting_.extract(waiting_.begin());
-    oldest.mapped()(false);
-  }
+  if (others_ != nullptr && others_->is_stranger(ends.peer)) return done(false);
+  make_room(ends.peer.str());
   v1::OwnerQuestion question;
   question.set_id(next_id_++);
   question.set_peer(ends.peer.str());
   question.set_peer_port(ends.peer_port);
   question.set_local(ends.local.str());
   question.set_local_port(ends.local_port);
-  waiting_.emplace(question.id(), std::move(done));
+  by_peer_[question.peer()].insert(question.id());
+  waiting_.emplace(question.id(), Waiting{question, std::chrono::steady_clock::now(), std::move(done)});
+  if (others_ != nullptr) others_->ask(ends, [this, id = question.id()] { end(id, true); });
   ask_(std::move(question));
 }
 
 void PeerOwners::answered(const v1::OwnerAnswer& answer) {
-  const auto found = waiting_.extract(answer.id());
-  if (!found.empty()) found.mapped()(answer.allowed());
+  end(answer.id(), answer.allowed());
+}
+
+void PeerOwners::end(std::uint64_t id, bool allowed) {
+  const auto found = waiting_.extract(id);
+  if (found.empty()) return;
+  const auto of_peer = by_peer_.find(found.mapped().question.peer());
+  of_peer->second.erase(id);
+  if (of_peer->second.empty()) by_peer_.erase(of_peer);
+  found.mapped().done(allowed);
+}
+
+// The oldest question goes: those of the same peer first, then those whose connection is closed by now, then any.
+void PeerOwners::make_room(const std::string& peer) {
+  const auto of_peer = by_peer_.find(peer);
+  if (of_peer != by_peer_.end() && of_peer->second.size() >= limits_.max_of_peer) end(*of_peer->second.begin(), false);
+  const auto closed_by_now = std::chrono::steady_clock::now() - limits_.time_limit;
+  while (!waiting_.empty() && waiting_.begin()->second.since < closed_by_now) end(waiting_.begin()->first, false);
+  if (waiting_.size() >= limits_.max_questions) end(waiting_.begin()->first, false);
+}
+
+void PeerOwners::ask_again() {
+  const auto closed_by_now = std::chrono::steady_clock::now() - limits_.time_limit;
+  while (!waiting_.empty() && waiting_.begin()->second.since < closed_by_now) end(waiting_.begin()->first, false);
+  for (const auto& [id, waiting] : waiting_) ask_(waiting.question);
+}
+
+bool PeerOwners::is_ours(const rendezvous::ConnectionEnds& ends) {
+  return is_own(rendezvous::local_owner(ends));
 }
 
 v1::OwnerAnswer PeerOwners::answer(const v1::OwnerQuestion& question) {
@@ -58,11 +82,10 @@ v1::OwnerAnswer PeerOwners::answer(const v1::OwnerQuestion& question) {
   const auto local = base::IpAddress::parse(question.local());
   constexpr std::uint32_t kMaxPort = 65535;
   if (!peer.ok() || !local.ok() || question.peer_port() > kMaxPort || question.local_port() > kMaxPort) return answer;
-  answer.set_allowed(
-      is_own(rendezvous::local_owner({.peer = *peer,
-                                      .peer_port = static_cast<std::uint16_t>(question.peer_port()),
-                                      .local = *local,
-                                      .local_port = static_cast<std::uint16_t>(question.local_port())})));
+  answer.set_allowed(is_ours({.peer = *peer,
+                              .peer_port = static_cast<std::uint16_t>(question.peer_port()),
+                              .local = *local,
+                              .local_port = static_cast<std::uint16_t>(question.local_port())}));
   return answer;
 }
 

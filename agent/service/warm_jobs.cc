@@ -179,6 +179,10 @@ void WarmJobs::born(Job& job) {
   options.output = [this, &job] { return events_.output(job.id, job.order); };
   SessionEvents events;
   events.send = [this, id = job.id](v1::AgentMessage message) { send(id, std::move(message)); };
+  events.send_unnumbered = [this, id = job.id](v1::AgentMessage message) {
+    message.set_job_id(id);
+    events_.send_unnumbered(std::move(message));
+  };
   events.on_done = [this, &job] {
     job.is_closing = true;
     host_.loop.post([this, id = job.id] { close(id); });
@@ -203,6 +207,12 @@ void WarmJobs::born(Job& job) {
   const auto waiting = std::exchange(job.waiting, {});
   for (const v1::LauncherMessage& message : waiting) {
     if (!job.is_closing) job.session->handle(message);
+  }
+}
+
+void WarmJobs::stream_is_up() {
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr && !job->is_closing) job->session->stream_is_up();
   }
 }
 

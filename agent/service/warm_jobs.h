@@ -23,7 +23,8 @@ namespace muster::agent {
 class WarmJobs {
  public:
   struct Events {
-    std::function<void(v1::AgentMessage)> send;  // numbered
+    std::function<void(v1::AgentMessage)> send;             // numbered
+    std::function<void(v1::AgentMessage)> send_unnumbered;  // dropped while no launcher listens
     // For one job; an error becomes the answer to its Launch.
     std::function<base::Result<OutputSenderConfig>(const std::string& job_id, const v1::OpenJob& order)> output;
     std::function<void()> on_idle;  // the last job is gone
@@ -40,6 +41,7 @@ class WarmJobs {
 
   void contact(base::MonotonicTime when);
   void check_leases(base::MonotonicTime now);
+  void stream_is_up();
   // The process that was there is not any more: jobs that are not held end.
   void launcher_is_gone();
   // The same, and another one listens now: it is told the history of every job.

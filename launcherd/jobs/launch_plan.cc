@@ -155,6 +155,17 @@ model::BoundRank binding_of(const model::PlacedHost& host, const model::PlacedRa
 
 }  // namespace
 
+namespace {
+
+v1::JobPeer peer_of(const HostFacts& fact) {
+  v1::JobPeer peer;
+  for (const v1::NetworkInterface& entry : fact.hello.interfaces()) peer.add_addresses(entry.address());
+  peer.set_owner_port(fact.prepared.owner_port());
+  return peer;
+}
+
+}  // namespace
+
 bool has_address(const v1::Hello& hello, const std::string& address) {
   return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
 }
@@ -326,6 +337,9 @@ v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& expo
   if (index > 0) {
     launch.set_horovod_address(master_address_);
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
+  }
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
+    if (i != index && (i == 0 || index == 0)) *launch.add_peers() = peer_of(facts_.at(i));
   }
   launch.set_host(static_cast<int>(index));
   proto::set_limits(job_.limits, launch);
