@@ -201,6 +201,9 @@ int run_sweep(const std::vector<std::string>& arguments) {
     base::print_remark("pid {} ({}) cannot be killed: state {}, waits in {}\n", stuck.pid, stuck.command, stuck.state,
                        stuck.wchan);
   }
+  for (const ProcessInfo& keeper : report->continued) {
+    base::print_remark("pid {} ({}) was stopped: it was continued\n", keeper.pid, keeper.command);
+  }
   for (const std::string& alive : report->alive) {
     base::print_remark("the agent or warden of {} still lives\n", alive);
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "agent/process/cgroup.h"
+#include "agent/process/keepers.h"
 
 namespace muster::agent {
 namespace {
@@ -234,6 +235,7 @@ void Cleaner::describe_others(const HostLook& look) {
 }
 
 base::Result<CleanupReport> Cleaner::run() {
+  if (!options_.dry_run) end_stopped_sessions(options_.look.session_root);
   MUSTER_ASSIGN_OR_RETURN(HostLook first, look_at_host(options_.look));
   for (SeenSession& session : first.sessions) session.found.lock.reset();
   if (first.strays.empty() && first.sessions.empty() && first.traces.empty()) {

@@ -24,8 +24,12 @@ std::vector<std::string> lines_of(const std::string& path) {
 }  // namespace
 
 std::vector<KnownRank> known_ranks(const std::string& session_path) {
+  return known_processes(session_path, "ranks");
+}
+
+std::vector<KnownRank> known_processes(const std::string& session_path, const std::string& note) {
   std::vector<KnownRank> ranks;
-  for (const std::string& line : lines_of(session_path + "/ranks")) {
+  for (const std::string& line : lines_of(session_path + "/" + note)) {
     const auto words = base::split(line, ' ');
     if (words.size() != 2) continue;
     const auto pid = base::parse_decimal(words[0], 1L << 30);

@@ -18,6 +18,8 @@ struct KnownRank {
 };
 
 std::vector<KnownRank> known_ranks(const std::string& session_path);
+// The same of any note with a pid and a start time in each line.
+std::vector<KnownRank> known_processes(const std::string& session_path, const std::string& note);
 
 // Only those that are named after the session: whoever can write the note has no other cgroup emptied.
 std::vector<std::string> known_cgroups(const std::string& session_path);

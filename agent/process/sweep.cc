@@ -8,7 +8,9 @@
 #include <csignal>
 
 #include "agent/process/cgroup.h"
+#include "agent/process/descendant_notes.h"
 #include "agent/process/environ_scan.h"
+#include "agent/process/keepers.h"
 #include "agent/process/proc_table.h"
 #include "agent/process/session_dir.h"
 #include "agent/process/session_notes.h"
@@ -24,13 +26,14 @@ constexpr milliseconds kSweepSecondLook{2000};
 constexpr milliseconds kLockPoll{20};
 constexpr milliseconds kSweepKillBound{3000};
 constexpr int kSweepMaxPollMs = 16;
+constexpr milliseconds kKeepersEndJob{8000};  // after they were continued
 
 // The sessions of the job whose agent and warden are gone, locked by us; the others go into the report.
 base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& job_id, const SweepOptions& options,
                                                            SweepReport& report) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, list_sessions(options.session_root, job_id));
   std::vector<FoundSession> dead;
-  const auto deadline = Clock::now() + options.wait_for_lock;
+  auto deadline = Clock::now() + options.wait_for_lock;
   for (const std::string& path : paths) {
     while (true) {
       auto session = look_at_session(path);
@@ -43,6 +46,13 @@ base::Result<std::vector<FoundSession>> lock_dead_sessions(const std::string& jo
       if (Clock::now() > deadline) {
         report.alive.push_back(path);
         break;
+      }
+      if (session.ok() && session->is_alive) {
+        for (const ProcessInfo& keeper : continue_stopped_keepers(path)) {
+          report.continued.push_back(keeper);
+          // It ends its job now, if that is over.
+          if (session->lease_has_passed) deadline = Clock::now() + kKeepersEndJob;
+        }
       }
       if (session.ok()) session->lock.reset();
       ::poll(nullptr, 0, static_cast<int>(kLockPoll.count()));

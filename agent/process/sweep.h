@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/process/proc_table.h"
 #include "agent/process/warden_events.h"
 #include "base/status.h"
 
@@ -25,7 +26,8 @@ struct SweepOptions {
 struct SweepReport {
   // Session directories whose agent or warden lives, as far as can be told: nothing of theirs was touched.
   std::vector<std::string> alive;
-  std::vector<std::string> removed;  // session directories and cgroups
+  std::vector<ProcessInfo> continued;  // agents and wardens that were stopped
+  std::vector<std::string> removed;    // session directories and cgroups
   std::vector<Leftover> killed;
   std::vector<Unkillable> stuck;
 };

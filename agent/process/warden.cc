@@ -199,7 +199,20 @@ base::Status Warden::signal(int rank, int signo) {
   return state_->send(SignalCommand{rank, signo});
 }
 
+bool Warden::keep_running() {
+  if (state_->is_gone || state_->is_closed || state_->is_reaped) return true;
+  const auto info = read_process(state_->ready.pid);
+  if (!info || info->is_dead()) return true;                   // its end is read from its socket
+  if (info->state == 'T') ::kill(state_->ready.pid, SIGCONT);  // our unreaped child
+  return info->state != 'T' && info->state != 't' && info->state != 'D';
+}
+
+void Warden::kill_hung() {
+  if (!state_->is_gone && !state_->is_closed && !state_->is_reaped) ::kill(state_->ready.pid, SIGKILL);
+}
+
 base::Status Warden::stop(milliseconds grace) {
+  (void)keep_running();
   return state_->send(StopCommand{grace});
 }
 
@@ -249,6 +262,7 @@ void Warden::begin_close() {
   if (state_->is_gone || state_->is_closed || std::exchange(state_->is_leaving, true)) return;
   // Without this message it would take the end of the socket for our death, with the same result but later. An error
   // is the end of the stream, which read_events() finds.
+  (void)keep_running();
   state_->socket.send(encode(LeaveCommand{}));
   (void)state_->flush();
 }

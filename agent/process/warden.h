@@ -77,6 +77,11 @@ class Warden {
   // everything, even while the agent is stopped. No lease is in force before the first call and after suspend_lease().
   void renew_lease(base::MonotonicTime until);
   void suspend_lease();
+  // Continues a warden that was stopped (SIGSTOP). False: at this moment it is stopped, traced, or hangs in the kernel.
+  // To be asked again and again. stop() and close() continue it, too.
+  bool keep_running();
+  // For one that hangs: its end is then read as any other.
+  void kill_hung();
   // The job is to end now: the calling process is killed if it still lives then, whatever the lease. Only of a warden
   // that start() has made.
   void end_agent_by(base::MonotonicTime when);

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
+#include "agent/process/keepers.h"
 #include "agent/process/own_process.h"
 #include "base/ids.h"
 
@@ -166,10 +168,13 @@ base::Status check_agent_id(const std::string& id) {
 base::Result<WardenParts> make_warden(const WardenOptions& options, const WardenOwner& owner) {
   MUSTER_RETURN_IF_ERROR(base::JobId::parse(options.job_id).status());
   MUSTER_RETURN_IF_ERROR(check_agent_id(options.agent_id));
+  const HeldEnd held;
   MUSTER_ASSIGN_OR_RETURN(SessionDir session,
                           SessionDir::create(options.session_root, options.job_id, options.agent_id));
   auto lease = LeasePage::create();
   auto fork = lease.ok() ? fork_warden(options, owner, session, *lease) : base::Result<WardenFork>(lease.status());
+  // Without the note a stopped keeper is found by nobody, which is no reason not to start the job.
+  if (fork.ok()) (void)note_keepers(session.path(), owner.pid, fork->ready.pid);
   if (!fork.ok()) {
     const base::Status removed = session.remove();
     return removed.ok() ? fork.status() : fork.status().with_context(removed.message());

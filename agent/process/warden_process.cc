@@ -64,6 +64,8 @@ void WardenProcess::run() {
 base::Status WardenProcess::set_up() {
   ::setsid();  // the terminal's signals go to the agent, which decides
   ::prctl(PR_SET_NAME, "muster-warden");
+  // An agent that ends continues a warden that was stopped, which then does what the end of its agent asks for.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   std::vector<int> kept{socket_.fd(), session_.lock_fd(), lease_.wake_fd(), lease_.page_fd(), setup_.host_proc.get()};
   if (setup_.agent_pidfd.valid()) kept.push_back(setup_.agent_pidfd.get());
   MUSTER_RETURN_IF_ERROR(keep_only_descriptors(kept));

@@ -251,7 +251,7 @@ void Agent::Core::contact() {
 
 void Agent::Core::check_lease() {
   const base::MonotonicTime time = base::monotonic_now();
-  if (session_ != nullptr) return session_->check_lease(time);
+  if (session_ != nullptr) return session_->check(time);
   jobs_->check_leases(time);
   if (!jobs_->is_idle()) {
     idle_since_ = time;

@@ -28,6 +28,11 @@ constexpr std::chrono::seconds kCloseBound{5};
 // All bounds together of what an agent whose job is over does: twice everything is killed and audited, the warden
 // leaves.
 constexpr std::chrono::seconds kEndBound{20};
+// A warden that does not run for so long while the ranks are to end is killed. The launcher waits for 6 s beyond the
+// grace (launcherd's kStopMargin), of which killing what is left takes up to 3 s.
+constexpr std::chrono::milliseconds kWardenPatience{1000};
+// A start takes milliseconds; the kernel waits for a file system that does not answer for as long as it takes.
+constexpr std::chrono::seconds kSlowSpawn{5};
 constexpr int kNotFound = 127;           // exit code, as a shell's
 constexpr milliseconds kLeaseStep{100};  // it is not written more often than this
 
@@ -116,11 +121,26 @@ void JobSession::contact(base::MonotonicTime when) {
   warden_.renew_lease(when + options_.lease);
 }
 
-void JobSession::check_lease(base::MonotonicTime now) {
+void JobSession::check(base::MonotonicTime now) {
+  check_warden(now);
   if ((suspended_ && options_.suspend_stops_lease) || lost_) return;
   if (now - last_contact_ > options_.lease) {
     launcher_lost("the launcher was not heard of for the length of the lease");
   }
+}
+
+// A warden that was stopped is continued whenever it is seen. One that cannot run while the ranks are to end is killed:
+// then the agent ends them.
+void JobSession::check_warden(base::MonotonicTime now) {
+  if (warden_lost_ || empty_ || on_closed_) return;
+  if (warden_.keep_running() || !stopping_) {
+    hangs_since_.reset();
+    return;
+  }
+  if (!hangs_since_) hangs_since_ = now;
+  if (now - *hangs_since_ < kWardenPatience) return;
+  if (failure_.empty()) failure_ = "the warden, the parent of the ranks, did not run and was killed to end the ranks";
+  warden_.kill_hung();
 }
 
 void JobSession::handle(const v1::LauncherMessage& message) {
@@ -434,7 +454,7 @@ void JobSession::warden_gone() {
   warden_watch_.cancel();
   warden_lost_ = true;
   if (empty_) return;  // its work was done
-  failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
+  if (failure_.empty()) failure_ = "the warden, the parent of the ranks, was killed; the ranks were ended";
   std::vector<pid_t> spared = events_.others();
   if (stacks_.pid() != 0) spared.push_back(stacks_.pid());
   if (pmix_.helper() != 0) spared.push_back(pmix_.helper());

@@ -83,7 +83,8 @@ class JobSession {
   void handle(const v1::LauncherMessage& message);
   // The launcher was heard of: the lease begins anew.
   void contact(base::MonotonicTime when);
-  void check_lease(base::MonotonicTime now);
+  // To be called several times a second: the lease, and whether the warden still runs.
+  void check(base::MonotonicTime now);
   // A stream to a launcher is there, perhaps again: what the one before may not have heard is asked again.
   void stream_is_up();
   // Ends the ranks; `why` is for a log.
@@ -118,6 +119,7 @@ class JobSession {
   void done();
   void watch_close();
 
+  void check_warden(base::MonotonicTime now);
   void warden_readable();
   void warden_gone();
   void on_event(RankStarted& started);
@@ -168,7 +170,9 @@ class JobSession {
   std::optional<bool> was_any_output_;  // known early when there was some, else when all pipes have ended
   base::MonotonicTime last_contact_{};
   base::MonotonicTime lease_renewed_{};
-  int spawns_due_ = 0;
+  std::optional<base::MonotonicTime> hangs_since_;  // the warden, while the ranks are to end
+  std::map<int, std::string> spawns_due_;           // ranks that the warden has still to start, in this order, and what
+  base::Timer spawn_watch_;
   bool launched_ = false;
   bool stopping_ = false;
   bool awaits_no_gpus_ = false;

@@ -259,7 +259,7 @@ void WarmJobs::contact(base::MonotonicTime when) {
 
 void WarmJobs::check_leases(base::MonotonicTime now) {
   for (const auto& [id, job] : jobs_) {
-    if (job->session != nullptr && !job->is_closing) job->session->check_lease(now);
+    if (job->session != nullptr && !job->is_closing) job->session->check(now);
   }
 }
 

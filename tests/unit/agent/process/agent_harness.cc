@@ -145,6 +145,13 @@ bool is_gone(pid_t pid) {
   return !info || info->is_dead();
 }
 
+bool stop_process(pid_t pid) {
+  return ::kill(pid, SIGSTOP) == 0 && eventually(std::chrono::seconds(10), [pid] {
+           const auto info = read_process(pid);
+           return info && info->state == 'T';
+         });
+}
+
 bool eventually(std::chrono::milliseconds bound, const std::function<bool()>& condition) {
   const auto deadline = Clock::now() + bound;
   while (!condition()) {

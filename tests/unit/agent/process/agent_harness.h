@@ -63,6 +63,8 @@ std::vector<pid_t> processes_with(const std::string& token);
 std::size_t left_after(const std::string& token, std::chrono::milliseconds bound);
 // Also once it is a zombie.
 bool is_gone(pid_t pid);
+// SIGSTOP; returns when the process has stopped.
+bool stop_process(pid_t pid);
 bool eventually(std::chrono::milliseconds bound, const std::function<bool()>& condition);
 
 // Children of the test that stand in for what a dead job has left; ended with it.

@@ -9,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/process/cleanup.h"
 #include "agent/process/environ_scan.h"
 #include "agent/process/session_dir.h"
+#include "agent/process/warden.h"
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
@@ -18,6 +20,7 @@ namespace muster::agent::sweep_test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AgentChild;
 using testing::as_agent;
 using testing::kOrdinaryUid;
 using testing::Playground;
@@ -31,6 +34,7 @@ class SweepTest : public ::testing::Test {
     return strays_.start(env, token, uid);
   }
   static bool lives(pid_t pid) { return Strays::lives(pid); }
+  WardenOptions options() const { return {.job_id = job_, .agent_id = "0", .session_root = ground_.session_root()}; }
 
   SweepReport sweep_now(bool owner_says_dead) const {
     SweepOptions options{.session_root = ground_.session_root(), .owner_says_dead = owner_says_dead};
@@ -81,6 +85,77 @@ TEST_F(SweepTest, ALivingSessionKeepsItsProcesses) {
   session->close_lock();
   EXPECT_EQ(sweep_now(true).removed, std::vector<std::string>{session->path()});
   EXPECT_FALSE(lives(rank));
+  EXPECT_FALSE(ground_.has_sessions());
+}
+
+// An agent and a warden that are stopped, with so much left of their lease. The agent plays on when it is continued.
+class StoppedKeepers {
+ public:
+  StoppedKeepers(const WardenOptions& options, const std::string& victim, std::chrono::milliseconds lease)
+      : agent_(::getuid(), [&](const auto& ready) {
+          auto warden = Warden::start(options);
+          ASSERT_TRUE(warden.ok()) << warden.status();
+          ASSERT_TRUE(warden->spawn(testing::request(0, {victim, options.job_id})).ok());
+          testing::Seen seen;
+          ASSERT_TRUE(testing::poll_until(*warden, seen, [&] { return !seen.started.empty(); }));
+          ASSERT_TRUE(testing::stop_process(warden->pid()));
+          warden->renew_lease(std::chrono::steady_clock::now() + lease);
+          ready(warden->pid());
+          ASSERT_TRUE(testing::poll_until(*warden, seen, [&] { return !seen.empty.empty(); }));
+          EXPECT_TRUE(warden->close().ok());
+        }) {
+    warden_ = agent_.wait_until_ready();
+    EXPECT_TRUE(testing::stop_process(agent_.pid()));
+  }
+  bool are_stopped() const {
+    const auto agent = read_process(agent_.pid());
+    const auto warden = read_process(warden_);
+    return agent && warden && agent->state == 'T' && warden->state == 'T';
+  }
+  void kill_now() { agent_.kill_now(); }
+  int wait() { return agent_.wait(); }
+
+ private:
+  AgentChild agent_;
+  pid_t warden_ = 0;
+};
+
+TEST_F(SweepTest, StoppedKeepersAreContinuedAndEndTheirJobWhenItsLeaseIsOver) {
+  StoppedKeepers keepers(options(), ground_.victim("sleeper"), 0ms);
+  ASSERT_TRUE(keepers.are_stopped());
+  const SweepReport report = sweep_now(true);
+  EXPECT_EQ(report.continued.size(), 2U);
+  EXPECT_TRUE(report.alive.empty());
+  EXPECT_EQ(testing::left_after(job_, testing::gone_within()), 0U);
+  EXPECT_EQ(keepers.wait(), 0);
+  EXPECT_FALSE(ground_.has_sessions());
+}
+
+TEST_F(SweepTest, StoppedKeepersOfARunningJobGoOn) {
+  StoppedKeepers keepers(options(), ground_.victim("sleeper"), 1h);
+  ASSERT_TRUE(keepers.are_stopped());
+  const SweepReport report = sweep_now(true);
+  EXPECT_EQ(report.continued.size(), 2U);
+  EXPECT_EQ(report.alive.size(), 1U);
+  EXPECT_EQ(processes_with(job_).size(), 1U);
+  keepers.kill_now();
+  EXPECT_EQ(keepers.wait(), SIGKILL);
+  EXPECT_EQ(testing::left_after(job_, testing::gone_within()), 0U);
+}
+
+TEST_F(SweepTest, CleanupEndsAJobWhoseKeepersAreStopped) {
+  StoppedKeepers keepers(options(), ground_.victim("sleeper"), 0ms);
+  ASSERT_TRUE(keepers.are_stopped());
+  CleanupOptions cleanup;
+  cleanup.look.session_root = ground_.session_root();
+  cleanup.look.job_prefix = job_;
+  cleanup.dry_run = true;
+  ASSERT_TRUE(clean_up(cleanup).ok());
+  EXPECT_TRUE(keepers.are_stopped()) << "a dry run touches nothing";
+  cleanup.dry_run = false;
+  ASSERT_TRUE(clean_up(cleanup).ok());
+  EXPECT_EQ(testing::left_after(job_, testing::gone_within()), 0U);
+  EXPECT_EQ(keepers.wait(), 0);
   EXPECT_FALSE(ground_.has_sessions());
 }
 

@@ -217,6 +217,45 @@ TEST_P(ContainTest, StopTakesEverything) {
   });
 }
 
+TEST_P(ContainTest, StopContinuesAStoppedWarden) {
+  const auto requests = victims();
+  run_agent([&](Warden& warden) {
+    Seen seen;
+    start_all(warden, requests, seen);
+    ASSERT_TRUE(testing::stop_process(warden.pid()));
+    ASSERT_TRUE(warden.stop(100ms).ok());
+    ASSERT_TRUE(poll_until(warden, seen, [&] { return !seen.empty.empty(); }));
+    EXPECT_EQ(seen.exited.size(), requests.size());
+  });
+}
+
+// As when both were stopped and the agent's timer ends it.
+TEST_P(ContainTest, EndOfTheAgentContinuesAStoppedWarden) {
+  const auto requests = victims();
+  AgentChild parent(::getuid(), [&](const auto& ready) {
+    delegated_->enter();
+    const int status = wait_status_of_agent(uid_, [&] {
+      auto warden = Warden::start(options());
+      ASSERT_TRUE(warden.ok()) << warden.status();
+      Seen seen;
+      start_all(*warden, requests, seen);
+      ready(::getpid());
+      ready(warden->pid());
+      for (;;) ::pause();
+    });
+    EXPECT_EQ(status, SIGKILL);
+  });
+  const pid_t agent = parent.wait_until_ready();
+  const pid_t warden = parent.wait_until_ready();
+  ASSERT_GT(warden, 0);
+  EXPECT_TRUE(testing::stop_process(warden));
+  ::kill(agent, SIGKILL);
+  EXPECT_EQ(left_after(job_, testing::gone_within()), 0U);
+  EXPECT_TRUE(testing::eventually(10s, [warden] { return testing::is_gone(warden); })) << "the warden is left";
+  if (!testing::is_gone(warden)) ::kill(warden, SIGKILL);
+  EXPECT_EQ(parent.wait(), 0);
+}
+
 TEST_P(ContainTest, AForkStormEnds) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "instrumented for threads, which it has none of, the warden is too slow to outrun a storm";

@@ -3,9 +3,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <future>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -172,6 +176,52 @@ TEST_F(WarmJobsTest, AKilledWardenEndsItsJobAlone) {
   EXPECT_EQ(launcher_->next_of(other, Body::kHostEmpty).host_empty().failure(), "");
   launcher_->send(leave(other));
   EXPECT_TRUE(launcher_->next_of(other, Body::kJobClosed).has_job_closed());
+}
+
+TEST_F(WarmJobsTest, StoppedWardenIsContinuedWithoutBeingAsked) {
+  start();
+  open(job_);
+  pid_t warden = 0;
+  ASSERT_TRUE(eventually(5s, [&] { return (warden = child_named(agent_->pid(), "muster-warden")) > 0; }));
+  const std::string fifo = ground_.path() + "/go";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  launcher_->send(launch(job_, {{"sh", "-c", "read x < " + fifo + "; exit 4"}}));
+  EXPECT_TRUE(launcher_->next_of(job_, Body::kLaunched).has_launched());
+  ASSERT_EQ(::kill(warden, SIGSTOP), 0);
+  const base::UniqueFd go(::open(fifo.c_str(), O_WRONLY));
+  ASSERT_EQ(::write(go.get(), "\n", 1), 1);
+  EXPECT_EQ(launcher_->next_of(job_, Body::kRankExited).rank_exited().wait_status(), 4 << 8);
+  EXPECT_EQ(launcher_->next_of(job_, Body::kHostEmpty).host_empty().failure(), "");
+  launcher_->send(leave(job_));
+  EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
+}
+
+// A debugger holds it: no SIGCONT continues it, and only SIGKILL ends it.
+TEST_F(WarmJobsTest, HungWardenIsKilledWhenItsJobIsStopped) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may trace a warden";
+  start();
+  open(job_);
+  pid_t warden = 0;
+  ASSERT_TRUE(eventually(5s, [&] { return (warden = child_named(agent_->pid(), "muster-warden")) > 0; }));
+  launcher_->send(launch(job_, {{ground_.victim("sleeper"), job_}}));
+  EXPECT_TRUE(launcher_->next_of(job_, Body::kLaunched).has_launched());
+  std::promise<bool> is_held;
+  std::thread debugger([warden, &is_held] {  // one thread traces; it also sees the end before the parent does
+    int status = 0;
+    const bool is_stopped = ::ptrace(PTRACE_SEIZE, warden, nullptr, nullptr) == 0 &&
+                            ::ptrace(PTRACE_INTERRUPT, warden, nullptr, nullptr) == 0 &&
+                            ::waitpid(warden, &status, __WALL) == warden;
+    is_held.set_value(is_stopped);
+    if (is_stopped) ::waitpid(warden, &status, __WALL);
+  });
+  EXPECT_TRUE(is_held.get_future().get());
+  launcher_->send(stop(job_));
+  const auto empty = launcher_->next_of(job_, Body::kHostEmpty).host_empty();
+  debugger.join();
+  EXPECT_NE(empty.failure().find("did not run and was killed"), std::string::npos) << empty.failure();
+  EXPECT_EQ(left_after(job_, gone_within()), 0U);
+  launcher_->send(leave(job_));
+  EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
 }
 
 TEST_F(WarmJobsTest, WhatCannotBeOpenedIsAnswered) {
