@@ -8,6 +8,7 @@
 #include <set>
 
 #include "agent/process/cgroup.h"
+#include "agent/process/descendant_notes.h"
 #include "agent/process/environ_scan.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -152,6 +153,7 @@ void Looker::judge_jobs() {
 
 void Looker::claim(const SeenSession& session) {
   Claim claim{.job_id = session.job_id, .ranks = known_ranks(session.found.path), .in_cgroup = {}};
+  claim.noted = noted_descendants(session.found.path);
   for (const std::string& path : known_cgroups(session.found.path)) {
     const auto cgroup = Cgroup::open(path);
     if (!cgroup.ok()) continue;  // gone already

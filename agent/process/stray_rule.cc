@@ -99,6 +99,11 @@ std::vector<Stray> Search::run() {
     for (const KnownRank& rank : claim.ranks) {
       for (const ProcessInfo& info : members_of_session(sight_.table, rank)) consider(info, claim.job_id, "session");
     }
+    for (const KnownRank& noted : claim.noted) {
+      for (const ProcessInfo& info : sight_.table) {
+        if (info.pid == noted.pid && info.start_time == noted.not_before) consider(info, claim.job_id, "note");
+      }
+    }
   }
   add_descendants();
   return std::move(found_);

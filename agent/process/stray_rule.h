@@ -34,6 +34,7 @@ struct Claim {
   std::string job_id;
   std::vector<KnownRank> ranks;
   std::set<pid_t> in_cgroup;
+  std::vector<KnownRank> noted = {};  // descendants that had left the ranks' session; start times are exact
 };
 
 struct HostSight {
@@ -50,7 +51,7 @@ struct HostSight {
 struct Stray {
   ProcessInfo info;
   std::string job_id;
-  std::string found_by;  // "environment", "cgroup", "session", "descendant"
+  std::string found_by;  // "environment", "cgroup", "session", "note", "descendant"
 };
 
 // Never candidates: `spared`, sshd, launchers, agents and wardens, whatever is below one of those three, and a process

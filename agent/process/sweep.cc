@@ -145,6 +145,12 @@ base::Result<std::vector<ProcessInfo>> Sweeper::find(const std::vector<FoundSess
     for (const KnownRank& rank : known_ranks(session.path)) {
       for (const ProcessInfo& member : members_of_session(table, rank)) add_new(found, member);
     }
+    for (const KnownRank& noted : noted_descendants(session.path)) {
+      const auto there = std::ranges::find(table, noted.pid, &ProcessInfo::pid);
+      if (there == table.end() || there->start_time != noted.not_before) continue;
+      add_new(found, *there);
+      for (const ProcessInfo& below : descendants(table, noted.pid, spare_)) add_new(found, below);
+    }
   }
   std::erase_if(found, [this](const ProcessInfo& info) { return is_spared(spare_, info.pid); });
   return found;

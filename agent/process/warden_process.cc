@@ -91,6 +91,10 @@ base::Status WardenProcess::set_up() {
   const Cgroup* cgroup = container_->cgroup() ? &*container_->cgroup() : nullptr;
   oom_ = std::make_unique<OomWatch>(cgroup);
 
+  if (cgroup == nullptr && !setup_.use_pidns) {
+    MUSTER_ASSIGN_OR_RETURN(DescendantNotes notes_of_others, DescendantNotes::create(session_.path()));
+    descendants_ = std::make_unique<DescendantNotes>(std::move(notes_of_others));
+  }
   containment_.cgroup = cgroup != nullptr;
   containment_.pidns = setup_.use_pidns;
   WardenReady ready;
@@ -197,6 +201,7 @@ void WardenProcess::handle(SpawnRequest& request) {
   }
   ranks_[inside] = Rank{pid, false};
   rank_numbers_[inside] = request.rank;
+  if (descendants_ != nullptr) descendants_->begin(now_time());
   send(RankStarted{request.rank, pid, inside, std::move(spawned.stdin_fd), std::move(spawned.stdout_fd),
                    std::move(spawned.stderr_fd), spawned.at, std::move(spawned.pmi_fd)});
 }
@@ -297,6 +302,7 @@ int WardenProcess::poll_timeout(Time now) const {
   const auto consider = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   if (phase_ == Phase::kStopping) consider(ranks_.empty() ? std::min(deadline_, now + kTick) : deadline_);
   if (phase_ == Phase::kFinishing) consider(std::min(deadline_, now + kTick));
+  if (descendants_ != nullptr && !ranks_.empty()) consider(descendants_->next_look());
   const auto lease = lease_.get();
   if (lease && lease != expired_lease_) consider(*lease + setup_.lease_margin);
   if (!next) return -1;
@@ -308,6 +314,7 @@ void WardenProcess::check_deadlines() {
   const Time now = now_time();
   check_agent(now);
   check_lease(now);
+  if (descendants_ != nullptr && !ranks_.empty()) descendants_->look(now);
   const bool is_over = (phase_ == Phase::kStopping && (now >= deadline_ || rank_groups_are_gone())) ||
                        (phase_ == Phase::kFinishing && (now >= deadline_ || container_->is_empty()));
   if (!is_over) return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/process/descendant_notes.h"
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
 #include "agent/process/message_socket.h"
@@ -87,6 +88,7 @@ class WardenProcess {
   std::unique_ptr<JobContainer> container_;
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<OomWatch> oom_;
+  std::unique_ptr<DescendantNotes> descendants_;  // null: cgroup or namespace hold them
 
   std::deque<WardenCommand> commands_;  // in order, not handled yet
   std::map<pid_t, Rank> ranks_;         // running, by the pid that we see

@@ -135,6 +135,15 @@ TEST(StrayRule, NotesOfTheSession) {
   EXPECT_EQ(found(sight), (Words{"31 deadjob2 cgroup", "30 deadjob2 session"}));
 }
 
+TEST(StrayRule, NotedDescendantsAreKnownByPidAndStart) {
+  HostSight sight = host({process(40, 1, "daemon", 300, 40), process(41, 1, "reused", 400, 41)});
+  sight.claims = {{.job_id = kDeadJob,
+                   .ranks = {},
+                   .in_cgroup = {},
+                   .noted = {{.pid = 40, .not_before = 300}, {.pid = 41, .not_before = 399}}}};
+  EXPECT_EQ(found(sight), Words{"40 deadjob2 note"});
+}
+
 TEST(StrayRule, AReusedPidIsNotTheRank) {
   // The rank's pid now names a process that began long after it: its session is another one.
   HostSight sight = host({process(10, 1, "shell", 5000, 10), process(30, 10, "editor", 5001, 10)});

@@ -10,6 +10,7 @@
 
 #include "agent/process/sweep.h"
 #include "agent/process/warden.h"
+#include "base/file.h"
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
@@ -137,6 +138,65 @@ TEST_P(KillTest, NothingIsLeft) {
   std::cout << "  all gone within " << worst_ms << " ms at worst\n";
 }
 
+// The hardest one: it has left the session of the ranks and emptied its environment, and nothing holds it.
+class BothKilledTest : public KillTest {};
+
+TEST_P(BothKilledTest, NothingIsLeftOfADaemonWithoutEnvironmentThatTheWardenHasSeen) {
+  const std::string job = base::JobId::random().str();
+  const WardenOptions options{
+      .job_id = job, .agent_id = "0", .session_root = ground_.session_root(), .contain = GetParam().level};
+  const std::string script = "env -i setsid sh -c 'sleep 1000; :' " + job + " & exec sleep 1000";
+  AgentChild agent(uid_, [&](const auto& ready) { play_agent(options, {request(0, {"sh", "-c", script})}, ready); });
+  const pid_t warden = agent.wait_until_ready();
+  ASSERT_GT(warden, 0);
+  ASSERT_TRUE(testing::eventually(10s, [&] { return testing::processes_with(job).size() >= 1; }));
+  const std::string note = ground_.session_root() + "/muster-" + std::to_string(uid_) + "/" + job + "-0/descendants";
+  const bool is_noted = GetParam().level == ContainLevel::kSubreaper || uid_ != 0;  // where nothing else holds it
+  if (is_noted && GetParam().level != ContainLevel::kPidns) {
+    const auto has_line = [&note] {
+      const auto content = base::read_file(note);
+      return content.ok() && !content->empty();
+    };
+    ASSERT_TRUE(testing::eventually(20s, has_line)) << note;
+  }
+  for (const int signo : {SIGSTOP, SIGKILL}) {
+    ::kill(agent.pid(), signo);
+    ::kill(warden, signo);
+  }
+  EXPECT_EQ(agent.wait(), SIGKILL);
+  as_agent(uid_, [&] {
+    const auto report = sweep(job, {.session_root = ground_.session_root(), .owner_says_dead = true});
+    ASSERT_TRUE(report.ok()) << report.status();
+  });
+  EXPECT_EQ(left_after(job, testing::gone_within()), 0U);
+  EXPECT_FALSE(ground_.has_sessions());
+}
+
+// A launcher that gives up at once: TERM reaches an agent that is just making its session.
+class AgentTerminatedTest : public KillTest {};
+
+TEST_P(AgentTerminatedTest, NothingIsLeftWhenItStarts) {
+  std::mt19937 random(std::random_device{}());
+  for (int moment = 0; moment < 5 * kMoments; ++moment) {
+    const WardenOptions options{.job_id = base::JobId::random().str(),
+                                .agent_id = "0",
+                                .session_root = ground_.session_root(),
+                                .contain = GetParam().level};
+    AgentChild agent(uid_, [&](const auto& ready) {
+      ready(::getpid());
+      const auto warden = Warden::start(options);
+      for (;;) ::pause();
+    });
+    ASSERT_GT(agent.wait_until_ready(), 0);
+    const timespec while_it_starts{0, static_cast<long>(random() % 8'000'000)};
+    ::ppoll(nullptr, 0, &while_it_starts, nullptr);
+    ::kill(agent.pid(), SIGTERM);
+    EXPECT_EQ(agent.wait(), SIGTERM);
+    ASSERT_TRUE(testing::eventually(testing::gone_within(), [this] { return !ground_.has_sessions(); }))
+        << "moment " << moment;
+  }
+}
+
 const Case kCases[] = {{"AgentRootAuto", ContainLevel::kAuto, true, Target::kAgent},
                        {"AgentRootCgroup", ContainLevel::kCgroup, true, Target::kAgent},
                        {"AgentRootSubreaper", ContainLevel::kSubreaper, true, Target::kAgent},
@@ -153,7 +213,14 @@ const Case kCases[] = {{"AgentRootAuto", ContainLevel::kAuto, true, Target::kAge
                        {"BothUserAuto", ContainLevel::kAuto, false, Target::kBoth},
                        {"BothUserPidns", ContainLevel::kPidns, false, Target::kBoth}};
 
+constexpr int kLevels = 5;  // for each target
+
 INSTANTIATE_TEST_SUITE_P(Levels, KillTest, ::testing::ValuesIn(kCases),
+                         [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Levels, AgentTerminatedTest, ::testing::ValuesIn(kCases, kCases + kLevels),
+                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Levels, BothKilledTest, ::testing::ValuesIn(std::end(kCases) - kLevels, std::end(kCases)),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
