@@ -59,8 +59,28 @@ base::Status unshare_namespaces() {
   ready.error = status.message();
   MessageSocket out(std::move(socket));
   out.send(encode(ready));
-  ::_exit(out.flush().ok() ? 0 : 1);
+  if (out.flush().ok()) ::_exit(0);
+  (void)session.remove();  // the agent has ended: nobody else does, and nobody reads an error
+  ::_exit(1);
 }
+
+// A signal that ends this process waits until the warden is there to clean up: before, nobody would remove the session
+// directory.
+class HeldEnd {
+ public:
+  HeldEnd() {
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (const int signo : {SIGHUP, SIGINT, SIGTERM}) ::sigaddset(&ends, signo);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+  }
+  ~HeldEnd() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldEnd(const HeldEnd&) = delete;
+  HeldEnd& operator=(const HeldEnd&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 base::Result<WardenReady> read_ready(MessageSocket& socket) {
   while (true) {

@@ -133,7 +133,11 @@ void WardenProcess::refuse(const base::Status& status) {
   ready.error = status.message();
   ready.pid = own_pid_in(setup_.host_proc.get());
   socket_.send(encode(ready));
-  ::_exit(socket_.flush().ok() ? 0 : 1);
+  if (socket_.flush().ok()) ::_exit(0);
+  // The agent has ended, so nobody else removes what was made.
+  if (container_ != nullptr && container_->cgroup()) container_->cgroup()->remove_blocking();
+  (void)session_.remove();  // nobody is left to report an error to
+  ::_exit(1);
 }
 
 void WardenProcess::wait_for_events() {
