@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <memory>
 
 #include "base/file.h"
@@ -16,6 +18,7 @@ namespace muster::agent {
 namespace {
 
 constexpr int kRemoveTries = 1000;  // a millisecond apart
+constexpr std::size_t kKeyedBytes = 64 << 10;
 
 // mountinfo writes blanks, tabs and backslashes of paths in octal.
 std::string unescape(std::string_view text) {
@@ -87,9 +90,36 @@ base::Status remove_groups(const std::string& path) {
   return base::ok_status();
 }
 
-// The number after `key ` in a flat keyed file.
+// Where the memory controller of cgroup v1 is mounted.
+std::optional<Mount> find_memory_mount(const std::string& mountinfo) {
+  for (const std::string_view line : base::split(mountinfo, '\n')) {
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos || !line.substr(dash + 3).starts_with("cgroup ")) continue;
+    const auto after = base::split(line.substr(dash + 3), ' ');
+    if (after.size() < 3) continue;
+    const auto options = base::split(after[2], ',');
+    const auto fields = base::split(line.substr(0, dash), ' ');
+    const bool is_memory = std::find(options.begin(), options.end(), "memory") != options.end();
+    if (is_memory && fields.size() >= 5) return Mount{unescape(fields[3]), unescape(fields[4])};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_own_memory_path(const std::string& self_cgroup) {
+  for (const std::string_view line : base::split(self_cgroup, '\n')) {
+    const auto fields = base::split(line, ':');
+    if (fields.size() < 3) continue;
+    const auto controllers = base::split(fields[1], ',');
+    if (std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) continue;
+    return std::string(line.substr(line.find(':', line.find(':') + 1) + 1));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_view key) {
-  const auto content = base::read_file(path, 4096);
+  const auto content = base::read_file(path, kKeyedBytes);
   if (!content.ok()) return std::nullopt;
   for (const std::string_view line : base::split(*content, '\n')) {
     if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') continue;
@@ -99,7 +129,17 @@ std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_vi
   return std::nullopt;
 }
 
-}  // namespace
+std::string find_memory_events(const std::string& mountinfo, const std::string& self_cgroup) {
+  const auto mount = find_memory_mount(mountinfo);
+  auto own = find_own_memory_path(self_cgroup);
+  if (mount && own && own->find("/..") == std::string::npos) {
+    if (mount->root != "/" && own->starts_with(mount->root)) own->erase(0, mount->root.size());
+    while (own->ends_with('/')) own->pop_back();
+    return fmt::format("{}{}/memory.oom_control", mount->point, *own);
+  }
+  const auto unified = find_own_cgroup(mountinfo, self_cgroup);
+  return unified.ok() ? *unified + "/memory.events" : std::string();
+}
 
 base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup) {
   const auto mount = find_cgroup2_mount(mountinfo);

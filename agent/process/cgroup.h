@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -42,6 +43,13 @@ class Cgroup {
   base::UniqueFd directory_;
   base::UniqueFd procs_;
 };
+
+// The number after `key ` in a file that has one key a line, such as memory.events and /proc/vmstat.
+std::optional<std::uint64_t> keyed_value(const std::string& path, std::string_view key);
+
+// The file in which the kernel counts oom_kill for the cgroup that limits this process's memory: memory.oom_control of
+// cgroup v1, memory.events of v2. Empty when there is none. From the contents of the same two files. Pure.
+std::string find_memory_events(const std::string& mountinfo, const std::string& self_cgroup);
 
 // The directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup);

@@ -5,25 +5,56 @@
 
 #include <cerrno>
 #include <charconv>
+#include <utility>
+
+#include "base/file.h"
 
 namespace muster::agent {
 
-OomWatch::OomWatch(const Cgroup* cgroup)
-    : cgroup_(cgroup), log_(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-  if (cgroup_ != nullptr) counted_ = cgroup_->oom_kills().value_or(0);
+namespace {
+
+OomSources own_sources() {
+  OomSources sources;
+  const auto mountinfo = base::read_file("/proc/self/mountinfo");
+  const auto self_cgroup = base::read_file("/proc/self/cgroup");
+  if (mountinfo.ok() && self_cgroup.ok()) sources.memory_events = find_memory_events(*mountinfo, *self_cgroup);
+  return sources;
+}
+
+}  // namespace
+
+OomWatch::OomWatch(const Cgroup* cgroup, const OomSources& sources)
+    : cgroup_(cgroup), sources_(sources), log_(::open(sources.log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  counted_ = kills_here().value_or(0);
+  machine_counted_ = keyed_value(sources_.vmstat, "oom_kill").value_or(0);
   if (log_.valid()) ::lseek(log_.get(), 0, SEEK_END);
 }
 
-bool OomWatch::was_killed(pid_t pid) {
+OomWatch::OomWatch(const Cgroup* cgroup) : OomWatch(cgroup, own_sources()) {}
+
+std::optional<std::uint64_t> OomWatch::kills_here() const {
   if (cgroup_ != nullptr) {
-    if (const auto count = cgroup_->oom_kills()) {
-      if (*count <= counted_) return false;
-      ++counted_;
-      return true;
-    }
+    if (const auto count = cgroup_->oom_kills()) return count;
   }
+  return sources_.memory_events.empty() ? std::nullopt : keyed_value(sources_.memory_events, "oom_kill");
+}
+
+OomVerdict OomWatch::judge(pid_t pid) {
   read_log();
-  return killed_.erase(pid) > 0;
+  const bool is_logged = killed_.erase(pid) > 0;
+  const auto here = kills_here();
+  const bool is_counted = here && *here > counted_;
+  if (is_counted) ++counted_;
+  const std::uint64_t machine = keyed_value(sources_.vmstat, "oom_kill").value_or(0);
+  const bool is_any = machine > std::exchange(machine_counted_, machine);
+  if (is_logged || is_counted) return OomVerdict::kYes;
+  return is_any ? OomVerdict::kPerhaps : OomVerdict::kNo;
+}
+
+std::uint64_t OomWatch::take_others() {
+  const auto here = kills_here();
+  if (!here || *here <= counted_) return 0;
+  return *here - std::exchange(counted_, *here);
 }
 
 void OomWatch::read_log() {

@@ -58,8 +58,9 @@ struct RankExited {
   int wait_status = 0;  // as waitpid
   // A terminating signal of ours reached it before it ended; of one that SIGKILL has ended: our SIGKILL.
   bool signalled_by_us = false;
-  bool oom_killed = false;   // false also when this machine does not tell
-  base::MonotonicTime at{};  // when it was reaped
+  bool oom_killed = false;     // false also when this machine does not tell
+  base::MonotonicTime at{};    // when it was reaped
+  bool oom_suspected = false;  // a foreign SIGKILL, while the kernel killed somebody here for want of memory
 };
 
 struct Leftover {
@@ -80,6 +81,8 @@ struct Unkillable {
 struct JobEmpty {
   std::vector<Leftover> killed;
   std::vector<Unkillable> stuck;
+  // Processes that the kernel killed for want of memory under the job's limit and that were no ranks.
+  std::uint32_t oom_others = 0;
 };
 
 // The warden killed everything by itself; RankExited for each rank and JobEmpty follow.

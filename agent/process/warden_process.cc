@@ -284,8 +284,9 @@ void WardenProcess::reap() {
     // During a stop as well, a SIGKILL that we have not sent is the kernel's or somebody's: of a rank that dies of one
     // the peers may be heard of, and all be stopped, before it can be reaped.
     const bool is_ours = is_killed ? rank->second.is_killed_by_us : rank->second.is_signalled_by_us;
-    const bool is_oom = is_killed && !is_ours && oom_->was_killed(rank->second.pid);
-    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, is_oom, now_time()});
+    const OomVerdict oom = is_killed && !is_ours ? oom_->judge(rank->second.pid) : OomVerdict::kNo;
+    send(RankExited{rank_numbers_[pid], rank->second.pid, pid, status, is_ours, oom == OomVerdict::kYes, now_time(),
+                    oom == OomVerdict::kPerhaps});
     ranks_.erase(rank);
   }
 }
@@ -385,6 +386,7 @@ JobEmpty WardenProcess::empty_the_job() {
   }
   if (!container_->is_namespace_init()) audit(setup_.job_id, session_.path(), setup_.agent_pid, empty);
   if (ranks_.empty()) rank_numbers_.clear();
+  empty.oom_others = static_cast<std::uint32_t>(oom_->take_others());
   return empty;
 }
 

@@ -101,11 +101,13 @@ void put(WireWriter& out, const RankExited& event) {
   out.number(event.wait_status);
   out.number(event.signalled_by_us);
   out.number(event.oom_killed);
+  out.number(event.oom_suspected);
   out.number(to_wire(event.at));
 }
 bool get(WireReader& in, RankExited& event) {
   return in.number(event.rank) && in.number(event.pid) && in.number(event.pid_inside) && in.number(event.wait_status) &&
-         in.number(event.signalled_by_us) && in.number(event.oom_killed) && read_time(in, event.at);
+         in.number(event.signalled_by_us) && in.number(event.oom_killed) && in.number(event.oom_suspected) &&
+         read_time(in, event.at);
 }
 void put(WireWriter& out, const JobEmpty& event) {
   out.number(static_cast<std::uint32_t>(event.killed.size()));
@@ -122,6 +124,7 @@ void put(WireWriter& out, const JobEmpty& event) {
     out.number(stuck.state);
     out.text(stuck.wchan);
   }
+  out.number(event.oom_others);
 }
 bool get(WireReader& in, JobEmpty& event) {
   std::uint32_t count = 0;
@@ -140,7 +143,7 @@ bool get(WireReader& in, JobEmpty& event) {
       return false;
     }
   }
-  return true;
+  return in.number(event.oom_others);
 }
 void put(WireWriter& out, const LeaseExpired& event) {
   out.number(to_wire(event.at));

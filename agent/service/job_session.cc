@@ -505,6 +505,12 @@ void JobSession::on_event(RankExited& exited) {
   mpi_ends_.judge(*message.mutable_rank_exited());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
   events_.send(message);
+  if (exited.oom_suspected) {
+    notice(
+        fmt::format("rank {} was ended by a SIGKILL that Muster has not sent. The kernel has killed processes of this "
+                    "machine for want of memory meanwhile, perhaps this one: look at its log (dmesg)",
+                    exited.rank));
+  }
   if (with_output_.contains(exited.rank)) {
     tails_due_.insert(exited.rank);
     sender_->rank_exited(exited.rank);
@@ -529,6 +535,12 @@ void JobSession::rank_is_over(int rank) {
 }
 
 void JobSession::on_event(JobEmpty& empty) {
+  if (empty.oom_others > 0) {
+    notice(
+        fmt::format("the kernel has killed {} processes for want of memory that were no ranks: children of ranks, or "
+                    "others under the same limit",
+                    empty.oom_others));
+  }
   empty_ = host_empty_of(empty, failure_);
   await_gpus(empty.killed);
   maybe_host_empty();

@@ -66,7 +66,9 @@ TEST(WardenProtocolTest, EventsComeThroughUnchanged) {
   EXPECT_EQ(exited.wait_status, 0x900);
   EXPECT_TRUE(exited.signalled_by_us);
   EXPECT_FALSE(exited.oom_killed);
-  const auto empty = through_event(JobEmpty{{{5, "sh", "cgroup"}}, {{6, "dd", 'D', "io_schedule"}}});
+  EXPECT_TRUE(through_event(RankExited{1, 2, 3, 9, false, false, at, true}).oom_suspected);
+  const auto empty = through_event(JobEmpty{{{5, "sh", "cgroup"}}, {{6, "dd", 'D', "io_schedule"}}, 3});
+  EXPECT_EQ(empty.oom_others, 3U);
   ASSERT_EQ(empty.killed.size(), 1U);
   EXPECT_EQ(empty.killed[0].why, "cgroup");
   ASSERT_EQ(empty.stuck.size(), 1U);
