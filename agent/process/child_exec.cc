@@ -1,5 +1,5 @@
 // Everything here runs between clone(CLONE_VM | CLONE_VFORK) and execve(). It may call only these, all raw: prctl,
-// getppid, getpid, setsid, rt_sigaction, rt_sigprocmask, write, chdir, sched_setaffinity, dup3, ioctl, umask,
+// getppid, getpid, setsid, setpgid, rt_sigaction, rt_sigprocmask, write, chdir, sched_setaffinity, dup3, ioctl, umask,
 // prlimit64, execve, exit_group. No libc, no allocation, no errno, no thread-local state.
 #include "agent/process/child_exec.h"
 
@@ -136,7 +136,9 @@ const char* child_step_name(ChildStep step) {
 MUSTER_BARE int child_exec(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
   die_with_parent(plan);
-  long result = raw_syscall(SYS_setsid);
+  // A session of its own only with a terminal. Linux shares out processors by session (sched_autogroup): ranks in
+  // sessions of their own would hand the core to everybody else on the host when they yield, and not to each other.
+  long result = plan->is_terminal ? raw_syscall(SYS_setsid) : raw_syscall(SYS_setpgid, 0, 0);
   if (result < 0) fail(plan, ChildStep::kSession, result);
   reset_dispositions();
   allow_tracer(plan);

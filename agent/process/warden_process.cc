@@ -83,6 +83,9 @@ base::Status WardenProcess::set_up() {
   base::UniqueFd notes;
   if (!setup_.use_pidns) {  // with which everything ends by itself, and whose numbers mean nothing outside
     MUSTER_ASSIGN_OR_RETURN(notes, open_note(session_.path(), "ranks"));
+    // Ranks without a terminal are in the warden's session: a sweep finds by it what is left of them.
+    const std::string own = fmt::format("{} {}\n", ::getsid(0), ticks_since_boot());
+    MUSTER_RETURN_IF_ERROR(base::write_all_blocking(notes.get(), own.data(), own.size()));
   }
   MUSTER_ASSIGN_OR_RETURN(Spawner spawner,
                           Spawner::create(setup_.job_id, std::move(notes), setup_.use_pidns ? 0 : setup_.agent_pid));

@@ -206,19 +206,24 @@ TEST_F(SpawnerTest, TheRankFindsWhatWasDecided) {
   EXPECT_NE(text.find("affinity list: 0\n"), std::string::npos) << text;
 }
 
-TEST_F(SpawnerTest, TheRankLeadsItsSessionWithCleanSignals) {
+TEST_F(SpawnerTest, TheRankLeadsItsGroupInOurSessionWithCleanSignals) {
   ::signal(SIGUSR1, SIG_IGN);
   sigset_t blocked;
   sigset_t before;
   ::sigfillset(&blocked);
   ::sigprocmask(SIG_SETMASK, &blocked, &before);
-  const std::string text = output(request({"sh", "-c",
-                                           "grep -E '^Sig(Blk|Ign)' /proc/self/status; readlink /proc/$$/fd/0; "
-                                           "read pid comm state parent group session rest </proc/$$/stat; "
-                                           "[ $group = $$ ] && [ $session = $$ ] && echo leads"}));
+  const std::string text =
+      output(request({"sh", "-c",
+                      "grep -E '^Sig(Blk|Ign)' /proc/self/status; readlink /proc/$$/fd/0; "
+                      "read pid comm state parent group session rest </proc/$$/stat; "
+                      "[ $group = $$ ] && echo leads in $session; cat /proc/self/autogroup 2>/dev/null"}));
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::signal(SIGUSR1, SIG_DFL);
-  EXPECT_EQ(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n/dev/null\nleads\n");
+  // Empty where the kernel has no autogroups.
+  const auto read = base::read_file("/proc/self/autogroup");
+  const std::string autogroup = read.ok() ? *read : "";
+  EXPECT_EQ(text, fmt::format("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n/dev/null\nleads in {}\n{}",
+                              ::getsid(0), autogroup));
 }
 
 TEST_F(SpawnerTest, AThousandSpawnsOfTrue) {
