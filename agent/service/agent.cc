@@ -17,6 +17,7 @@
 #include "agent/service/load_report.h"
 #include "agent/service/output_route.h"
 #include "agent/service/peer_owners.h"
+#include "agent/service/suspended_link.h"
 #include "agent/service/warm_jobs.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -100,7 +101,8 @@ class Agent::Core {
   base::UniqueFd output_over_mux_;
   // Last, so that their threads end before what they post to; sessions before the link that carries their output.
   std::unique_ptr<proto::Mux> mux_;
-  std::unique_ptr<GoneCheck> gone_;  // of a warm agent that has dialled
+  std::unique_ptr<GoneCheck> gone_;           // of a warm agent that has dialled
+  std::unique_ptr<SuspendedLink> suspended_;  // of hvdrun's, likewise
   std::unique_ptr<ControlClient> control_;
   std::unique_ptr<JobSession> session_;  // hvdrun's only job; or
   std::unique_ptr<WarmJobs> jobs_;       // launcherd's
@@ -182,7 +184,13 @@ base::Status Agent::Core::open_link() {
   const auto port = static_cast<std::uint16_t>(join_.control_port());
   if (link_.dialled) {
     options.endpoint = base::format_endpoint(link_.dialled->address, port);
-    if (jobs_ == nullptr) watch_stdin();
+    if (jobs_ == nullptr) {
+      watch_stdin();
+      suspended_ = std::make_unique<SuspendedLink>(
+          loop_, link_.dialled->address, port, milliseconds(join_.lease_ms()), [this](const std::string& why) {
+            link_is_gone(fmt::format("the launcher was lost while it was suspended: {}", why));
+          });
+    }
   } else {
     MUSTER_RETURN_IF_ERROR(open_channel(options));
   }
@@ -290,6 +298,13 @@ void Agent::Core::handle(const v1::LauncherMessage& message) {
 
 void Agent::Core::pass_on(const v1::LauncherMessage& message) {
   if (session_ != nullptr) {
+    if (suspended_ != nullptr && message.has_suspend()) {
+      if (message.suspend().on()) {
+        suspended_->begin();
+      } else {
+        suspended_->end();
+      }
+    }
     session_->handle(message);
   } else if (!message.job_id().empty()) {
     jobs_->handle(message);

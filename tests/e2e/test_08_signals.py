@@ -169,6 +169,19 @@ def test_suspend_key_holds_the_job(hvdrun, cluster, no_leftovers, link):
     assert "does not answer" not in result.stdout and "lost" not in result.stdout, result
 
 
+def test_link_that_is_cut_while_the_job_is_suspended(hvdrun, cluster, no_leftovers):
+    """The host ends its ranks when it has not heard of the launcher's machine for the length of the lease."""
+    job = ready(hvdrun, cluster, [*HOSTS, "--agent-link", "dial", "-x", "MARK=cut-suspended", *RANKS])
+    job.signal(signal.SIGTSTP)
+    assert testing.eventually(lambda: states(cluster, "cut-suspended") == ["T"] * 4, PATIENCE)
+    cluster.cut("n2", "drop")
+    assert testing.eventually(lambda: states(cluster, "cut-suspended") == ["T"] * 2, LEASE + PATIENCE), "n2's are left"
+    cluster.heal("n2")
+    job.signal(signal.SIGCONT)
+    result = job.end()
+    assert result.rc == 125 and "n2" in last_line(result) + result.stderr, result
+
+
 def test_suspend_and_continue_by_signal(hvdrun, cluster, no_leftovers):
     job = ready(hvdrun, cluster, [*HOSTS, "-x", "MARK=by-signal", *RANKS])
     for _ in range(3):

@@ -1,0 +1,48 @@
+// Whether the launcher's machine can still be reached while the launcher itself is stopped (Ctrl-Z) and sends nothing:
+// its kernel answers the keep-alive of a TCP connection that nobody accepts. Without that, the ranks of a host whose
+// link is cut meanwhile would stay suspended for ever.
+//
+// Loop thread only. `on_lost` comes at most once for each begin(), from the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/net.h"
+#include "base/unique_fd.h"
+
+namespace muster::agent {
+
+class SuspendedLink {
+ public:
+  // `lease`: so long nothing may be heard of the machine. Whole seconds, at least 3.
+  SuspendedLink(base::Loop& loop, const base::IpAddress& address, std::uint16_t port, std::chrono::milliseconds lease,
+                std::function<void(const std::string& why)> on_lost);
+  SuspendedLink(const SuspendedLink&) = delete;
+  SuspendedLink& operator=(const SuspendedLink&) = delete;
+
+  void begin();
+  void end();
+
+ private:
+  void connect();
+  void connected();
+  void readable();
+  void connect_later();
+  void lost(const std::string& why);
+
+  base::Loop& loop_;
+  const base::IpAddress address_;
+  const std::uint16_t port_;
+  const std::chrono::seconds lease_;
+  const std::function<void(const std::string&)> on_lost_;
+  base::UniqueFd socket_;
+  base::Timer watch_;
+  base::Timer deadline_;  // of the time without a connection
+  base::Timer next_;
+};
+
+}  // namespace muster::agent
