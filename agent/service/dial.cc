@@ -12,6 +12,8 @@
 namespace muster::agent {
 namespace {
 
+constexpr std::chrono::milliseconds kDialAgain{1'000};
+
 struct Attempt {
   base::IpAddress address;
   base::UniqueFd fd;
@@ -35,12 +37,25 @@ Attempt begin(const base::IpAddress& address, std::uint16_t port) {
   return attempt;
 }
 
+// The kernel sends a lost SYN again after 1, 3 and 7 s; a new connection is sooner.
+void dial_again(std::vector<Attempt>& attempts, std::uint16_t port) {
+  std::vector<base::IpAddress> silent;
+  for (const Attempt& attempt : attempts) {
+    const bool is_known = std::find(silent.begin(), silent.end(), attempt.address) != silent.end();
+    if (attempt.fd.valid() && !is_known) silent.push_back(attempt.address);
+  }
+  for (const base::IpAddress& address : silent) attempts.push_back(begin(address, port));
+}
+
 base::Status all_failed(const std::vector<Attempt>& attempts, std::uint16_t port) {
   std::string text;
+  std::vector<std::string> sentences;
   for (const Attempt& attempt : attempts) {
-    if (!text.empty()) text += ", ";
-    text +=
+    std::string sentence =
         base::format_endpoint(attempt.address, port) + ": " + (attempt.failure.empty() ? "no answer" : attempt.failure);
+    if (std::find(sentences.begin(), sentences.end(), sentence) != sentences.end()) continue;
+    text += (text.empty() ? "" : ", ") + sentence;
+    sentences.push_back(std::move(sentence));
   }
   return base::error(base::Code::kUnavailable, "{}", text.empty() ? "no address of the launcher is known" : text);
 }
@@ -69,7 +84,12 @@ base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, 
                                  base::MonotonicTime deadline, int cancel_fd) {
   std::vector<Attempt> attempts;
   for (const base::IpAddress& address : addresses) attempts.push_back(begin(address, port));
+  base::MonotonicTime again = std::chrono::steady_clock::now() + kDialAgain;
   while (true) {
+    if (std::chrono::steady_clock::now() >= again) {
+      dial_again(attempts, port);
+      again += kDialAgain;
+    }
     std::vector<pollfd> polled;
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < attempts.size(); ++i) {
@@ -78,10 +98,11 @@ base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, 
       owner.push_back(i);
     }
     if (polled.empty()) return all_failed(attempts, port);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    if (left <= 0) return all_failed(attempts, port);
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return all_failed(attempts, port);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline, again) - now).count();
     if (cancel_fd >= 0) polled.push_back({cancel_fd, POLLIN, 0});
-    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::min<long>(left, 60'000)));
+    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<long>(left, 0, 60'000)));
     if (ready < 0 && errno != EINTR) return base::errno_error(errno, "wait for a connection to the launcher");
     if (ready <= 0) continue;
     if (cancel_fd >= 0 && polled.back().revents != 0)

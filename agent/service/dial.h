@@ -17,7 +17,7 @@ struct Dialled {
   base::UniqueFd fd;  // connected, non-blocking
 };
 
-// Connects to `port` on all addresses at once; the first that answers wins.
+// Connects to `port` on all addresses at once, and anew each second to those that are silent; the first answer wins.
 // Ends early when `cancel_fd` (-1: none) becomes readable (CANCELLED). The error names every address and why.
 base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, std::uint16_t port,
                                  base::MonotonicTime deadline, int cancel_fd);

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kListenBacklog = 1024;
 constexpr int kMaxDialAddresses = 8;
-constexpr std::chrono::milliseconds kDialTimeout{1'000};
 
 }  // namespace
 
@@ -116,7 +115,7 @@ base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_
   join.set_lease_ms(options_.lease.count());
   join.set_contain(options_.contain);
   join.set_session_root(options_.session_root);
-  join.set_dial_timeout_ms(kDialTimeout.count());
+  join.set_dial_timeout_ms(options_.dial_timeout.count());
   join.set_verbose(options_.verbose);
   join.set_host_name(host.host.target.name);
   join.set_attempt(options_.attempt);

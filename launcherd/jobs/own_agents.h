@@ -22,6 +22,8 @@ struct OwnAgentsOptions {
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::chrono::milliseconds lease{15'000};
+  // Until an agent that cannot connect back uses its log-in connection, or gives up where it may not (agent_link dial).
+  std::chrono::milliseconds dial_timeout{1'000};
   std::string session_root;  // empty: the host's own
   bool verbose = false;
   bool without_gpus = false;  // no rank is given any

@@ -10,8 +10,10 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr std::chrono::milliseconds kPoolDialTimeout{2'000};
 constexpr std::chrono::seconds kReportAfter{20};
+// A lost SYN is sent again after 1, 3 and 7 s: an agent needs that long on a lossy network.
+constexpr std::chrono::milliseconds kPoolDialTimeout{12'000};
+constexpr std::chrono::milliseconds kAfterLogin{2'000};  // for an agent that left its log-in to report
 constexpr std::chrono::seconds kFirstRetry{5};
 constexpr std::chrono::seconds kLastRetry{60};
 // A host that is down for longer, ten minutes or so, is asked less often.
@@ -144,7 +146,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
     });
     // One that has dialled leaves its log-in, and may still be busy with the handshake.
     if (host.phase == PoolHost::Phase::kJoining && !host.has_stream && !host.has_dialled) {
-      host.look_timer = loop_.after(kPoolDialTimeout, [this, &host, text = status.message()] {
+      host.look_timer = loop_.after(kAfterLogin, [this, &host, text = status.message()] {
         start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "
                                        "launcherd's log",
                                        host.target.name, text));

@@ -15,6 +15,8 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   OwnAgentsOptions own;
   own.job_id = options.job_id;
   own.agent_link = options.agent_link;
+  // Where there is no other way, a lossy network gets the better part of the time that the start has.
+  if (options.agent_link == "dial") own.dial_timeout = std::max(own.dial_timeout, job.start_timeout * 2 / 3);
   own.contain = options.contain;
   own.lease = job.lease;
   own.session_root = environment.get("MUSTER_TMPDIR").value_or("");

@@ -93,6 +93,45 @@ def test_directory_without_permission(hvdrun, cluster, no_leftovers):
 
 
 @pytest.fixture
+def dead(cluster):
+    """/tmp/dead on n1, on which no name is ever found, nor said not to be there; a plain folder with "x" on head and n2."""
+    for host in ("head", "n2"):
+        cluster.run(host, "alice", ["mkdir", "-p", "/tmp/dead/x"], check=True)
+    cluster.run("n1", "alice", ["mkdir", "-p", "/tmp/dead"], check=True)
+    program = [PYTHON, "-IS", str(REPOSITORY / "tests/programs/dead_fs.py"), "/tmp/dead"]
+    served = cluster.start("n1", "root", program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = served.stdout.readline()
+    assert said == b"ready\n", said + served.stdout.read()
+    yield "/tmp/dead"
+    served.stdin.close()
+    served.wait(20)
+    served.stdout.close()
+
+
+def test_file_system_that_does_not_answer(hvdrun, no_leftovers, dead):
+    """The host and the rank are named, and the limit of the start holds for the launch, too."""
+    job = ["--start-timeout", "12", "-np", "2", "-H", "n2:1,n1:1", "--wdir", f"{dead}/x", "sleep", "1000"]
+    result = hvdrun(job, timeout=90)
+    assert result.rc == 125, result
+    assert "rank 1 has not started for 5 s ('sleep' in /tmp/dead/x)" in one_sentence(result, "n1: rank 1"), result
+    assert "0 of 1 ranks started" in one_sentence(result, "n1: 0 of 1"), result
+
+
+def test_timeout_of_ranks_that_do_not_start(hvdrun, no_leftovers, dead):
+    job = ["--timeout", "3", "-np", "2", "-H", "n2:1,n1:1", "--wdir", f"{dead}/x", "sleep", "1000"]
+    result = hvdrun(job, timeout=90)
+    assert result.rc == 124, result
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_dial_on_a_lossy_network(hvdrun, cluster, no_leftovers, number):
+    """One packet in five is lost, each way: SYNs, too."""
+    cluster.drop("n1", 0.2)
+    result = hvdrun(["--agent-link", "dial", "--start-timeout", "60", "-np", "1", "-H", "n1:1", "echo", "hello"], timeout=120)
+    assert result.rc == 0 and "hello" in result.stdout, result
+
+
+@pytest.fixture
 def tiny(cluster):
     """A file system of 64 KiB on head."""
     cluster.run("head", "root", ["sh", "-c", "mkdir /tmp/tiny && mount -t tmpfs -o size=64k,mode=1777 tiny /tmp/tiny"],
