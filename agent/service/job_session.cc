@@ -396,6 +396,8 @@ void JobSession::launcher_lost(const std::string& why) {
     return;
   }
   give_up_gpus();
+  // For a launcher that comes back: these ends are nobody's but ours, and no success.
+  if (failure_.empty() && !running_.empty()) failure_ = why + "; the ranks were ended";
   // stderr may be a closed channel by now; SIGPIPE is ignored and this line is only for a log that still listens.
   base::print_remark("muster-agent: {}: ending the ranks\n", why);
   stop(milliseconds(0));

@@ -165,6 +165,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void said(PoolHost& host, const v1::AgentMessage& message);
   void session_said(PoolHost& host, PoolSession& session, const v1::AgentMessage& message);
   void session_up(PoolHost& host, PoolSession& session);
+  void closed_by_agent(PoolHost& host, const std::string& job);
   void fail_sessions(PoolHost& host, const std::string& message);
   void lose_sessions(PoolHost& host, const std::string& why);
 

@@ -212,6 +212,7 @@ void HostPool::Core::session_said(PoolHost& host, PoolSession& session, const v1
       session_up(host, session);
       return;
     case PoolSession::Phase::kRecalling:
+      if (message.has_job_closed()) return closed_by_agent(host, message.job_id());
       if (message.has_job_opened()) {
         session.opened = message.job_opened();
       } else if (message.has_history_end()) {
@@ -221,9 +222,19 @@ void HostPool::Core::session_said(PoolHost& host, PoolSession& session, const v1
       }
       return;
     case PoolSession::Phase::kOpen:
+      if (message.has_job_closed()) return closed_by_agent(host, message.job_id());
       session.owner->pool_said(session.agent, message);
       return;
   }
+}
+
+// The agent closes a job by itself when its lease has ended. Nothing more comes of the job, although the agent lives.
+void HostPool::Core::closed_by_agent(PoolHost& host, const std::string& job) {
+  const auto found = host.sessions.find(job);
+  if (found == host.sessions.end()) return;
+  const PoolSession session = std::move(found->second);
+  host.sessions.erase(found);
+  session.owner->pool_gone(session.agent, "it has ended the job there by itself");
 }
 
 void HostPool::Core::session_up(PoolHost& host, PoolSession& session) {

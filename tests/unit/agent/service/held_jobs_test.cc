@@ -218,6 +218,21 @@ TEST_F(HeldJobsTest, TheLeaseEndsTheRanksAndThenTheAgent) {
   EXPECT_TRUE(agent_->ended_well());
 }
 
+// The agent's lease passes while the link is cut, and then the link is back.
+TEST_F(HeldJobsTest, EndOfTheLeaseIsReportedAsFailureWhenTheLauncherIsBack) {
+  start();
+  start_job({sleeper()}, true, 1500ms);
+  launcher_->refuse_streams(true);
+  launcher_->cut();
+  EXPECT_EQ(left_after(job_, 20s), 0U);
+  launcher_->refuse_streams(false);
+  const v1::AgentMessage exited = launcher_->next_of(job_, Body::kRankExited);
+  EXPECT_TRUE(exited.rank_exited().stopped_by_us());
+  const v1::AgentMessage empty = launcher_->next_of(job_, Body::kHostEmpty);
+  EXPECT_NE(empty.host_empty().failure().find("lease"), std::string::npos) << empty.ShortDebugString();
+  EXPECT_TRUE(launcher_->next_of(job_, Body::kJobClosed).has_job_closed());
+}
+
 TEST_F(HeldJobsTest, NoLineIsLostWhileNobodyTakesOutput) {
   TakenOutput taken;
   auto hub = std::make_unique<PlayedHub>(state_, std::vector{output_key(job_)}, taken);

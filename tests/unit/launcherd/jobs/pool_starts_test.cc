@@ -128,8 +128,9 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   }
   void agent_stream(int, bool) override {}
   void agent_gone(int, const base::Status& status) override {
-    if (!bootstrap_.has_died) ADD_FAILURE() << status;
+    if (!bootstrap_.has_died && !expects_gone_) ADD_FAILURE() << status;
     gone_.push_back(status.message());
+    if (expects_gone_) loop_.stop();
   }
   void agent_unreadable(int agent) override { unreadable_.push_back(agent); }
   void output_complete(int) override {}
@@ -148,6 +149,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   std::vector<int> unreadable_;
   std::vector<std::string> gone_;
   bool expects_unreadable_ = false;
+  bool expects_gone_ = false;
   std::unique_ptr<HostPool> pool_;
   std::shared_ptr<JobAgents> job_;
   std::unique_ptr<agent::ControlClient> agent_;
@@ -336,6 +338,30 @@ TEST_F(PoolStartsTest, OneThatDiesWithAJobThatIsOverThereIsToldAsGone) {
   run_until_noted("agent up");
   EXPECT_EQ(bootstrap_.starts, 2);
   EXPECT_THAT(left, IsEmpty());
+}
+
+// The agent's lease was over before launcherd's. The agent is back, and its job is not.
+TEST_F(PoolStartsTest, JobThatItsAgentHasClosedIsReportedAsGone) {
+  expects_gone_ = true;
+  bool was_opened = false;
+  bootstrap_.on_start = [&] {
+    say_dialled();
+    attach_agent();
+    agent_->on_message = [&](const v1::LauncherMessage& message) {
+      if (!message.has_open_job() || std::exchange(was_opened, true)) return;
+      v1::AgentMessage answer;
+      answer.set_job_id(message.job_id());
+      answer.mutable_job_opened();
+      agent_->send(answer);
+      answer.mutable_job_closed();
+      agent_->send(answer);
+    };
+  };
+  start_job();
+  run_until_noted("no such note");
+  EXPECT_THAT(gone_, ElementsAre(HasSubstr("it has ended the job there by itself")));
+  EXPECT_EQ(pool_->view({.name = "n1"}).jobs, 0);
+  EXPECT_EQ(pool_->state({.name = "n1"}), v1::AGENT_STATE_UP);
 }
 
 }  // namespace
