@@ -152,6 +152,7 @@ void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
   events.on_gone = [this, agent](const base::Status& status) { listener_->agent_gone(agent, status); };
   host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
   listener_->agent_started(agent);
+  if (const auto early = std::exchange(host.early_hello, std::nullopt)) report_up(agent, *early);
 }
 
 void OwnAgents::linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
@@ -178,6 +179,16 @@ void OwnAgents::said_hello(int agent, const v1::Hello& hello, bool resumed) {
     listener_->note(fmt::format("{}: the control connection is back", host.host.target.name));
     return;
   }
+  // The agent has its join before the bootstrap's thread posts that it runs. On a busy machine the Hello comes first.
+  if (host.link == nullptr) {
+    host.early_hello = hello;
+    return;
+  }
+  report_up(agent, hello);
+}
+
+void OwnAgents::report_up(int agent, const v1::Hello& hello) {
+  Host& host = at(agent);
   host.up.hello = hello;
   listener_->agent_up(agent, host.up);
 }

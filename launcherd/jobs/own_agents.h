@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     std::string token;
     AgentUp up;
     std::unique_ptr<HostLink> link;
+    // The agent's Hello, if it came before the bootstrap's thread reported that the agent runs.
+    std::optional<v1::Hello> early_hello;
     base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
     bool is_dropped = false;
   };
@@ -66,6 +69,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void bootstrapped(int agent, base::Result<StartedAgent> started);
   void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
   void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  void report_up(int agent, const v1::Hello& hello);
   Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
   // A closure for another thread: runs on the loop while this lives.
   template <typename Function>
