@@ -24,6 +24,12 @@ namespace muster::launcherd {
 
 inline constexpr std::chrono::milliseconds kPingPeriod{500};
 inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
+// A host that is silent for half its lease, or for this long, is looked at: its agent may have been stopped.
+inline constexpr std::chrono::milliseconds kLookAtSilent{10'000};
+// While its ranks are to end, sooner: before stop_overdue().
+inline constexpr std::chrono::milliseconds kLookAtStopped{2'000};
+// With a shorter lease there is no time for a log-in.
+inline constexpr std::chrono::milliseconds kShortestLookedAt{4'000};
 // After the first host has failed to start, the others get this long, so that all failures are told at once.
 inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
 // While this process is stopped, agents that have dialled lose their connection; they dial again when it goes on.
@@ -60,10 +66,13 @@ struct JobHost {
   std::vector<v1::AgentMessage> history;
   bool was_told = false;   // its ranks, by that launcherd
   std::vector<int> ranks;  // that it was told to start
+  int started = 0;         // ranks that have started there
   bool launched = false;   // every spawn was tried
   bool output_complete = false;
   bool sweeping = false;
   bool suspect = false;
+  bool is_looked_at = false;        // over the bootstrap, while it is silent
+  base::MonotonicTime looked_at{};  // when the last look was begun
   bool has_stream = false;
   int suspends_due = 0;  // answers to Suspend: one may come after the next Suspend was sent
   base::MonotonicTime last_heard{};
@@ -139,6 +148,8 @@ class JobRunner::Core final : private AgentListener {
   void tick();
   void send_ping(const JobHost& host);
   void check_liveness(base::MonotonicTime now);
+  void look_at(JobHost& host, base::MonotonicTime now);
+  void looked(JobHost& host, const base::Result<CommandResult>& result);
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
 
   // job_end.cc

@@ -353,12 +353,41 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
           Afterwards::kUnknown);
       return;  // hosts_ may be looked at anew by now: the next tick goes on
     }
+    look_at(host, now);
     // After a stall its messages are still to be read, and a connection may have to be made again.
     if (std::min(silent, now - runs_since_) > suspect_after && !host.suspect) {
       host.suspect = true;
       observer_->on_event(model::HostSuspect{host.name, true});
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
                                         std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
+    }
+  }
+}
+
+// Its agent may be stopped, with its warden: then nobody else continues them. What dead ones have left is ended, too.
+void JobRunner::Core::look_at(JobHost& host, base::MonotonicTime now) {
+  const auto patience = stopping_ ? kLookAtStopped : kLookAtSilent;
+  const base::Duration after = std::min<base::Duration>(job_.lease / 2, patience);
+  const base::Duration silent = std::min(now - host.last_heard, now - runs_since_);
+  if (job_.lease < kShortestLookedAt || host.is_looked_at || host.phase != HostPhase::kLaunched) return;
+  if (silent < after || now - host.looked_at < after) return;
+  host.is_looked_at = true;
+  host.looked_at = now;
+  agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
+    if (!finished_) looked(host_at(agent), result);
+  });
+}
+
+void JobRunner::Core::looked(JobHost& host, const base::Result<CommandResult>& result) {
+  host.is_looked_at = false;
+  if (!result.ok() || host.phase != HostPhase::kLaunched) return;
+  for (const std::string_view line : base::split(base::trim(result->errors), '\n')) {
+    if (line.empty()) continue;
+    const std::string said = fmt::format("{}: {}", host.name, base::printable(line));
+    if (line.find("was stopped") != std::string_view::npos) {
+      observer_->on_warning(said);
+    } else {
+      observer_->on_note(said);
     }
   }
 }

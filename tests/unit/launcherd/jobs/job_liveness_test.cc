@@ -52,7 +52,11 @@ class PlayedAgent final : public JobAgents {
   void output_ends(int) override { ADD_FAILURE() << "it lives"; }
   void leave(int) override {}
   void drop(int) override {}
-  void sweep(int, std::function<void(base::Result<CommandResult>)>) override { FAIL() << "the host is not reachable"; }
+  void sweep(int, std::function<void(base::Result<CommandResult>)> done) override {
+    ++looks;
+    if (!on_look) return;  // the host is not reachable
+    done(on_look());
+  }
 
   void pong(const v1::Ping& ping) const {
     v1::AgentMessage message;
@@ -72,6 +76,8 @@ class PlayedAgent final : public JobAgents {
   }
 
   std::function<void(const v1::Ping&)> on_ping;
+  std::function<CommandResult()> on_look;
+  int looks = 0;
   AgentListener* listener = nullptr;
 };
 
@@ -112,12 +118,13 @@ class JobLivenessTest : public ::testing::Test, private JobObserver {
   base::Loop loop_;
   base::FakeClock clock_;
   const std::shared_ptr<PlayedAgent> agent_ = std::make_shared<PlayedAgent>();
+  std::vector<std::string> warnings_;
 
  private:
   void on_progress(int, int, const std::vector<std::string>&) override {}
   void on_running() override {}
   void on_note(const std::string&) override {}
-  void on_warning(const std::string&) override {}
+  void on_warning(const std::string& line) override { warnings_.push_back(line); }
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& outcome) override {
     outcome_ = outcome;
@@ -134,6 +141,33 @@ TEST_F(JobLivenessTest, ASilentHostIsLostWhenItsLeaseIsOver) {
   ASSERT_EQ(outcome.host_failures.size(), 1U);
   EXPECT_THAT(outcome.host_failures[0].message, HasSubstr("n1: not heard of for 1 s (its lease)"));
   EXPECT_EQ(outcome.unclean.size(), 1U);
+}
+
+// Both its agent and its warden were stopped: the log-in continues them, and the job goes on.
+TEST_F(JobLivenessTest, SilentHostIsLookedAtAndGoesOnWhenItsAgentWasStopped) {
+  bool is_continued = false;
+  agent_->on_look = [&] {
+    is_continued = true;
+    return CommandResult{
+        .exit_status = 1, .output = "", .errors = "pid 7 (muster-agent) was stopped: it was continued\n"};
+  };
+  const JobOutcome outcome = run(5s, [&](int tick, const v1::Ping& ping) {
+    clock_.advance(kPing);
+    if (!is_continued) return;
+    agent_->pong(ping);
+    if (tick < kMostTicks) return;
+    agent_->ranks_end();
+    agent_->listener->output_complete(0);
+  });
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(agent_->looks, 1);
+  EXPECT_THAT(warnings_, ::testing::Contains("n1: pid 7 (muster-agent) was stopped: it was continued"));
+}
+
+TEST_F(JobLivenessTest, LookThatIsNotAnsweredDoesNotHoldUpTheEndOfTheLease) {
+  const JobOutcome outcome = run(4s, [&](int, const v1::Ping&) { clock_.advance(kPing); });
+  EXPECT_EQ(outcome.exit_code, 125);
+  EXPECT_EQ(agent_->looks, 1);
 }
 
 TEST_F(JobLivenessTest, AStallOfTheLauncherIsNoSilenceOfTheHost) {
