@@ -192,7 +192,8 @@ std::vector<FlagRow> output_rows() {
 
 std::vector<FlagRow> life_rows() {
   return {
-      option("start-timeout", {"--start-timeout"}, "TIME", "Give up if the hosts are not all up within this time.")
+      option("start-timeout", {"--start-timeout"}, "TIME",
+             "Give up if the hosts are not all up within this time, or no rank starts for so long.")
           .standard("30s")
           .environment("HOROVOD_START_TIMEOUT"),
       option("timeout", {"--timeout"}, "TIME", "Stop the job after this time; the exit code is then 124."),

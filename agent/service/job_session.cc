@@ -306,7 +306,6 @@ void JobSession::launch(const v1::Launch& launch) {
   if (made.ok()) made = stores_.serve_ranks(launch);
   if (made.ok()) open_session_socket(launch);
   // All of them first: a rank that fails at once must not look like the last one.
-  spawns_due_ = launch.ranks_size();
   for (const v1::LaunchRank& rank : launch.ranks()) running_.insert(rank.rank());
   std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, stores_.variables());
   gpus_.launch(requests);
@@ -322,6 +321,11 @@ void JobSession::launch(const v1::Launch& launch) {
   for (SpawnRequest& request : requests) pmix_.plan(request);
   const base::Status contained = put_in_containers(launch, names_of_stores(), requests);
   if (made.ok()) made = contained;
+  for (const SpawnRequest& request : requests) {
+    spawns_due_[request.rank] = fmt::format("'{}' in {}", request.argv.empty() ? "" : request.argv.front(),
+                                            request.workdir.empty() ? "/" : request.workdir);
+  }
+  watch_spawns();
   for (int i = 0; i < launch.ranks_size(); ++i) {
     SpawnRequest& request = requests[static_cast<std::size_t>(i)];
     inputs_.plan(launch.ranks(i), request);
@@ -482,11 +486,25 @@ void JobSession::on_event(RankStarted& started) {
   inputs_.started(started);
   pmi_.started(started);
   events_.send(message_of(started));
-  spawn_was_tried();
+  spawn_was_tried(started.rank);
 }
 
-void JobSession::spawn_was_tried() {
-  if (--spawns_due_ > 0) return;
+// The warden starts one rank after the other, and sleeps in the kernel while a file system does not answer.
+void JobSession::watch_spawns() {
+  spawn_watch_ = host_.loop.after(kSlowSpawn, [this] { spawns_are_slow(); });
+}
+
+void JobSession::spawns_are_slow() {
+  if (spawns_due_.empty()) return;
+  const auto& [rank, what] = *spawns_due_.begin();
+  notice(fmt::format("rank {} has not started for {} s ({}): does the file system of its program and folder answer?",
+                     rank, kSlowSpawn.count(), base::printable(what)));
+}
+
+void JobSession::spawn_was_tried(int rank) {
+  spawns_due_.erase(rank);
+  spawn_watch_.cancel();
+  if (!spawns_due_.empty()) return watch_spawns();
   v1::AgentMessage message;
   message.mutable_launched();
   events_.send(std::move(message));
@@ -496,7 +514,7 @@ void JobSession::on_event(RankStartFailed& failed) {
   const v1::AgentMessage message = message_of(failed, base::monotonic_now());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_start_failed())));
   events_.send(message);
-  spawn_was_tried();
+  spawn_was_tried(failed.rank);
   rank_is_over(failed.rank);
 }
 

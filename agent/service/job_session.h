@@ -127,7 +127,9 @@ class JobSession {
   void on_event(RankExited& exited);
   void on_event(JobEmpty& empty);
   void on_event(LeaseExpired& expired);
-  void spawn_was_tried();
+  void spawn_was_tried(int rank);
+  void watch_spawns();
+  void spawns_are_slow();
   void rank_is_over(int rank);
   void got_stderr_tail(int rank, const std::string& text);
   void got_output_end(bool was_any);

@@ -125,6 +125,8 @@ class JobRunner::Core final : private AgentListener {
   void tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
   void take_ranks(JobHost& host);
   void take_up(JobHost& host);
+  void watch_launch();
+  void launch_timed_out();
   void send_window();
   void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
   void report_progress();
@@ -240,6 +242,7 @@ class JobRunner::Core final : private AgentListener {
   base::MonotonicTime start_deadline_{};
   base::Timer start_timer_;
   base::Timer gather_timer_;
+  base::Timer launch_timer_;  // until every spawn was tried; anew with each rank
   base::Timer run_timer_;
   base::Timer tick_timer_;
   base::Timer progress_timer_;

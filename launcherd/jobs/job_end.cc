@@ -90,6 +90,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   if (feed_ != nullptr) feed_->close();
   start_timer_.cancel();
   gather_timer_.cancel();
+  launch_timer_.cancel();
   run_timer_.cancel();
   service_timer_.cancel();
   staged_timer_.cancel();
@@ -430,6 +431,7 @@ void JobRunner::Core::finish() {
     agents_->leave(host.agent);
   }
   tick_timer_.cancel();
+  launch_timer_.cancel();
   stop_timer_.cancel();
   output_timer_.cancel();
   root_timer_.cancel();

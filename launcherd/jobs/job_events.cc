@@ -62,13 +62,13 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
             return other.launched || other.phase == HostPhase::kUnused;
           })) {
         running_told_ = true;
+        launch_timer_.cancel();
         observer_->on_running();
-        if (job_.timeout) {
-          run_timer_ = loop_.after(*job_.timeout, [this] { stop(StopCause::kTimeout); });
-        }
       }
       break;
     case v1::AgentMessage::kRankStarted:
+      ++host.started;
+      if (launch_timer_.armed()) watch_launch();
       if (feed_ != nullptr) feed_->started(message.rank_started().rank());
       observer_->on_event(
           model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});

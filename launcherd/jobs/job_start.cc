@@ -496,6 +496,8 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
         readers, input_,
         [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
   }
+  if (job_.timeout) run_timer_ = loop_.after(*job_.timeout, [this] { stop(StopCause::kTimeout); });
+  watch_launch();
   for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
   observer_->on_bound(plan.bindings);
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
@@ -507,6 +509,28 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
     *message.mutable_launch() = std::move(plan.hosts[i]);
     agents_->send(host.agent, std::move(message));
   }
+}
+
+// A program or folder on a file system that does not answer holds up its host's ranks, and is nothing that the agent
+// could end by itself. The limit is on silence: many ranks take longer than one.
+void JobRunner::Core::watch_launch() {
+  launch_timer_ = loop_.after(job_.start_timeout, [this] { launch_timed_out(); });
+}
+
+void JobRunner::Core::launch_timed_out() {
+  if (stopping_ || finished_) return;
+  for (const JobHost& host : hosts_) {
+    if (host.launched || host.phase != HostPhase::kLaunched || host.suspect) continue;
+    host_failures_.push_back(
+        {host.name,
+         fmt::format(
+             "{}: {} of {} ranks started, and no other within {} s: does the file system of the program and its "
+             "folder answer there? --start-timeout allows more",
+             host.name, host.started, host.ranks.size(),
+             std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
+  }
+  if (host_failures_.empty()) return watch_launch();  // the others are silent: their lease decides
+  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start its ranks");
 }
 
 // The host has been told them, or is now.

@@ -7,7 +7,7 @@ import time
 import uuid
 
 import pytest
-from conftest import BIN_DIR
+from conftest import BIN_DIR, REPOSITORY
 from console import PYTHON, Watched
 
 HOLD_STDOUT = str(BIN_DIR.parent / "tests/programs/hold_stdout")

@@ -27,10 +27,11 @@ TEST(ManPage, HasTheSectionsOfAPage) {
 }
 
 TEST(ManPage, TellsSpellingsDefaultKeyAndVariable) {
-  EXPECT_THAT(man_page(hvdrun_doc()),
-              HasSubstr(".TP\n\\fB\\-\\-start\\-timeout\\fR \\fITIME\\fR\n"
-                        "Give up if the hosts are not all up within this time.\nDefault: 30s.\n"
-                        "Configuration: muster.start_timeout; variable: MUSTER_START_TIMEOUT.\n"));
+  EXPECT_THAT(
+      man_page(hvdrun_doc()),
+      HasSubstr(".TP\n\\fB\\-\\-start\\-timeout\\fR \\fITIME\\fR\n"
+                "Give up if the hosts are not all up within this time, or no rank starts for so long.\nDefault: 30s.\n"
+                "Configuration: muster.start_timeout; variable: MUSTER_START_TIMEOUT.\n"));
 }
 
 // roff reads ASCII, takes a dot or a quote at the beginning of a line for a request, and '-' for a hyphen.

@@ -221,6 +221,7 @@ class PlacedJobTest : public JobRunnerTest {
     job.workdir = "/";
     job.input.to = model::InputTo::kNone;
     job.start_timeout = start_timeout_;
+    job.timeout = timeout_;
     model::PlacementRequest request;
     request.hosts = *model::parse_host_list(list, "-H");
     placement_ = *model::place(request);
@@ -273,6 +274,7 @@ class PlacedJobTest : public JobRunnerTest {
   void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
 
   std::chrono::milliseconds start_timeout_{30'000};
+  std::optional<std::chrono::milliseconds> timeout_;
   model::Placement placement_;
   std::vector<KnownHost> known_;
   std::vector<std::string> warnings_;
@@ -431,6 +433,41 @@ TEST_F(PlacedJobTest, TheWaitForAShareIsNotTheTimeOfItsHosts) {
   const base::Timer later = loop_.after(1s, [&] { waiting(placement_); });
   turn_until([&] { return !agents_->launches.empty() || outcome_; });
   EXPECT_FALSE(outcome_.has_value());
+}
+
+// A program on a file system that does not answer.
+TEST_F(PlacedJobTest, HostWhoseRanksDoNotStartFailsTheJob) {
+  start_timeout_ = 500ms;
+  start("n1:1,n2:2", {});
+  come_up(0, "n1");
+  come_up(1, "n2");
+  turn_until([&] { return agents_->launches.size() == 2 || outcome_; });
+  v1::AgentMessage started;
+  started.mutable_rank_started()->set_rank(0);
+  agents_->to->agent_said(0, started);
+  v1::AgentMessage launched;
+  launched.mutable_launched();
+  agents_->to->agent_said(0, launched);
+  started.mutable_rank_started()->set_rank(1);
+  agents_->to->agent_said(1, started);
+  turn_until([&] { return agents_->stops == 2 || outcome_; });
+  for (const int agent : {0, 1}) {
+    empty(agent);
+    agents_->to->output_complete(agent);
+  }
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: 1 of 2 ranks started, and no other within"));
+}
+
+TEST_F(PlacedJobTest, TimeoutRunsFromTheLaunch) {
+  timeout_ = 100ms;
+  start("n1:1", {});
+  come_up(0, "n1");
+  turn_until([&] { return agents_->stops == 1 || outcome_; });
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 124);
 }
 
 // --signal: nobody knows whether the launcherd before has sent it, so its ranks may get it twice, and never not at all.
