@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "cli/bootstrap_options.h"
 #include "cli/dry_run.h"
+#include "cli/end_bound.h"
 #include "cli/event_file.h"
 #include "cli/exit_codes.h"
 #include "cli/foreground_api.h"
@@ -42,6 +43,8 @@ using launcherd::StopCause;
 
 // gRPC's, those of output and bootstrap, and some to spare.
 constexpr int kJobThreads = 20;
+// For letting go of agents and connections when the job is over: an idle machine needs some milliseconds.
+constexpr std::chrono::seconds kEndTime{10};
 
 StopCause cause_of(int signo) {
   switch (signo) {
@@ -189,7 +192,8 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   }
   find_end(options, environment);
 
-  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  EndBound end;     // before all whose destructors it bounds
+  base::Loop loop;  // it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
   if (!signals.ok()) return fail_as("hvdrun", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
@@ -241,6 +245,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   {
     const ForegroundApi api(loop, environment, job_id, runner.get(), &record);
     loop.run();
+    end.arm(kLastWords + kEndTime, view.outcome()->exit_code);
   }
   (*outlets)->close(clock.now() + kLastWords);
   runner.reset();

@@ -1,0 +1,34 @@
+// Ends this process when its last steps take too long: destructors of gRPC and libssh have no bound of ours, and the
+// job's last line is out. Any thread; the destructor takes the bound back.
+//
+//   EndBound end;               // before what it bounds
+//   … loop.run();
+//   end.arm(10s, exit_code);    // destructors follow
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace muster::cli {
+
+class EndBound {
+ public:
+  EndBound() = default;
+  ~EndBound();
+  EndBound(const EndBound&) = delete;
+  EndBound& operator=(const EndBound&) = delete;
+
+  // Once. The process exits with `exit_code` unless this is destroyed within `bound`. Where no thread can be had there
+  // is no bound.
+  void arm(std::chrono::milliseconds bound, int exit_code);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_over_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace muster::cli
