@@ -1,6 +1,7 @@
 """What goes wrong with programs, folders and arguments: one sentence that names the host, the right code, nothing left."""
 
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -129,6 +130,40 @@ def test_dial_on_a_lossy_network(hvdrun, cluster, no_leftovers, number):
     cluster.drop("n1", 0.2)
     result = hvdrun(["--agent-link", "dial", "--start-timeout", "60", "-np", "1", "-H", "n1:1", "echo", "hello"], timeout=120)
     assert result.rc == 0 and "hello" in result.stdout, result
+
+
+EATS = """
+import os, sys, time
+print("pid", os.getpid(), flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+kept = [bytearray(os.urandom(1 << 20)) for _ in range(512)]
+"""
+
+
+@pytest.fixture
+def small_memory():
+    """A cgroup (version 1) of this machine with 64 MiB, which no test host sees."""
+    group = pathlib.Path(f"/sys/fs/cgroup/memory/muster-test-{os.getpid()}")
+    if not group.parent.joinpath("memory.limit_in_bytes").exists():
+        pytest.skip("this machine has no memory controller of cgroup version 1")
+    group.mkdir()
+    group.joinpath("memory.limit_in_bytes").write_text(str(64 << 20))
+    yield group
+    group.rmdir()
+
+
+def test_out_of_memory_under_a_limit_that_the_host_does_not_see(hvdrun, cluster, no_leftovers, small_memory):
+    """Pid namespace and cgroups are the host's own, so neither the kernel's log nor a cgroup names the rank."""
+    token, flag = uuid.uuid4().hex, f"/tmp/eat-{uuid.uuid4().hex}"
+    job = Watched(hvdrun, cluster, ["-np", "1", "-H", "n1:1", PYTHON, "-c", EATS, flag, token])
+    job.out.wait_for("pid", timeout=60)
+    rank = next(process for process in cluster.processes("n1") if token in process.argv)
+    small_memory.joinpath("cgroup.procs").write_text(str(rank.pid))
+    cluster.run("n1", "alice", ["touch", flag], check=True)
+    result = job.end(60)
+    assert result.rc == 137, result
+    assert "killed processes of this machine for want of memory" in one_sentence(result, "n1: rank 0"), result
 
 
 @pytest.fixture
