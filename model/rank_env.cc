@@ -205,8 +205,9 @@ void put_defaults(const RankEnvInput& input, const Environment& user_set, Variab
   if (input.omp_num_threads > 0) put("OMP_NUM_THREADS", fmt::format("{}", input.omp_num_threads));
 }
 
-// Each once: a rank may start hvdrun itself.
-void put_python_folders(const std::vector<std::string>& folders, Environment& environment) {
+// Each folder once: a rank may start hvdrun itself.
+void put_python_folders(const std::vector<std::string>& folders, bool ours_first, Environment& environment) {
+  if (folders.empty()) return;
   constexpr std::string_view kVariable = "PYTHONPATH";
   std::string path(environment.get(kVariable).value_or(""));
   for (const std::string& folder : folders) {
@@ -214,7 +215,11 @@ void put_python_folders(const std::vector<std::string>& folders, Environment& en
     if (std::ranges::find(known, folder) != known.end()) continue;
     path += (path.empty() ? "" : ":") + folder;
   }
-  if (!folders.empty()) environment.set(kVariable, path);
+  if (ours_first) {
+    const std::string first = folders.back() + "_first:";
+    if (!path.starts_with(first)) path = first + path;
+  }
+  environment.set(kVariable, path);
 }
 
 }  // namespace
@@ -255,7 +260,8 @@ Variables exported_variables(const Environment& launcher, const ExportPolicy& po
       result.set(named, *value);
     }
   }
-  put_python_folders(policy.python_folders, result);
+  // Muster's Horovod, whatever else is on the path: the neighbour of its folder provides for that.
+  put_python_folders(policy.python_folders, result.get("MUSTER_HOROVOD") == "muster", result);
   return result.entries();
 }
 

@@ -14,9 +14,11 @@
 namespace muster::model {
 
 struct ExportPolicy {
-  std::vector<std::string> named{};           // --env/-x NAME or NAME=VAL, in order
-  bool only_named = false;                    // --env-none
-  std::vector<std::string> python_folders{};  // appended to PYTHONPATH, behind what the user has there
+  std::vector<std::string> named{};  // --env/-x NAME or NAME=VAL, in order
+  bool only_named = false;           // --env-none
+  // Appended to PYTHONPATH, behind what the user has there. The last one is the folder of Muster's `horovod`; with
+  // MUSTER_HOROVOD=muster that folder's name and "_first" (python/muster/dropin_first) is put before everything.
+  std::vector<std::string> python_folders{};
 };
 
 // The launcher's variables that go to the ranks (CONTRACT: never BASH_FUNC_*, HOME, SSH_*, another launcher's rank

@@ -105,6 +105,8 @@ def test_hvdrun_gives_it_to_ranks(hvdrun, installed):
     assert hvdrun(["-np", "1", *show], PYTHONPATH=ours_first).stdout == "[0]<stdout>:0.9.9 installed\n"
     assert hvdrun(["-np", "1", "--horovod", "muster", *show],
                   PYTHONPATH=ours_first).stdout == "[0]<stdout>:0.28.1 muster\n"
+    ours = hvdrun(["-np", "1", "--horovod", "muster", *show], PYTHONPATH=str(installed))
+    assert ours.stdout == "[0]<stdout>:0.28.1 muster\n", ours
     refused = hvdrun(["-np", "1", "--horovod", "installed", *show])
     assert refused.returncode == 1 and "no Horovod of its own" in refused.stderr, refused
 
@@ -114,6 +116,25 @@ def test_pythonpath_is_the_users_with_ours_behind(hvdrun):
     assert hvdrun(["-np", "1", *show], PYTHONPATH="/a:/b").stdout == f"[0]<stdout>:/a:/b:{PYTHON_DIR}:{DROPIN}\n"
     assert hvdrun(["-np", "1", "--env-none", *show], PYTHONPATH="/a").stdout == f"[0]<stdout>:{PYTHON_DIR}:{DROPIN}\n"
     assert hvdrun(["-np", "1", "-x", "PYTHONPATH=/c", *show]).stdout == f"[0]<stdout>:/c:{PYTHON_DIR}:{DROPIN}\n"
+
+
+def test_musters_is_taken_before_one_beside_the_script(hvdrun, installed):
+    script = installed / "train.py"
+    script.write_text(SHOW + "; import horovod.runner\n")
+    again = "import subprocess, sys; subprocess.run([sys.executable, sys.argv[1]], check=True)"
+    for command in ([script], ["-c", again, script]):  # by the rank, and by a program that the rank starts
+        done = hvdrun(["-np", "1", "--horovod", "muster", "/usr/bin/python3", *map(str, command)])
+        assert done.stdout == "[0]<stdout>:0.28.1 muster\n", done
+        assert "muster: horovod is Muster's" in done.stderr, done
+
+
+def test_the_users_sitecustomize_runs_all_the_same(hvdrun, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("MARK = 'mine'\n")
+    show = ["/usr/bin/python3", "-c", "import sitecustomize; print(getattr(sitecustomize, 'MARK', 'none'))"]
+    mine = hvdrun(["-np", "1", "--horovod", "muster", *show], PYTHONPATH=str(tmp_path))
+    assert mine.stdout == "[0]<stdout>:mine\n", mine
+    broken = hvdrun(["-np", "1", "--horovod", "muster", *show])
+    assert (broken.returncode, broken.stdout) == (0, "[0]<stdout>:none\n"), broken
 
 
 def test_modules_that_need_no_framework(python):

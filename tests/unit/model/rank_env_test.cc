@@ -118,6 +118,20 @@ TEST(ExportedVariables, PythonFoldersComeBehindWhatTheUserHasThere) {
   EXPECT_THAT(path_of("/a", {.named = {"PYTHONPATH=/b"}}), ElementsAre(Pair("PYTHONPATH", "/b:/m:/m/dropin")));
 }
 
+TEST(ExportedVariables, MustersHorovodComesFirstWhenItIsAskedFor) {
+  const auto path_of = [](const std::string& own, const std::string& wish) {
+    base::Environment environment;
+    environment.set("PYTHONPATH", own);
+    const ExportPolicy policy{.named = {"MUSTER_HOROVOD=" + wish}, .python_folders = {"/m", "/m/dropin"}};
+    return exported_variables(environment, policy, false).front().second;
+  };
+  EXPECT_EQ(path_of("/mine", "muster"), "/m/dropin_first:/mine:/m:/m/dropin");
+  EXPECT_EQ(path_of("", "muster"), "/m/dropin_first:/m:/m/dropin");
+  EXPECT_EQ(path_of("/m/dropin_first:/mine:/m:/m/dropin", "muster"), "/m/dropin_first:/mine:/m:/m/dropin");
+  EXPECT_EQ(path_of("/mine", "auto"), "/mine:/m:/m/dropin");
+  EXPECT_EQ(path_of("/mine", "installed"), "/mine:/m:/m/dropin");
+}
+
 RankEnvInput input() {
   RankEnvInput result;
   result.job_id = "abcdefgh";

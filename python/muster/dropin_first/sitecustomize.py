@@ -1,0 +1,43 @@
+"""With hvdrun --horovod muster, `import horovod` is Muster's, wherever another Horovod lies.
+
+hvdrun puts this folder first on a rank's PYTHONPATH, and Python runs this file before the rank's program. A folder on
+PYTHONPATH alone is not enough: the folder of the script comes before it. So this file adds a finder that is asked
+before any folder is searched.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_DROPIN = os.path.join(os.path.dirname(_HERE), "dropin", "horovod")
+
+
+class _HorovodFinder:
+    """Finds Muster's `horovod`, and nothing else."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        """Its spec; None for every other name."""
+        del path, target
+        if name != "horovod":
+            return None
+        return importlib.util.spec_from_file_location(name, os.path.join(_DROPIN, "__init__.py"),
+                                                      submodule_search_locations=[_DROPIN])
+
+
+def _run_hidden_one():
+    """Runs the sitecustomize of the user or the system, which this file hides."""
+    folders = [folder for folder in sys.path if os.path.abspath(folder) != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", folders)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+if os.environ.get("MUSTER_HOROVOD") == "muster":
+    sys.meta_path.insert(0, _HorovodFinder)
+_run_hidden_one()
