@@ -19,8 +19,9 @@ using base::YamlNode;
 
 class ConfigReader {
  public:
-  ConfigReader(const std::string& file_name, const FlagTable& table, bool takes_roles)
-      : file_name_(file_name), table_(table), takes_roles_(takes_roles) {}
+  ConfigReader(const std::string& file_name, const FlagTable& table, bool takes_roles,
+               std::vector<std::string>* ignored)
+      : file_name_(file_name), table_(table), takes_roles_(takes_roles), ignored_(ignored) {}
 
   // `path`: of the keys around, "muster."; empty at the top.
   Status read_section(const std::string& path, const YamlNode& section) {
@@ -38,7 +39,7 @@ class ConfigReader {
       } else if (takes_roles_ && key_path == "roles") {
         continue;  // cli/role_file.h
       } else {
-        return unknown_key(path, key);
+        MUSTER_RETURN_IF_ERROR(read_unknown(path, key));
       }
     }
     return base::ok_status();
@@ -97,6 +98,17 @@ class ConfigReader {
     return base::ok_status();
   }
 
+  // A key of ours at a wrong place stays an error: ignored, it would run another job than the user means.
+  Status read_unknown(const std::string& path, const YamlNode::Key& key) {
+    const Status unknown = unknown_key(path, key);
+    const bool is_ours = path.starts_with("muster.") || std::ranges::any_of(table_.flags(), [&](const Flag& flag) {
+                           return flag.config_key == "muster." + key.text;
+                         });
+    if (ignored_ == nullptr || is_ours) return unknown;
+    ignored_->push_back(fmt::format("{}; it is ignored, as by horovodrun", unknown.message()));
+    return base::ok_status();
+  }
+
   Status unknown_key(const std::string& path, const YamlNode::Key& key) const {
     std::set<std::string> known;  // at this place
     std::string elsewhere;
@@ -118,6 +130,7 @@ class ConfigReader {
   const std::string& file_name_;
   const FlagTable& table_;
   const bool takes_roles_;
+  std::vector<std::string>* const ignored_;
   std::vector<Setting> settings_;
 };
 
@@ -132,28 +145,31 @@ const Setting* named_file(const std::vector<Setting>& variables, const std::vect
   return named;
 }
 
-Status add_file(const std::string& path, const FlagTable& table, Settings& settings, bool takes_roles = false) {
-  auto layer = read_config_file(path, table, takes_roles);
-  if (!layer.ok()) return layer.status();
-  return settings.add_layer(*layer);
+Status add_file_if_there(const std::string& path, const FlagTable& table, Settings& settings) {
+  const auto layer = read_config_file(path, table);
+  if (layer.ok()) return settings.add_layer(*layer);
+  return layer.status().code() == Code::kNotFound ? base::ok_status() : layer.status();
 }
 
-Status add_file_if_there(const std::string& path, const FlagTable& table, Settings& settings) {
-  const Status status = add_file(path, table, settings);
-  return status.code() == Code::kNotFound ? base::ok_status() : status;
+Status add_named_file(const std::string& path, const FlagTable& table, bool takes_roles, Settings& settings) {
+  std::vector<std::string> ignored;
+  const auto layer = read_config_file(path, table, takes_roles, &ignored);
+  if (!layer.ok()) return layer.status();
+  for (std::string& note : ignored) settings.add_note(std::move(note));
+  return settings.add_layer(*layer);
 }
 
 }  // namespace
 
 Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
-                                          const FlagTable& table, bool takes_roles) {
+                                          const FlagTable& table, bool takes_roles, std::vector<std::string>* ignored) {
   MUSTER_ASSIGN_OR_RETURN(const YamlNode root, base::parse_yaml(content, file_name));
   if (root.kind == YamlNode::Kind::kNull) return std::vector<Setting>{};
   if (root.kind != YamlNode::Kind::kMap) {
     return error(Code::kInvalidArgument, "{}:{}:{}: keys are expected, as in 'muster:' and 'timeout: 2h' below it",
                  file_name, root.line, root.column);
   }
-  ConfigReader reader(file_name, table, takes_roles);
+  ConfigReader reader(file_name, table, takes_roles, ignored);
   MUSTER_RETURN_IF_ERROR(reader.read_section("", root));
   return reader.take();
 }
@@ -166,10 +182,11 @@ std::optional<std::string> named_config(const CommandLine& line, const base::Env
   return named == nullptr ? std::nullopt : std::optional(named->value);
 }
 
-Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table, bool takes_roles) {
+Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table, bool takes_roles,
+                                              std::vector<std::string>* ignored) {
   const auto content = base::read_file(path, kMaxConfigBytes);
   if (!content.ok()) return content.status().with_context("the configuration cannot be read");
-  return parse_config(*content, path, table, takes_roles);
+  return parse_config(*content, path, table, takes_roles, ignored);
 }
 
 Result<Settings> gather_settings(const CommandLine& line, const base::Environment& environment,
@@ -183,7 +200,7 @@ Result<Settings> gather_settings(const CommandLine& line, const base::Environmen
     MUSTER_RETURN_IF_ERROR(add_file_if_there(fmt::format("{}/.config/muster/config.yaml", *home), table, settings));
   }
   if (const Setting* named = named_file(variables, flags)) {
-    MUSTER_RETURN_IF_ERROR(add_file(named->value, table, settings, kind == NamedFile::kJob));
+    MUSTER_RETURN_IF_ERROR(add_named_file(named->value, table, kind == NamedFile::kJob, settings));
   }
   MUSTER_RETURN_IF_ERROR(settings.add_layer(without_overruled(without_overruled(defaults, variables), flags)));
   MUSTER_RETURN_IF_ERROR(settings.add_layer(variables));

@@ -1,6 +1,7 @@
 // Configuration files: YAML with horovodrun's keys at the top level and ours under `muster:`, named after the options
 // with '_' for '-'. A null value leaves the option unset. Unknown keys are errors with file, line and column, and name
-// the key that was probably meant.
+// the key that was probably meant. In a file that --config-file names, horovodrun's unknown keys are ignored with a
+// note: horovodrun ignores them silently, and its users have such files.
 //
 //   params:
 //     fusion_threshold_mb: 32
@@ -24,12 +25,15 @@ inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
 
 // Pure.
 // `takes_roles`: a job file, whose `roles` cli/role_file.h reads.
+// `ignored`: gets a line for each unknown key outside `muster:` that is not ours either; nullptr: such keys are errors.
 base::Result<std::vector<Setting>> parse_config(std::string_view content, const std::string& file_name,
-                                                const FlagTable& table, bool takes_roles = false);
+                                                const FlagTable& table, bool takes_roles = false,
+                                                std::vector<std::string>* ignored = nullptr);
 
 // NOT_FOUND: there is no such file.
 base::Result<std::vector<Setting>> read_config_file(const std::string& path, const FlagTable& table,
-                                                    bool takes_roles = false);
+                                                    bool takes_roles = false,
+                                                    std::vector<std::string>* ignored = nullptr);
 
 // The file that the user has named for this run, by --config-file or a variable.
 std::optional<std::string> named_config(const CommandLine& line, const base::Environment& environment,

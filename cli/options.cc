@@ -492,6 +492,7 @@ Status assume_template_node(const Settings& settings, const base::Environment& e
 
 Result<HvdrunOptions> read_options(const Settings& settings) {
   HvdrunOptions options;
+  options.notes = settings.notes();
   SettingReader read(settings);
   read_placement(read, options);
   read_network(read, options.job);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
@@ -32,8 +33,13 @@ class Settings {
   std::vector<const Setting*> all(std::string_view name) const;
   std::span<const Setting> entries() const { return settings_; }
 
+  // What the user should know of the sources, a line each.
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
+  const std::vector<std::string>& notes() const { return notes_; }
+
  private:
   std::vector<Setting> settings_;
+  std::vector<std::string> notes_;
 };
 
 // The layers that need no file.

@@ -115,6 +115,28 @@ TEST(ParseConfig, MistakesNameFileLineAndColumn) {
   }
 }
 
+TEST(ParseConfig, IgnoresHorovodrunsUnknownKeysWithALineWhereThatIsAskedFor) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"logging:\n  hide_timestamp: true\n", "c.yaml:2:3: unknown key 'hide_timestamp' in logging"},
+      {"parms:\n  cache_capacity: 1\n", "c.yaml:1:1: unknown key 'parms'; did you mean params?"},
+      {"elastic: [1, {a: 2}]\n", "c.yaml:1:1: unknown key 'elastic'"},
+  };
+  for (const auto& [text, expected] : table) {
+    std::vector<std::string> ignored;
+    const auto layer = parse_config(text + "params: {cache_capacity: 7}\n", "c.yaml", hvdrun_flags(), false, &ignored);
+    ASSERT_TRUE(layer.ok()) << layer.status();
+    EXPECT_THAT(show(*layer), StartsWith("cache-capacity=7"));
+    ASSERT_EQ(ignored.size(), 1u) << text;
+    EXPECT_THAT(ignored.front(), StartsWith(expected));
+    EXPECT_THAT(ignored.front(), EndsWith("; it is ignored, as by horovodrun"));
+  }
+  for (const char* ours : {"muster:\n  cach: 1\n", "timeout: 5m\n", "hosts: n1\n", "params: 3\n"}) {
+    std::vector<std::string> ignored;
+    EXPECT_FALSE(parse_config(ours, "c.yaml", hvdrun_flags(), false, &ignored).ok()) << ours;
+    EXPECT_THAT(ignored, testing::IsEmpty());
+  }
+}
+
 // Files in a directory of the test's own; HOME is there too.
 class ConfigSources : public ::testing::Test {
  protected:
@@ -171,6 +193,17 @@ TEST_F(ConfigSources, ANamedFileMustExistAndBeRight) {
   const std::string mpi = write("mpi.yaml", "controller: mpi\n");
   EXPECT_THAT(parse({"--config-file", mpi, "p"}).text, HasSubstr(":1:1: controller: Horovod's controller mpi comes"));
   EXPECT_EQ(cli::show(parse({"--config-file", mpi, "--gloo", "p"})), "");
+}
+
+TEST_F(ConfigSources, OnlyANamedFileMayHaveUnknownKeys) {
+  const char* const unknown = "logging:\n  hide_timestamp: true\n  level: INFO\n";
+  const std::string named = write("named.yaml", unknown);
+  const ParsedHvdrun parsed = parse({"--config-file", named, "p"});
+  ASSERT_FALSE(parsed.exit_code) << parsed.text;
+  EXPECT_THAT(parsed.options.notes, testing::ElementsAre(StartsWith(named + ":2:3: unknown key 'hide_timestamp'")));
+  EXPECT_THAT(parsed.options.job.environment.named, testing::ElementsAre("HOROVOD_LOG_LEVEL=INFO"));
+  write("system.yaml", unknown);
+  EXPECT_THAT(parse({"p"}).text, HasSubstr("system.yaml:2:3: unknown key 'hide_timestamp'"));
 }
 
 TEST_F(ConfigSources, HorovodsFileBecomesItsVariables) {
