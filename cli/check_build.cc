@@ -6,10 +6,14 @@ namespace muster::cli {
 
 BuildFeatures this_build() {
   BuildFeatures features;
-  // Horovod's Gloo controller is served (rendezvous/horovod_server.h). Only frameworks whose programs the end-to-end
-  // tests run: torch's own, and Horovod's for torch.
-  features.gloo = true;
+  // Muster's `horovod` has a module for each of the frameworks (python/muster/dropin), and tests run all three.
+  features.tensorflow = true;
   features.pytorch = true;
+  features.mxnet = true;
+  // Horovod's Gloo controller is served (rendezvous/horovod_server.h), and libmuster is what Horovod has Gloo for. It
+  // looks for NCCL at run time: hvd.nccl_built() tells.
+  features.gloo = true;
+  features.gloo_operations = true;
   return features;
 }
 

@@ -5,8 +5,8 @@
 
 namespace muster::cli {
 
-// Frameworks: their programs, unchanged, find each other under this launcher. Controllers: of Horovod, that ranks can
-// use. Operations: of Muster's own collectives runtime.
+// Frameworks: those with a module in Muster's `horovod`. Controllers: of Horovod, that ranks can use. Operations: what
+// libmuster does collectives with, or stands for.
 struct BuildFeatures {
   bool tensorflow = false;
   bool pytorch = false;

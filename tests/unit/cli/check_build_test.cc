@@ -29,5 +29,16 @@ Available Tensor Operations:
   EXPECT_EQ(format_build({}, true), "\n" + format_build({}, false));
 }
 
+TEST(CheckBuild, SaysWhatServesHorovodsPrograms) {
+  const std::string text = format_build(this_build(), false);
+  const auto operations = text.find("Available Tensor Operations:");
+  ASSERT_NE(operations, std::string::npos);
+  EXPECT_NE(text.find("[X] Gloo", operations), std::string::npos) << text;
+  EXPECT_LT(text.find("[X] Gloo"), operations) << text;
+  for (const char* framework : {"[X] TensorFlow", "[X] PyTorch", "[X] MXNet"}) {
+    EXPECT_NE(text.find(framework), std::string::npos) << framework;
+  }
+}
+
 }  // namespace
 }  // namespace muster::cli::check_build_test
