@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "cli/horovodrun.h"
 
 namespace muster::cli {
 namespace {
@@ -41,6 +42,14 @@ Result<OptionWord> read_option(const std::string& word, const FlagTable& table) 
   return unknown_option(word, table);
 }
 
+// Before `word` counts as unknown: an abbreviation.
+Result<OptionWord> read_abbreviation(const std::string& word, const FlagTable& table) {
+  const auto equals = word.find('=');
+  MUSTER_ASSIGN_OR_RETURN(const auto full, expand_abbreviation(word.substr(0, equals)));
+  if (!full) return unknown_option(word.substr(0, equals), table);
+  return read_option(equals == std::string::npos ? *full : *full + word.substr(equals), table);
+}
+
 // --gloo and --mpi on one line: two options that speak for themselves and contradict each other.
 Status check_contradiction(const CommandLine& line, const FlagTable::Match& now, const FlagTable& table) {
   for (const GivenOption& before : line.options) {
@@ -55,8 +64,10 @@ Status check_contradiction(const CommandLine& line, const FlagTable::Match& now,
 
 // Takes the option at `words[at]` and its values; returns the index after them.
 Result<std::size_t> take_option(const std::vector<std::string>& words, std::size_t at, const FlagTable& table,
-                                CommandLine& line) {
-  MUSTER_ASSIGN_OR_RETURN(const OptionWord option, read_option(words[at], table));
+                                Abbreviations abbreviations, CommandLine& line) {
+  Result<OptionWord> read = read_option(words[at], table);
+  if (!read.ok() && abbreviations == Abbreviations::kHorovodruns) read = read_abbreviation(words[at], table);
+  MUSTER_ASSIGN_OR_RETURN(const OptionWord option, std::move(read));
   const Flag& flag = *option.match.flag;
   const Spelling& spelling = *option.match.spelling;
   const std::string text(spelling.text);
@@ -89,11 +100,12 @@ bool is_option(const std::string& word, const FlagTable& table) {
   return word.size() > 1 && word.front() == '-' && word != "--" && read_option(word, table).ok();
 }
 
-Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table) {
+Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table,
+                                       Abbreviations abbreviations) {
   CommandLine line;
   std::size_t at = 0;
   while (at < words.size() && words[at].size() > 1 && words[at].front() == '-' && words[at] != "--") {
-    MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, table, line));
+    MUSTER_ASSIGN_OR_RETURN(at, take_option(words, at, table, abbreviations, line));
     if (line.is_answered) return line;
   }
   line.is_verbatim = at < words.size() && words[at] == "--";

@@ -28,7 +28,10 @@ struct CommandLine {
 // Whether `word` is one of the table's options, perhaps with its value.
 bool is_option(const std::string& word, const FlagTable& table);
 
+enum class Abbreviations { kNone, kHorovodruns };  // kHorovodruns: as of cli/horovodrun.h, where a word is no option
+
 // Errors are one sentence and name the option that was probably meant.
-base::Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table);
+base::Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table,
+                                             Abbreviations abbreviations = Abbreviations::kNone);
 
 }  // namespace muster::cli

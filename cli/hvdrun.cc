@@ -1,5 +1,6 @@
-// hvdrun: runs a job in the foreground.
+// hvdrun: runs a job in the foreground. The build links horovodrun to it.
 #include "base/build_id.h"
+#include "cli/horovodrun.h"
 #include "cli/options.h"
 #include "cli/run_job.h"
 #include "cli/standard_streams.h"
@@ -9,6 +10,7 @@ int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);
   return muster::cli::run_command([&](const muster::base::Environment& environment) {
     muster::cli::ParseContext context{.build_id = muster::base::build_id()};
+    context.is_horovodrun = argc > 0 && muster::cli::is_horovodrun(argv[0]);
     // Without it --self-test names a program that the hosts do not find, and they say so.
     if (auto directory = muster::cli::program_directory(); directory.ok()) context.program_directory = *directory;
     return muster::cli::parse_hvdrun({argv + 1, argv + argc}, environment, context);

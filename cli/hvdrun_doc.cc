@@ -26,7 +26,7 @@ const CommandDoc& hvdrun_doc() {
       .description =
           "Runs a distributed program: one process (rank) for each slot, on this machine or on many hosts over ssh. "
           "Nothing has to be installed on the hosts, and nothing is left running there afterwards.\n\n"
-          "All options of horovodrun 0.28.1 are understood.",
+          "All options of horovodrun 0.28.1 are understood. Called as horovodrun, it also takes abbreviations of them.",
       .groups = {{FlagGroup::kRanks, "Ranks"},
                  {FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kSsh, "Reaching the hosts"},

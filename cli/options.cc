@@ -515,7 +515,8 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
 
 ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context) {
-  Result<CommandLine> line = split_command_line(arguments, hvdrun_flags());
+  Result<CommandLine> line = split_command_line(
+      arguments, hvdrun_flags(), context.is_horovodrun ? Abbreviations::kHorovodruns : Abbreviations::kNone);
   if (!line.ok()) return mistake(line.status());
   if (line->is_answered) return answer_alone(line->options.back(), context);
   Result<ParsedHvdrun> parsed = read_job(std::move(line).value(), environment, context);

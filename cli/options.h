@@ -102,6 +102,7 @@ struct ParseContext {
   std::string_view build_id;
   std::string system_config = "/etc/muster/config.yaml";  // need not exist
   std::string program_directory = {};                     // where muster_perf lies, for --self-test
+  bool is_horovodrun = false;                             // called by that name: cli/horovodrun.h
 };
 
 // `arguments` without the program's name.
