@@ -19,6 +19,10 @@ from wheel.bdist_wheel import bdist_wheel
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "build" / "python-wheel"
 LIBRARY = "lib/libmuster.so"
+# Python adds the folders that such a file names behind those that it searches already. So `import horovod` is Muster's
+# also without hvdrun, and an installed Horovod comes before it.
+PATH_FILE = "muster-horovod.pth"
+HOROVOD_FOLDER = "muster/dropin\n"
 
 
 def version():
@@ -44,6 +48,7 @@ class BuildWithLibrary(build_py):
         super().run()
         if not self.editable_mode:  # which finds the library in the build tree
             shutil.copyfile(find_library(), pathlib.Path(self.build_lib) / "muster" / "libmuster.so")
+            (pathlib.Path(self.build_lib) / PATH_FILE).write_text(HOROVOD_FOLDER)
 
 
 class PlatformWheel(bdist_wheel):

@@ -1,5 +1,7 @@
 """pip install ./python: a wheel with the library inside, in a virtual environment over Debian's packages."""
 
+import pathlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -41,7 +43,8 @@ def test_the_wheel_is_for_any_python_3_of_this_platform(wheel):
     assert wheel.name.startswith("muster-0.1.0-py3-none-linux_"), wheel
     names = set(zipfile.ZipFile(wheel).namelist())
     tree = {file.relative_to(REPOSITORY / "python").as_posix() for file in (REPOSITORY / "python/muster").rglob("*.py")}
-    assert {name for name in names if not name.startswith("muster-0.1.0.dist-info/")} == tree | {"muster/libmuster.so"}
+    assert {name for name in names if not name.startswith("muster-0.1.0.dist-info/")} == tree | {
+        "muster/libmuster.so", "muster-horovod.pth"}
     assert zipfile.ZipFile(wheel).read("muster/libmuster.so") == LIBRARY.read_bytes()
 
 
@@ -60,8 +63,18 @@ print(muster.__file__)
     assert call(venv, "-c", torch) == "1 [1.0, 1.0]\n"
 
 
-def test_horovod_is_not_installed_as_such(venv):
-    assert call(venv, "-c", "import importlib.util as util; print(util.find_spec('horovod'))") == "None\n"
+def test_horovod_is_musters_unless_one_is_installed(venv):
+    script = "import horovod, muster.numpy as hvd; hvd.init(); print(horovod.__file__, hvd.size())"
+    shown = call(venv, "-c", script)
+    assert shown.endswith("/site-packages/muster/dropin/horovod/__init__.py 1\n"), shown
+    site = pathlib.Path(shown).parents[3]
+    installed = site / "horovod"
+    installed.mkdir()
+    try:
+        (installed / "__init__.py").write_text("")
+        assert call(venv, "-c", "import horovod; print(horovod.__file__)") == f"{installed}/__init__.py\n"
+    finally:
+        shutil.rmtree(installed)
 
 
 def test_run_and_ranks_use_it(venv):
