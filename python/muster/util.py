@@ -1,8 +1,25 @@
 """Small questions that scripts ask of Horovod."""
 
+import contextlib
+import functools
 import importlib.util
+import os
+import sysconfig
+import warnings
 
 from muster import world
+
+EXTENSIONS = ["tensorflow", "torch", "mxnet"]
+
+
+def get_ext_suffix():
+    """How the name of a compiled module of this Python ends."""
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def get_extension_full_path(pkg_path, *args):
+    """Where a compiled module would lie: args[-1] in the folders args[:-1] beside the file `pkg_path`. Muster has none."""
+    return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
 def extension_available(ext_base_name, verbose=False):
@@ -64,3 +81,65 @@ def split_list(items, parts):
 def num_rank_is_power_2(num_rank):
     """Whether it is a power of two."""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def _cache(function):
+    """`function` with its results kept, by its arguments, which can be hashed."""
+    return functools.lru_cache(maxsize=None)(function)
+
+
+@contextlib.contextmanager
+def env(**variables):
+    """Sets variables of the environment, and puts back what they were. Those that are None are left as they are."""
+    given = {name: value for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def get_average_backwards_compatibility_fun(reduce_ops):
+    """A function (op, average) that gives the reduction: `op`, or what the older `average` means, among the attributes
+    of `reduce_ops`. ValueError: both are given."""
+    def reduction_of(op, average):
+        if op is not None and average is not None:
+            raise ValueError("give op, or average (the older way), and not both")
+        if average is not None:
+            warnings.warn("average is the older way: give op", DeprecationWarning)
+        if op is not None:
+            return op
+        return reduce_ops.Sum if average is False else reduce_ops.Average
+
+    return reduction_of
+
+
+def check_installed_version(name, version, exception=None):
+    """Raises `exception`, if there is one. Muster is compiled against no framework, so that any version is right."""
+    del name, version
+    if exception is not None:
+        raise exception
+
+
+def is_version_greater_equal_than(ver, target):
+    """Whether version `ver` is `target` ("major.minor.patch") or a later one; what follows the numbers of a part is not
+    compared. ValueError: one is no string, or `target` has not three parts."""
+    if not (isinstance(ver, str) and isinstance(target, str)):
+        raise ValueError(f"versions are strings, not {type(ver).__name__} and {type(target).__name__}")
+    if target.count(".") != 2:
+        raise ValueError(f"'{target}' is not of the form major.minor.patch")
+    return _numbers_of(ver) >= _numbers_of(target)
+
+
+def _numbers_of(version):
+    """[2, 1, 0] of "2.1.0+cpu"."""
+    numbers = []
+    for part in version.partition("+")[0].split(".")[:3]:
+        digits = part[:len(part) - len(part.lstrip("0123456789"))]
+        numbers.append(int(digits or 0))
+    return numbers + [0] * (3 - len(numbers))

@@ -1,7 +1,9 @@
 """The `horovod` that hvdrun gives to ranks: which one they get, what it has, and horovod.run()."""
 
+import subprocess
+
 import pytest
-from conftest import BIN_DIR, REPOSITORY
+from conftest import BIN_DIR, PATIENCE_SECONDS, REPOSITORY, clean_environment
 
 PYTHON_DIR = BIN_DIR.parent / "python"
 DROPIN = PYTHON_DIR / "muster/dropin"
@@ -165,6 +167,111 @@ assert horovod.common.process_sets.global_process_set.process_set_id is None
 """
     done = python(names, path=OURS)
     assert done.returncode == 0, done
+
+
+def test_what_upstreams_tests_import(python):
+    names = """
+import os, threading, warnings
+from horovod.common.basics import HorovodBasics
+from horovod.common.util import (EXTENSIONS, _cache, check_installed_version, env,
+                                 get_average_backwards_compatibility_fun, get_ext_suffix, get_extension_full_path,
+                                 is_version_greater_equal_than)
+from horovod.runner.common.util.env import get_env_rank_and_size
+from horovod.runner.launch import is_gloo_used, run_commandline
+from horovod.runner.util.threads import in_thread, on_event
+
+basics = HorovodBasics("mpi_ops.py", "mpi_lib")
+assert (basics.Average, basics.Sum, basics.Adasum, basics.Min, basics.Max, basics.Product) == (0, 1, 2, 3, 4, 5)
+assert basics.gloo_built() and not basics.mpi_built() and not basics.is_initialized()
+basics.init()  # without a launcher
+assert (basics.rank(), basics.size(), basics._get_process_set_ids_and_ranks()) == (0, 1, {0: [0]})
+assert (basics._process_set_rank(0), basics._process_set_size(0)) == (0, 1)
+basics.shutdown()
+
+calls = []
+kept = _cache(lambda number: calls.append(number) or len(calls))
+assert [kept(7), kept(7), kept(8)] == [1, 1, 2]
+os.environ["THERE"] = "before"
+with env(THERE="now", NEW="1", LEFT=None):
+    assert (os.environ["THERE"], os.environ["NEW"], "LEFT" in os.environ) == ("now", "1", False)
+assert os.environ["THERE"] == "before" and "NEW" not in os.environ
+reduction = get_average_backwards_compatibility_fun(basics)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    assert [reduction(None, None), reduction(4, None), reduction(None, True), reduction(None, False)] == [0, 4, 0, 1]
+assert [each.category for each in told] == [DeprecationWarning] * 2
+assert get_extension_full_path("/a/b.py", "c", "lib") == "/a/c/lib" + get_ext_suffix()
+assert EXTENSIONS == ["tensorflow", "torch", "mxnet"] and check_installed_version("torch", "1.2.3") is None
+assert is_version_greater_equal_than("2.10.1+cpu", "2.9.0") and not is_version_greater_equal_than("2.9.0rc1", "2.9.1")
+assert is_gloo_used() and is_gloo_used(use_gloo=True, use_mpi=True) and not is_gloo_used(use_mpi=True)
+
+for refused in (lambda: reduction(1, False), lambda: is_version_greater_equal_than("2", "1.2"),
+                lambda: is_version_greater_equal_than(2, "1.2.3"), lambda: in_thread(print, "word"),
+                lambda: on_event(None, print), lambda: on_event(threading.Event(), print, daemon=False)):
+    try:
+        refused()
+        raise AssertionError
+    except ValueError:
+        pass
+
+seen = []
+in_thread(seen.append, (1,)).join()
+in_thread(lambda: 1 / 0, silent=True).join()
+event, stop = threading.Event(), threading.Event()
+waiting = on_event(event, seen.append, (2,))
+event.set()
+waiting.join()
+stop.set()
+on_event(threading.Event(), seen.append, (3,), stop=stop, check_stop_interval_s=0.01).join()
+assert seen == [1, 2]
+
+for name in ("HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+    size = name.replace("RANK", "SIZE") if name != "OMPI_COMM_WORLD_RANK" else "OMPI_COMM_WORLD_SIZE"
+    with env(**{name: "2", size: "3"}):
+        assert get_env_rank_and_size() == (2, 3)
+assert get_env_rank_and_size() == (0, 1)
+with env(PMI_RANK="1"):
+    try:
+        get_env_rank_and_size()
+        raise AssertionError
+    except RuntimeError as problem:
+        assert "PMI_SIZE" in str(problem)
+"""
+    done = python(names, path=OURS)
+    assert done.returncode == 0, done
+
+
+def test_process_sets_by_basics(hvdrun):
+    pytest.importorskip("torch")
+    script = """
+import horovod.torch as hvd
+hvd.init(process_sets=[[0], [1, 2]])
+assert hvd.mpi_ops._basics._get_process_set_ids_and_ranks() == {0: [0, 1, 2], 1: [0], 2: [1, 2]}
+assert hvd.mpi_ops._basics._process_set_size(2) == 2
+print(hvd.mpi_ops._basics._process_set_rank(1 if hvd.rank() == 0 else 2))
+"""
+    done = hvdrun(["-np", "3", "--oversubscribe", "--horovod", "muster", "/usr/bin/python3", "-c", script])
+    assert sorted(done.stdout.split()) == ["[0]<stdout>:0", "[1]<stdout>:0", "[2]<stdout>:1"], done
+
+
+def test_horovodrun_is_a_program(tmp_path):
+    """A link to hvdrun, which takes horovodrun's abbreviations and files."""
+    (tmp_path / "hvd.yaml").write_text("logging:\n  hide_timestamp: true\n  level: INFO\n")
+    words = ["-np", "2", "--cycle", "3.5", "--config-file", str(tmp_path / "hvd.yaml"), "sh", "-c",
+             "echo $HOROVOD_CYCLE_TIME $HOROVOD_LOG_LEVEL"]
+    done = subprocess.run([BIN_DIR / "horovodrun", *words], env=clean_environment(), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, [f"[{r}]<stdout>:3.5 INFO" for r in (0, 1)]), done
+    assert "hvd.yaml:2:3: unknown key 'hide_timestamp' in logging" in done.stderr, done
+    whole = subprocess.run([BIN_DIR / "hvdrun", *words], env=clean_environment(), stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert whole.returncode == 2 and "did you mean --cycle-time-ms?" in whole.stderr, whole
+
+
+def test_horovodrun_is_a_module_of_it(python):
+    done = python("import sys; sys.argv[1:] = ['-np', '2', 'echo', 'here']\n"
+                  "from horovod.runner.launch import run_commandline; run_commandline()", path=OURS)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, ["[0]<stdout>:here", "[1]<stdout>:here"]), done
 
 
 @pytest.mark.parametrize("has_kernels, version, expected", [(True, "22809", 22809), (True, "21304", 0),
@@ -364,13 +471,12 @@ def test_names_of_torch(python):
     pytest.importorskip("torch")
     names = """
 import horovod.torch as hvd
-import horovod.torch.compression, horovod.torch.functions, horovod.torch.mpi_ops, horovod.torch.optimizer
-import horovod.torch.sync_batch_norm
 from horovod.torch.elastic.sampler import ElasticSampler
 from horovod.torch.elastic.state import TorchState
 import muster.torch
 assert hvd.DistributedOptimizer is hvd.optimizer.DistributedOptimizer is muster.torch.DistributedOptimizer
 assert hvd.elastic.TorchState is TorchState and hvd.elastic.ElasticSampler is ElasticSampler
+assert hvd.mpi_ops.__name__ == "horovod.torch.mpi_ops" and hvd.mpi_ops.handle_average_backwards_compatibility(1, None) == 1
 assert callable(hvd.mpi_ops.is_homogeneous) and hvd.compression.Compression is hvd.Compression
 assert hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm and callable(hvd.functions.broadcast_object)
 assert hvd.mpi_ops.HorovodInternalError is hvd.HorovodInternalError and hvd.mpi_ops.Compression is hvd.Compression

@@ -1,4 +1,6 @@
 """horovod.common.util: what scripts take from it."""
 
-from muster.util import (ccl_built, check_extension, ddl_built, extension_available, gloo_built, gpu_available,
-                         is_iterable, mpi_built, nccl_built, num_rank_is_power_2, split_list)
+from muster.util import (EXTENSIONS, _cache, ccl_built, check_extension, check_installed_version, ddl_built, env,
+                         extension_available, get_average_backwards_compatibility_fun, get_ext_suffix,
+                         get_extension_full_path, gloo_built, gpu_available, is_iterable,
+                         is_version_greater_equal_than, mpi_built, nccl_built, num_rank_is_power_2, split_list)

@@ -1,0 +1,35 @@
+"""What Horovod's modules call `_basics`: the functions about this process and its job as methods of one object."""
+
+from muster import engine, world
+
+_FUNCTIONS = ("init", "shutdown", "is_initialized", "start_timeline", "stop_timeline", "size", "local_size",
+              "cross_size", "rank", "local_rank", "cross_rank", "is_homogeneous", "mpi_threads_supported",
+              "mpi_enabled", "mpi_built", "gloo_enabled", "gloo_built", "nccl_built", "ddl_built", "ccl_built",
+              "cuda_built", "rocm_built")
+
+
+class HorovodBasics:
+    """All objects of it stand for the same process. The arguments of the constructor are not used: Horovod's name a
+    library that is loaded."""
+
+    Average, Sum, Adasum = engine.Average, engine.Sum, engine.Adasum
+    Min, Max, Product = engine.Min, engine.Max, engine.Product
+
+    def __init__(self, pkg_path=None, *args):
+        del pkg_path, args
+
+    def _get_process_set_ids_and_ranks(self):
+        """{id: ranks} of all process sets that are known, the global one included."""
+        return {number: list(world.get_process_set_by_id(number).ranks) for number in world.process_set_ids()}
+
+    def _process_set_rank(self, process_set_id):
+        """This rank's number in the set. ValueError: no such set, or the rank is not in it."""
+        return world.get_process_set_by_id(process_set_id).rank()
+
+    def _process_set_size(self, process_set_id):
+        """How many ranks the set has. ValueError: no such set."""
+        return world.get_process_set_by_id(process_set_id).size()
+
+
+for _name in _FUNCTIONS:
+    setattr(HorovodBasics, _name, staticmethod(getattr(world, _name)))

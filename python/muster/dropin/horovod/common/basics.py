@@ -1,0 +1,3 @@
+"""horovod.common.basics."""
+
+from muster.basics import HorovodBasics

@@ -1,0 +1,3 @@
+"""horovod.runner.common.util.env."""
+
+from muster.runner_env import get_env_rank_and_size

@@ -1,0 +1,18 @@
+"""The rank that this process's environment names, without joining the job."""
+
+import os
+
+_NAMES = (("HOROVOD_RANK", "HOROVOD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+          ("PMI_RANK", "PMI_SIZE"))
+
+
+def get_env_rank_and_size():
+    """(rank, size) by the variables of Horovod, Open MPI or PMI, whichever are there first; (0, 1) without any.
+    RuntimeError: one of a pair is there, and the other is not."""
+    for names in _NAMES:
+        values = [os.environ.get(name) for name in names]
+        if None not in values:
+            return int(values[0]), int(values[1])
+        if values != [None, None]:
+            raise RuntimeError(f"of the variables {names[0]} and {names[1]} only one is set")
+    return 0, 1

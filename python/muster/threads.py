@@ -1,0 +1,38 @@
+"""Horovod's small functions about threads, which scripts and tests take from horovod.runner.util.threads."""
+
+import contextlib
+import threading
+
+
+def in_thread(target, args=(), name=None, daemon=True, silent=False):
+    """Starts target(*args) in a thread, and returns the thread. With `silent` an exception of it is dropped."""
+    if not isinstance(args, tuple):
+        raise ValueError(f"args is a {type(args).__name__}, and has to be a tuple: (argument,)")
+
+    def call():
+        with contextlib.suppress(Exception) if silent else contextlib.nullcontext():
+            target(*args)
+
+    thread = threading.Thread(target=call, name=name, daemon=daemon)
+    thread.start()
+    return thread
+
+
+def on_event(event, func, args=(), stop=None, check_stop_interval_s=1.0, daemon=True, silent=False):
+    """Calls func(*args) in a thread when `event` is set, unless `stop` is set before, which is looked at every
+    `check_stop_interval_s`. ValueError: no event, or a thread that nothing ends (not a daemon, and no `stop`)."""
+    if event is None:
+        raise ValueError("there is no event to wait for")
+    if not isinstance(args, tuple):
+        raise ValueError(f"args is a {type(args).__name__}, and has to be a tuple: (argument,)")
+    if stop is None and not daemon:
+        raise ValueError("a thread that is not a daemon needs an event `stop`")
+
+    def wait():
+        while not event.wait(None if stop is None else check_stop_interval_s):
+            if stop.is_set():
+                return
+        if stop is None or not stop.is_set():
+            func(*args)
+
+    return in_thread(wait, daemon=daemon, silent=silent)
