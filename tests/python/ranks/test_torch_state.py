@@ -282,20 +282,58 @@ def test_a_sampler_shares_out_everything(shuffle, length):
         assert (list(sampler) != first) == shuffle
 
 
-def test_a_sampler_goes_on_with_what_is_left():
-    sampler = hvd.elastic.ElasticSampler(range(20), shuffle=True, seed=3)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_sampler_goes_on_with_what_is_left(shuffle):
+    length, batch = 8 * hvd.size(), 2
+    sampler = hvd.elastic.ElasticSampler(range(length), shuffle=shuffle, seed=3)
     state = hvd.elastic.TorchState(sampler=sampler, batch=0)
     sampler.set_epoch(4)
-    batch = sampler.get_indices(0, 2)
-    sampler.record_batch(0, 2)
+    mine = list(sampler)
+    for number in range(2):
+        sampler.record_batch(number, batch)
+    assert sampler.processed_num == 2 * batch * hvd.size()
+    assert list(sampler) == mine  # until it is shared out anew
+    state.commit()
     state.sync()
-    done = set().union(*hvd.allgather_object(set(batch)))
-    assert sampler.epoch == 4 and sampler.processed_indices == done
+    done = set().union(*hvd.allgather_object(set(mine[:2 * batch])))
     left = set().union(*hvd.allgather_object(set(sampler)))
-    assert left == set(range(20)) - done
-    sampler.record_batch(0, 100)
+    assert len(sampler) == 4 and left == set(range(length)) - done
+    sampler.record_batch(2, 100)
     state.restore()
-    assert sampler.processed_indices == done
-    sampler.record_indices(range(20))
+    assert sampler.epoch == 4 and sampler.processed_num == 2 * batch * hvd.size()
+    for number in range(2):
+        sampler.record_batch(number, batch)
     sampler.reset()
     assert len(sampler) == 0 and not list(sampler)
+    sampler.set_epoch(5)
+    assert sampler.processed_num == 0 and len(sampler) == 8
+
+
+def test_a_sampler_takes_the_state_of_rank_0():
+    sampler = hvd.elastic.ElasticSampler(range(40))
+    state = hvd.elastic.TorchState(sampler=sampler)
+    sampler.set_epoch(hvd.rank() + 1)
+    sampler.processed_num = 10 + hvd.rank()
+    state.sync()
+    assert (sampler.epoch, sampler.processed_num, len(sampler.remaining_indices)) == (1, 10, 30)
+
+
+def test_a_samplers_checkpoint_is_horovods():
+    sampler = hvd.elastic.ElasticSampler(range(12), seed=5)
+    sampler.set_epoch(2)
+    order = list(sampler.remaining_indices)
+    sampler.record_batch(0, 1)
+    kept = sampler.state_dict()
+    assert kept == {"epoch": 2, "processed_num": hvd.size()}
+    other = hvd.elastic.ElasticSampler(range(12), seed=5)
+    other.load_state_dict({"epoch": 2, "processed_num": 4})  # of Horovod 0.28
+    assert other.remaining_indices == order[4:]
+    other.load_state_dict({"epoch": 2, "processed_indices": {1, 3, 5}})  # of Horovod 0.27
+    assert sorted(other.remaining_indices) == [0, 2, 4, 6, 7, 8, 9, 10, 11]
+    rest = list(other.remaining_indices)
+    other.record_batch(0, 1)
+    again = hvd.elastic.ElasticSampler(range(12), seed=5)
+    again.load_state_dict(other.state_dict())
+    assert again.remaining_indices == rest[hvd.size():]
+    again.set_epoch(3)
+    assert again.state_dict() == {"epoch": 3, "processed_num": 0} and len(again.remaining_indices) == 12

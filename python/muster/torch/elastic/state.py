@@ -5,7 +5,6 @@ import copy
 import torch
 
 from muster.elastic import ObjectState
-from muster.numpy import allgather_object
 from muster.torch.elastic.sampler import ElasticSampler
 from muster.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
 
@@ -52,12 +51,10 @@ class OptimizerStateHandler(StateHandler):
 
 
 class SamplerStateHandler(StateHandler):
-    """Of an ElasticSampler: what any rank has processed is processed."""
+    """Of an ElasticSampler: that of rank 0, which counts what all ranks have processed."""
 
     def sync(self):
-        processed = set().union(*allgather_object(self.value.processed_indices, name="elastic.sampler"))
-        epoch = broadcast_object(self.value.epoch, 0, name="elastic.epoch")
-        self.value.load_state_dict({"epoch": epoch, "processed_indices": processed})
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), 0, name="elastic.sampler"))
         self.save()
 
 
