@@ -46,10 +46,13 @@ class _Shape:
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Gives all ranks the state and the options of the optimizer of `root_rank`: everything that its state_dict() has.
 
-    Other ranks' state may be empty, or another one. `model` is not used: nothing has to be stepped to make room for the
-    state. ValueError: the optimizer is an LBFGS, as in Horovod."""
+    Other ranks' state may be empty, or another one. An optimizer without a state takes a step first, with gradients of
+    zeros, which its parameters keep: scripts that ran under Horovod count that step. `model`: where it lies, parameters
+    of a sparse Embedding get sparse zeros. ValueError: the optimizer is an LBFGS, as in Horovod."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("broadcast_optimizer_state: the state of an LBFGS cannot be broadcast")
+    if not optimizer.state_dict()["state"]:
+        _step_with_zeros(optimizer, model)
     is_root = rank() == root_rank
     tensors = []
     skeleton = _taken_apart(optimizer.state_dict(), tensors) if is_root else None
@@ -61,6 +64,21 @@ def broadcast_optimizer_state(optimizer, root_rank, model=None):
                    global_process_set)
     if not is_root:
         _load(optimizer, state)
+
+
+def _step_with_zeros(optimizer, model):
+    """A step of the user's optimizer on this rank alone, without gradients: momenta and the like are there afterwards."""
+    modules = [] if model is None else model.modules()
+    sparse = {id(module.weight) for module in modules if isinstance(module, torch.nn.Embedding) and module.sparse}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+                if isinstance(optimizer, torch.optim.SparseAdam) or (isinstance(optimizer, torch.optim.SGD) and
+                                                                     id(parameter) in sparse):
+                    parameter.grad = parameter.grad.to_sparse()
+    own_step = getattr(optimizer, "step_alone", optimizer.step)
+    own_step()
 
 
 def _taken_apart(value, tensors):

@@ -56,6 +56,10 @@ class _Distributed:
         self._is_synchronized = False
         return result
 
+    def step_alone(self):
+        """The step of the user's optimizer with the gradients that are there: no other rank takes part."""
+        return super().step()
+
     def _synchronize_for_step(self):
         if self._skips:
             return

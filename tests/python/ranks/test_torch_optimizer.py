@@ -49,9 +49,13 @@ def sgd(parameters):
 
 
 def train_alone(make, steps=STEPS):
-    """Parameters after every step of one process with the global batches."""
+    """Parameters after every step of one process with the global batches. Before them there is a step with gradients of
+    zeros, as broadcast_optimizer_state() takes one."""
     model = network()
     optimizer = make(model.parameters())
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
     for step in range(steps):
         optimizer.zero_grad()
         loss_of(model, *data(step)).backward()

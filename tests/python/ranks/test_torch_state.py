@@ -122,15 +122,55 @@ def test_broadcast_of_optimizer_state(name, is_distributed, root):
     assert optimizer.param_groups[0]["lr"] == exact.param_groups[0]["lr"]
 
 
-def test_a_fresh_optimizer_stays_fresh():
-    """No rank has to step to have room for the state: Adam begins at step 1."""
-    model = network(hvd.rank())
+@pytest.mark.parametrize("op", [None, hvd.Average, hvd.Adasum])
+def test_a_fresh_optimizer_takes_a_step_without_gradients(op):
+    """As in Horovod, so that a training goes on in the same way: Adam goes on with its second step."""
+    if op == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum needs a power of two of ranks")
+    model, reference = network(0), network(0)
+    frozen = model[3].bias.requires_grad_(False)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=0.1)
-    before = copy.deepcopy(model.state_dict())
+    if op is not None:
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=op)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    assert not optimizer.state_dict()["state"]
-    for name, tensor in model.state_dict().items():
-        assert_same(tensor, before[name])
+
+    reference[3].bias.requires_grad_(False)
+    exact = torch.optim.Adam(reference.parameters(), weight_decay=0.1)
+    for parameter in reference.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    exact.step()
+    for mine, expected in zip(model.parameters(), reference.parameters()):
+        assert_same(mine.data, expected.data)
+    assert frozen.grad is None and not model[0].weight.grad.any()
+    states = optimizer.state_dict()["state"]
+    assert len(states) == 4 and {float(each["step"]) for each in states.values()} == {1}
+    trained(model, optimizer, 1, seed=7)
+    trained(reference, exact, 1, seed=7)
+    for mine, expected in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(mine, expected, atol=1e-6)
+
+
+def test_only_ranks_without_a_state_step(root):
+    model = network(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9, weight_decay=0.1)
+    if hvd.rank() == root:
+        trained(model, optimizer, 1, seed=1)
+    before = copy.deepcopy(model.state_dict())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=root)
+    changed = [name for name, tensor in model.named_parameters() if not torch.equal(tensor, before[name])]
+    assert ("0.weight" in changed) == (hvd.rank() != root), changed
+    assert_same_on_all_ranks([state["momentum_buffer"] for state in optimizer.state.values()])
+
+
+def test_a_fresh_optimizer_of_sparse_gradients():
+    embedding = torch.nn.Embedding(5, 2, sparse=True)
+    optimizer = torch.optim.SparseAdam(list(embedding.parameters()))
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert embedding.weight.grad.is_sparse and len(optimizer.state_dict()["state"]) == 1
+    plain = torch.optim.SGD(embedding.parameters(), lr=0.1)
+    hvd.broadcast_optimizer_state(plain, root_rank=0, model=embedding)
+    assert embedding.weight.grad.is_sparse
 
 
 def test_several_groups_with_options():
