@@ -8,6 +8,7 @@ import torch
 from muster import _library as lib
 from muster import engine, world
 from muster.engine import Adasum, Average, Sum
+from muster.exceptions import HorovodInternalError
 from muster.numpy import even_splits, reduction
 from muster.torch import tensors as memory
 from muster.torch.results import Results
@@ -194,7 +195,7 @@ def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=glob
 
 def _scatter(kind, tensors, name, op, process_set, prescale_factor, postscale_factor, finish):
     if op == Adasum:
-        raise ValueError("a reducescatter cannot be an Adasum: use allreduce")
+        raise HorovodInternalError("a reducescatter cannot be an Adasum: use allreduce")  # as Horovod, a RuntimeError
     return _made(kind, lib.REDUCESCATTER, tensors, name, process_set, finish, _rows_scattered(process_set), op=op,
                  prescale=prescale_factor, postscale=postscale_factor)
 
