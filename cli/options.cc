@@ -434,6 +434,17 @@ Status take_node(const job_templates::Template& job_template, DryRunOptions& dry
   return base::ok_status();
 }
 
+// Empty unless the template alone has chosen that a rank sees one tile: scripts of the field then choose a wrong
+// device.
+std::string tile_note(const Settings& settings) {
+  const Setting* const bind = settings.find("gpu-bind");
+  if (bind == nullptr || bind->value != "tile" || !bind->origin.starts_with("template ")) return {};
+  return fmt::format(
+      "{}: each rank sees its own tile alone, as device 0, and set_device(local_rank) fails from local "
+      "rank 1 on (--gpu-bind tile if that is meant)",
+      bind->origin);
+}
+
 // Beside the options: what is said, and what hosts look like that nobody asks.
 Status apply_template(const TemplateWish& wish, const Settings& settings, const base::Environment& environment,
                       HvdrunOptions& options) {
@@ -442,7 +453,10 @@ Status apply_template(const TemplateWish& wish, const Settings& settings, const 
   const auto& notes = wish.job_template->notes;
   options.notes.insert(options.notes.end(), notes.begin(), notes.end());
   std::string left_out = job_templates::left_out_note(*wish.job_template);
-  if (!left_out.empty() && !options.dry_run.is_on) options.notes.push_back(std::move(left_out));
+  std::string tile = tile_note(settings);
+  for (std::string* note : {&left_out, &tile}) {
+    if (!note->empty() && !options.dry_run.is_on) options.notes.push_back(std::move(*note));
+  }
   const bool is_asked = !options.dry_run.is_on || options.dry_run.probe || options.dry_run.assumed_node;
   return is_asked || !wish.job_template->node.is_known() ? base::ok_status()
                                                          : take_node(*wish.job_template, options.dry_run);

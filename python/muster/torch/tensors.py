@@ -27,7 +27,8 @@ def _type_of(tensor):
     except AttributeError:
         raise ValueError(f"a torch.Tensor is needed here, not a {type(tensor).__name__}") from None
     if not (tensor.is_cpu or tensor.is_cuda):
-        raise ValueError(f"a tensor on {tensor.device} cannot be used, only tensors on the CPU or a GPU: tensor.cpu()")
+        raise ValueError(f"a tensor on {tensor.device} cannot be used, only tensors on the CPU or on a GPU of CUDA's: "
+                         "tensor.cpu() makes a copy that can be used")
     if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be used here: sparse_allreduce_async(), or tensor.to_dense()")
     if found is None:

@@ -58,6 +58,23 @@ TEST(TemplateDefaults, WhatOnlyAScriptRunsIsSaid) {
   EXPECT_THAT(parse({"--dry-run", "-t", path, "true"}).options.notes, ElementsAre());
 }
 
+TEST(TemplateDefaults, ATileThatTheTemplateChoosesIsSaid) {
+  const Words aurora = {"-t", "aurora", "--set", "project=p"};
+  const auto notes = [&](const Words& more) {
+    Words words = aurora;
+    words.insert(words.end(), more.begin(), more.end());
+    words.emplace_back("true");
+    const ParsedHvdrun parsed = parse(words);
+    EXPECT_FALSE(parsed.exit_code) << parsed.text;
+    return parsed.options.notes;
+  };
+  const auto said = HasSubstr("template aurora: each rank sees its own tile alone, as device 0");
+  EXPECT_THAT(notes({}), testing::Contains(said));
+  EXPECT_THAT(notes({"--gpu-bind", "tile"}), testing::Not(testing::Contains(said)));
+  EXPECT_THAT(notes({"--gpu-bind", "none"}), testing::Not(testing::Contains(said)));
+  EXPECT_THAT(notes({"--dry-run"}), testing::Not(testing::Contains(said)));
+}
+
 TEST(TemplateDefaults, ParametersCanBeSet) {
   const ParsedHvdrun parsed = parse({"-t", "slurm-gpu", "--set", "ranks-per-node=2", "p"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;

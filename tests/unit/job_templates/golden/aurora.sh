@@ -8,6 +8,7 @@
 #
 # ALCF Aurora: PBS, nodes with two sockets of 52 cores and 6 Intel GPUs of two tiles.
 # Twelve ranks a node, each with a tile and eight cores beside it; cores 0 and 52 are the system's.
+# A rank sees its tile alone, as device 0: torch.xpu.set_device(0), not set_device(local_rank).
 # Rendered by muster from the template aurora (built in) with:
 #   nodes = 1  (default)
 #   time = 10m  (default)
