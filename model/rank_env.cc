@@ -96,7 +96,18 @@ void put_horovod(const RankEnvInput& input, Variables& variables) {
   variables.emplace_back("HOROVOD_CPU_OPERATIONS", "gloo");
 }
 
-void put_torch(const RankEnvInput& input, Variables& variables) {
+// What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
+void put_torch_agent(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
+  variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
+  put_numbers(variables,
+              {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", input.max_restarts}});
+  if (!user_set.get("TORCHELASTIC_RUN_ID")) variables.emplace_back("TORCHELASTIC_RUN_ID", input.job_id);
+  if (!user_set.get("TORCHELASTIC_ERROR_FILE")) {
+    variables.emplace_back("TORCHELASTIC_ERROR_FILE", torch_error_file(input.session_dir, input.rank.rank));
+  }
+}
+
+void put_torch(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const PlacedRank& rank = input.rank;
   const bool has_roles = input.role_rank >= 0;
   put_numbers(variables, {{"RANK", rank.rank},
@@ -108,13 +119,7 @@ void put_torch(const RankEnvInput& input, Variables& variables) {
                           {"ROLE_RANK", has_roles ? input.role_rank : rank.rank},
                           {"ROLE_WORLD_SIZE", has_roles ? input.role_size : input.size}});
   variables.emplace_back("ROLE_NAME", input.role);
-  if (input.torch_agent_store) {
-    // What torch's elastic agent tells its workers: all of them are clients of the store at MASTER_ADDR:MASTER_PORT.
-    variables.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "True");
-    variables.emplace_back("TORCHELASTIC_RUN_ID", input.job_id);
-    put_numbers(variables,
-                {{"TORCHELASTIC_RESTART_COUNT", input.attempt}, {"TORCHELASTIC_MAX_RESTARTS", input.max_restarts}});
-  }
+  if (input.torch_agent_store) put_torch_agent(input, user_set, variables);
   if (!input.master_addr.empty()) variables.emplace_back("MASTER_ADDR", input.master_addr);
   if (input.master_port > 0) put_numbers(variables, {{"MASTER_PORT", input.master_port}});
 }
@@ -224,6 +229,10 @@ void put_python_folders(const std::vector<std::string>& folders, bool ours_first
 
 }  // namespace
 
+std::string torch_error_file(const std::string& session_dir, int rank) {
+  return fmt::format("{}/torch-error.{}.json", session_dir, rank);
+}
+
 std::string host_and_port(const std::string& address, int port) {
   const bool is_v6 = address.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "", port);
@@ -271,7 +280,7 @@ Variables rank_variables(const RankEnvInput& input, const Environment& user_set)
   const auto is_served = [&](Runtime one) { return serves(input.runtime, one); };
   if (is_served(Runtime::kHorovod)) put_horovod(input, variables);
   if (is_served(Runtime::kTorch)) {
-    put_torch(input, variables);
+    put_torch(input, user_set, variables);
     put_deepspeed(input, variables);
     put_one_ccl(input, user_set, variables);
   }

@@ -38,6 +38,9 @@ bool is_never_exported(std::string_view name, bool local);
 // A host's name in the keys of Horovod's store, whose paths hold '/' and ':': those become '-'.
 std::string horovod_hostname(std::string name);
 
+// Where torch's @record writes what a rank has raised, on the rank's host.
+std::string torch_error_file(const std::string& session_dir, int rank);
+
 // "10.0.0.1:8000", "[fd00::1]:8000".
 std::string host_and_port(const std::string& address, int port);
 
@@ -63,7 +66,7 @@ struct RankEnvInput {
 };
 
 // Only variables that the rank must have, for the programs that `runtime` serves; NIC names, OMP_NUM_THREADS,
-// PYTHONUNBUFFERED, TF_CONFIG and the like are left out where `user_set` already has them.
+// PYTHONUNBUFFERED, TF_CONFIG, TORCHELASTIC_RUN_ID and the like are left out where `user_set` already has them.
 std::vector<std::pair<std::string, std::string>> rank_variables(const RankEnvInput& input,
                                                                 const base::Environment& user_set);
 

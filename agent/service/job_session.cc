@@ -524,6 +524,8 @@ void JobSession::on_event(RankExited& exited) {
   pmi_.ended(exited.rank);
   mpi_ends_.judge(*message.mutable_rank_exited());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
+  const std::string raised = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
+  if (!raised.empty()) notice(raised);
   events_.send(message);
   if (exited.oom_suspected) {
     notice(

@@ -29,6 +29,7 @@
 #include "agent/service/session_socket.h"
 #include "agent/service/stack_reader.h"
 #include "agent/service/stage_service.h"
+#include "agent/service/torch_errors.h"
 #include "base/env.h"
 #include "base/loop.h"
 #include "base/net.h"
@@ -159,6 +160,7 @@ class JobSession {
   StageService stages_;
   RankInputs inputs_;
   MpiEnds mpi_ends_;
+  TorchErrors torch_errors_;
   JobGpus gpus_;
   RankPals pals_;
   RankPmi pmi_;

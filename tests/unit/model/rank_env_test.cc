@@ -286,6 +286,31 @@ TEST(RankVariables, OneCclKeepsTheUsersLauncher) {
   for (const auto& [name, value] : rank_variables(input(), user)) EXPECT_FALSE(name.starts_with("CCL_")) << name;
 }
 
+TEST(RankVariables, TorchsAgentNamesTheRunAndAFileForErrors) {
+  const auto torchs = [](const base::Environment& user) {
+    RankEnvInput one = input();
+    one.torch_agent_store = true;
+    std::map<std::string, std::string> found;
+    for (const auto& [name, value] : rank_variables(one, user)) {
+      if (name.starts_with("TORCHELASTIC_")) found.emplace(name, value);
+    }
+    return found;
+  };
+  std::map<std::string, std::string> expected = {
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_RUN_ID", "abcdefgh"},
+      {"TORCHELASTIC_RESTART_COUNT", "1"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/muster-7/abcdefgh-4/torch-error.5.json"}};
+  EXPECT_EQ(torchs({}), expected);
+  base::Environment user;
+  user.set("TORCHELASTIC_RUN_ID", "100");
+  user.set("TORCHELASTIC_ERROR_FILE", "/mine");
+  expected.erase("TORCHELASTIC_RUN_ID");
+  expected.erase("TORCHELASTIC_ERROR_FILE");
+  EXPECT_EQ(torchs(user), expected);
+}
+
 // The port is our agent's then.
 TEST(RankVariables, NoCoordinatorOfJaxWhereTorchIsServed) {
   RankEnvInput one = input();

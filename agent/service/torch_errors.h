@@ -1,0 +1,29 @@
+// What ranks of torch have raised: a function with torch's @record writes its exception to TORCHELASTIC_ERROR_FILE
+// (model/rank_env.h) before the rank ends. The launcher gets a line for the first one of a host: other ranks mostly
+// fail because of it.
+//
+// Loop thread only; owned by the job's session. Errors: a file that is missing, too large or of another form counts as
+// none.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proto/muster/v1/agent.pb.h"
+
+namespace muster::agent {
+
+// Pure. The exception in the words of such a file, "RuntimeError: CUDA out of memory"; nullopt if there is none.
+std::optional<std::string> parse_torch_error(std::string_view content);
+
+class TorchErrors {
+ public:
+  // Reads the file of a rank that has ended by itself with a failure. A line, once; later, and without a file, "".
+  std::string ended(const std::string& session_dir, const v1::RankExited& exited);
+
+ private:
+  bool has_reported_ = false;
+};
+
+}  // namespace muster::agent
