@@ -1,5 +1,5 @@
-// The options of torchrun (torch/distributed/run.py, up to 2.9) and of torch.distributed.launch, in both spellings that
-// they have: with '-' and, as torch 1.x had it, with '_'.
+// The options of torchrun (torch/distributed/run.py, up to 2.12) and of torch.distributed.launch, in both spellings
+// that they have: with '-' and, as torch 1.x had it, with '_'.
 #include <algorithm>
 #include <array>
 
@@ -27,7 +27,7 @@ std::vector<FlagRow> torch_rows() {
       toggle("no-python", {{"--no-python", "true"}, {"--no_python", "true"}},
              "The script is a program that needs no python in front."),
       toggle("use-env", {{"--use-env", "true"}, {"--use_env", "true"}},
-             "For torch.distributed.launch: no --local_rank=N among the script's arguments."),
+             "For torch.distributed.launch: no --local-rank=N among the script's arguments."),
       toggle("standalone", {{"--standalone", "true"}}, "All ranks on this host."),
       option("max-restarts", {"--max-restarts", "--max_restarts"}, "N",
              "Start the whole job again, on a fresh store, at most N times after a rank has failed.")
@@ -46,6 +46,17 @@ std::vector<FlagRow> torch_rows() {
              "The script is run by runpy.run_path, in a python that was started for nothing else."),
       option("local-ranks-filter", {"--local-ranks-filter", "--local_ranks_filter"}, "LIST",
              "Local ranks whose output is shown on the console, as 0,1; files get all."),
+      option("rdzv-id", {"--rdzv-id", "--rdzv_id"}, "ID", "The run's name, as TORCHELASTIC_RUN_ID; the job's id."),
+      option("shutdown-timeout", {"--shutdown-timeout", "--shutdown_timeout"}, "SECONDS",
+             "From SIGTERM to SIGKILL, as --kill-grace."),
+      toggle("virtual-local-rank", {{"--virtual-local-rank", "true"}, {"--virtual_local_rank", "true"}},
+             "Every rank is local rank 0 and sees its own GPU alone, as --gpu-bind one."),
+      option("duplicate-stdout-filters", {"--duplicate-stdout-filters", "--duplicate_stdout_filters"}, "LIST",
+             "Accepted; no second file of such lines is written."),
+      option("duplicate-stderr-filters", {"--duplicate-stderr-filters", "--duplicate_stderr_filters"}, "LIST",
+             "Accepted; no second file of such lines is written."),
+      option("log-line-prefix-template", {"--log-line-prefix-template", "--log_line_prefix_template"}, "TEXT",
+             "Accepted; lines begin as hvdrun's do."),
   };
 }
 
@@ -58,7 +69,6 @@ std::vector<FlagRow> unneeded_rows() {
       option("local-addr", {"--local-addr", "--local_addr"}, "ADDR", kNone),
       option("rdzv-backend", {"--rdzv-backend", "--rdzv_backend"}, "NAME", kNone),
       option("rdzv-endpoint", {"--rdzv-endpoint", "--rdzv_endpoint"}, "ADDR", kNone),
-      option("rdzv-id", {"--rdzv-id", "--rdzv_id"}, "ID", kNone),
       option("rdzv-conf", {"--rdzv-conf", "--rdzv_conf"}, "K=V,…", kNone),
       option("monitor-interval", {"--monitor-interval", "--monitor_interval"}, "SECONDS", kNone),
       option("start-method", {"--start-method", "--start_method"}, "spawn|fork|forkserver", kNone),

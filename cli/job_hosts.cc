@@ -27,12 +27,16 @@ namespace {
 
 constexpr std::chrono::seconds kDiscoveryLimit{60};
 
-// Keeps the first `nodes.max` hosts; entries of one host count once.
-base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& hosts) {
+// Keeps the first `nodes.max` hosts; entries of one host count once. A note names the others.
+base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& hosts, std::vector<std::string>& notes) {
   std::set<std::string> kept;
+  std::vector<std::string> left_out;
   std::vector<model::HostSpec> result;
   for (const model::HostSpec& host : hosts) {
-    if (!kept.contains(host.name) && kept.size() == static_cast<std::size_t>(nodes.max)) continue;
+    if (!kept.contains(host.name) && kept.size() == static_cast<std::size_t>(nodes.max)) {
+      if (std::ranges::find(left_out, host.name) == left_out.end()) left_out.push_back(host.name);
+      continue;
+    }
     kept.insert(host.name);
     result.push_back(host);
   }
@@ -41,6 +45,12 @@ base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& h
     return base::error(base::Code::kInvalidArgument,
                        "{} asks for {} hosts, and {} known: name them by -H n1,n2 or --hostfile", nodes.label,
                        nodes.min, known == 1 ? "one is" : fmt::format("{} are", known));
+  }
+  if (!left_out.empty()) {
+    const std::string rest = left_out.size() == 1 ? "" : fmt::format(" and {} more", left_out.size() - 1);
+    notes.push_back(fmt::format("{} takes {} of {} hosts: {}{} {} left out", nodes.label, kept.size(),
+                                kept.size() + left_out.size(), left_out.front(), rest,
+                                left_out.size() == 1 ? "is" : "are"));
   }
   hosts = std::move(result);
   return base::ok_status();
@@ -320,7 +330,7 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
   placed.hosts_note = std::move(source.note);
   MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
-  if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts));
+  if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts, options.notes));
   if (options.devices) {
     MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
   }

@@ -1,6 +1,8 @@
 #include "cli/torchrun.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "base/strings.h"
 #include "cli/command_line.h"
@@ -221,6 +223,37 @@ Status read_binding(SettingReader& read, HvdrunOptions& options) {
   return base::ok_status();
 }
 
+// --virtual-local-rank: a rank's LOCAL_RANK is 0, and its GPU the only one that it sees.
+Status read_virtual_rank(SettingReader& read, HvdrunOptions& options) {
+  bool is_virtual = false;
+  read.toggle("virtual-local-rank", is_virtual);
+  if (is_virtual) options.job.pinning.gpu_bind = model::GpuBind::kOne;
+  return read.status();
+}
+
+void read_run_id(const Settings& settings, HvdrunOptions& options) {
+  const Setting* const id = settings.find("rdzv-id");
+  if (id != nullptr) options.job.environment.named.push_back("TORCHELASTIC_RUN_ID=" + id->value);
+}
+
+Status read_shutdown_timeout(SettingReader& read, HvdrunOptions& options) {
+  std::optional<long> seconds;
+  read.number("shutdown-timeout", 0, 86'400, seconds);
+  if (seconds) options.job.kill_grace = std::chrono::seconds(*seconds);
+  return read.status();
+}
+
+void note_without_effect(const Settings& settings, HvdrunOptions& options) {
+  for (const char* name : {"duplicate-stdout-filters", "duplicate-stderr-filters"}) {
+    const Setting* const setting = settings.find(name);
+    if (setting == nullptr) continue;
+    options.notes.push_back(setting->label + ": no second file is written; the output has all lines");
+  }
+  if (const Setting* const setting = settings.find("log-line-prefix-template")) {
+    options.notes.push_back(setting->label + ": has no effect: lines begin with [rank]<stdout>:");
+  }
+}
+
 void note_unneeded(const Settings& settings, HvdrunOptions& options) {
   std::string unneeded;
   for (const Setting& setting : settings.entries()) {
@@ -238,17 +271,47 @@ Status read_torchs(const Settings& settings, HvdrunOptions& options) {
   MUSTER_RETURN_IF_ERROR(read_ranks(settings, read, options));
   MUSTER_RETURN_IF_ERROR(read_logs(settings, read, options));
   MUSTER_RETURN_IF_ERROR(read_binding(read, options));
+  MUSTER_RETURN_IF_ERROR(read_virtual_rank(read, options));
+  MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, options));
+  read_run_id(settings, options);
   read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
   read.text("role", options.job.role);
   options.job.torch_agent_store = true;  // as torchrun's agent does
   MUSTER_RETURN_IF_ERROR(read.status());
   note_unneeded(settings, options);
+  note_without_effect(settings, options);
   return base::ok_status();
 }
 
 // As torch's workers do it: the script finds itself as __main__, and sys.argv as if it had been started alone.
 constexpr const char* kRunPath =
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
+// torch.distributed.launch spells the script's argument --local_rank before torch 2.0 and --local-rank since. Only the
+// rank's own torch knows: its version.py is read, without importing torch. The words are the rank's number, the
+// separator where there is no torch, where the argument goes in the command, and the command, which this Python
+// becomes.
+constexpr const char* kInsertLocalRank =
+    R"(import importlib.util, os, re, sys
+_, rank, between, at, *words = sys.argv
+sys.path = [folder for folder in sys.path if folder]
+try:
+    folder = os.path.dirname(importlib.util.find_spec('torch').origin)
+    with open(os.path.join(folder, 'version.py')) as file:
+        major = int(re.search(r'^__version__[^=]*=\s*[\x22\x27](\d+)', file.read(), re.M)[1])
+    between = '-' if major >= 2 else '_'
+except (AttributeError, ImportError, OSError, TypeError, ValueError):
+    pass
+words.insert(int(at), f'--local{between}rank={rank}')
+os.execvp(words[0], words))";
+
+// The words before `command`, whose script is its last word so far, and where the rank's number goes.
+void insert_local_rank(const std::string& python, const char* separator, model::JobSpec& job) {
+  const std::string at = std::to_string(job.command.size());
+  const Words prefix = {python, "-c", kInsertLocalRank, "{local_rank}", separator, at};
+  job.command.insert(job.command.begin(), prefix.begin(), prefix.end());
+  job.expand = {3};
+}
 
 // The command of a rank, as torch's launchers put it together.
 Status make_command(TorchLine& line, const Settings& settings, const base::Environment& environment,
@@ -261,6 +324,8 @@ Status make_command(TorchLine& line, const Settings& settings, const base::Envir
   read.toggle("no-python", no_python);
   bool asks_env = false;
   read.toggle("use-env", asks_env);
+  bool is_virtual = false;
+  read.toggle("virtual-local-rank", is_virtual);
   bool by_path = false;  // goes before --no-python, and such a script gets no --local_rank
   read.toggle("run-path", by_path);
   no_python = no_python && !by_path;
@@ -271,20 +336,20 @@ Status make_command(TorchLine& line, const Settings& settings, const base::Envir
   }
   if (is_module && no_python) return error(Code::kInvalidArgument, "--module and --no-python exclude each other");
   if (is_module && by_path) return error(Code::kInvalidArgument, "--module and --run-path exclude each other");
+  const auto named = environment.get("PYTHON_EXEC");
+  const std::string python = named ? std::string(*named) : line.python.empty() ? "python3" : line.python;
   if (!no_python) {
-    const auto named = environment.get("PYTHON_EXEC");
-    job.command.push_back(named ? std::string(*named) : line.python.empty() ? "python3" : line.python);
-    job.command.emplace_back("-u");
+    job.command = {python, "-u"};
     if (is_module) job.command.emplace_back("-m");
     if (by_path) job.command.insert(job.command.end(), {"-c", kRunPath});
   }
   job.command.push_back(line.script.front());
-  if (!use_env) {
-    const bool dashes = line.has_dashes && !line.has_underscores;
-    job.expand = {job.command.size()};
-    job.command.emplace_back(dashes ? "--local-rank={local_rank}" : "--local_rank={local_rank}");
-  }
+  if (!use_env) insert_local_rank(python, line.has_dashes && !line.has_underscores ? "-" : "_", job);
   job.command.insert(job.command.end(), line.script.begin() + 1, line.script.end());
+  if (is_virtual) {
+    job.command.insert(job.command.begin(), {"env", "LOCAL_RANK=0"});
+    for (std::size_t& at : job.expand) at += 2;
+  }
   return base::ok_status();
 }
 

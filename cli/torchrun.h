@@ -5,8 +5,9 @@
 //   muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py
 //
 // The whole old command line may follow our options: a leading `torchrun`, or `python -m torch.distributed.run` or
-// `….launch`, is recognised. As `torch.distributed.launch` the script's first argument is --local_rank=N, unless
-// --use_env is given; it is spelled with '-' if the launcher's own options were. What each node would have to be told
+// `….launch`, is recognised. As `torch.distributed.launch` the script's first argument is --local-rank=N, or
+// --local_rank=N where the rank's torch is older than 2.0, unless --use_env is given. What each node would have to be
+// told
 // (--node_rank, --master_addr, --rdzv_…) is accepted, and said not to be needed. torchrun's PET_<OPTION> variables set
 // its options here, too.
 #pragma once

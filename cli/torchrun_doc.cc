@@ -12,7 +12,8 @@ const CommandDoc& torchrun_doc() {
           "Takes the command lines of torchrun and of torch.distributed.launch and starts the ranks on all hosts, from "
           "here: what would have to be typed on every host is accepted and not needed. The rest is as with hvdrun.\n\n"
           "As torch.distributed.launch, named in the command line or called as muster torch.distributed.launch, the "
-          "script's first argument is --local_rank=N, unless --use_env is given.",
+          "script's first argument is --local-rank=N (--local_rank=N where the rank's torch is older than 2.0), unless "
+          "--use_env is given.",
       .groups = with_run_groups(
           {{FlagGroup::kTorch, "torch's options"}, {FlagGroup::kTorchUnneeded, "Accepted, and not needed"}}),
       .table = &torchrun_flags(),

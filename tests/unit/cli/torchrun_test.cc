@@ -22,8 +22,14 @@ ParsedHvdrun torch(const Words& words, const base::Environment& environment = {}
   return parse_torchrun(verb, words, environment, {.build_id = "b", .system_config = "/nowhere/config.yaml"});
 }
 
+// With INSERT for the program that asks the rank's torch how it spells --local-rank.
 std::string command_of(const ParsedHvdrun& parsed) {
-  return parsed.exit_code ? parsed.text : base::join(parsed.options.job.command, " ");
+  if (parsed.exit_code) return parsed.text;
+  Words command = parsed.options.job.command;
+  for (std::string& word : command) {
+    if (word.starts_with("import importlib.util")) word = "INSERT";
+  }
+  return base::join(command, " ");
 }
 
 struct Accepted {
@@ -77,8 +83,16 @@ const std::vector<Accepted>& accepted() {
       {{"--rdzv_backend=c10d"}, "per_node=1 note=--rdzv_backend"},
       {{"--rdzv-endpoint", "h:1"}, "per_node=1 note=--rdzv-endpoint"},
       {{"--rdzv_endpoint", "h:1"}, "per_node=1 note=--rdzv_endpoint"},
-      {{"--rdzv-id", "x"}, "per_node=1 note=--rdzv-id"},
-      {{"--rdzv_id", "x"}, "per_node=1 note=--rdzv_id"},
+      {{"--rdzv-id", "100"}, "per_node=1 env=TORCHELASTIC_RUN_ID=100"},
+      {{"--rdzv_id", "x"}, "per_node=1 env=TORCHELASTIC_RUN_ID=x"},
+      {{"--shutdown-timeout", "7"}, "per_node=1 grace=7000ms"},
+      {{"--shutdown_timeout=0"}, "per_node=1 grace=0ms"},
+      {{"--duplicate-stdout-filters", "a,b"}, "per_node=1 note=--duplicate-stdout-filters"},
+      {{"--duplicate_stdout_filters=a"}, "per_node=1 note=--duplicate_stdout_filters"},
+      {{"--duplicate-stderr-filters", "a"}, "per_node=1 note=--duplicate-stderr-filters"},
+      {{"--duplicate_stderr_filters=a"}, "per_node=1 note=--duplicate_stderr_filters"},
+      {{"--log-line-prefix-template", "${rank}"}, "per_node=1 note=--log-line-prefix-template"},
+      {{"--log_line_prefix_template=x"}, "per_node=1 note=--log_line_prefix_template"},
       {{"--rdzv-conf", "a=b"}, "per_node=1 note=--rdzv-conf"},
       {{"--rdzv_conf", "a=b"}, "per_node=1 note=--rdzv_conf"},
       {{"--monitor-interval", "5"}, "per_node=1 note=--monitor-interval"},
@@ -112,7 +126,8 @@ TEST(Torchrun, EveryOptionInEverySpelling) {
 
 TEST(Torchrun, NoSpellingOfTorchsIsMissing) {
   // These change the command or are refused: below.
-  std::set<std::string> tried = {"-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path"};
+  std::set<std::string> tried = {"-m",         "--module",   "--no-python",          "--no_python",
+                                 "--run-path", "--run_path", "--virtual-local-rank", "--virtual_local_rank"};
   for (const Accepted& given : accepted()) {
     for (const std::string& word : given.words) tried.insert(word.substr(0, word.find('=')));
   }
@@ -146,11 +161,13 @@ TEST(Torchrun, CommandIsPutTogetherAsTorchDoes) {
       {{"python", "-m", "torch.distributed.run", "--nnodes", "1", "s.py"}, "python -u s.py"},
       {{"python3.11", "train.py"}, "python3 -u python3.11 train.py"},  // a script of that name
       {{"-H", "n1", "/opt/py/bin/python3", "-u", "-m", "torch.distributed.launch", "--nproc_per_node=2", "s.py", "a"},
-       "/opt/py/bin/python3 -u s.py --local_rank={local_rank} a"},
+       "/opt/py/bin/python3 -c INSERT {local_rank} _ 3 /opt/py/bin/python3 -u s.py a"},
       {{"python", "-m", "torch.distributed.launch", "--nproc-per-node=2", "s.py", "a"},
-       "python -u s.py --local-rank={local_rank} a"},
+       "python -c INSERT {local_rank} - 3 python -u s.py a"},
       {{"python", "-m", "torch.distributed.launch", "--nproc-per-node=2", "--use_env", "s.py"}, "python -u s.py"},
-      {{"python", "-m", "torch.distributed.launch", "-m", "pkg"}, "python -u -m pkg --local_rank={local_rank}"},
+      {{"python", "-m", "torch.distributed.launch", "-m", "pkg"}, "python -c INSERT {local_rank} _ 4 python -u -m pkg"},
+      {{"python", "-m", "torch.distributed.launch", "--no_python", "./p", "a"},
+       "python -c INSERT {local_rank} _ 1 ./p a"},
       {{"python", "-m", "torch.distributed.launch", "--no_python", "--use_env", "./p"}, "./p"},
       {{"--", "-odd.py"}, "python3 -u -odd.py"},
       {{"--run-path", "s.py", "-c", "x"}, "python3 -u -c " + by_path + " s.py -c x"},
@@ -158,7 +175,8 @@ TEST(Torchrun, CommandIsPutTogetherAsTorchDoes) {
       {{"python", "-m", "torch.distributed.launch", "--run_path", "s.py"}, "python -u -c " + by_path + " s.py"},
   };
   for (const auto& [words, expected] : table) EXPECT_EQ(command_of(torch(words)), expected) << base::join(words, " ");
-  EXPECT_EQ(command_of(torch({"s.py"}, {}, "torch.distributed.launch")), "python3 -u s.py --local_rank={local_rank}");
+  EXPECT_EQ(command_of(torch({"s.py"}, {}, "torch.distributed.launch")),
+            "python3 -c INSERT {local_rank} _ 3 python3 -u s.py");
 }
 
 // Braces of the user's own are left alone: only torch's argument is expanded.
@@ -166,8 +184,21 @@ TEST(Torchrun, OnlyTheLocalRankIsExpanded) {
   const ParsedHvdrun parsed = torch({"python", "-m", "torch.distributed.launch", "s.py", "{rank}"});
   ASSERT_FALSE(parsed.exit_code) << parsed.text;
   ASSERT_THAT(parsed.options.job.expand, ElementsAre(3));
-  EXPECT_EQ(parsed.options.job.command[3], "--local_rank={local_rank}");
+  EXPECT_EQ(parsed.options.job.command[3], "{local_rank}");
   EXPECT_THAT(torch({"s.py", "{rank}"}).options.job.expand, IsEmpty());
+}
+
+TEST(Torchrun, AVirtualLocalRankIsZeroAndSeesItsOwnGpuAlone) {
+  for (const char* spelling : {"--virtual-local-rank", "--virtual_local_rank"}) {
+    const ParsedHvdrun parsed = torch({spelling, "s.py", "a"});
+    ASSERT_FALSE(parsed.exit_code) << parsed.text;
+    EXPECT_EQ(command_of(parsed), "env LOCAL_RANK=0 python3 -u s.py a");
+    EXPECT_EQ(parsed.options.job.pinning.gpu_bind, model::GpuBind::kOne);
+  }
+  const ParsedHvdrun launch = torch({"--virtual-local-rank", "s.py"}, {}, "torch.distributed.launch");
+  EXPECT_EQ(command_of(launch), "env LOCAL_RANK=0 python3 -c INSERT {local_rank} - 3 python3 -u s.py");
+  EXPECT_THAT(launch.options.job.expand, ElementsAre(5));
+  EXPECT_EQ(torch({"s.py"}).options.job.pinning.gpu_bind, model::GpuBind::kOrder);
 }
 
 TEST(Torchrun, RefusesWithOneSentence) {
@@ -184,6 +215,7 @@ TEST(Torchrun, RefusesWithOneSentence) {
       {{"--standalone", "-H", "n1", "s"}, "--standalone means this host"},
       {{"--tee", "4", "s"}, "--tee must be a number from 0 to 3, or RANK:NUMBER"},
       {{"-r", "x:1", "s"}, "-r must be a number from 0 to 3"},
+      {{"--shutdown-timeout", "x", "s"}, "--shutdown-timeout must be a number from 0"},
       {{"--max-restarts", "-1", "s"}, "--max-restarts must be a number from 0"},
       {{"--numa-binding", "core-complex", "s"}, "--numa-binding core-complex comes later"},
       {{"--numa-binding", "l3", "s"}, "--numa-binding must be one of"},
@@ -256,6 +288,20 @@ TEST_F(TorchrunHosts, EveryHostGetsTheSameNumber) {
   EXPECT_EQ(place({"--nnodes=1:2", "-H", "n[1-3]", "s"}), "n1:1 n2:1");
 }
 
+TEST_F(TorchrunHosts, HostsThatAreLeftOutAreNamed) {
+  const auto notes = [](const Words& words) {
+    ParsedHvdrun parsed = torch(words);
+    EXPECT_FALSE(parsed.exit_code) << parsed.text;
+    EXPECT_TRUE(place_job(parsed.options, {}, "/", {}).ok());
+    return parsed.options.notes;
+  };
+  EXPECT_THAT(notes({"--nnodes=1:2", "-H", "n1,n2,n3,n3", "s"}),
+              ElementsAre("--nnodes takes 2 of 3 hosts: n3 is left out"));
+  EXPECT_THAT(notes({"--nnodes", "1", "-H", "n[1-4]", "s"}),
+              ElementsAre("--nnodes takes 1 of 4 hosts: n2 and 2 more are left out"));
+  EXPECT_THAT(notes({"--nnodes=1:2", "-H", "n1,n2", "s"}), IsEmpty());
+}
+
 // n1 has two GPUs, all others none; every host has three CPUs.
 std::vector<base::Result<model::NodeShape>> look_at(const std::vector<model::HostSpec>& hosts) {
   std::vector<base::Result<model::NodeShape>> shapes;
@@ -312,7 +358,7 @@ TEST_F(TorchrunHosts, TutorialsBecomeOneCommand) {
                         "--lr",
                         "0.1"};
   EXPECT_EQ(place(launch), "n1:4 n2:4");
-  EXPECT_EQ(command_of(torch(launch)), "python3 -u train.py --local_rank={local_rank} --lr 0.1");
+  EXPECT_EQ(command_of(torch(launch)), "python3 -c INSERT {local_rank} _ 3 python3 -u train.py --lr 0.1");
   EXPECT_THAT(
       torch(launch).options.notes,
       ElementsAre("--nnodes, --node_rank, --master_addr, --master_port: not needed: this one command starts the "
