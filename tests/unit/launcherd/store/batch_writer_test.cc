@@ -223,6 +223,30 @@ std::string content_of(const std::string& path) {
   return all.str();
 }
 
+// While launcherd runs, too: frames of the write-ahead log hold them until it is emptied.
+TEST(StoreSecrets, EmptyingTheLogRemovesThemWhileTheStoreIsOpen) {
+  const TempDir temp;
+  const std::string path = temp / "jobs.sqlite";
+  const std::string secret = "SECRET of aaaaaaaa";
+  launcherd::BatchWriter writer = open_writer(path);
+  ASSERT_TRUE(commit(writer, {new_job("aaaaaaaa", "request"), step("aaaaaaaa", JobState::kStarting)}).ok());
+  EXPECT_FALSE(writer.has_secrets_in_log());
+  ASSERT_TRUE(commit(writer, {step("aaaaaaaa", JobState::kFailed)}).ok());
+  ASSERT_NE(content_of(path + "-wal").find(secret), std::string::npos);
+  ASSERT_TRUE(writer.has_secrets_in_log());
+  {
+    auto look = launcherd::Database::open(path, launcherd::Database::Access::kRead);
+    ASSERT_TRUE(look.ok());
+    ASSERT_TRUE(look->run("BEGIN; SELECT count(*) FROM jobs").ok());
+    EXPECT_TRUE(writer.wipe_log().ok());
+    EXPECT_TRUE(writer.has_secrets_in_log()) << "a reader needs the log";
+  }
+  EXPECT_TRUE(writer.wipe_log().ok());
+  EXPECT_FALSE(writer.has_secrets_in_log());
+  EXPECT_EQ(content_of(path + "-wal").find(secret), std::string::npos);
+  EXPECT_EQ(content_of(path).find(secret), std::string::npos);
+}
+
 // Not in the file either: secure_delete overwrites what a job's end deletes, and the log is written back at the end.
 TEST(StoreSecrets, NoViewHoldsThemAndTheFileForgetsThem) {
   const TempDir temp;

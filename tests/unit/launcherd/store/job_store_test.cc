@@ -1,6 +1,7 @@
 #include "launcherd/store/job_store.h"
 
 #include <atomic>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -99,6 +100,43 @@ TEST_F(JobStoreTest, TooMuchThatWaitsIsRefused) {
 }
 
 // A watcher on a connection of its own sees each event once and in order, and each batch whole, while others write.
+// What has happened is not refused because much waits: it must not be lost.
+TEST_F(JobStoreTest, WhatHasHappenedIsTakenWhenMuchWaits) {
+  StoreRig rig(path());
+  NewJob job = new_job("aaaaaaaa");
+  ASSERT_TRUE(rig.append({job}).ok());
+  job.spec = std::string(launcherd::kLongestBlob, 'x');
+  const int count = static_cast<int>(launcherd::WriteThread::kMostBytes / launcherd::kLongestBlob) + 4;
+  int refused = 0;
+  for (int i = 0; i < count; ++i) {
+    job.id = base::JobId::random();
+    rig.store().append({job}, [&](base::Status status) {
+      if (status.code() == Code::kResourceExhausted) ++refused;
+      rig.done();
+    });
+  }
+  base::Status recorded = base::error(Code::kUnknown, "not yet");
+  rig.store().record({plain_event("aaaaaaaa", "it has ended")}, [&](base::Status status) {
+    recorded = std::move(status);
+    rig.done();
+  });
+  ASSERT_TRUE(rig.run_until(count + 2));
+  EXPECT_GE(refused, 4);
+  EXPECT_TRUE(recorded.ok()) << recorded;
+}
+
+// The log is emptied by itself when a job has ended.
+TEST_F(JobStoreTest, TheEndOfAJobEmptiesTheLog) {
+  StoreRig rig(path());
+  ASSERT_TRUE(rig.append({new_job("aaaaaaaa"), step("aaaaaaaa", JobState::kStarting)}).ok());
+  ASSERT_GT(std::filesystem::file_size(path() + "-wal"), 0U);
+  ASSERT_TRUE(rig.record({step("aaaaaaaa", JobState::kFailed)}).ok());
+  const base::Timer look = rig.loop().every(std::chrono::milliseconds(10), [&] {
+    if (std::filesystem::file_size(path() + "-wal") == 0) rig.done();
+  });
+  EXPECT_TRUE(rig.run_until(3));
+}
+
 TEST_F(JobStoreTest, WatchersReadWhileItWrites) {
   StoreRig rig(path());
   ASSERT_TRUE(rig.append({new_job("aaaaaaaa"), new_job("bbbbbbbb")}).ok());
