@@ -212,7 +212,14 @@ base::Status BatchWriter::move(const NewEvent& event, const JobRow& job) {
   return ends ? drop_secrets(job.number) : base::ok_status();
 }
 
+base::Status BatchWriter::wipe_log() {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_empty, database_.empty_log());
+  has_secrets_in_log_ = !is_empty;
+  return base::ok_status();
+}
+
 base::Status BatchWriter::drop_secrets(std::int64_t number) {
+  has_secrets_in_log_ = true;
   for (const Statement* const each : {&statements_.delete_environment, &statements_.delete_recovery}) {
     Execution erase = each->start();
     erase.bind(1, number);

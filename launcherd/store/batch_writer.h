@@ -24,6 +24,11 @@ class BatchWriter {
   // allow the step; a job that has not ended is not forgotten), INVALID_ARGUMENT (a value is too long).
   std::vector<base::Status> commit(std::span<const Batch* const> batches);
 
+  // Whether secrets of a job that has ended may still be in the write-ahead log.
+  bool has_secrets_in_log() const { return has_secrets_in_log_; }
+  // Empties the log. Errors and a reader in the way leave it as it is: try again later.
+  base::Status wipe_log();
+
  private:
   struct JobRow {
     std::int64_t number = 0;
@@ -61,6 +66,7 @@ class BatchWriter {
 
   Database database_;  // before its statements
   Statements statements_;
+  bool has_secrets_in_log_ = false;
 };
 
 }  // namespace muster::launcherd

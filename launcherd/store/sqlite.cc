@@ -73,6 +73,7 @@ base::Status status_of(sqlite3* handle, int result) {
           path, message);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:  // readers and writers were in each other's way for too long
       return base::error(Code::kUnavailable, "{} is locked by another process: end that", path);
     case SQLITE_TOOBIG:
       return base::error(Code::kInvalidArgument, "{}: a value is too long", path);
@@ -201,6 +202,15 @@ std::int64_t Database::changed_rows() const {
 
 bool Database::in_transaction() const {
   return sqlite3_get_autocommit(handle_.get()) == 0;
+}
+
+base::Result<bool> Database::empty_log() {
+  sqlite3_busy_timeout(handle_.get(), 0);
+  const int result = sqlite3_wal_checkpoint_v2(handle_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  sqlite3_busy_timeout(handle_.get(), kBusyMilliseconds);
+  if (result == SQLITE_OK) return true;
+  if ((result & 0xff) == SQLITE_BUSY || (result & 0xff) == SQLITE_LOCKED) return false;
+  return status_of(handle_.get(), result);
 }
 
 void Database::write_back_on_close(bool on) {

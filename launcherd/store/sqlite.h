@@ -82,6 +82,9 @@ class Database {
   std::int64_t last_row() const;                               // of the last insert
   std::int64_t changed_rows() const;                           // by the last statement
   bool in_transaction() const;
+  // Writes the write-ahead log back into the file and empties it. False: a reader is using it, try later. Waits for
+  // nobody.
+  base::Result<bool> empty_log();
   // Whether closing may write the log back into the file: not while the file is only looked at.
   void write_back_on_close(bool on);
 

@@ -12,10 +12,23 @@ namespace {
 
 using base::Code;
 
-// How long after a full disk what is kept is tried again.
-constexpr std::chrono::milliseconds kRetry{500};
+// What is kept is tried again after the first, and after up to the second when that fails again and again.
+constexpr std::chrono::milliseconds kFirstPause{500};
+constexpr std::chrono::milliseconds kLongestPause{4000};
+// Emptying the log waits for the disk, so it is not done for each of many jobs that end.
+constexpr std::chrono::milliseconds kWipePause{2000};
 // A transaction takes no more batches than this, so that the first of many is answered soon.
 constexpr std::size_t kMostBatches = 512;
+
+// Nothing is wrong with the batch: later it may be written.
+bool is_passing(const base::Status& status) {
+  return status.code() == Code::kResourceExhausted || status.code() == Code::kUnavailable;
+}
+
+// The transaction was broken by one of its batches, or each of them would break it.
+bool is_broken(const base::Status& status) {
+  return status.code() == Code::kInternal || status.code() == Code::kDataLoss;
+}
 
 }  // namespace
 
@@ -39,7 +52,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   {
     const std::lock_guard lock(mutex_);
     for (PendingBatch& each : batches) {
-      if (bytes_ + each.bytes > kMostBytes) {
+      if (bytes_ + each.bytes > (each.keep ? kMostKeptBytes : kMostBytes)) {
         refused.push_back(std::move(each));
         continue;
       }
@@ -51,8 +64,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   for (PendingBatch& each : refused) {
     loop_.post([committed = std::move(each.committed)] {
       committed(base::error(Code::kResourceExhausted,
-                            "more than {} MiB wait to be written into the job store: its disk is full or too slow",
-                            kMostBytes >> 20));
+                            "too much waits to be written into the job store: its disk is full or too slow"));
     });
   }
 }
@@ -61,10 +73,12 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
 bool WriteThread::gather(std::vector<PendingBatch>& fresh) {
   std::unique_lock lock(mutex_);
   const auto is_due = [this] { return is_ending_ || !waiting_.empty(); };
-  if (kept_.empty()) {
-    changed_.wait(lock, is_due);
-  } else {
+  if (!kept_.empty()) {
     changed_.wait_until(lock, retry_at_, is_due);
+  } else if (writer_.has_secrets_in_log()) {
+    changed_.wait_until(lock, wipe_at_, is_due);
+  } else {
+    changed_.wait(lock, is_due);
   }
   const auto end = std::next(waiting_.begin(), static_cast<std::ptrdiff_t>(std::min(kMostBatches, waiting_.size())));
   fresh.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
@@ -76,14 +90,16 @@ void WriteThread::run() {
   while (true) {
     std::vector<PendingBatch> fresh;
     const bool goes_on = gather(fresh);
+    const bool is_idle = fresh.empty();
     if (kept_.empty()) {
       commit(std::move(fresh));
     } else {
       hold(std::move(fresh));
     }
     if (!kept_.empty() && (!goes_on || std::chrono::steady_clock::now() >= retry_at_)) retry_kept();
+    if (is_idle) wipe_if_due();
     if (goes_on) continue;
-    for (PendingBatch& each : kept_) answer(each, full_);
+    for (PendingBatch& each : kept_) answer(each, trouble_);
     return;
   }
 }
@@ -91,16 +107,22 @@ void WriteThread::run() {
 std::vector<base::Status> WriteThread::write(const std::vector<PendingBatch>& round) {
   std::vector<const Batch*> batches;
   for (const PendingBatch& each : round) batches.push_back(&each.batch);
-  return writer_.commit(batches);
+  std::vector<base::Status> results = writer_.commit(batches);
+  if (batches.size() < 2 || !is_broken(results.front())) return results;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    // After a try that is to be repeated nothing may be written: batches stay in their order.
+    const bool waits = i > 0 && is_passing(results[i - 1]);
+    results[i] = waits ? results[i - 1] : writer_.commit({&batches[i], 1}).front();
+  }
+  return results;
 }
 
 void WriteThread::commit(std::vector<PendingBatch> round) {
   if (round.empty()) return;
   std::vector<base::Status> results = write(round);
   for (std::size_t i = 0; i < round.size(); ++i) {
-    if (results[i].code() == Code::kResourceExhausted && round[i].keep) {
-      full_ = results[i];
-      retry_at_ = {};  // at once: without what is refused there may be room
+    if (is_passing(results[i]) && round[i].keep) {
+      put_off(results[i], {});  // at once: without what is refused there may be room
       kept_.push_back(std::move(round[i]));
     } else {
       answer(round[i], std::move(results[i]));
@@ -108,13 +130,26 @@ void WriteThread::commit(std::vector<PendingBatch> round) {
   }
 }
 
-// What comes while the disk is full.
+// What cannot be emptied now is tried again: readers are soon done, and a failing disk is reported by each commit.
+void WriteThread::wipe_if_due() {
+  if (!kept_.empty() || !writer_.has_secrets_in_log() || base::monotonic_now() < wipe_at_) return;
+  (void)writer_.wipe_log();
+  wipe_at_ = base::monotonic_now() + kWipePause;
+}
+
+void WriteThread::put_off(const base::Status& why, std::chrono::milliseconds pause) {
+  trouble_ = why;
+  pause_ = pause;
+  retry_at_ = base::monotonic_now() + pause;
+}
+
+// What comes while the store cannot be written.
 void WriteThread::hold(std::vector<PendingBatch> fresh) {
   for (PendingBatch& each : fresh) {
     if (each.keep) {
       kept_.push_back(std::move(each));
     } else {
-      answer(each, full_);
+      answer(each, trouble_);
     }
   }
 }
@@ -125,13 +160,13 @@ void WriteThread::retry_kept() {
     std::vector<PendingBatch> round(std::make_move_iterator(kept_.begin()), std::make_move_iterator(end));
     kept_.erase(kept_.begin(), end);
     std::vector<base::Status> results = write(round);
-    if (results.front().code() == Code::kResourceExhausted) {
-      full_ = results.front();
-      kept_.insert(kept_.begin(), std::make_move_iterator(round.begin()), std::make_move_iterator(round.end()));
-      retry_at_ = std::chrono::steady_clock::now() + kRetry;
-      return;
-    }
-    for (std::size_t i = 0; i < round.size(); ++i) answer(round[i], std::move(results[i]));
+    const auto first_passing = static_cast<std::size_t>(std::ranges::find_if(results, is_passing) - results.begin());
+    for (std::size_t i = 0; i < first_passing; ++i) answer(round[i], std::move(results[i]));
+    if (first_passing == round.size()) continue;
+    kept_.insert(kept_.begin(), std::make_move_iterator(round.begin() + static_cast<std::ptrdiff_t>(first_passing)),
+                 std::make_move_iterator(round.end()));
+    put_off(results[first_passing], std::clamp(2 * pause_, kFirstPause, kLongestPause));
+    return;
   }
 }
 

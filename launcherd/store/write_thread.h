@@ -1,10 +1,17 @@
 // The thread that writes into the job store: it takes all batches that wait, commits them as one transaction, and posts
 // what came of each to the loop. While a commit is under way the next batches gather, so the disk sets the pace.
 //
-// A batch that is kept is tried again, in its order, for as long as the disk is full: what it tells has happened and
-// cannot be refused. What may be refused is, as long as something kept waits.
+// A batch that is kept records what has happened, so it cannot be refused. While the store cannot be written (the disk
+// is full or fails, another process has the lock) it waits in memory and is tried again, in its order, with growing
+// pauses. Batches that may be refused are refused as long as something kept waits.
+//
+// After a job has ended the thread empties the write-ahead log when it has nothing else to do: frames there hold the
+// job's secrets.
+//
+// A batch that breaks a transaction (INTERNAL, DATA_LOSS) is tried alone, so that it costs no other batch.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -23,7 +30,7 @@ namespace muster::launcherd {
 struct PendingBatch {
   Batch batch;
   std::function<void(base::Status)> committed;  // on the loop
-  bool keep = false;                            // until there is room
+  bool keep = false;                            // until the store can be written
   std::size_t bytes = 0;                        // about what it takes in memory
 };
 
@@ -36,10 +43,12 @@ class WriteThread {
   WriteThread(const WriteThread&) = delete;
   WriteThread& operator=(const WriteThread&) = delete;
 
-  // Any thread. Beyond kMostBytes in memory a batch is answered RESOURCE_EXHAUSTED.
+  // Any thread. When more than kMostBytes wait in memory a batch is answered RESOURCE_EXHAUSTED; one that is kept, when
+  // more than kMostKeptBytes wait.
   void put(std::vector<PendingBatch> batches);
 
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMostKeptBytes = std::size_t{1} << 30;
 
  private:
   WriteThread(BatchWriter writer, base::Loop& loop) : loop_(loop), writer_(std::move(writer)) {}
@@ -49,14 +58,18 @@ class WriteThread {
   void commit(std::vector<PendingBatch> round);
   void hold(std::vector<PendingBatch> fresh);
   void retry_kept();
+  void put_off(const base::Status& why, std::chrono::milliseconds pause);
+  void wipe_if_due();
   void answer(PendingBatch& pending, base::Status status);
   std::vector<base::Status> write(const std::vector<PendingBatch>& round);
 
   base::Loop& loop_;
-  BatchWriter writer_;              // used by the thread alone, as the next three
-  std::deque<PendingBatch> kept_;   // for which there was no room
-  base::Status full_;               // what the disk said
-  base::MonotonicTime retry_at_{};  // of what is kept
+  BatchWriter writer_;                 // used by the thread alone, as the next five
+  std::deque<PendingBatch> kept_;      // that could not be written yet
+  base::Status trouble_;               // why
+  std::chrono::milliseconds pause_{};  // between the last two tries
+  base::MonotonicTime retry_at_{};     // of what is kept
+  base::MonotonicTime wipe_at_{};      // of secrets in the log
 
   std::mutex mutex_;
   std::condition_variable changed_;
