@@ -168,6 +168,9 @@ base::Status RunningJob::open_output() {
   MUSTER_ASSIGN_OR_RETURN(
       auto journal, JournalSink::open(path, surroundings_.clock,
                                       [logs, path](std::uint64_t readable) { logs->journal_changed(path, readable); }));
+  if (const std::string& damage = journal->past().damage; !damage.empty()) {
+    surroundings_.on_line(fmt::format("job {}: {}", id_.str(), damage));
+  }
   sink_ = std::make_unique<LastingOutput>(
       std::move(journal), [on_line = surroundings_.on_line, id = id_.str()](const base::Status& failure) {
         on_line(fmt::format("job {}: output is missing from its journal: {}", id, failure.message()));

@@ -31,6 +31,21 @@ base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   }
 }
 
+// Adds what the file holds from `begin` on to the file at `to`. Bytes.
+base::Result<std::uint64_t> append_rest(int fd, std::uint64_t begin, const std::string& to) {
+  const base::UniqueFd out(::open(to.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!out.valid()) return base::errno_error(errno, "open");
+  std::array<char, 16 * 1024> block;
+  for (std::uint64_t at = begin;;) {
+    const ssize_t got = pread(fd, block.data(), block.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return base::errno_error(errno, "read");
+    if (got == 0) return at - begin;
+    MUSTER_RETURN_IF_ERROR(base::write_all_blocking(out.get(), block.data(), static_cast<std::size_t>(got)));
+    at += static_cast<std::uint64_t>(got);
+  }
+}
+
 void remember(const JournalRecord& record, JournalPast* past) {
   const JournalHeader& header = record.header;
   if (header.kind == JournalKind::kAttempt) {
@@ -77,17 +92,26 @@ base::Status JournalSink::read_past() {
   JournalReader reader(fd_.get(), path_);
   for (;;) {
     const auto record = reader.next();
-    if (!record.ok() && record.status().code() == base::Code::kDataLoss) {
-      MUSTER_ASSIGN_OR_RETURN(const bool is_zero, is_zero_from(fd_.get(), reader.position()));
-      if (is_zero) break;
+    if (!record.ok()) {
+      const auto is_zero = is_zero_from(fd_.get(), reader.position());
+      if (!is_zero.ok() || !*is_zero) set_apart(reader.position(), record.status());
+      break;
     }
-    if (!record.ok()) return record.status();
     if (!record->has_value()) break;
     remember(**record, &past_);
   }
   size_ = past_.bytes = set_aside_ = reader.position();
   is_open_ = true;
   return cut_off();
+}
+
+// The job runs on whatever its journal has lost, so this cannot fail: what cannot be set apart is dropped.
+void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
+  const std::string apart = path_ + ".damaged";
+  const auto moved = append_rest(fd_.get(), begin, apart);
+  past_.damage = moved.ok() ? fmt::format("{}: {} bytes from there on were moved to {}", why.message(), *moved, apart)
+                            : fmt::format("{}: what follows is dropped, because it cannot be copied to {} ({})",
+                                          why.message(), apart, moved.status().message());
 }
 
 JournalSink::~JournalSink() {

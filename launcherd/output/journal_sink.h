@@ -38,6 +38,7 @@ struct JournalPast {
   std::set<int> ended_ranks;
   std::set<int> finished_agents;
   std::uint64_t bytes = 0;  // of the whole file
+  std::string damage;       // not empty: one sentence about bytes that were no records and were set apart
 };
 
 class JournalSink final : public OutputSink {
@@ -45,8 +46,9 @@ class JournalSink final : public OutputSink {
   // Readers may read the file up to this byte. Called by open() and with every flush(), on the thread that calls them.
   using OnFlush = std::function<void(std::uint64_t readable)>;
 
-  // Makes the file (0600) or continues it; a record that a killed launcherd has cut short is removed. DATA_LOSS: the
-  // file is damaged elsewhere (the message names the byte) and is left as it is.
+  // Makes the file (0600) or continues it; a record that a killed launcherd has cut short is removed. If the file is
+  // damaged elsewhere, all from the damage on is moved to `path`.damaged, and past().damage reports it. The file then
+  // counts as one that lost its end: agents report how many bytes are missing.
   static base::Result<std::unique_ptr<JournalSink>> open(const std::string& path, const base::Clock* clock,
                                                          OnFlush on_flush = {});
   ~JournalSink() override;  // gives back the room that was set aside
@@ -74,6 +76,7 @@ class JournalSink final : public OutputSink {
       : path_(std::move(path)), fd_(std::move(fd)), clock_(clock), on_flush_(std::move(on_flush)) {}
 
   base::Status read_past();
+  void set_apart(std::uint64_t begin, const base::Status& why);
   JournalHeader header(JournalKind kind, int rank) const;
   base::Status append(JournalHeader header, std::string_view payload);
   base::Status put(const JournalHeader& header, std::string_view payload, std::uint64_t at);

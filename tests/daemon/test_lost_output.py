@@ -1,6 +1,7 @@
 """Output that launcherd has acknowledged and its disk has lost: the job ends all the same, what is left is there, and what
 is missing is told."""
 import os
+import pathlib
 import re
 import subprocess
 
@@ -87,3 +88,31 @@ def test_of_a_second_loss_the_sum_is_told(launcherd, tmp_path):
     assert lost_bytes(api, job) == {"localhost": before}
     assert f"{before} bytes of the output of localhost are lost" in ended.reason
     assert len(api.output(job)) + before == len("one\ntwo\nthree\nfour\n")
+
+
+def test_a_damaged_journal_ends_no_job(launcherd, tmp_path):
+    daemon = launcherd()
+    api = daemon.client()
+    first, second = gates(tmp_path, "first", "second")
+    job = api.submit(["sh", "-c", f"echo one; read x < {first}; echo two; read x < {second}; echo three; exit 7"])
+    wait_for_output(api, job, b"one\n")
+    first.write_text("on\n")
+    wait_for_output(api, job, b"two\n")  # so "one" was acknowledged
+    daemon.end("KILL")
+    journal = daemon.state / "jobs" / job / "output"
+    content = bytearray(journal.read_bytes())
+    content[RECORD + 2] ^= 1  # in the header of the second record: the first one begins the attempt
+    journal.write_bytes(content)
+
+    daemon = launcherd(waits=False)
+    line = daemon.line_with(f"job {job}: {journal} is damaged at byte {RECORD}:")
+    assert f"{len(content) - RECORD} bytes from there on were moved to {journal}.damaged" in line
+    assert pathlib.Path(f"{journal}.damaged").read_bytes() == content[RECORD:]
+    daemon.line_with("serving")
+    api = daemon.client()
+    second.write_text("on\n")
+    ended = api.wait(job)
+    assert ended.exit_code == 7, ended
+    output, lost = api.output(job), lost_bytes(api, job)
+    assert (output, lost) in [(b"three\n", {"localhost": 8}), (b"two\nthree\n", {"localhost": 4})]
+    assert f"{lost['localhost']} bytes of the output of localhost are lost" in ended.reason

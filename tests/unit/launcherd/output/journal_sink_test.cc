@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "launcherd/output/journal_reader.h"
@@ -154,17 +155,47 @@ TEST_F(JournalSinkTest, OfAFileCutAnywhereWholeRecordsStay) {
   }
 }
 
-TEST_F(JournalSinkTest, ATailOfZerosIsNoDamageButAnythingElseIs) {
+TEST_F(JournalSinkTest, ATailOfZerosIsNoDamage) {
   const std::string whole = testing_journal::data_record(0, "x\n");
   write_file(whole + std::string(100'000, '\0'));
   EXPECT_EQ(open()->past().bytes, whole.size());
   EXPECT_EQ(content(), whole);
-  const std::string damaged = whole + std::string(50, '\0') + "!";
-  write_file(damaged);
-  const auto sink = JournalSink::open(path_, &clock_);
-  EXPECT_EQ(sink.status().code(), base::Code::kDataLoss);
-  EXPECT_NE(sink.status().message().find(path_ + " is damaged at byte 46"), std::string::npos) << sink.status();
-  EXPECT_EQ(content(), damaged);  // nothing is destroyed
+  EXPECT_EQ(open()->past().damage, "");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".damaged"));
+}
+
+// The job writes on behind its last whole record; nothing is destroyed.
+TEST_F(JournalSinkTest, SetsApartWhatFollowsADamage) {
+  const std::string whole = testing_journal::data_record(0, "x\n", 4);
+  std::string rest = testing_journal::data_record(0, "y\n", 5) + testing_journal::data_record(0, "z\n", 6);
+  rest[1] = '!';
+  write_file(whole + rest);
+  {
+    const auto sink = open();
+    ASSERT_TRUE(sink);
+    EXPECT_EQ(sink->past().bytes, whole.size());
+    EXPECT_EQ(sink->past().last_taken.at(0), 4U);
+    EXPECT_EQ(sink->past().damage, path_ + " is damaged at byte 46: no record of an output journal begins here: " +
+                                       std::to_string(rest.size()) + " bytes from there on were moved to " + path_ +
+                                       ".damaged");
+    EXPECT_EQ(dir_.read("output.damaged"), rest);
+    sink->frame(0, 5);
+    EXPECT_TRUE(sink->write(0, OutputStream::kStdout, "again\n", 0).ok());
+  }
+  EXPECT_EQ(records().size(), 2U);
+  write_file(whole + std::string(50, '\0') + "!");
+  EXPECT_EQ(open()->past().bytes, whole.size());
+  EXPECT_EQ(dir_.read("output.damaged"), rest + std::string(50, '\0') + "!");  // of both
+}
+
+TEST_F(JournalSinkTest, GoesOnWhereADamageCannotBeSetApart) {
+  ASSERT_EQ(symlink("/dev/full", (path_ + ".damaged").c_str()), 0);
+  const std::string whole = testing_journal::data_record(0, "x\n");
+  write_file(whole + std::string(50, '?'));
+  const auto sink = open();
+  ASSERT_TRUE(sink);
+  EXPECT_EQ(sink->past().bytes, whole.size());
+  EXPECT_NE(sink->past().damage.find("what follows is dropped"), std::string::npos) << sink->past().damage;
 }
 
 TEST_F(JournalSinkTest, OnlyAFileOfOursIsWritten) {
