@@ -174,7 +174,7 @@ base::Status Daemon::Parts::open_store(const base::Clock& clock, const DaemonOpt
   MUSTER_ASSIGN_OR_RETURN(logs, LogReader::start(loop));
   const std::string jobs_directory = directory.path() + "/jobs";
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(jobs_directory));
-  retention = std::make_unique<Retention>(loop, clock, store.get(), jobs_directory);
+  retention = std::make_unique<Retention>(loop, clock, store.get(), jobs_directory, options.on_line);
   watches = std::make_unique<WatchStreams>(store.get());
   log_streams = std::make_unique<LogStreams>(logs.get());
   MUSTER_RETURN_IF_ERROR(open_pool(clock, options));

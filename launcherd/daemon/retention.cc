@@ -17,10 +17,12 @@ constexpr int kMostOfATurn = 100;
 
 }  // namespace
 
-Retention::Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory)
+Retention::Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory,
+                     OnLine on_line)
     : clock_(clock),
       store_(store),
       jobs_directory_(std::move(jobs_directory)),
+      on_line_(std::move(on_line)),
       timer_(loop.every(kPeriod, [this] { forget_due(); })) {}
 
 void Retention::add(const base::JobId& job, base::WallTime forget_at) {
@@ -40,6 +42,34 @@ base::Result<Retention::Page> Retention::read_page(StoreReader& reader, const st
   return page;
 }
 
+// The folders first: a job's folder is made when its record is in the store, so that one without a record stays so.
+base::Result<Retention::Jobs> Retention::find_unknown(StoreReader& reader, const std::string& jobs_directory) {
+  Jobs found;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(jobs_directory, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (const auto job = base::JobId::parse(at->path().filename().string()); job.ok()) found.push_back(*job);
+  }
+  Jobs unknown;
+  for (const base::JobId& job : found) {
+    const auto stored = reader.job(job);
+    if (!stored.ok() && stored.status().code() != base::Code::kNotFound) return stored.status();
+    if (!stored.ok()) unknown.push_back(job);
+  }
+  return unknown;
+}
+
+void Retention::load() {
+  load_page("");
+  store_->read<Jobs>([directory = jobs_directory_](StoreReader& reader) { return find_unknown(reader, directory); },
+                     [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Jobs> unknown) {
+                       // An unreadable store is told by everything else.
+                       if (is_alive.expired() || !unknown.ok()) return;
+                       unknown_ = *std::move(unknown);
+                       forget_due();
+                     });
+}
+
 void Retention::load_page(const std::string& token) {
   store_->read<Page>([token](StoreReader& reader) { return read_page(reader, token); },
                      [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Page> page) {
@@ -57,6 +87,18 @@ void Retention::forget_due() {
     forget(due_.begin()->second);
     due_.erase(due_.begin());
   }
+  for (int count = 0; count < kMostOfATurn && !unknown_.empty(); ++count) {
+    remove_output(unknown_.back());
+    unknown_.pop_back();
+  }
+}
+
+// A folder that stays is tried again at the next start.
+void Retention::remove_output(const base::JobId& job) {
+  const std::string folder = jobs_directory_ + "/" + job.str();
+  std::error_code failed;
+  std::filesystem::remove_all(folder, failed);
+  if (failed) on_line_(fmt::format("the output of job {} is left in {}: {}", job.str(), folder, failed.message()));
 }
 
 // The records first: a job without output is still one, output without a job is nobody's.
@@ -67,8 +109,7 @@ void Retention::forget(const base::JobId& job) {
       add(job, clock_.wall() + kPeriod);  // the disk is full, say: later
       return;
     }
-    std::error_code failed;  // what cannot be removed lies there for who can
-    std::filesystem::remove_all(jobs_directory_ + "/" + job.str(), failed);
+    remove_output(job);
   });
 }
 

@@ -1,9 +1,13 @@
-// Forgets ended jobs when their time has come: their records in the store, and their output. Loop thread only.
+// Forgets ended jobs when their time has come: their records in the store, and their output. At the start it also
+// removes the output of jobs that the store no longer knows: a launcherd that was killed had forgotten them. Loop
+// thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -14,12 +18,14 @@ namespace muster::launcherd {
 
 class Retention {
  public:
-  // Borrowed objects outlive it.
-  Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory);
+  using OnLine = std::function<void(const std::string& line)>;
+
+  // Borrowed objects outlive it. `on_line` gets what could not be removed.
+  Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory, OnLine on_line);
 
   void add(const base::JobId& job, base::WallTime forget_at);
   // Finds the jobs that ended under earlier launcherds, a page at a time.
-  void load() { load_page(""); }
+  void load();
   // What is due; called by itself every minute.
   void forget_due();
 
@@ -29,12 +35,17 @@ class Retention {
     std::string next;
   };
   static base::Result<Page> read_page(StoreReader& reader, const std::string& token);
+  using Jobs = std::vector<base::JobId>;
+  static base::Result<Jobs> find_unknown(StoreReader& reader, const std::string& jobs_directory);
   void load_page(const std::string& token);
   void forget(const base::JobId& job);
+  void remove_output(const base::JobId& job);
 
   const base::Clock& clock_;
   JobStore* const store_;
   const std::string jobs_directory_;
+  const OnLine on_line_;
+  Jobs unknown_;  // folders of these are there, their records are not
   std::multimap<base::WallTime, base::JobId> due_;
   base::Timer timer_;
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);

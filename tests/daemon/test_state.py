@@ -81,6 +81,24 @@ class SmallDisk:
                     pass
 
 
+def test_output_of_a_job_without_a_record_is_removed(launcherd):
+    daemon = launcherd()
+    api = daemon.client()
+    kept = api.submit(["true"])
+    api.wait(kept)
+    daemon.end()
+    # As when a launcherd is killed between forgetting a job and removing its output.
+    left = daemon.state / "jobs/abcdefgh"
+    left.mkdir()
+    (left / "output").write_text("of nobody")
+    (daemon.state / "jobs/notes").mkdir()  # not a job's
+    api = launcherd().client()
+    while left.exists():  # the limit of the test's time is that of the loop
+        api.get(kept)
+    assert (daemon.state / "jobs" / kept / "output").exists()
+    assert (daemon.state / "jobs/notes").exists()
+
+
 @pytest.fixture
 def disk(tmp_path):
     disk = SmallDisk(tmp_path / "disk")
