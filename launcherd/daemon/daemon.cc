@@ -53,6 +53,7 @@ base::Result<ApiListeners> open_listeners(const DaemonOptions& options) {
     listeners.sockets.push_back(std::move(socket));
   }
   listeners.tls = options.tls;
+  listeners.on_line = options.on_line;
   return listeners;
 }
 
@@ -152,6 +153,7 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
   pool_options.idle_timeout = options.idle_timeout;
   pool_options.lease = options.agent_lease;
   pool_options.verbose = options.verbose;
+  pool_options.on_line = options.on_line;
   pool_options.on_note = [log = options.on_line, is_on = options.verbose](const std::string& line) {
     if (is_on) log(line);
   };
@@ -255,6 +257,10 @@ std::string Daemon::description() const {
 void Daemon::replace_hosts(const std::vector<model::HostSpec>& hosts) {
   if (parts_->dialled != nullptr) return parts_->dialled->replace_listed(hosts);
   parts_->jobs->replace_hosts(hosts);
+}
+
+base::Status Daemon::replace_certificates(const std::vector<TlsListener>& tls) {
+  return parts_->server->replace_certificates(tls);
 }
 
 void Daemon::leave(base::Loop::Task done) {

@@ -52,6 +52,8 @@ class Daemon {
   // "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
   std::string description() const;
   void replace_hosts(const std::vector<model::HostSpec>& hosts);
+  // See ApiServer::replace_certificates.
+  base::Status replace_certificates(const std::vector<TlsListener>& tls);
   void leave(base::Loop::Task done);
 
  private:

@@ -91,7 +91,9 @@ base::Status HostPool::Core::open_ports() {
                                                 .key_pem = keys_->own().key_pem,
                                                 .port = control_port,
                                                 .agents = agents,
-                                                .wants_load = true});
+                                                .wants_load = true,
+                                                .on_line = options_.on_line,
+                                                .on_grpc_error = options_.on_line});
     status = listening.ok() ? control.status() : listening.status();
     if (!status.ok()) continue;
     state_.set_control_port(control_port);

@@ -36,6 +36,7 @@ struct HostPoolOptions {
   std::chrono::milliseconds lease{600'000};         // without a launcherd an agent ends
   bool verbose = false;
   std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
+  std::function<void(const std::string& line)> on_line;   // for launcherd's log; any thread; may be empty
   std::function<void(const BootstrapTarget&)> on_change;  // this host's agent is in another state; may be empty
   // Calls back, on the loop, when all that jobs have recorded until now is on the disk: only then an agent forgets a
   // job that has ended. Empty: nothing is recorded.

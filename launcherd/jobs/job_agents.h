@@ -48,6 +48,7 @@ class AgentListener {
   virtual void output_cut(int agent) = 0;       // after output_ends(): that was not all
   virtual void output_failed(const base::Status& status) = 0;
   virtual void note(const std::string& line) = 0;  // for --verbose
+  virtual void warn(const std::string& line) { note(line); }
 };
 
 struct AgentHost {

@@ -70,10 +70,15 @@ base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, Ag
 base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink) {
   MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
   MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
-  MUSTER_ASSIGN_OR_RETURN(control_, ControlServer::start(loop_, {.job_id = options_.job_id,
-                                                                 .ca_pem = ca.ca_pem(),
-                                                                 .certificate_pem = identity.cert_pem,
-                                                                 .key_pem = identity.key_pem}));
+  MUSTER_ASSIGN_OR_RETURN(
+      control_, ControlServer::start(loop_, {.job_id = options_.job_id,
+                                             .ca_pem = ca.ca_pem(),
+                                             .certificate_pem = identity.cert_pem,
+                                             .key_pem = identity.key_pem,
+                                             .on_line = [this](const std::string& line) { listener_->warn(line); },
+                                             .on_grpc_error = posted([](OwnAgents& self, const std::string& line) {
+                                               self.listener_->note(line);
+                                             })}));
   for (const Host& host : hosts_) control_->add_agent(host.token);
   control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { said_hello(agent, hello, resumed); };
   control_->on_message = [this](int agent, const v1::AgentMessage& message) { listener_->agent_said(agent, message); };

@@ -26,7 +26,9 @@ inline grpc::Status launcher_leaves() {
 
 class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
  public:
-  ApiCalls(base::Loop& loop, ApiHandler* handler) : loop_(loop), handler_(handler) {}
+  // `on_allowed`: on gRPC's threads, the peer of each call that its role allows.
+  ApiCalls(base::Loop& loop, ApiHandler* handler, std::function<void(const std::string& peer)> on_allowed)
+      : loop_(loop), handler_(handler), on_allowed_(std::move(on_allowed)) {}
 
   template <typename Request, typename Answer>
   grpc::ServerUnaryReactor* unary(grpc::CallbackServerContext* context, Role role,
@@ -38,6 +40,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       call->answer(to_grpc(refused), Answer());
       return call.get();
     }
+    on_allowed_(context->peer());
     const std::uint64_t turn = await_turn([call] { call->answer(launcher_leaves(), Answer()); });
     loop_.post([weak = weak_from_this(), call, turn, serve, request = *request] {
       const auto self = weak.lock();
@@ -65,6 +68,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       call->finish(to_grpc(refused));
       return call.get();
     }
+    on_allowed_(context->peer());
     const std::uint64_t turn = await_turn([call] { call->finish(launcher_leaves()); });
     loop_.post([weak = weak_from_this(), call, number, turn, serve, request = *request] {
       const auto self = weak.lock();
@@ -145,6 +149,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
 
   base::Loop& loop_;
   ApiHandler* const handler_;
+  const std::function<void(const std::string&)> on_allowed_;
   bool is_closed_ = false;
   std::map<std::uint64_t, Open> streams_;
   std::uint64_t next_ = 1;

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "launcherd/service/api_socket.h"
+#include "launcherd/service/tls_files.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
 #include "proto/text_fields.h"
 
@@ -30,6 +31,8 @@ constexpr std::chrono::seconds kConnectPatience{20};
 // Of a message: pages of jobs and ranks are cut by their senders, to less; what is left are hosts.
 constexpr int kMaxMessage = 16 << 20;
 
+const std::string kKeyOption = "--tls-key";
+
 base::Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) {
     return base::error(base::Code::kInvalidArgument,
@@ -37,14 +40,14 @@ base::Result<std::string> read_pem(const std::string& what, const std::string& p
                        "or MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA",
                        what);
   }
-  auto pem = base::read_file(path);
+  auto pem = what == kKeyOption ? read_private_key(path) : base::read_file(path);
   return pem.ok() ? pem : pem.status().with_context(what);
 }
 
 base::Result<std::shared_ptr<grpc::Channel>> tcp_channel(const LauncherAddress& address) {
   grpc::SslCredentialsOptions tls;
   MUSTER_ASSIGN_OR_RETURN(tls.pem_cert_chain, read_pem("--tls-cert", address.tls.certificate));
-  MUSTER_ASSIGN_OR_RETURN(tls.pem_private_key, read_pem("--tls-key", address.tls.key));
+  MUSTER_ASSIGN_OR_RETURN(tls.pem_private_key, read_pem(kKeyOption, address.tls.key));
   MUSTER_ASSIGN_OR_RETURN(tls.pem_root_certs, read_pem("--tls-ca", address.tls.authority));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -10,7 +10,11 @@
 
 #include "launcherd/service/api_calls.h"
 #include "launcherd/service/api_service.h"
+#include "launcherd/service/changing_credentials.h"
+#include "launcherd/service/front_door.h"
 #include "launcherd/service/health_service.h"
+#include "launcherd/service/tcp_listener.h"
+#include "launcherd/service/tls_files.h"
 
 namespace muster::launcherd {
 namespace {
@@ -21,28 +25,29 @@ constexpr std::chrono::milliseconds kLastAnswers{200};
 // Without a free descriptor a waiting connection stays readable: looked at again after this.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-bool is_out_of_descriptors(int errno_value) {
-  return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOBUFS || errno_value == ENOMEM;
-}
-
-std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsListener& listener) {
-  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = listener.client_ca;
-  options.pem_key_cert_pairs.push_back({listener.key, listener.certificate});
-  return grpc::SslServerCredentials(options);
-}
-
 }  // namespace
+
+// One address of TCP: its certificates, and the doors by which connections come to gRPC.
+struct TlsPort {
+  std::shared_ptr<ChangingCredentials> credentials;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
+  std::vector<std::unique_ptr<FrontDoor>> doors;
+};
 
 struct ApiServer::State {
   State(base::Loop& loop_in, ApiListeners listeners_in, ApiHandler* handler)
-      : loop(loop_in), listeners(std::move(listeners_in)), calls(std::make_shared<ApiCalls>(loop_in, handler)) {}
+      : loop(loop_in),
+        listeners(std::move(listeners_in)),
+        calls(std::make_shared<ApiCalls>(loop_in, handler, [this](const std::string& peer) { authenticated(peer); })) {}
 
   void watch(std::size_t index) {
     watches[index] = loop.on_readable(listeners.sockets[index].fd(), [this, index] { accept_one(index); });
   }
   void accept_one(std::size_t index);
   bool make_server();
+  base::Status listen();
+  base::Status open_port(const TlsListener& wanted, TlsPort& port);
+  void authenticated(const std::string& peer);
   void close();
 
   base::Loop& loop;
@@ -50,6 +55,7 @@ struct ApiServer::State {
   std::shared_ptr<ApiCalls> calls;
   std::vector<base::Timer> watches;  // of the Unix sockets
   std::vector<int> ports;
+  std::vector<TlsPort> tls;  // as listeners.tls; outlives the server
   std::unique_ptr<ApiService> service;
   HealthService health;
   std::unique_ptr<grpc::Server> server;
@@ -73,19 +79,70 @@ bool ApiServer::State::make_server() {
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port that another process has is an error
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, handshake_milliseconds());
   builder.RegisterService(service.get());
   builder.RegisterService(&health);
-  ports.assign(listeners.tls.size(), 0);
-  for (std::size_t i = 0; i < listeners.tls.size(); ++i) {
-    builder.AddListeningPort(listeners.tls[i].address, credentials_of(listeners.tls[i]), &ports[i]);
+  for (TlsPort& port : tls) {
+    port.acceptor = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, port.credentials);
   }
   server = builder.BuildAndStart();
   return server != nullptr;
 }
 
+base::Status ApiServer::State::open_port(const TlsListener& wanted, TlsPort& port) {
+  auto listening = listen_tcp(wanted.address);
+  if (!listening.ok()) {
+    return base::error(base::Code::kUnavailable, "cannot listen at {}: {}: is the address this host's and free?",
+                       wanted.address, listening.status().message());
+  }
+  ports.push_back(listening->port);
+  port.credentials =
+      std::make_shared<ChangingCredentials>(wanted.client_ca, base::TlsIdentity{wanted.certificate, wanted.key});
+  for (base::UniqueFd& socket : listening->sockets) {
+    const std::size_t index = static_cast<std::size_t>(&port - tls.data());
+    const auto hand_on = [this, index](base::UniqueFd fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.listener_fd = -1;
+      connection.fd = fd.release();
+      tls[index].acceptor->HandleNewConnection(&connection);
+    };
+    FrontDoorOptions about{.most_unproven = [] { return unproven_limit(); },
+                           .name = "--listen " + wanted.address,
+                           .on_line = listeners.on_line};
+    MUSTER_ASSIGN_OR_RETURN(port.doors.emplace_back(),
+                            FrontDoor::open(loop, std::move(socket), hand_on, std::move(about)));
+  }
+  return base::ok_status();
+}
+
+// The addresses of TCP: the server is made at once.
+base::Status ApiServer::State::listen() {
+  if (listeners.tls.empty()) return base::ok_status();
+  tls.resize(listeners.tls.size());
+  for (std::size_t i = 0; i < tls.size(); ++i) {
+    const TlsListener& wanted = listeners.tls[i];
+    MUSTER_RETURN_IF_ERROR(check_tls_texts(wanted.certificate, wanted.key, wanted.client_ca)
+                               .with_context("--tls-cert, --tls-key and --client-ca"));
+    MUSTER_RETURN_IF_ERROR(open_port(wanted, tls[i]));
+  }
+  if (make_server()) return base::ok_status();
+  return base::error(base::Code::kInternal, "cannot serve at {}: gRPC does not take its certificates",
+                     listeners.tls.front().address);
+}
+
+// Any thread.
+void ApiServer::State::authenticated(const std::string& peer) {
+  for (const TlsPort& port : tls) {
+    for (const auto& door : port.doors) door->authenticated(peer);
+  }
+}
+
 void ApiServer::State::close() {
   watches.clear();
+  for (const TlsPort& port : tls) {
+    for (const auto& door : port.doors) door->close();
+  }
   calls->close();
   health.close();
   if (server == nullptr) return;
@@ -96,12 +153,7 @@ void ApiServer::State::close() {
 base::Result<std::unique_ptr<ApiServer>> ApiServer::start(base::Loop& loop, ApiListeners listeners,
                                                           ApiHandler* handler) {
   auto state = std::make_unique<State>(loop, std::move(listeners), handler);
-  if (!state->listeners.tls.empty() && !state->make_server()) {
-    return base::error(base::Code::kUnavailable,
-                       "cannot listen at {}: is the address this host's and free, and do certificate and key belong "
-                       "together?",
-                       state->listeners.tls.front().address);
-  }
+  MUSTER_RETURN_IF_ERROR(state->listen());
   state->watches.resize(state->listeners.sockets.size());
   for (std::size_t i = 0; i < state->watches.size(); ++i) state->watch(i);
   return std::unique_ptr<ApiServer>(new ApiServer(std::move(state)));
@@ -111,6 +163,20 @@ ApiServer::ApiServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 ApiServer::~ApiServer() {
   state_->close();
+}
+
+base::Status ApiServer::replace_certificates(const std::vector<TlsListener>& tls) {
+  if (tls.size() != state_->tls.size()) {
+    return base::error(base::Code::kInvalidArgument, "there are {} listeners by TCP, not {}", state_->tls.size(),
+                       tls.size());
+  }
+  for (const TlsListener& each : tls) {
+    MUSTER_RETURN_IF_ERROR(check_tls_texts(each.certificate, each.key, each.client_ca));
+  }
+  for (std::size_t i = 0; i < tls.size(); ++i) {
+    state_->tls[i].credentials->change(tls[i].client_ca, {tls[i].certificate, tls[i].key});
+  }
+  return base::ok_status();
 }
 
 const std::vector<int>& ApiServer::tls_ports() const {

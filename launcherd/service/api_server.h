@@ -5,6 +5,7 @@
 // Created, used and destroyed on the loop thread; gRPC's threads only translate and post.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct TlsListener {
 struct ApiListeners {
   std::vector<ApiSocket> sockets;
   std::vector<TlsListener> tls;
+  std::function<void(const std::string& line)> on_line = {};  // a want of descriptors; on the loop; may be empty
 };
 
 class ApiServer {
@@ -34,6 +36,10 @@ class ApiServer {
   // `handler` is borrowed. The error: an address cannot be listened at, or a certificate is none.
   static base::Result<std::unique_ptr<ApiServer>> start(base::Loop& loop, ApiListeners listeners, ApiHandler* handler);
   ~ApiServer();
+
+  // Other certificates for the listeners by TCP, in their order (addresses stay). They hold for connections from now
+  // on. INVALID_ARGUMENT: they are none, or another number; then all stays as it is.
+  base::Status replace_certificates(const std::vector<TlsListener>& tls);
 
   // Of the listeners by TCP, in their order.
   const std::vector<int>& tls_ports() const;

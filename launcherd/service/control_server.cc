@@ -1,6 +1,5 @@
 #include "launcherd/service/control_server.h"
 
-#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 
@@ -11,8 +10,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/env.h"
+#include "base/net.h"
 #include "launcherd/service/changing_credentials.h"
+#include "launcherd/service/front_door.h"
+#include "launcherd/service/grpc_log.h"
 #include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/peer_names.h"
 #include "proto/replay_queue.h"
@@ -22,6 +23,11 @@ namespace muster::launcherd {
 namespace {
 
 constexpr int kMaxControlBytes = 4 << 20;
+constexpr int kControlBacklog = 4096;  // all agents of a job come at once; the kernel caps it at net.core.somaxconn
+// Of an agent's messages, while the loop has not handled them: beyond this nothing is read from it, and TCP holds it
+// back.
+constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
+constexpr std::size_t kMessageOverhead = 512;  // about what a message takes beside its bytes
 // Streams of an agent in a row that ended at a message that cannot be read: the next one would as well.
 constexpr std::uint32_t kMostUnreadable = 5;
 
@@ -33,14 +39,15 @@ void set_channel_arguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, handshake_milliseconds());
   builder.SetMaxReceiveMessageSize(kMaxControlBytes);
 }
 
 }  // namespace
 
-// What one agent's stream needs from the server; all calls are posted to the loop.
+// What one agent's stream needs from the server; all calls are posted to the loop. handled() follows each message.
 struct StreamEvents {
-  std::function<void(v1::AgentMessage)> on_message;
+  std::function<void(v1::AgentMessage, std::size_t bytes)> on_message;
   std::function<void()> on_done;
 };
 
@@ -74,8 +81,26 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
       close(grpc::Status::OK);
       return;
     }
-    events_.on_message(std::move(incoming_));
+    const std::size_t bytes = incoming_.ByteSizeLong() + kMessageOverhead;
+    v1::AgentMessage message = std::move(incoming_);
     incoming_.Clear();
+    {
+      // Posted under the lock: handled() may start the next read, whose message must come behind this one.
+      const std::lock_guard lock(mutex_);
+      unhandled_ += bytes;
+      is_held_back_ = unhandled_ > kMostUnhandled;
+      events_.on_message(std::move(message), bytes);
+      if (is_held_back_) return;
+    }
+    StartRead(&incoming_);
+  }
+
+  // A message of so many bytes is handled.
+  void handled(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    unhandled_ -= bytes;
+    if (!is_held_back_ || finished_ || unhandled_ > kMostUnhandled / 2) return;
+    is_held_back_ = false;
     StartRead(&incoming_);
   }
 
@@ -98,6 +123,8 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
   std::mutex mutex_;
   std::deque<v1::LauncherMessage> queue_;  // front is being written
   bool finished_ = false;
+  std::size_t unhandled_ = 0;  // bytes
+  bool is_held_back_ = false;  // no read is under way
   std::shared_ptr<AgentStream> self_;
 };
 
@@ -125,6 +152,8 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   int agent_with(const std::string& token);  // any thread; -1: none
   int add(const std::string& token, std::optional<int> hello_index);
   AgentSlot* find(int agent);  // nullptr: it was forgotten
+  base::Status listen();
+  base::Status serve();
 
   // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
   class Service final : public v1::AgentControl::CallbackService {
@@ -147,7 +176,10 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   std::mutex tokens_mutex;
   std::unordered_map<std::string, int> tokens;  // guarded by tokens_mutex
   Service service{*this};
+  std::unique_ptr<GrpcErrors> grpc_errors;
   std::shared_ptr<ChangingCredentials> credentials;  // outlives the server
+  std::unique_ptr<FrontDoor> door;                   // likewise: calls of the server ask it
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
@@ -175,13 +207,16 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::S
   // The token says which agent it is; the certificate, that it is one at all.
   const int allowed = agent_with(metadata_token(*context));
   const bool refused = allowed < 0 || !may_be_agent(*context->auth_context(), options.job_id);
+  if (!refused) door->authenticated(context->peer());
   auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
   StreamEvents events;
-  events.on_message = [this, holder, allowed, refused](v1::AgentMessage message) {
+  events.on_message = [this, holder, allowed, refused](v1::AgentMessage message, std::size_t bytes) {
     if (refused) return;  // its Hello may arrive before the refusal has gone out
-    loop.post([state = weak_from_this(), stream = holder->lock(), allowed, message = std::move(message)]() mutable {
-      if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
-    });
+    loop.post(
+        [state = weak_from_this(), stream = holder->lock(), allowed, bytes, message = std::move(message)]() mutable {
+          if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
+          if (stream != nullptr) stream->handled(bytes);
+        });
   };
   events.on_done = [this, holder, allowed] {
     loop.post([state = weak_from_this(), stream = holder->lock(), allowed] {
@@ -309,28 +344,54 @@ void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int 
 
 ControlServer::ControlServer() = default;
 
-base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& loop, ControlServerOptions options) {
-  // gRPC would write to stderr about every stranger that knocks; what matters comes as a status. GRPC_VERBOSITY brings
-  // its lines back.
-  if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
-  std::unique_ptr<ControlServer> result(new ControlServer());
-  auto state = std::make_shared<State>(*result, loop, std::move(options));
-  state->credentials = std::make_shared<ChangingCredentials>(
-      state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
-  for (const KnownAgent& agent : state->options.agents) state->add(agent.token, agent.hello_index);
+// gRPC is handed connections that the front door has accepted, and listens at nothing itself.
+base::Status ControlServer::State::serve() {
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
-  builder.AddListeningPort(fmt::format("[::]:{}", state->options.port), state->credentials, &state->port);
-  builder.RegisterService(&state->service);
-  state->server = builder.BuildAndStart();
-  if (state->server == nullptr || state->port == 0) {
-    if (state->options.port != 0) {
+  builder.RegisterService(&service);
+  acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  server = builder.BuildAndStart();
+  if (server != nullptr) return base::ok_status();
+  return base::error(base::Code::kInternal, "the control server does not start: its certificate and key do not match");
+}
+
+base::Status ControlServer::State::listen() {
+  auto listening = base::listen_any(static_cast<std::uint16_t>(options.port), kControlBacklog);
+  if (!listening.ok()) {
+    if (options.port != 0) {
       return base::error(base::Code::kUnavailable, "cannot listen for agents on TCP port {}: another program has it",
-                         state->options.port);
+                         options.port);
     }
     return base::error(base::Code::kUnavailable,
                        "cannot listen for agents on any TCP port of this machine: is the loopback interface up?");
   }
+  MUSTER_ASSIGN_OR_RETURN(port, base::local_port(listening->get()));
+  FrontDoorOptions about;
+  // All agents may come at once, so strangers get what is beyond them.
+  about.most_unproven = [this] { return unproven_limit() + agents.size(); };
+  about.name = "the control port";
+  about.on_line = options.on_line;
+  const auto hand_on = [this](base::UniqueFd fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = -1;
+    connection.fd = fd.release();
+    acceptor->HandleNewConnection(&connection);
+  };
+  MUSTER_ASSIGN_OR_RETURN(door, FrontDoor::open(loop, std::move(*listening), hand_on, std::move(about)));
+  return base::ok_status();
+}
+
+base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& loop, ControlServerOptions options) {
+  std::unique_ptr<ControlServer> result(new ControlServer());
+  auto state = std::make_shared<State>(*result, loop, std::move(options));
+  state->grpc_errors = std::make_unique<GrpcErrors>(state->options.on_grpc_error);
+  state->credentials = std::make_shared<ChangingCredentials>(
+      state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
+  for (const KnownAgent& agent : state->options.agents) state->add(agent.token, agent.hello_index);
+  // The door first: gRPC calls this object back as soon as it serves.
+  MUSTER_RETURN_IF_ERROR(state->listen());
+  MUSTER_RETURN_IF_ERROR(state->serve());
   result->state_ = std::move(state);
   return result;
 }
@@ -341,6 +402,7 @@ ControlServer::~ControlServer() {
   for (auto& [agent, slot] : state_->agents) {
     if (slot.stream != nullptr) slot.stream->close(grpc::Status::OK);
   }
+  state_->door->close();
   state_->server->Shutdown(std::chrono::system_clock::now());
   state_->server->Wait();
 }

@@ -1,5 +1,5 @@
 // The launcher's end of the control channels: one gRPC server, one bidirectional stream per agent, each resumed after a
-// cut with nothing lost or handled twice.
+// cut with nothing lost or handled twice. Connections come through a FrontDoor, which bounds those of strangers.
 //
 // Owned by the job layer; created, used and destroyed on the loop thread, which must still be alive (not necessarily
 // running) when it is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
@@ -37,6 +37,10 @@ struct ControlServerOptions {
   int port = 0;                         // 0: any
   std::vector<KnownAgent> agents = {};  // that may come from the first moment: numbers 0, 1, 2, …
   bool wants_load = false;              // agents tell how busy their hosts are
+  // A want of descriptors, once a minute; on the loop. Empty: not reported.
+  std::function<void(const std::string& line)> on_line = {};
+  // What gRPC logs as an error, once a minute; on threads of gRPC. Empty: dropped.
+  std::function<void(const std::string& line)> on_grpc_error = {};
 };
 
 class ControlServer {

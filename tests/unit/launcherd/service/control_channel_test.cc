@@ -4,11 +4,14 @@
 
 #include <future>
 
+#include <grpcpp/grpcpp.h>
+
 #include "agent/service/control_client.h"
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/tls.h"
 #include "launcherd/service/control_server.h"
+#include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/peer_names.h"
 
 namespace muster::control_channel_test {
@@ -306,6 +309,43 @@ TEST_F(Fixture, TextThatIsNoUtf8ArrivesMended) {
   loop.run();
   EXPECT_EQ(at_client, "caf\xef\xbf\xbd");
   EXPECT_EQ(at_server, "9 KiB, cut in \xef\xbf\xbd");
+}
+
+// Or a host at 10 Gbit/s fills the launcher's memory while the loop has other things to do.
+TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
+  constexpr int kMessages = 64;  // of 1 MiB: beyond what may wait, and what TCP takes
+  const auto options = client_options(0);
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = options.ca_pem;
+  tls.pem_private_key = options.key_pem;
+  tls.pem_cert_chain = options.certificate_pem;
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("launcherd");
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto stub =
+      v1::AgentControl::NewStub(grpc::CreateCustomChannel(options.endpoint, grpc::SslCredentials(tls), arguments));
+  grpc::ClientContext context;
+  context.AddMetadata("muster-token", options.token);
+  std::future<int> written = std::async(std::launch::async, [&] {
+    const auto stream = stub->Attach(&context);  // waits for the loop to accept
+    v1::AgentMessage message;
+    *message.mutable_hello() = hello(0);
+    int count = stream->Write(message) ? 0 : -1;
+    message = notice(std::string(std::size_t{1} << 20, 'x'));
+    while (count >= 0 && count < kMessages && stream->Write(message)) ++count;
+    return count;
+  });
+  server->on_hello = [&](int, const v1::Hello&, bool) {
+    // The loop stands still meanwhile.
+    EXPECT_EQ(written.wait_for(seconds(2)), std::future_status::timeout) << "all was taken into memory";
+  };
+  int arrived = 0;
+  server->on_message = [&](int, const v1::AgentMessage&) {
+    if (++arrived == kMessages) loop.stop();
+  };
+  loop.run();
+  EXPECT_EQ(arrived, kMessages);
+  EXPECT_EQ(written.get(), kMessages);
 }
 
 // Words and variables of all ranks of a host; gRPC's own limit is 4 MiB.
