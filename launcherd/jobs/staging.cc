@@ -10,8 +10,6 @@
 namespace muster::launcherd {
 namespace {
 
-constexpr std::chrono::seconds kProgressPeriod{5};
-
 // "1.5 MB".
 std::string format_bytes(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
@@ -27,11 +25,12 @@ std::string format_bytes(std::uint64_t bytes) {
 }  // namespace
 
 Staging::Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts,
-                 std::string token, const std::string& never_staged, Events events)
+                 std::string token, const std::string& never_staged, Events events, StagingLimits limits)
     : loop_(loop),
       paths_(std::move(paths)),
       token_(std::move(token)),
       events_(std::move(events)),
+      limits_(limits),
       source_(loop, never_staged) {
   for (const Host& host : hosts) places_.emplace_back().host = host;
   // Not those of a launcherd before: its last orders may still be answered.
@@ -88,7 +87,10 @@ void Staging::scanned(base::Result<StageTree> tree) {
   for (Place& place : places_) place = Place{.host = place.host};
   to_agents_ = 0;
   no_room_.clear();
-  progress_ = loop_.every(kProgressPeriod, [this] { tell_progress(); });
+  progress_ = loop_.every(limits_.period, [this] {
+    tell_progress();
+    check_silence();
+  });
   ask_all(Phase::kOpen, [this](v1::StageOrder& order, std::size_t index) {
     order.mutable_open()->set_directory(directory_);
     order.mutable_open()->set_mark(mark_of(index));
@@ -101,13 +103,14 @@ void Staging::ask_all(Phase phase, const std::function<void(v1::StageOrder&, std
   for (std::size_t i = 0; i < places_.size(); ++i) {
     v1::StageOrder asked;
     fill(asked, i);
-    order(places_[i], std::move(asked));
+    order(places_[i], std::move(asked), 0, sent_bytes_);  // the last one waits until all are on the disk
   }
 }
 
-void Staging::order(Place& place, v1::StageOrder order, std::size_t bytes) {
+void Staging::order(Place& place, v1::StageOrder order, std::size_t bytes, std::uint64_t moving) {
   order.set_id(next_id_++);
-  place.unanswered.emplace_back(order.id(), bytes);
+  if (place.unanswered.empty()) place.silent = {};
+  place.unanswered.push_back({.id = order.id(), .bytes = bytes, .moving = moving});
   place.in_flight += bytes;
   v1::LauncherMessage message;
   *message.mutable_stage_order() = std::move(order);
@@ -123,9 +126,10 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
                      base::printable(answer.error())));
     return;
   }
-  if (place.unanswered.empty() || place.unanswered.front().first != answer.id()) return;  // of an earlier start
-  place.in_flight -= place.unanswered.front().second;
-  to_agents_ -= place.unanswered.front().second;
+  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // of an earlier start
+  place.silent = {};
+  place.in_flight -= place.unanswered.front().bytes;
+  to_agents_ -= place.unanswered.front().bytes;
   place.unanswered.pop_front();
   if (phase_ == Phase::kMarks) {
     const auto index = static_cast<std::size_t>(found - places_.begin());
@@ -195,10 +199,12 @@ void Staging::tell_entries(Place& place) {
   constexpr std::size_t kListsAhead = 2;
   while (place.next_entry < tree_.entries.size() && place.unanswered.size() < kListsAhead) {
     v1::StageOrder list;
+    std::uint64_t listed = 0;  // bytes, which the host reads if it has such files
     for (int i = 0; i < proto::kStageEntries && place.next_entry < tree_.entries.size(); ++i) {
+      listed += tree_.entries[place.next_entry].size();
       *list.mutable_entries()->add_entries() = tree_.entries[place.next_entry++];
     }
-    order(place, std::move(list));
+    order(place, std::move(list), 0, listed);
   }
 }
 
@@ -289,7 +295,7 @@ void Staging::send_piece(std::size_t index) {
                  if (data.data().last()) to.writing = -1;
                  const std::size_t count = bytes->size();
                  data.mutable_data()->set_data(*std::move(bytes));
-                 order(to, std::move(data), count);
+                 order(to, std::move(data), count, count);
                  pump(index);
                });
 }
@@ -329,6 +335,20 @@ void Staging::tell_progress() {
   const auto copies = static_cast<std::uint64_t>(std::ranges::count(places_, true, &Place::gets_files));
   events_.say(fmt::format("staging {}: {} of at most {} sent", base::printable(paths_[path_ - 1].source),
                           format_bytes(sent_bytes_), format_bytes(tree_.bytes * copies)));
+}
+
+void Staging::check_silence() {
+  for (Place& place : places_) {
+    if (place.unanswered.empty() || phase_ == Phase::kOver) continue;
+    place.silent += limits_.period;
+    const std::chrono::seconds moving{place.unanswered.front().moving / limits_.slowest_disk};
+    if (place.silent <= limits_.silence + moving) continue;
+    fail(base::error(base::Code::kDeadlineExceeded,
+                     "{}: --stage: no answer for {} s about {}: does the disk there hang? Look at it, or leave the "
+                     "host out",
+                     place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
+                     base::printable(directory_)));
+  }
 }
 
 void Staging::fail(base::Status why) {

@@ -4,8 +4,12 @@
 // For each path one after the other: the source is listed, every agent opens its folder and leaves a mark in it, every
 // agent says which marks it sees, and of hosts that see each other's the first one gets the files. A folder in which
 // the source's own machine sees a mark is the source itself, and is left alone.
+//
+// A host that answers nothing for too long ends the staging: its disk hangs. How long an answer may take grows with the
+// bytes that the host has to read or write for it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,6 +26,12 @@
 
 namespace muster::launcherd {
 
+struct StagingLimits {
+  std::chrono::milliseconds period{5'000};    // between two lines of progress, and two looks at who is silent
+  std::chrono::milliseconds silence{60'000};  // for an answer, and on top of it:
+  std::uint64_t slowest_disk = 10'000'000;    // bytes a second that a disk moves at least
+};
+
 class Staging {
  public:
   struct Host {
@@ -37,7 +47,7 @@ class Staging {
 
   // `hosts` is not empty. `token`: random, names the marks. `never_staged`: a folder that no host may get.
   Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts, std::string token,
-          const std::string& never_staged, Events events);
+          const std::string& never_staged, Events events, StagingLimits limits = {});
 
   void start() { next_path(); }
   void answered(int agent, const v1::StageAnswer& answer);
@@ -48,11 +58,17 @@ class Staging {
     int entry = 0;
     std::string digest;  // of what is there; empty: there is nothing
   };
+  struct Unanswered {
+    std::uint64_t id = 0;
+    std::size_t bytes = 0;     // in the order
+    std::uint64_t moving = 0;  // bytes that the host's disk may have to move before it answers
+  };
   struct Place {  // a host's folder
     Host host{};
-    std::deque<std::pair<std::uint64_t, std::size_t>> unanswered{};  // orders and the bytes in them
+    std::deque<Unanswered> unanswered{};
     std::size_t in_flight = 0;
-    std::size_t first_seen = 0;  // the first host whose mark is here
+    std::chrono::milliseconds silent{};  // since its last answer, or since it owes one; not while we are stopped
+    std::size_t first_seen = 0;          // the first host whose mark is here
     bool gets_files = false;
     std::size_t next_entry = 0;  // to be told
     std::deque<Want> wants{};
@@ -65,7 +81,8 @@ class Staging {
   void next_path();
   void scanned(base::Result<StageTree> tree);
   void ask_all(Phase phase, const std::function<void(v1::StageOrder&, std::size_t)>& fill);
-  void order(Place& place, v1::StageOrder order, std::size_t bytes = 0);
+  void order(Place& place, v1::StageOrder order, std::size_t bytes = 0, std::uint64_t moving = 0);
+  void check_silence();
   void count_down();
   void choose_places(const std::vector<std::string>& at_source);
   void pump(std::size_t index);
@@ -87,6 +104,7 @@ class Staging {
   const std::vector<model::StagedPath> paths_;
   const std::string token_;
   const Events events_;
+  const StagingLimits limits_;
   StageSource source_;
   std::vector<Place> places_;
   std::size_t path_ = 0;  // one behind that of now

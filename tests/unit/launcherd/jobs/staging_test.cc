@@ -59,24 +59,27 @@ class StagingTest : public ::testing::Test {
     staging = std::make_unique<Staging>(
         loop_, std::vector<model::StagedPath>{{(root_ / source).string(), destination}}, hosts, "token",
         (root_ / "state").string(),
-        Staging::Events{.send =
-                            [&](int agent, v1::LauncherMessage message) {
-                              v1::StageOrder order = message.stage_order();
-                              const auto index = static_cast<std::size_t>(agent - 10);
-                              if (order.has_open()) {
-                                order.mutable_open()->set_directory((root_ / disks[index]).string() +
-                                                                    order.open().directory());
-                              }
-                              sent_[agent] += order.data().data().size();
-                              if (on_data_ && order.has_data()) on_data_(order.data());
-                              services[index]->order(order);
-                            },
-                        .say = [&](const std::string& line) { said_.push_back(line); },
-                        .done =
-                            [&](base::Status status) {
-                              result = std::move(status);
-                              loop_.stop();
-                            }});
+        Staging::Events{
+            .send =
+                [&](int agent, v1::LauncherMessage message) {
+                  v1::StageOrder order = message.stage_order();
+                  const auto index = static_cast<std::size_t>(agent - 10);
+                  if (order.has_open()) {
+                    order.mutable_open()->set_directory((root_ / disks[index]).string() + order.open().directory());
+                  }
+                  sent_[agent] += order.data().data().size();
+                  if (on_data_ && order.has_data()) on_data_(order.data());
+                  if (agent == hung_agent_ && order.has_data()) return;
+                  if (!order.has_data() || late_ == base::Duration::zero()) return services[index]->order(order);
+                  later_.push_back(loop_.after(late_, [&services, index, order] { services[index]->order(order); }));
+                },
+            .say = [&](const std::string& line) { said_.push_back(line); },
+            .done =
+                [&](base::Status status) {
+                  result = std::move(status);
+                  loop_.stop();
+                }},
+        limits_);
     loop_.post([&] { staging->start(); });
     const base::Timer patience = loop_.after(std::chrono::seconds(60), [&] { loop_.stop(); });
     loop_.run();
@@ -94,6 +97,10 @@ class StagingTest : public ::testing::Test {
   std::map<int, std::size_t> sent_;  // bytes of content, by agent
   std::vector<std::string> said_;
   std::function<void(const v1::StageData&)> on_data_;  // before an agent gets it
+  int hung_agent_ = -1;                                // whose disk takes nothing and answers nothing
+  base::Duration late_ = base::Duration::zero();       // content gets to a host so much later
+  std::vector<base::Timer> later_;
+  StagingLimits limits_;
 };
 
 TEST_F(StagingTest, AFolderGoesToEveryDiskOnce) {
@@ -117,6 +124,25 @@ TEST_F(StagingTest, AFolderGoesToEveryDiskOnce) {
   EXPECT_EQ(sent_[11], big.size() + 3);
   EXPECT_EQ(sent_[12], 0u);
   EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("3 of 3 files"), HasSubstr("on n1, n2"))));
+}
+
+TEST_F(StagingTest, AHostWhoseDiskHangsIsNamed) {
+  put("src/a", "one");
+  limits_ = {.period = std::chrono::milliseconds(20), .silence = std::chrono::seconds(2)};
+  hung_agent_ = 11;
+  const base::Status status = stage({"d1", "d2"}, "src", "/data/in");
+  EXPECT_EQ(status.code(), base::Code::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), AllOf(StartsWith("n2: --stage: no answer for"), HasSubstr("/data/in")));
+}
+
+// A large file takes its time.
+TEST_F(StagingTest, ASilentHostGetsTheTimeThatItsDiskNeeds) {
+  put("src/a", std::string(60, 'x'));  // so a minute
+  limits_ = {.period = std::chrono::milliseconds(20), .silence = std::chrono::seconds(2), .slowest_disk = 1};
+  late_ = std::chrono::seconds(3);
+  const base::Status status = stage({"d1"}, "src", "/data/in");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(content("d1/data/in/a").size(), 60U);
 }
 
 TEST_F(StagingTest, OnlyWhatHasChangedIsSentAgain) {
