@@ -2,6 +2,7 @@
 // say while the job runs, liveness), job_end.cc (stopping, losing hosts, finishing). Private to this folder.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,6 +77,8 @@ struct JobHost {
   bool has_stream = false;
   int suspends_due = 0;  // answers to Suspend: one may come after the next Suspend was sent
   base::MonotonicTime last_heard{};
+  std::deque<std::int64_t> pings{};  // launcher_ns of the last ones: a Pong must answer one of them
+  bool has_misreported = false;      // it spoke of ranks that it does not have; reported once
   base::Duration best_round_trip = base::Duration::max();
   std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
 };
@@ -136,6 +139,7 @@ class JobRunner::Core final : private AgentListener {
   void agent_said(int agent, const v1::AgentMessage& message) override;
   void agent_stream(int agent, bool is_there) override;
   void note(const std::string& line) override;
+  void warn(const std::string& line) override;
   void said(JobHost& host, const v1::AgentMessage& message);
   std::vector<int> owners_of(const std::string& address) const;
   void pong(JobHost& host, const v1::Pong& pong);
@@ -148,7 +152,8 @@ class JobRunner::Core final : private AgentListener {
   void maybe_name_root_cause();
   void output_lost(JobHost& host, const std::string& why);
   void tick();
-  void send_ping(const JobHost& host);
+  void send_ping(JobHost& host);
+  bool may_report(JobHost& host, const v1::AgentMessage& message);
   void check_liveness(base::MonotonicTime now);
   void look_at(JobHost& host, base::MonotonicTime now);
   void looked(JobHost& host, const base::Result<CommandResult>& result);

@@ -1,5 +1,7 @@
 // What agents say while the job runs, and whether they still say anything.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/strings.h"
 #include "launcherd/jobs/job_core.h"
@@ -18,11 +20,40 @@ std::string describe_leftover(const std::string& host, const v1::Leftover& lefto
 }
 
 constexpr std::size_t kMaxStrayLines = 20;
+constexpr std::size_t kLongestTail = std::size_t{256} << 10;    // of a rank's stderr
+constexpr std::size_t kMostPings = 8;                           // that may be answered: of four seconds
+constexpr std::int64_t kLastAgentTime = std::int64_t{1} << 61;  // ns since its boot: 73 years, and sums do not overflow
+
+// The rank that the message reports on.
+std::optional<int> reported_rank(const v1::AgentMessage& message) {
+  switch (message.body_case()) {
+    case v1::AgentMessage::kRankStarted:
+      return message.rank_started().rank();
+    case v1::AgentMessage::kRankStartFailed:
+      return message.rank_start_failed().rank();
+    case v1::AgentMessage::kRankExited:
+      return message.rank_exited().rank();
+    case v1::AgentMessage::kRankStderrTail:
+      return message.rank_stderr_tail().rank();
+    case v1::AgentMessage::kInputTaken:
+      return message.input_taken().rank();
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_time(std::int64_t agent_ns) {
+  return agent_ns >= 0 && agent_ns < kLastAgentTime;
+}
 
 }  // namespace
 
 void JobRunner::Core::note(const std::string& line) {
   observer_->on_note(line);
+}
+
+void JobRunner::Core::warn(const std::string& line) {
+  observer_->on_warning(line);
 }
 
 void JobRunner::Core::agent_stream(int agent, bool is_there) {
@@ -45,7 +76,22 @@ void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
   said(host, message);
 }
 
+// A host reports on the ranks that it was told to start, and on no others.
+bool JobRunner::Core::may_report(JobHost& host, const v1::AgentMessage& message) {
+  const auto rank = reported_rank(message);
+  const auto has = [&](const JobHost& other) { return std::ranges::find(other.ranks, *rank) != other.ranks.end(); };
+  if (!rank || has(host)) return true;
+  // An earlier launcherd may have told it the ranks of another name of the same host, which has not come back.
+  if (options_.resumes && std::ranges::none_of(hosts_, has)) return true;
+  if (!std::exchange(host.has_misreported, true)) {
+    observer_->on_warning(
+        fmt::format("{}: its agent reports on rank {}, which does not run there: ignored", host.name, *rank));
+  }
+  return false;
+}
+
 void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
+  if (!may_report(host, message)) return;
   switch (message.body_case()) {
     case v1::AgentMessage::kPong:
       pong(host, message.pong());
@@ -82,7 +128,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       rank_exited(host, message.rank_exited());
       break;
     case v1::AgentMessage::kRankStderrTail:
-      stderr_tails_[message.rank_stderr_tail().rank()] = message.rank_stderr_tail().text();
+      stderr_tails_[message.rank_stderr_tail().rank()] = message.rank_stderr_tail().text().substr(0, kLongestTail);
       break;
     case v1::AgentMessage::kNotice:
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
@@ -111,7 +157,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       owner_questions_.ask(host.agent, message.owner_question(), owners_of(message.owner_question().peer()));
       break;
     case v1::AgentMessage::kOwnerAnswer:
-      owner_questions_.answered(message.owner_answer());
+      owner_questions_.answered(host.agent, message.owner_answer());
       break;
     case v1::AgentMessage::kStageAnswer:
       if (staging_ != nullptr) staging_->answered(host.agent, message.stage_answer());
@@ -193,6 +239,7 @@ std::vector<int> JobRunner::Core::owners_of(const std::string& address) const {
 }
 
 void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {
+  if (!is_time(pong.agent_ns()) || std::ranges::find(host.pings, pong.launcher_ns()) == host.pings.end()) return;
   const std::int64_t now_ns = to_ns(clock_.now());
   const base::Duration round_trip = std::chrono::nanoseconds(now_ns - pong.launcher_ns());
   if (round_trip > host.best_round_trip) return;
@@ -203,7 +250,8 @@ void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {
 }
 
 base::MonotonicTime JobRunner::Core::corrected(const JobHost& host, std::int64_t agent_ns) const {
-  if (host.best_round_trip == base::Duration::max()) return clock_.now();  // ended before the first round trip
+  // Ended before the first round trip, or not a time at all.
+  if (host.best_round_trip == base::Duration::max() || !is_time(agent_ns)) return clock_.now();
   return base::MonotonicTime(
       std::chrono::duration_cast<base::Duration>(std::chrono::nanoseconds(agent_ns - host.clock_offset_ns)));
 }
@@ -315,15 +363,18 @@ void JobRunner::Core::tick() {
   }
   last_tick_ = now;
   ping_turns_.next(hosts_.size());
-  for (const JobHost& host : hosts_) {
+  for (JobHost& host : hosts_) {
     if (host.has_stream && ping_turns_.is_due(static_cast<std::size_t>(host.agent))) send_ping(host);
   }
   check_liveness(now);
 }
 
-void JobRunner::Core::send_ping(const JobHost& host) {
+void JobRunner::Core::send_ping(JobHost& host) {
   v1::LauncherMessage message;
-  message.mutable_ping()->set_launcher_ns(to_ns(clock_.now()));
+  const std::int64_t now_ns = to_ns(clock_.now());
+  host.pings.push_back(now_ns);
+  if (host.pings.size() > kMostPings) host.pings.pop_front();
+  message.mutable_ping()->set_launcher_ns(now_ns);
   agents_->send_unnumbered(host.agent, std::move(message));
 }
 

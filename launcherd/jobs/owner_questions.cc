@@ -10,7 +10,7 @@ constexpr std::size_t kMaxOpen = 1 << 16;
 }  // namespace
 
 void OwnerQuestions::ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates) {
-  const Open open{.asker = asker, .id = question.id(), .missing = candidates.size()};
+  const Open open{.asker = asker, .id = question.id(), .asked = candidates};
   if (candidates.empty()) return reply(open, false);
   if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
   v1::LauncherMessage message;
@@ -20,11 +20,10 @@ void OwnerQuestions::ask(int asker, const v1::OwnerQuestion& question, const std
   for (const int agent : candidates) send_(agent, message);
 }
 
-void OwnerQuestions::answered(const v1::OwnerAnswer& answer) {
+void OwnerQuestions::answered(int agent, const v1::OwnerAnswer& answer) {
   const auto found = open_.find(answer.id());
-  if (found == open_.end()) return;
-  --found->second.missing;
-  if (!answer.allowed() && found->second.missing > 0) return;
+  if (found == open_.end() || std::erase(found->second.asked, agent) == 0) return;
+  if (!answer.allowed() && !found->second.asked.empty()) return;
   const Open open = found->second;
   open_.erase(found);
   reply(open, answer.allowed());

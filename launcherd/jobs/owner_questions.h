@@ -21,14 +21,14 @@ class OwnerQuestions {
 
   // `candidates`: the agents that may know; none: the answer is no, at once.
   void ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates);
-  // Of an agent that was asked, under the id that it was asked with; others are ignored.
-  void answered(const v1::OwnerAnswer& answer);
+  // An agent that was asked answers once, under the id that it was asked with. All else is ignored.
+  void answered(int agent, const v1::OwnerAnswer& answer);
 
  private:
   struct Open {
     int asker = 0;
-    std::uint64_t id = 0;  // of the asker
-    std::size_t missing = 0;
+    std::uint64_t id = 0;      // of the asker
+    std::vector<int> asked{};  // agents that have not answered
   };
   void reply(const Open& open, bool allowed);
 

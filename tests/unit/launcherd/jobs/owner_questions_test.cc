@@ -24,7 +24,7 @@ class OwnerQuestionsTest : public ::testing::Test {
     v1::OwnerAnswer answer;
     answer.set_id(sent.at(index).message.owner_question().id());
     answer.set_allowed(allowed);
-    questions.answered(answer);
+    questions.answered(sent.at(index).agent, answer);
   }
   void expect_reply(std::size_t index, int asker, std::uint64_t id, bool allowed) {
     ASSERT_GT(sent.size(), index);
@@ -83,8 +83,24 @@ TEST_F(OwnerQuestionsTest, AnswersThatNobodyWaitsForAreIgnored) {
   answer(1, true);  // the second of two
   v1::OwnerAnswer unknown;
   unknown.set_id(99);
-  questions.answered(unknown);
+  questions.answered(1, unknown);
   EXPECT_EQ(sent.size(), 3U);
+}
+
+// Ids are easy to guess: a host must not let a stranger in by a question that was put to another one.
+TEST_F(OwnerQuestionsTest, OnlyAgentsThatWereAskedAnswerAndOnce) {
+  questions.ask(0, question(1), {1, 2});
+  v1::OwnerAnswer answer;
+  answer.set_id(sent.at(0).message.owner_question().id());
+  answer.set_allowed(true);
+  questions.answered(3, answer);
+  EXPECT_EQ(sent.size(), 2U);
+  answer.set_allowed(false);
+  questions.answered(1, answer);
+  questions.answered(1, answer);
+  EXPECT_EQ(sent.size(), 2U);
+  questions.answered(2, answer);
+  expect_reply(2, 0, 1, false);
 }
 
 }  // namespace
