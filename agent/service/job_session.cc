@@ -152,6 +152,7 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       launch(message.launch());
       break;
     case v1::LauncherMessage::kSignalRanks: {
+      if (message.signal_ranks().once() && std::exchange(has_signalled_once_, true)) break;
       const base::Status sent = warden_.signal(-1, message.signal_ranks().signal());
       if (!sent.ok()) notice(sent.message());
       break;

@@ -180,6 +180,7 @@ class JobSession {
   bool launched_ = false;
   bool stopping_ = false;
   bool awaits_no_gpus_ = false;
+  bool has_signalled_once_ = false;
   bool suspended_ = false;
   bool lost_ = false;
   bool warden_lost_ = false;

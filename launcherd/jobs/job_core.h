@@ -98,7 +98,7 @@ class JobRunner::Core final : private AgentListener {
 
   base::Status start();
   void stop(StopCause cause);
-  void signal_ranks(int signo);
+  void signal_ranks(int signo, bool is_once);
   void suspend(bool on, base::Loop::Task done);
   void set_input(InputSource* source) { input_ = source; }
   void resize_terminal(int rows, int columns);

@@ -174,11 +174,12 @@ void JobRunner::Core::stop_overdue() {
   maybe_finish();
 }
 
-void JobRunner::Core::signal_ranks(int signo) {
+void JobRunner::Core::signal_ranks(int signo, bool is_once) {
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
     v1::LauncherMessage message;
     message.mutable_signal_ranks()->set_signal(signo);
+    message.mutable_signal_ranks()->set_once(is_once);
     agents_->send(host.agent, std::move(message));
   }
 }
@@ -211,7 +212,9 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
 
 void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
   JobHost& host = host_at(agent);
-  if (finished_ || host_is_final(host)) return;
+  // Also where nobody waits for its output, because the job was interrupted: that some is missing is reported.
+  const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
+  if (finished_ || (host_is_final(host) && !owes_output)) return;
   switch (host.phase) {
     case HostPhase::kBootstrapping:
     case HostPhase::kJoining:
@@ -462,8 +465,8 @@ void JobRunner::set_input(InputSource* source) {
 void JobRunner::resize_terminal(int rows, int columns) {
   core_->resize_terminal(rows, columns);
 }
-void JobRunner::signal_ranks(int signo) {
-  core_->signal_ranks(signo);
+void JobRunner::signal_ranks(int signo, bool is_once) {
+  core_->signal_ranks(signo, is_once);
 }
 void JobRunner::suspend(bool on, base::Loop::Task done) {
   core_->suspend(on, std::move(done));

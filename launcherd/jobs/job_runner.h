@@ -141,7 +141,8 @@ class JobRunner {
   // SIGTERM to all ranks, SIGKILL after the grace time; a second call kills at once, a third one waits for nobody
   // (LaunchOptions::may_leave).
   void stop(StopCause cause);
-  void signal_ranks(int signo);
+  // `is_once`: ranks get no second signal that is sent so, also not from the launcher that comes after this one.
+  void signal_ranks(int signo, bool is_once = false);
   // Ranks stopped and leases held (Ctrl-Z), or both continued; `done` when every reachable agent has done so.
   void suspend(bool on, base::Loop::Task done);
   // Where ranks are (`ranks` empty: all): a message a process, then `done`. Not after the runner's end.

@@ -116,13 +116,13 @@ void RestartingJob::send_end_signal() {
   observer_->on_warning(fmt::format("{} to all ranks: the job's time is over in at most {} s",
                                     base::signal_name(job_.end_signal->signo),
                                     std::chrono::ceil<std::chrono::seconds>(job_.end_signal->ahead).count()));
-  runner_->signal_ranks(job_.end_signal->signo);
+  runner_->signal_ranks(job_.end_signal->signo, true);
 }
 
 void RestartingJob::on_running() {
   is_running_ = true;
   observer_->on_running();
-  // Every attempt gets it, and ranks that outlived a launcherd perhaps twice: nobody knows whether it had sent it.
+  // Every attempt gets it. Ranks that outlived a launcherd may have it already: their agents know.
   if (is_end_near_) send_end_signal();
 }
 

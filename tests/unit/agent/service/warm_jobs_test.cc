@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/process/proc_table.h"
+#include "base/file.h"
 #include "tests/unit/agent/process/agent_harness.h"
 #include "tests/unit/agent/service/warm_harness.h"
 
@@ -23,6 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::eventually;
 using testing::gone_within;
+using testing::kPatience;
 using testing::launch;
 using testing::leave;
 using testing::left_after;
@@ -99,6 +101,38 @@ TEST_F(WarmJobsTest, AJobFromOpenToClosed) {
   open(job_);
   launcher_->send(leave(job_));
   EXPECT_EQ(launcher_->next_of(job_, Body::kJobClosed).job_id(), job_);
+}
+
+// A launcher that comes after one that was killed does not know whether --signal has been sent.
+TEST_F(WarmJobsTest, ASignalThatIsMeantOnceIsSentOnce) {
+  start();
+  const std::string directory = open(job_);
+  const std::string file = directory + "/signals";
+  const auto content = [&] {
+    const auto read = base::read_file(file);
+    return read.ok() ? *read : std::string();
+  };
+  const auto send = [&](int signo, bool is_once) {
+    v1::LauncherMessage message;
+    message.set_job_id(job_);
+    message.mutable_signal_ranks()->set_signal(signo);
+    message.mutable_signal_ranks()->set_once(is_once);
+    launcher_->send(message);
+  };
+  launcher_->send(prepare(job_));
+  launcher_->send(launch(job_, {{"sh", "-c",
+                                 "trap 'printf 1 >> \"$0\"' USR1; trap 'printf 2 >> \"$0\"' USR2; trap 'exit 9' HUP; "
+                                 "printf r >> \"$0\"; while :; do sleep 0.02; done",
+                                 file}}));
+  ASSERT_TRUE(eventually(kPatience, [&] { return content() == "r"; }));
+  send(SIGUSR1, true);
+  ASSERT_TRUE(eventually(kPatience, [&] { return content() == "r1"; }));
+  send(SIGUSR1, true);
+  send(SIGUSR2, false);
+  ASSERT_TRUE(eventually(kPatience, [&] { return content().ends_with('2'); }));
+  send(SIGHUP, false);
+  EXPECT_EQ(launcher_->next_of(job_, Body::kRankExited).rank_exited().wait_status(), 9 << 8);
+  EXPECT_EQ(content(), "r12");
 }
 
 TEST_F(WarmJobsTest, OrdersMayComeWithoutWaitingForAnswers) {

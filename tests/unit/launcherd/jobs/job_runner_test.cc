@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -35,9 +36,12 @@ class PlayedAgents final : public JobAgents {
       stopped.push_back(agent);
     }
     if (message.has_signal_ranks()) signals.push_back(message.signal_ranks().signal());
+    if (message.signal_ranks().once()) ++once;
     if (message.has_prepare() && on_prepare) on_prepare(agent);
   }
-  void send_unnumbered(int, v1::LauncherMessage) override {}
+  void send_unnumbered(int agent, v1::LauncherMessage message) override {
+    if (message.has_ping()) pings[agent] = message.ping().launcher_ns();
+  }
   void expect_output(int, const std::vector<int>&) override {}
   void output_ends(int agent) override { ended.insert(agent); }
   void leave(int agent) override { left.insert(agent); }
@@ -47,9 +51,11 @@ class PlayedAgents final : public JobAgents {
   std::vector<AgentHost> names;
   AgentListener* to = nullptr;
   std::map<int, v1::Launch> launches;
+  std::map<int, std::int64_t> pings;  // the last one
   int stops = 0;
   std::vector<int> stopped;
   std::vector<int> signals;
+  int once = 0;  // of them
   std::set<int> ended;
   std::set<int> left;
   std::set<int> dropped;
@@ -138,7 +144,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   void on_progress(int, int, const std::vector<std::string>&) override {}
   void on_running() override {}
   void on_note(const std::string&) override {}
-  void on_warning(const std::string&) override {}
+  void on_warning(const std::string& line) override { warnings_.push_back(line); }
   void on_root_cause(const model::RankEnd&) override {}
   void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
 
@@ -150,6 +156,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   std::unique_ptr<JobRunner> runner_;
   std::function<bool()> awaited_;
   std::optional<JobOutcome> outcome_;
+  std::vector<std::string> warnings_;
 };
 
 TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
@@ -211,6 +218,45 @@ TEST_F(JobRunnerTest, OutputThatCannotBeReadIsToldAsWell) {
   EXPECT_EQ(outcome().host_failures.size(), 1u);
 }
 
+// A host that lies about another one's ranks.
+TEST_F(JobRunnerTest, AHostReportsOnItsOwnRanksAlone) {
+  run_job(2);
+  empty(0, 0);
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(1);
+  agents_->to->agent_said(0, exited);
+  v1::AgentMessage tail;
+  tail.mutable_rank_stderr_tail()->set_rank(1 << 20);
+  tail.mutable_rank_stderr_tail()->set_text("of nobody");
+  agents_->to->agent_said(0, tail);
+  EXPECT_EQ(warnings_, std::vector<std::string>{"n1: its agent reports on rank 1, which does not run there: ignored"});
+  empty(1, 7 << 8);
+  for (const int agent : {0, 1}) agents_->to->output_complete(agent);
+  EXPECT_EQ(outcome().exit_code, 7);
+}
+
+// A clock that is guessed could make any rank the first that failed.
+TEST_F(JobRunnerTest, APongThatAnswersNoPingIsIgnored) {
+  run_job(1);
+  for (const std::int64_t launcher_ns : {std::int64_t{0}, std::numeric_limits<std::int64_t>::max()}) {
+    v1::AgentMessage pong;
+    pong.mutable_pong()->set_launcher_ns(launcher_ns);
+    pong.mutable_pong()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
+    agents_->to->agent_said(0, pong);
+  }
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(0);
+  exited.mutable_rank_exited()->set_wait_status(7 << 8);
+  exited.mutable_rank_exited()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
+  agents_->to->agent_said(0, exited);
+  v1::AgentMessage message;
+  message.mutable_host_empty();
+  agents_->to->agent_said(0, message);
+  agents_->to->output_complete(0);
+  ASSERT_EQ(outcome().ends.size(), 1U);
+  EXPECT_FALSE(outcome().ends.front().at_is_known);
+}
+
 // Jobs that launcherd has placed.
 class PlacedJobTest : public JobRunnerTest {
  protected:
@@ -261,7 +307,7 @@ class PlacedJobTest : public JobRunnerTest {
   // The clock of a host is known from then on.
   void answer_ping(int agent) {
     v1::AgentMessage pong;
-    pong.mutable_pong();
+    pong.mutable_pong()->set_launcher_ns(agents_->pings[agent]);
     agents_->to->agent_said(agent, pong);
   }
   static std::string variable(const v1::LaunchRank& rank, const std::string& name) {
@@ -270,14 +316,12 @@ class PlacedJobTest : public JobRunnerTest {
     }
     return "unset";
   }
-  void on_warning(const std::string& line) override { warnings_.push_back(line); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
 
   std::chrono::milliseconds start_timeout_{30'000};
   std::optional<std::chrono::milliseconds> timeout_;
   model::Placement placement_;
   std::vector<KnownHost> known_;
-  std::vector<std::string> warnings_;
   std::vector<model::BoundRank> bound_;
 };
 
@@ -383,6 +427,20 @@ TEST_F(InterruptedTest, OnceAndTheConsoleIsNotRead) {
   expect_soon();
 }
 
+TEST_F(InterruptedTest, OutputThatADeadAgentHadNotSentIsReported) {
+  run_job(2);
+  runner_->stop(StopCause::kInterrupt);
+  empty(1);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  EXPECT_EQ(agents_->ended, std::set<int>{1});
+  agents_->to->output_cut(1);
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 130);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: the agent there ended before it had sent all"));
+}
+
 TEST_F(InterruptedTest, TwiceAndTheConsoleIsNotRead) {
   run_job(1);
   runner_->stop(StopCause::kInterrupt);
@@ -470,7 +528,8 @@ TEST_F(PlacedJobTest, TimeoutRunsFromTheLaunch) {
   EXPECT_EQ(outcome().exit_code, 124);
 }
 
-// --signal: nobody knows whether the launcherd before has sent it, so its ranks may get it twice, and never not at all.
+// --signal: nobody knows whether the launcherd before has sent it. The agents know, so each launcherd sends it as one
+// that ranks get once.
 TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTime) {
   for (const bool resumes : {false, true}) {
     model::JobSpec job;
@@ -499,6 +558,7 @@ TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTim
     agents_->to->agent_said(0, launched);
     turn_until([&] { return !agents_->signals.empty(); });
     EXPECT_THAT(agents_->signals, ::testing::ElementsAre(SIGUSR1));
+    EXPECT_EQ(agents_->once, 1);
     EXPECT_FALSE(outcome_.has_value());
   }
 }
