@@ -16,7 +16,7 @@ const CommandDoc& launcherd_doc() {
           "Jobs start by priority, then in the order of their submission; a job that fits may start while one before "
           "it waits. An accepted job is on the disk before its id is answered. Jobs outlive launcherd: when it ends, "
           "those that run go on and those that wait stay, and the next launcherd on the same state takes them up; only "
-          "jobs that ask for it are ended with it. SIGHUP reads the hostfile again.",
+          "jobs that ask for it are ended with it. SIGHUP reads the hostfile and the files of --listen again.",
       .groups = {{FlagGroup::kHosts, "Hosts"},
                  {FlagGroup::kSsh, "Reaching the hosts"},
                  {FlagGroup::kOutput, "Output"},

@@ -197,6 +197,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH});
   if (!signals.ok()) return fail_as("hvdrun", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
+  hide_memory();
   base::raise_descriptor_limit();  // one descriptor or more a host
   if (const base::Status room = base::check_thread_room(kJobThreads); !room.ok()) {
     return fail_as("hvdrun", kMusterFailed, room.message());

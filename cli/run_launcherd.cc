@@ -26,6 +26,7 @@
 #include "launcherd/daemon/daemon.h"
 #include "launcherd/output/terminal.h"
 #include "launcherd/service/api_socket.h"
+#include "launcherd/service/tls_files.h"
 #include "launcherd/store/state_directory.h"
 
 namespace muster::cli {
@@ -66,7 +67,9 @@ base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLaun
     return base::read_file(absolute_path(path, directory), kLongestPem);
   };
   MUSTER_ASSIGN_OR_RETURN(const std::string certificate, read(parsed.tls_certificate));
-  MUSTER_ASSIGN_OR_RETURN(const std::string key, read(parsed.tls_key));
+  auto key_text = launcherd::read_private_key(absolute_path(parsed.tls_key, directory));
+  if (!key_text.ok()) return key_text.status().with_context("--tls-key");
+  const std::string key = std::move(*key_text);
   MUSTER_ASSIGN_OR_RETURN(const std::string client_ca, read(parsed.client_ca));
   for (const std::string& address : parsed.addresses) {
     listeners.push_back({.address = address, .certificate = certificate, .key = key, .client_ca = client_ca});
@@ -99,13 +102,8 @@ base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& par
   return options;
 }
 
-// SIGHUP.
 void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
                       launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
-  if (parsed.options.hostfile.empty()) {
-    notices.line("SIGHUP reads the hostfile again, and there is none");
-    return;
-  }
   const auto hosts = hosts_of(parsed, environment, directory);
   if (!hosts.ok()) {
     notices.line("the hosts stay as they are: " + hosts.status().message());
@@ -115,12 +113,32 @@ void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& en
   notices.line(daemon.description());
 }
 
+void read_certificates_again(const ParsedLauncherd& parsed, const std::string& directory, launcherd::Daemon& daemon,
+                             launcherd::NoticeWriter& notices) {
+  const auto listeners = tls_listeners(parsed, directory);
+  base::Status status = listeners.ok() ? daemon.replace_certificates(*listeners) : listeners.status();
+  notices.line(status.ok() ? "certificates were read again: connections from now on need them"
+                           : "the certificates stay as they are: " + status.message());
+}
+
+// SIGHUP.
+void read_files_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
+                      launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
+  const bool has_hosts = !parsed.options.hostfile.empty();
+  const bool has_certificates = !parsed.addresses.empty();
+  if (has_certificates) read_certificates_again(parsed, directory, daemon, notices);
+  if (has_hosts) read_hosts_again(parsed, environment, directory, daemon, notices);
+  if (has_hosts || has_certificates) return;
+  notices.line("SIGHUP reads the hostfile and the certificates of --listen again, and neither is given");
+}
+
 int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
   const std::string directory = logical_working_directory(environment);
   base::Loop loop;  // first: it outlives whatever waits on it or posts to it
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
+  hide_memory();
   base::raise_descriptor_limit();  // one descriptor or more a host
   if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
     return fail_as("launcherd", kMusterFailed, room.message());
@@ -135,7 +153,7 @@ int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
     if (!daemon.ok()) return fail_as("launcherd", kMusterFailed, daemon.status().message());
     signals->watch(loop, [&](int signo) {
       if (signo == SIGHUP) {
-        read_hosts_again(parsed, environment, directory, **daemon, notices);
+        read_files_again(parsed, environment, directory, **daemon, notices);
       } else {
         (*daemon)->leave([&loop] { loop.stop(); });
       }

@@ -1,5 +1,6 @@
 #include "cli/surroundings.h"
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,10 @@ base::Result<std::string> find_agent(const base::Environment& environment) {
         path);
   }
   return path;
+}
+
+void hide_memory() {
+  (void)::prctl(PR_SET_DUMPABLE, 0);  // fails with a wrong argument alone
 }
 
 }  // namespace muster::cli

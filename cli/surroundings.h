@@ -28,4 +28,7 @@ std::vector<std::string> python_folders();
 // The agent lies beside the program that runs, wherever that was installed; MUSTER_AGENT_PATH names another.
 base::Result<std::string> find_agent(const base::Environment& environment);
 
+// Neither a core file nor another process of this user may read this one's memory: it holds keys and environments.
+void hide_memory();
+
 }  // namespace muster::cli

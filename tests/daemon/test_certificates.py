@@ -1,7 +1,10 @@
 """By TCP only who has a certificate of the right authority is heard, and it says what its owner may do."""
+import os
+import signal
 import subprocess
 
 import client
+import conftest
 import grpc
 import pytest
 
@@ -100,3 +103,53 @@ def test_tcp_needs_its_files(launcherd, authority):
                         "/nonexistent", "--i-know-jobs-run-as-root", waits=False)
     assert missing.process.wait(timeout=60) == 2
     missing.line_with("/nonexistent")
+
+
+def test_a_private_key_that_others_may_read_is_refused(launcherd, authority, tmp_path):
+    certificate, key = authority.issue("server", "DNS:localhost")
+    arguments = ("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca",
+                 authority.file("pem"), "--i-know-jobs-run-as-root")
+    key.chmod(0o644)
+    refused = launcherd(*arguments, waits=False)
+    assert refused.process.wait(timeout=60) == 2
+    refused.line_with("server.key is a private key that other users may read or write: chmod 600 it")
+    asked = subprocess.run([conftest.BIN / "muster", "jobs", "--launcher", "localhost:1", "--tls-cert", certificate,
+                            "--tls-key", key, "--tls-ca", authority.file("pem")], capture_output=True, text=True)
+    assert asked.returncode != 0
+    assert "server.key is a private key that other users may read or write: chmod 600 it" in asked.stderr
+    key.chmod(0o600)
+    os.chown(key, 65534, -1)
+    foreign = launcherd(*arguments, waits=False)
+    assert foreign.process.wait(timeout=60) == 2
+    foreign.line_with("server.key belongs to another user")
+
+
+def test_certificates_are_read_again_at_a_hangup(launcherd, stubs, authority, tmp_path):
+    certificate, key = authority.issue("server", "DNS:localhost,IP:127.0.0.1")
+    clients = tmp_path / "clients.pem"
+    clients.write_bytes(authority.file("pem").read_bytes())
+    daemon = launcherd("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca", clients,
+                       "--i-know-jobs-run-as-root", waits=False)
+    port = daemon.line_with("serving").split("127.0.0.1:")[1].split()[0]
+    (tmp_path / "next").mkdir()
+    following = Authority(tmp_path / "next", "next")
+    old = authority.issue("old", "URI:muster://role/watch")
+    new = following.issue("new", "URI:muster://role/watch")
+
+    def code(identity):
+        # Each by a connection of its own, which trusts the authority of the server.
+        api = client_of(stubs, authority, port, identity)
+        try:
+            return code_of(api.api.GetCapabilities, stubs.launcher.GetCapabilitiesRequest())
+        finally:
+            api.channel.close()
+
+    assert (code(old), code(new)) == (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE)
+    clients.write_text("no certificate")
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.line_with("the certificates stay as they are: the authority is not a certificate in PEM")
+    assert code(old) == grpc.StatusCode.OK
+    clients.write_bytes(following.file("pem").read_bytes())
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.line_with("certificates were read again")
+    assert (code(old), code(new)) == (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OK)

@@ -1,8 +1,12 @@
 """The state directory: whose it is, and what happens when it takes nothing more."""
 import os
+import pathlib
+import shutil
 import stat
 import subprocess
+import tempfile
 
+import conftest
 import grpc
 import pytest
 
@@ -79,6 +83,36 @@ class SmallDisk:
                         pass
                 except OSError:
                     pass
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
+
+
+def test_its_memory_is_closed_to_other_processes_of_its_user(open_folder):
+    if os.geteuid() != 0:
+        pytest.skip("starting a program as another user needs root")
+    nobody = 65534
+    for program in ("launcherd", "muster-agent"):
+        shutil.copy(conftest.BIN / program, open_folder / program)
+    home = open_folder / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, nobody, nobody)
+    words = [open_folder / "launcherd", "-H", "localhost:1", "--state", home / "state", "--listen",
+             f"unix:{home}/sockets/launcherd.sock"]
+    with subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=home,
+                          user=nobody, group=nobody, extra_groups=[],
+                          env={"PATH": "/usr/bin:/bin", "HOME": str(home), "MUSTER_TMPDIR": str(home)}) as daemon:
+        lines = [daemon.stderr.readline()]
+        assert "serving" in lines[0], lines + daemon.stderr.readlines()
+        # The kernel gives these files to root where a process may not be looked into.
+        assert os.stat(f"/proc/{daemon.pid}/environ").st_uid == 0
+        daemon.terminate()
+        assert daemon.wait(timeout=conftest.PATIENCE) == 0
 
 
 def test_output_of_a_job_without_a_record_is_removed(launcherd):
