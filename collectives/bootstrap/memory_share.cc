@@ -10,8 +10,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 
+#include "base/clock.h"
 #include "base/ids.h"
+#include "collectives/bootstrap/poll_until.h"
 #include "collectives/bootstrap/service.h"
 
 namespace muster::collectives {
@@ -19,6 +22,9 @@ namespace {
 
 constexpr int kMemoryBacklog = 1024;
 constexpr std::size_t kMaxAskers = 2048;
+constexpr std::chrono::milliseconds kPause{100};  // without file descriptors
+constexpr std::string_view kMemoryGone = "the rank that has the shared memory has gone";
+constexpr std::chrono::milliseconds kOverStep{100};  // between two looks at whether the memory is of use
 
 struct AbstractAddress {
   sockaddr_un address{};
@@ -72,11 +78,14 @@ base::Result<base::UniqueFd> receive_fd(int socket) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (got < 0) return base::errno_error(errno, "taking shared memory");
+  if (got < 0 && errno != ECONNRESET) return base::errno_error(errno, "taking shared memory");
+  if (got > 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return base::error(base::Code::kResourceExhausted, "taking shared memory: no file descriptor is free (ulimit -n)");
+  }
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (got == 0 || header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+  if (got <= 0 || header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return base::error(base::Code::kUnavailable, "the rank that has the shared memory has gone");
+    return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
@@ -113,7 +122,8 @@ void MemoryShare::remove(const std::string& name) {
 }
 
 void MemoryShare::add_to(std::vector<pollfd>& fds) const {
-  fds.push_back({listener_.get(), static_cast<short>(askers_.size() < kMaxAskers ? POLLIN : 0), 0});
+  const bool accepts = askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_;
+  fds.push_back({listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0});
   for (const Asker& asker : askers_) {
     // One that has asked and waits is only watched for its end.
     const bool is_whole = asker.got == kMemoryName;
@@ -127,9 +137,13 @@ void MemoryShare::turn() {
 }
 
 void MemoryShare::accept_new() {
-  while (askers_.size() < kMaxAskers) {
+  while (askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_) {
     base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      // For want of descriptors it stays readable.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pauses_until_ = base::monotonic_now() + kPause;
+      return;
+    }
     if (is_our_uid(socket.get())) askers_.push_back({std::move(socket), {}, 0});
   }
 }
@@ -152,32 +166,31 @@ bool MemoryShare::serve(Asker& asker) {
 }
 
 base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
-                                            std::chrono::milliseconds deadline) {
+                                            std::chrono::milliseconds deadline, const std::function<bool()>& is_over) {
   MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(unix_name));
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0) {
-    return base::errno_error(errno, "asking the first rank of this host for shared memory");
+    const int problem = errno;
+    if (problem == ECONNREFUSED) return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
+    return base::errno_error(problem, "asking the first rank of this host for shared memory");
   }
   if (!is_our_uid(socket.get())) {
     return base::error(base::Code::kPermissionDenied, "who offers shared memory here is another user");
   }
   std::array<char, kMemoryName> asked{};
   std::memcpy(asked.data(), name.data(), std::min(name.size(), kMemoryName - 1));
-  MUSTER_RETURN_IF_ERROR(base::write_all_blocking(socket.get(), asked.data(), asked.size()));
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd answer{socket.get(), POLLIN, 0};
-    const int ready = poll(&answer, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
-    if (ready > 0) return receive_fd(socket.get());
-    if (ready < 0 && errno != EINTR) return base::errno_error(errno, "waiting for shared memory");
-    if (ready == 0) {
-      return base::error(base::Code::kDeadlineExceeded,
-                         "the first rank of this host has not made shared memory for '{}' within {} ms", name,
-                         deadline.count());
-    }
+  const base::Status sent = base::write_all_blocking(socket.get(), asked.data(), asked.size());
+  if (!sent.ok()) return base::error(base::Code::kUnavailable, "{} ({})", kMemoryGone, sent.message());
+  const base::MonotonicTime end = end_of(deadline);
+  while (!poll_until(socket.get(), POLLIN, std::min(end, base::monotonic_now() + kOverStep))) {
+    if (is_over && is_over()) return base::error(base::Code::kUnavailable, "the shared memory is of no use any more");
+    if (base::monotonic_now() < end) continue;
+    return base::error(base::Code::kDeadlineExceeded,
+                       "the first rank of this host has not made shared memory for '{}' within {} ms", name,
+                       deadline.count());
   }
+  return receive_fd(socket.get());
 }
 
 }  // namespace muster::collectives

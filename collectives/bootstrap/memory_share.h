@@ -12,6 +12,7 @@
 
 #include <poll.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -32,6 +33,8 @@ class MemoryShare {
   // To be polled for reading; then turn() with the same vector after the poll.
   void add_to(std::vector<pollfd>& fds) const;
   void turn();
+  // Nobody is accepted before, for want of descriptors: to be polled again then.
+  base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:
   struct Asker {
@@ -47,6 +50,7 @@ class MemoryShare {
   base::UniqueFd listener_;
   std::map<std::string, base::UniqueFd> shared_;
   std::vector<Asker> askers_;
+  base::MonotonicTime pauses_until_{};
 };
 
 }  // namespace muster::collectives

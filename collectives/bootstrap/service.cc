@@ -10,16 +10,20 @@
 #include <condition_variable>
 #include <csignal>
 #include <deque>
+#include <iterator>
 #include <list>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "base/thread.h"
 #include "collectives/bootstrap/memory_share.h"
 
@@ -30,17 +34,42 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kHandshakeTime{5000};  // two lost packets in a row; callers try again
-constexpr std::size_t kMaxHandshakes = 256;   // under way at once; the kernel's backlog holds the others
-constexpr std::size_t kMaxUnclaimed = 4096;   // links that came before their communicator asked for them
+// Under way at once. When all are taken, the kernel's backlog holds the others, unless one gives way: the oldest one
+// after kFairTime, at once the oldest one of a host that has more than half of them.
+constexpr std::size_t kMaxHandshakes = 256;
+constexpr milliseconds kFairTime{1000};
+constexpr milliseconds kAcceptPause{100};    // without file descriptors; a listener stays readable meanwhile
+constexpr milliseconds kBlindStep{10};       // between two looks where poll() cannot be used
+constexpr std::size_t kMaxUnclaimed = 4096;  // links that came before their communicator asked for them
 constexpr milliseconds kLookStep{10};
 constexpr milliseconds kLastCallTime{500};  // news of a rank's end may be faster than the connection that it had made
 constexpr std::size_t kMaxForgotten = 4096;
 
 struct Incoming {
   Handshake handshake;
-  base::MonotonicTime end;
+  std::string source;  // address
+  base::MonotonicTime began;
   short events = POLLIN;
 };
+using Handshakes = std::list<Incoming>;  // in the order in which they came
+
+// For want of descriptors, in this process or on this host, not because nobody calls.
+bool is_out_of_descriptors(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// poll() fails where a program lowers its limit of open files below the number of `fds`, and for want of memory. All
+// that is polled for is non-blocking, so then everything is tried from time to time.
+void wait_for_any(std::vector<pollfd>& fds, milliseconds time) {
+  if (poll(fds.data(), fds.size(), static_cast<int>(time.count())) >= 0 || errno == EINTR) return;
+  (void)poll(nullptr, 0, static_cast<int>(kBlindStep.count()));
+  for (pollfd& slot : fds) slot.revents = slot.events;
+}
+
+std::string source_of(const base::UniqueFd& socket) {
+  const auto address = base::peer_address(socket.get());
+  return address.ok() ? address->str() : std::string();
+}
 
 using LinkKey = std::pair<std::string, int>;
 
@@ -81,7 +110,9 @@ class Service::Thread {
  private:
   bool take_news();
   milliseconds time_left() const;
+  bool can_accept() const;
   void accept_new();
+  Handshakes::const_iterator first_to_go() const;
   void step_handshakes();
   // False: it is over, one way or the other.
   bool step(Incoming& incoming);
@@ -95,7 +126,8 @@ class Service::Thread {
   bool stopping_ = false;
   // The thread's own.
   std::string known_secret_;
-  std::list<Incoming> incoming_;
+  Handshakes incoming_;
+  base::MonotonicTime accepts_from_{};  // not before
   std::vector<std::shared_ptr<Polled>> watches_;
 };
 
@@ -105,8 +137,7 @@ void Service::Thread::run() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the program's own threads' business
   while (take_news()) {
     std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
-    const bool is_open = !known_secret_.empty() && incoming_.size() < kMaxHandshakes;
-    fds.push_back({config_.listener.get(), static_cast<short>(is_open ? POLLIN : 0), 0});
+    fds.push_back({config_.listener.get(), static_cast<short>(can_accept() ? POLLIN : 0), 0});
     for (const Incoming& one : incoming_) fds.push_back({one.handshake.fd(), one.events, 0});
     std::vector<std::size_t> borders{fds.size()};
     for (const std::shared_ptr<Polled>& watch : watches_) {
@@ -117,7 +148,7 @@ void Service::Thread::run() {
       const std::lock_guard lock(mutex);
       share_.add_to(fds);
     }
-    if (poll(fds.data(), fds.size(), static_cast<int>(time_left().count())) < 0 && errno != EINTR) return;
+    wait_for_any(fds, time_left());
     std::uint64_t woken = 0;
     while (read(wake_.get(), &woken, sizeof woken) > 0) {
     }
@@ -125,7 +156,7 @@ void Service::Thread::run() {
       const std::lock_guard lock(mutex);
       share_.turn();
     }
-    if (is_open) accept_new();
+    accept_new();
     step_handshakes();
     std::size_t place = 0;
     std::erase_if(watches_, [&](const std::shared_ptr<Polled>& watch) {
@@ -144,19 +175,46 @@ bool Service::Thread::take_news() {
   return !stopping_;
 }
 
-// Until the oldest handshake must be over; -1 ms: for ever.
+// Until there is something to do although nothing has come; -1 ms: for ever.
 milliseconds Service::Thread::time_left() const {
-  if (incoming_.empty()) return milliseconds(-1);
-  const auto left = std::chrono::ceil<milliseconds>(incoming_.front().end - steady_clock::now());
-  return std::max(left, milliseconds(0));
+  const base::MonotonicTime now = steady_clock::now();
+  std::vector<base::MonotonicTime> moments;
+  if (!incoming_.empty()) moments.push_back(incoming_.front().began + kHandshakeTime);
+  std::vector<base::MonotonicTime> later{accepts_from_, share_.pauses_until()};
+  if (incoming_.size() >= kMaxHandshakes) later.push_back(incoming_.front().began + kFairTime);
+  std::ranges::copy_if(later, std::back_inserter(moments), [now](base::MonotonicTime when) { return when > now; });
+  if (moments.empty()) return milliseconds(-1);
+  return std::max(std::chrono::ceil<milliseconds>(std::ranges::min(moments) - now), milliseconds(0));
 }
 
+bool Service::Thread::can_accept() const {
+  if (known_secret_.empty() || steady_clock::now() < accepts_from_) return false;
+  return incoming_.size() < kMaxHandshakes || first_to_go() != incoming_.end();
+}
+
+// Which of the connections that have not proved to know the secret makes room for a new one; the end: none.
+Handshakes::const_iterator Service::Thread::first_to_go() const {
+  if (incoming_.empty() || steady_clock::now() - incoming_.front().began > kFairTime) return incoming_.begin();
+  std::map<std::string_view, std::size_t> of_source;
+  for (const Incoming& one : incoming_) {
+    if (++of_source[one.source] <= kMaxHandshakes / 2) continue;
+    return std::ranges::find(incoming_, one.source, &Incoming::source);
+  }
+  return incoming_.end();
+}
+
+// So few at once that none of them has to go before it was looked at.
 void Service::Thread::accept_new() {
-  while (incoming_.size() < kMaxHandshakes) {
+  for (std::size_t i = 0; i < kMaxHandshakes / 4 && can_accept(); ++i) {
     base::UniqueFd socket(accept4(config_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      if (is_out_of_descriptors(errno)) accepts_from_ = steady_clock::now() + kAcceptPause;
+      return;
+    }
+    if (incoming_.size() >= kMaxHandshakes) incoming_.erase(first_to_go());
+    std::string source = source_of(socket);
     incoming_.push_back({Handshake::answer(std::move(socket), known_secret_, config_.rank, config_.encrypts),
-                         steady_clock::now() + kHandshakeTime});
+                         std::move(source), steady_clock::now()});
   }
 }
 
@@ -172,7 +230,7 @@ bool Service::Thread::step(Incoming& incoming) {
     return false;
   }
   incoming.events = *turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT;
-  return steady_clock::now() < incoming.end;
+  return steady_clock::now() - incoming.began < kHandshakeTime;
 }
 
 void Service::Thread::deliver(Handshake& handshake) {

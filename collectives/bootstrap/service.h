@@ -76,8 +76,10 @@ class Service {
 };
 
 // Asks the service at `unix_name`, which must be of our uid, for the memory that it shares as `name`; waits until it
-// does. UNAVAILABLE: that process has gone.
+// does. UNAVAILABLE: that process has gone, or `is_over` (asked every 100 ms) says that the memory is of no use. A
+// child that was forked may hold the socket of a process that has gone.
 base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
-                                            std::chrono::milliseconds deadline);
+                                            std::chrono::milliseconds deadline,
+                                            const std::function<bool()>& is_over = {});
 
 }  // namespace muster::collectives
