@@ -30,8 +30,15 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     done = gpu->call("cuIpcGetMemHandle", gpu->api().ipc_get_memory_handle, &own.handle, block->get());
   }
   own.is_made = done.ok() ? 1 : 0;
-  MUSTER_ASSIGN_OR_RETURN(const auto offers, tell_all(comm, own));
-  const Offer& next = offers[static_cast<std::size_t>((comm.rank() + 1) % comm.size())];
+  // A rank that has heard of the block may have it mapped until all have told their verdicts. To free it then is
+  // undefined.
+  const auto leave_block = [&block](const base::Status& why) {
+    if (block.ok()) block->leave();
+    return why;
+  };
+  const auto offers = tell_all(comm, own);
+  if (!offers.ok()) return leave_block(offers.status());
+  const Offer& next = (*offers)[static_cast<std::size_t>((comm.rank() + 1) % comm.size())];
   if (done.ok() && comm.size() > 1 && next.is_made != 0) done = open_memory(gpu, next.handle).status();
   Verdict verdict;
   if (!done.ok()) {
@@ -40,13 +47,15 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     verdict.lacks_memory = done.code() == base::Code::kResourceExhausted ? 1 : 0;
   }
   // From here on nobody has another's block mapped any more.
-  MUSTER_ASSIGN_OR_RETURN(const auto verdicts, tell_all(comm, verdict));
+  const auto verdicts = tell_all(comm, verdict);
+  if (!verdicts.ok()) return leave_block(verdicts.status());
   IpcTrial trial;
   if (block.ok()) trial.block = std::move(*block);
-  for (std::size_t rank = 0; rank < verdicts.size() && trial.why_not.empty(); ++rank) {
-    if (verdicts[rank].why[0] == 0) continue;
-    const std::string who = fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), verdicts[rank].why);
-    trial.lacks_memory = verdicts[rank].lacks_memory != 0;
+  for (std::size_t rank = 0; rank < verdicts->size() && trial.why_not.empty(); ++rank) {
+    const Verdict& one = (*verdicts)[rank];
+    if (one.why[0] == 0) continue;
+    const std::string who = fmt::format("rank {}: {}", comm.world_rank(static_cast<int>(rank)), one.why);
+    trial.lacks_memory = one.lacks_memory != 0;
     trial.why_not = trial.lacks_memory ? fmt::format("a GPU has no memory left ({})", who)
                                        : fmt::format("CUDA IPC does not work between the ranks ({})", who);
   }

@@ -1,8 +1,11 @@
 #include "collectives/device/nccl_route.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "base/env.h"
 
 namespace muster::collectives::device {
 namespace {
@@ -90,11 +93,13 @@ base::Status NcclRoute::adopt(NcclPart part) {
 }
 
 // NCCL connects the ranks when it needs it first, with memory and copies of its own, which may wait for streams that
-// are held. So each operation is done once before there are such. Not what alltoall needs, a connection of each pair:
-// that takes memory for good (3 GB of each of 8 H100s have been seen), of which most programs never have anything.
+// are held. So each operation is done once before there are such. What alltoall needs, a connection of each pair, takes
+// memory for good (3 GB of each of 8 H100s have been seen), of which most programs never have anything. It is made
+// where a rank asks for it.
 base::Status NcclRoute::warm_up() {
   const Limit limit = of_forming();
   for (const std::size_t bytes : kWarmUps) MUSTER_RETURN_IF_ERROR(warm_up(bytes, limit));
+  MUSTER_RETURN_IF_ERROR(warm_up_pairs(limit));
   MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(ground_.gpu));
   const Gpu::Current current(*ground_.gpu);
   const CudaApi& api = ground_.gpu->api();
@@ -127,6 +132,19 @@ base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
       settle(comm_, nccl_->all_gather(own, all, part, type, comm_, stream), "the first ncclAllGather", limit));
   return settle(comm_, nccl_->reduce_scatter(all, own, part, type, sum, comm_, stream), "the first ncclReduceScatter",
                 limit);
+}
+
+// On all ranks where one of them asks for it: NCCL would wait for the others.
+base::Status NcclRoute::warm_up_pairs(const Limit& limit) {
+  const std::string asked = base::env_var("MUSTER_WARM_ALLTOALL").value_or("");
+  const auto own = static_cast<std::uint8_t>(asked.empty() || asked == "0" ? 0 : 1);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> all, tell_all(ground_.comm, own));
+  if (std::ranges::count(all, 0) == std::ssize(all)) return base::ok_status();
+  std::vector<Slice> blocks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) blocks.push_back({rank, 1});
+  auto* const bytes = reinterpret_cast<std::byte*>(room_.get());
+  const Gpu::Current current(*ground_.gpu);
+  return settle(comm_, exchange(bytes, blocks, bytes + all.size(), blocks), "the first ncclSend and ncclRecv", limit);
 }
 
 base::Result<NcclPart> NcclRoute::split(int color, int key) {

@@ -62,6 +62,7 @@ class NcclRoute final : public Staged {
   Limit of_operation() const;
   base::Status warm_up();
   base::Status warm_up(std::size_t bytes, const Limit& limit);
+  base::Status warm_up_pairs(const Limit& limit);
   // That all ranks call the same: NCCL would hang.
   base::Status meet(const Call& call);
   // Until NCCL has done, or enqueued, what it was given on `comm`.

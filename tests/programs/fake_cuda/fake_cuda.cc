@@ -429,6 +429,7 @@ CudaResult cuStreamWriteValue32_v2(void* stream, DeviceAddress address, std::uin
   return kCudaSuccess;
 }
 CudaResult cuIpcGetMemHandle(IpcMemoryHandle* handle, DeviceAddress address) {
+  trace("cuIpcGetMemHandle");
   if (fails("cuIpcGetMemHandle")) return kInvalidValue;
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().memory.find(address);

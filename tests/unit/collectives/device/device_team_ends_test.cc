@@ -17,6 +17,7 @@
 
 #include "collectives/device/device_team.h"
 #include "collectives/device/ipc_memory.h"
+#include "collectives/device/ipc_trial.h"
 #include "collectives/device/kernel_arguments.h"
 #include "collectives/device/stream_gate.h"
 #include "tests/programs/fake_cuda/trace.h"
@@ -175,6 +176,32 @@ TEST(DeviceTeamEnds, SharedMemoryIsNotFreedWhileOthersHaveItMapped) {
     if (does_one_stay) continue;
     EXPECT_LT(seen.rfind("cuIpcCloseMemHandle"), seen.find("cuMemFree ")) << seen;
   }
+}
+
+// A rank that hears of no verdicts does not know whether its neighbour has the block of the trial mapped.
+TEST(DeviceTeamEnds, TheTrialsBlockIsNotFreedWhereTheTrialFails) {
+  const Settings settings(std::map<std::string, std::string>{{"FAKE_CUDA_DEVICES", "1"}});
+  struct Offer {
+    IpcMemoryHandle handle{};
+    std::uint64_t is_made = 0;
+  };
+  const Calls calls;
+  RanksInThreads ranks({2});
+  ranks.run([](const std::shared_ptr<Communicator>& comm) {
+    if (comm->rank() == 1) {
+      ASSERT_TRUE(tell_all(*comm, Offer{}).ok());  // as in the trial; then it ends
+      comm->cancel({base::Code::kUnavailable, 1, "here", "rank 1 was killed"});
+      return;
+    }
+    auto api = CudaApi::load();
+    ASSERT_TRUE(api.ok()) << api.status();
+    auto gpu = Gpu::open(*api, 0);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    const auto trial = try_ipc(*comm, *gpu);
+    EXPECT_EQ(trial.status().code(), base::Code::kUnavailable) << trial.status();
+  });
+  EXPECT_EQ(count_of(calls.all(), "cuIpcGetMemHandle"), 1) << calls.all();
+  EXPECT_EQ(count_of(calls.all(), "cuMemFree"), 0) << calls.all();
 }
 
 base::Result<void*> allocate_on(DeviceTeam& team, std::size_t bytes) {

@@ -278,6 +278,26 @@ TEST_F(NcclRouteTest, OperationsAreWarmWhenRanksAreAttached) {
   });
 }
 
+// On one rank, it counts for all. The others' environment is the same here: threads.
+TEST_F(NcclRouteTest, PairsAreConnectedWhenRanksAreAttachedWhereThatIsAskedFor) {
+  const Settings set = settings({{"FAKE_CUDA_WAITS", "1"}, {"MUSTER_WARM_ALLTOALL", "1"}});
+  std::latch are_attached(kRanks);
+  std::latch are_done(kRanks);
+  run([&](Communicator&, DeviceTeam& team) {
+    const Buffer in(team, kRanks);
+    const Buffer out(team, kRanks);
+    Never never(team.shared_gpu());
+    const Stream stream = *make_stream(team.shared_gpu());
+    std::vector<Slice> blocks;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) blocks.push_back({rank, 1});
+    are_attached.arrive_and_wait();
+    never.hold(stream.get());
+    EXPECT_TRUE(team.run({}, [&](Route& route) { return route.alltoall(in.data(), blocks, out.data(), blocks); }).ok());
+    are_done.arrive_and_wait();
+    never.come();
+  });
+}
+
 TEST_F(NcclRouteTest, ARankThatFailsAtItsFirstOperationsIsHeardByAll) {
   const Settings set = settings({{"FAKE_NCCL_FAIL", "ncclBroadcast:1"}});
   RanksInThreads ranks({2});
