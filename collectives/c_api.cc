@@ -105,9 +105,9 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
   if (!join.ok()) return report(join.status(), nullptr, error);
   wanted.deadline = *deadline;
   wanted.join_deadline = *join;
-  auto joined = World::join(wanted);
-  if (!joined.ok()) return report(joined.status(), nullptr, error);
   Failure why;
+  auto joined = World::join(wanted, &why);
+  if (!joined.ok()) return report(joined.status(), why, error);
   auto all = Communicator::of_world(*joined, &why);
   if (!all.ok()) return report(all.status(), why, error);
   *world = new muster_world{std::move(*joined), {std::move(*all)}};

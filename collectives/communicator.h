@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,8 +62,8 @@ class Communicator final : public NewsListener {
                                                     const std::function<base::Status()>& with_it = {});
   // Called by the ranks of `ranks` (of this communicator, without doubles) only. Works after an error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
-  // group() of the ranks that are left, all of which call it. When one more is lost meanwhile it fails on all, and may
-  // be called again.
+  // group() of the ranks that are left, all of which call it. Ranks that are lost meanwhile are left out, too. An error
+  // is that of all who call it, and it may be called again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
   // Blocking. Counts in elements; `in` may be `out` where the public header says so.
@@ -131,6 +132,7 @@ class Communicator final : public NewsListener {
                                                           std::vector<int> members, Failure* why = nullptr);
   base::Status make_team();
   base::Result<Segment> make_segment(const std::vector<int>& locals, int own);
+  base::Status blame_for_memory(const Member& first, const base::Status& status);
   base::Status read_algorithm();
   base::Status agree();
   // Runs one operation: alone, after what was started before, not after an error, and with its error told to all.
@@ -140,9 +142,18 @@ class Communicator final : public NewsListener {
   base::Status run_now(const Call& call, const Operation& operation);
   // Of an agent that saw a rank end, to the ranks of other hosts.
   static constexpr std::chrono::milliseconds kNewsTime{800};
-  // Ranks of this communicator of which no end is known here, and which it has not ended by, in order.
-  std::vector<int> survivors() const;
-  base::Result<std::vector<int>> agree_on_survivors(int attempt, Failure* why);
+  // One try to make a communicator of the ranks that are left (communicator_shrinking.cc).
+  struct ShrinkRound;
+  struct Verdict;
+  // Ranks of this communicator in order, but for those of `gone`, those of which an end is known here, and the one that
+  // it has ended by.
+  std::vector<int> survivors(const std::set<int>& gone) const;
+  base::Result<std::vector<int>> agree_on_survivors(const ShrinkRound& round, Failure* why);
+  Verdict settle(const ShrinkRound& round, const std::vector<int>& left, const Failure& own);
+  Verdict decide(const ShrinkRound& round, const std::vector<int>& left, const Failure& own);
+  Verdict follow(const ShrinkRound& round, int decider, const Failure& own);
+  std::optional<Failure> report_of(const ShrinkRound& round, int rank, base::MonotonicTime end);
+  Failure not_shrinking(int rank) const;
   base::Status ended() const;
   // With the error that is returned: registered buffers are the caller's alone from here.
   base::Status part(base::Status why);
@@ -151,6 +162,7 @@ class Communicator final : public NewsListener {
   Failure explain(const base::Status& status);
   Failure look_into(Failure failure);
   Failure blame_last(Failure failure);
+  void blame_host(Failure& failure);
   base::Status fail(const base::Status& status);
   base::Status end_with(const Failure& failure);
   base::Result<Messages*> messages();

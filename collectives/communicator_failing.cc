@@ -1,6 +1,9 @@
 // How a communicator ends: who failed, and why, as far as it is known here, and who is told.
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "collectives/communicator.h"
 
@@ -52,7 +55,22 @@ Failure Communicator::blame_last(Failure failure) {
     failure.message +=
         fmt::format("; that one waits for rank {} ({}), which does not come", failure.rank, failure.host);
   }
+  blame_host(failure);
   return team_->abort().is_raised() ? team_->abort().read() : failure;
+}
+
+// Each rank waits for another one of a host that cannot be reached. Where none of its ranks says whom it waits for, all
+// name the first of them.
+void Communicator::blame_host(Failure& failure) {
+  const std::string& place = world_->member(failure.rank).place;
+  if (place == world_->member(world_->rank()).place) return;
+  std::vector<int> on_host;
+  std::ranges::copy_if(members_, std::back_inserter(on_host),
+                       [&](int rank) { return world_->member(rank).place == place; });
+  if (on_host.size() < 2 || world_->late_for_any(name_, on_host)) return;
+  failure.rank = std::ranges::min(on_host);
+  failure.message += fmt::format("; none of the ranks {} of {} answers: is the host gone, or its network?",
+                                 fmt::join(on_host, ","), failure.host);
 }
 
 // Who it was, and why, as far as it is known here.
@@ -74,9 +92,9 @@ Failure Communicator::look_into(Failure failure) {
   if (team_->abort().is_raised()) return team_->abort().read();
   if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
   if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
-  // A link that ends says no more than that, nor does memory that is gone; how its rank ended is news that is on its
-  // way.
-  const auto end = world_->wait_for_end(failure.rank, kNewsTime);
+  // A link that ends says no more than that, nor does memory that is gone. How its rank ended is news that is on its
+  // way; or that rank has given up because another one has ended, which raises the record.
+  const auto end = world_->wait_for_end(failure.rank, kNewsTime, members_);
   if (team_->abort().is_raised()) return team_->abort().read();
   if (end) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,

@@ -102,15 +102,30 @@ base::Result<Segment> Communicator::make_segment(const std::vector<int>& locals,
     const Member& first = world_->member(world_rank(locals.front()));
     const bool is_first = name_ == kWorldName;  // ranks need not begin at the same time, but call at the same time
     awaited_ = first.rank;
-    auto fd =
-        ask_for_memory(first.unix_name, name_, is_first ? world_->options().join_deadline : world_->options().deadline);
-    if (!fd.ok()) return fd.status().with_context(fmt::format("rank {} ({})", first.rank, first.host));
+    const WorldOptions& options = world_->options();
+    auto fd = ask_for_memory(first.unix_name, name_, is_first ? options.join_deadline : options.deadline, [this] {
+      return world_->wait_for_failed(members_, std::chrono::milliseconds(0)).has_value();
+    });
+    if (!fd.ok()) return blame_for_memory(first, fd.status());
     awaited_ = -1;
     return Segment::attach(std::move(*fd), ranks);
   }
   MUSTER_ASSIGN_OR_RETURN(Segment segment, Segment::create(ranks));
   if (ranks > 1) MUSTER_RETURN_IF_ERROR(world_->service().share(name_, segment.fd()));
   return segment;
+}
+
+// A rank that gives up because another one has ended looks here as if it had ended itself.
+base::Status Communicator::blame_for_memory(const Member& first, const base::Status& status) {
+  const auto as_of_first = [&] { return status.with_context(fmt::format("rank {} ({})", first.rank, first.host)); };
+  if (status.code() != base::Code::kUnavailable) return as_of_first();
+  const auto failed = world_->wait_for_failed(members_, kNewsTime);
+  const int whose = failed.value_or(first.rank);
+  const auto end = world_->end_of(whose);
+  if (!end) return as_of_first();
+  awaited_ = whose;
+  const Member& member = world_->member(whose);
+  return base::error(base::Code::kUnavailable, "rank {} ({}, pid {}) {}", whose, member.host, member.pid, end->cause);
 }
 
 base::Status Communicator::read_algorithm() {

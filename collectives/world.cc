@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <condition_variable>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +25,8 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
+// From the agent that saw a rank end, through the launcher, to the ranks of other hosts.
+constexpr milliseconds kEndNewsTime{800};
 constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
 
 }  // namespace
@@ -72,7 +75,7 @@ std::string World::key(const std::string& name) const {
   return fmt::format("{}/{}", generation_, name);
 }
 
-base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup) {
+base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup, Failure* why) {
   std::shared_ptr<World> world(new World);
   world->options_ = options;
   // A rank that is late but lives is not to be taken for a host that is gone.
@@ -82,9 +85,19 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   world->place_ = setup.place.empty() ? own_place() : setup.place;
   world->members_.resize(static_cast<std::size_t>(setup.size));
   MUSTER_RETURN_IF_ERROR(world->start_service(setup));
-  MUSTER_RETURN_IF_ERROR(world->join_session(setup));
-  MUSTER_RETURN_IF_ERROR(world->meet());
-  return world;
+  base::Status met = world->join_session(setup);
+  if (met.ok()) met = world->meet();
+  if (met.ok()) return world;
+  if (why != nullptr) *why = world->blame(met);
+  return met;
+}
+
+// A session that is lost, alone, was lost with rank 0, of which the news come at the same time.
+Failure World::blame(const base::Status& not_joined) const {
+  std::optional<int> rank;
+  if (not_joined.code() == base::Code::kUnavailable) rank = wait_for_failed(all_ranks(), kEndNewsTime);
+  if (!rank && awaited_ >= 0) rank = awaited_;
+  return {not_joined.code(), rank.value_or(-1), rank ? member(*rank).host : "", not_joined.message()};
 }
 
 World::~World() {
@@ -176,10 +189,16 @@ base::Status World::meet() {
     return base::ok_status();
   }
   const auto end = steady_clock::now() + options_.join_deadline;
-  MUSTER_RETURN_IF_ERROR(session_->put(key(fmt::format("member/{}", rank_)), encode(own), options_.join_deadline));
+  const auto is_over = [this] { return !check_nobody_failed().ok(); };
+  const base::Status put =
+      session_->put(key(fmt::format("member/{}", rank_)), encode(own), options_.join_deadline, is_over);
+  MUSTER_RETURN_IF_ERROR(check_nobody_failed());
+  MUSTER_RETURN_IF_ERROR(put);
   for (int rank = 0; std::cmp_less(rank, members_.size()); ++rank) {
+    awaited_ = rank;
     auto found = wait_for_member(rank, end);
     if (!found.ok()) return found.status().with_context(fmt::format("waiting for rank {} to join", rank));
+    awaited_ = -1;
     MUSTER_ASSIGN_OR_RETURN(Member member, decode_member(*found));
     const bool is_with_rank_0 = rank == 0 || member.place == members_.front().place;
     if (is_with_rank_0 && member.place != place_ && !address_of_rank_0_.empty()) member.address = address_of_rank_0_;
@@ -204,9 +223,18 @@ LinkRequest World::request_to(int rank, const std::string& communicator) const {
   return {LinkRequest::Purpose::kLink, rank_, rank, communicator, encrypts_};
 }
 
-// In slices, so that a rank that has ended before it came is not waited for to the end.
+base::Status World::check_nobody_failed() const {
+  const auto failed = wait_for_failed(all_ranks(), milliseconds(0));
+  if (!failed) return base::ok_status();
+  return base::error(base::Code::kUnavailable, "rank {} {} before all ranks had joined", *failed,
+                     end_of(*failed)->cause);
+}
+
+// In slices: a rank that has ended before it came is not waited for to the end. Nor is anyone once a rank has failed,
+// since others then give up, and would be named for it.
 base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime deadline) {
   while (true) {
+    MUSTER_RETURN_IF_ERROR(check_nobody_failed());
     const std::optional<End> gone = end_of(rank);  // before the look: what it has said before its end counts
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     auto found = session_->wait(key(fmt::format("member/{}", rank)), std::clamp(left, milliseconds(1), kMeetingSlice));
@@ -237,7 +265,7 @@ void World::ended(int rank, bool failed, const std::string& cause) {
   if (rank < 0 || rank >= size() || rank == rank_) return;
   const std::lock_guard lock(mutex_);
   if (is_left_) return;
-  if (!ends_.emplace(rank, End{failed, cause}).second) return;
+  if (!ends_.emplace(rank, End{failed, cause, ends_.size()}).second) return;
   for (NewsListener* const listener : listeners_) listener->on_ended(member(rank), failed, cause);
   news_.notify_all();
 }
@@ -252,11 +280,9 @@ base::Result<std::string> World::look(const std::string& name, milliseconds time
   return session_->wait(key(name), time);
 }
 
-// Lines: code, rank, host, message.
 void World::tell_failure(const std::string& communicator, const Failure& failure) {
   if (session_ == nullptr) return;
-  session_->put_and_forget(key("abort/" + communicator), fmt::format("{}\n{}\n{}\n{}", static_cast<int>(failure.code),
-                                                                     failure.rank, failure.host, failure.message));
+  session_->put_and_forget(key("abort/" + communicator), encode(failure));
 }
 
 void World::tell_late(const std::string& communicator, int late) {
@@ -273,35 +299,67 @@ std::optional<int> World::late_for(const std::string& communicator, int rank) {
   return late >= 0 && late < size() ? std::optional(late) : std::nullopt;
 }
 
+bool World::late_for_any(const std::string& communicator, std::span<const int> ranks) {
+  if (session_ == nullptr) return false;
+  struct Heard {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool has_any = false;
+  };
+  const auto heard = std::make_shared<Heard>();  // a watch may just be running when it is given up
+  std::vector<Session::WatchId> watches;
+  for (const int rank : ranks) {
+    watches.push_back(session_->watch(key(fmt::format("late/{}/{}", communicator, rank)), [heard](const std::string&) {
+      const std::lock_guard lock(heard->mutex);
+      heard->has_any = true;
+      heard->changed.notify_all();
+    }));
+  }
+  std::unique_lock lock(heard->mutex);
+  heard->changed.wait_for(lock, kOpinionTime, [&] { return heard->has_any; });
+  const bool has_any = heard->has_any;
+  lock.unlock();
+  for (const Session::WatchId watch : watches) session_->unwatch(watch);
+  return has_any;
+}
+
 void World::unhear_failure(std::uint64_t id) {
   if (session_ != nullptr) session_->unwatch(id);
 }
 
-std::optional<World::End> World::wait_for_end(int rank, milliseconds time) const {
+std::optional<World::End> World::wait_for_end(int rank, milliseconds time, std::span<const int> others) const {
   std::unique_lock lock(mutex_);
-  news_.wait_for(lock, time, [&] { return ends_.contains(rank); });
+  news_.wait_for(lock, time, [&] { return ends_.contains(rank) || first_failed(others); });
   const auto found = ends_.find(rank);
   return found == ends_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<int> World::wait_for_failed(std::span<const int> ranks, milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  news_.wait_for(lock, time, [&] { return first_failed(ranks).has_value(); });
+  return first_failed(ranks);
+}
+
+std::optional<int> World::first_failed(std::span<const int> ranks) const {
+  std::optional<int> first;
+  for (const int rank : ranks) {
+    const auto found = ends_.find(rank);
+    if (found == ends_.end() || !found->second.failed) continue;
+    if (!first || found->second.number < ends_.at(*first).number) first = rank;
+  }
+  return first;
+}
+
+std::vector<int> World::all_ranks() const {
+  std::vector<int> all(members_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 std::uint64_t World::hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard) {
   if (session_ == nullptr) return 0;
-  return session_->watch(key("abort/" + communicator), [heard = std::move(heard)](const std::string& value) {
-    Failure failure{base::Code::kAborted, -1, "", "another rank gave up, without saying why"};
-    const std::size_t first = value.find('\n');
-    const std::size_t second = value.find('\n', first == std::string::npos ? first : first + 1);
-    const std::size_t third = value.find('\n', second == std::string::npos ? second : second + 1);
-    if (third != std::string::npos) {
-      int code = 0;
-      std::from_chars(value.data(), value.data() + first, code);
-      if (code > 0 && code <= static_cast<int>(base::Code::kUnauthenticated))
-        failure.code = static_cast<base::Code>(code);
-      std::from_chars(value.data() + first + 1, value.data() + second, failure.rank);
-      failure.host = value.substr(second + 1, third - second - 1);
-      failure.message = value.substr(third + 1);
-    }
-    heard(failure);
-  });
+  return session_->watch(key("abort/" + communicator),
+                         [heard = std::move(heard)](const std::string& value) { heard(decode_failure(value)); });
 }
 
 base::Result<Connection> World::connect_to(int rank, const std::string& communicator, const AbortRecord& abort) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,9 +66,11 @@ class NewsListener {
 class World {
  public:
   // Under a launcher by MUSTER_SESSION_DIR, alone by MUSTER_RENDEZVOUS (CONTRACT.md §1), else a world of this process.
-  // Returns when all ranks have come.
-  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options);
-  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, WorldSetup setup);
+  // Returns when all ranks have come. After an error `why` (may be null) names the rank that failed or did not come;
+  // -1 if no rank did.
+  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, Failure* why = nullptr);
+  static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, WorldSetup setup,
+                                                   Failure* why = nullptr);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -88,6 +91,7 @@ class World {
   struct End {
     bool failed = false;
     std::string cause;
+    std::size_t number = 0;  // in the order in which this process was told, from 0
   };
   std::optional<End> end_of(int rank) const;
 
@@ -112,14 +116,20 @@ class World {
   // not say, so it is the one that does not come (it runs something else, is stopped, or cannot be reached).
   void tell_late(const std::string& communicator, int late);
   std::optional<int> late_for(const std::string& communicator, int rank);
+  // Whether one of `ranks` says whom it waits for.
+  bool late_for_any(const std::string& communicator, std::span<const int> ranks);
 
   // `heard` is called on the service thread, also after unhear_failure() if it is just being called.
   std::uint64_t hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard);
   void unhear_failure(std::uint64_t id);
 
   const TcpOptions& tcp_options() const { return tcp_options_; }
-  // Waits until it is known how this rank ended; nullopt: not within `time`.
-  std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time) const;
+  // Waits until it is known how this rank ended, or that one of `others` has failed. nullopt: this rank's end is not
+  // known then, or after `time`.
+  std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time, std::span<const int> others = {}) const;
+  // Of `ranks`, the one that failed first as far as this process was told; waits up to `time` for such news. Ranks that
+  // end because another one has failed are told later than that one.
+  std::optional<int> wait_for_failed(std::span<const int> ranks, std::chrono::milliseconds time) const;
 
   // A connection to `rank`'s service for `communicator`, after the handshake; blocking.
   base::Result<Connection> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
@@ -137,6 +147,10 @@ class World {
   base::Status check_encryption() const;
   LinkRequest request_to(int rank, const std::string& communicator) const;
   base::Result<std::string> wait_for_member(int rank, base::MonotonicTime deadline);
+  std::optional<int> first_failed(std::span<const int> ranks) const;  // with the lock
+  std::vector<int> all_ranks() const;
+  base::Status check_nobody_failed() const;
+  Failure blame(const base::Status& not_joined) const;
   base::Result<Member> own_member() const;
   void ended(int rank, bool failed, const std::string& cause);
   std::string key(const std::string& name) const;
@@ -153,6 +167,7 @@ class World {
   std::uint16_t own_port_ = 0;
   std::string address_of_rank_0_;
   bool has_agent_ = false;  // which keeps the session
+  int awaited_ = -1;        // the rank that has not joined yet; -1: none is waited for
   bool reading_peers_pays_ = false;
   Farewell farewell_;
   LinkSpeed link_speed_;

@@ -71,7 +71,7 @@ base::Result<bool> encrypts(const base::Environment& environment) {
 
 }  // namespace
 
-base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
+base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Failure* why) {
   const base::Environment environment = base::Environment::current();
   MUSTER_ASSIGN_OR_RETURN(const std::optional<AloneSettings> alone, read_alone_settings(environment));
   WorldSetup setup;
@@ -104,7 +104,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options) {
     MUSTER_ASSIGN_OR_RETURN(setup, setup_of_agent(environment, *directory));
   }
   MUSTER_ASSIGN_OR_RETURN(setup.encrypts, encrypts(environment));
-  return join(options, std::move(setup));
+  return join(options, std::move(setup), why);
 }
 
 }  // namespace muster::collectives

@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 
 // Of a rank whose host does not read: a few of the largest values.
 constexpr std::size_t kMaxQueued = 64 << 20;
-constexpr milliseconds kSendTurn{50};  // between two looks at the deadline while the socket takes nothing
+constexpr milliseconds kSendTurn{50};     // between two looks at the deadline while the socket takes nothing
+constexpr milliseconds kAnswerTurn{100};  // between two looks at whether an answer is still of use
 
 // The welcome and not a byte more: what follows it is for the service thread, which waits for it by poll.
 base::Result<SessionMessage> read_first(int fd, base::MonotonicTime end) {
@@ -57,7 +58,8 @@ class Session::State {
 
   base::Status begin(base::MonotonicTime end);
 
-  base::Status put(std::string_view key, std::string_view value, base::MonotonicTime end);
+  base::Status put(std::string_view key, std::string_view value, base::MonotonicTime end,
+                   const std::function<bool()>& is_over);
   base::Result<std::string> wait(std::string_view key, base::MonotonicTime end);
   WatchId watch(std::string_view key, std::function<void(std::string)> found);
   void unwatch(WatchId id);
@@ -81,7 +83,9 @@ class Session::State {
   using Lock = std::unique_lock<std::mutex>;
 
   base::Result<std::string> ask(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
-                                const std::string& what);
+                                const std::string& what, const std::function<bool()>& is_over = {});
+  void wait_for_answer(Lock& lock, const Request& request, base::MonotonicTime end,
+                       const std::function<bool()>& is_over);
   base::Status send(Lock& lock, const SessionMessage& message, base::MonotonicTime end);
   base::Status take(SessionMessage message);
   void answered(std::uint64_t id, base::Code code, std::string bytes);
@@ -134,13 +138,29 @@ base::Status Session::State::send(Lock& lock, const SessionMessage& message, bas
   return lost_;
 }
 
+void Session::State::wait_for_answer(Lock& lock, const Request& request, base::MonotonicTime end,
+                                     const std::function<bool()>& is_over) {
+  const auto is_done = [&] { return request.is_answered || !lost_.ok(); };
+  if (!is_over) {
+    changed_.wait_until(lock, end, is_done);
+    return;
+  }
+  while (!changed_.wait_until(lock, std::min(end, base::monotonic_now() + kAnswerTurn), is_done)) {
+    if (base::monotonic_now() >= end) return;
+    lock.unlock();
+    const bool is_of_no_use = is_over();
+    lock.lock();
+    if (is_of_no_use) return;
+  }
+}
+
 base::Result<std::string> Session::State::ask(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
-                                              const std::string& what) {
+                                              const std::string& what, const std::function<bool()>& is_over) {
   Lock lock(mutex_);
   const Request& request = requests_[id];  // stays where it is until it is erased here
   base::Status status = send(lock, message, end);
   if (status.ok()) {
-    changed_.wait_until(lock, end, [&] { return request.is_answered || !lost_.ok(); });
+    wait_for_answer(lock, request, end, is_over);
     if (request.is_answered) {
       status = {request.code, request.bytes};
     } else {
@@ -156,12 +176,13 @@ base::Result<std::string> Session::State::ask(SessionMessage message, std::uint6
   return base::error(base::Code::kDeadlineExceeded, "{}: no answer within the deadline", what);
 }
 
-base::Status Session::State::put(std::string_view key, std::string_view value, base::MonotonicTime end) {
+base::Status Session::State::put(std::string_view key, std::string_view value, base::MonotonicTime end,
+                                 const std::function<bool()>& is_over) {
   MUSTER_RETURN_IF_ERROR(rendezvous::check_session_key(key));
   MUSTER_RETURN_IF_ERROR(rendezvous::check_session_value(value));
   const std::uint64_t id = next_id();
-  return ask(rendezvous::SessionPut{id, std::string(key), std::string(value)}, id, end, fmt::format("put {}", key))
-      .status();
+  const rendezvous::SessionPut message{id, std::string(key), std::string(value)};
+  return ask(message, id, end, fmt::format("put {}", key), is_over).status();
 }
 
 base::Result<std::string> Session::State::wait(std::string_view key, base::MonotonicTime end) {
@@ -277,8 +298,9 @@ std::uint32_t Session::generation() const {
   return state_->welcome().generation;
 }
 
-base::Status Session::put(std::string_view key, std::string_view value, milliseconds deadline) {
-  return state_->put(key, value, end_of(deadline));
+base::Status Session::put(std::string_view key, std::string_view value, milliseconds deadline,
+                          const std::function<bool()>& is_over) {
+  return state_->put(key, value, end_of(deadline), is_over);
 }
 
 base::Result<std::string> Session::wait(std::string_view key, milliseconds deadline) {

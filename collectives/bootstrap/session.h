@@ -51,8 +51,10 @@ class Session {
   std::uint32_t generation() const;
 
   // Answered when the store has it. INVALID_ARGUMENT, RESOURCE_EXHAUSTED: the store does not take it. UNAVAILABLE: the
-  // session is lost.
-  base::Status put(std::string_view key, std::string_view value, std::chrono::milliseconds deadline);
+  // session is lost. DEADLINE_EXCEEDED also as soon as `is_over` (may be empty; asked every 100 ms) says so: it may be
+  // stored all the same.
+  base::Status put(std::string_view key, std::string_view value, std::chrono::milliseconds deadline,
+                   const std::function<bool()>& is_over = {});
   // The value, as soon as there is one.
   base::Result<std::string> wait(std::string_view key, std::chrono::milliseconds deadline);
   // `found` is called once, on the service thread, when there is a value; not at all after unwatch() or when the

@@ -1,6 +1,9 @@
 #include "collectives/transport/abort.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <type_traits>
 
@@ -22,6 +25,26 @@ std::string get_text(const char (&from)[kSize]) {
 }  // namespace
 
 static_assert(std::is_trivially_destructible_v<AbortRecord>);
+
+// Lines: code, rank, host, message.
+std::string encode(const Failure& failure) {
+  return fmt::format("{}\n{}\n{}\n{}", static_cast<int>(failure.code), failure.rank, failure.host, failure.message);
+}
+
+Failure decode_failure(const std::string& text) {
+  Failure failure{base::Code::kAborted, -1, "", "another rank gave up, without saying why"};
+  const std::size_t first = text.find('\n');
+  const std::size_t second = text.find('\n', first == std::string::npos ? first : first + 1);
+  const std::size_t third = text.find('\n', second == std::string::npos ? second : second + 1);
+  if (third == std::string::npos) return failure;
+  int code = 0;
+  std::from_chars(text.data(), text.data() + first, code);
+  if (code > 0 && code <= static_cast<int>(base::Code::kUnauthenticated)) failure.code = static_cast<base::Code>(code);
+  std::from_chars(text.data() + first + 1, text.data() + second, failure.rank);
+  failure.host = text.substr(second + 1, third - second - 1);
+  failure.message = text.substr(third + 1);
+  return failure;
+}
 
 bool AbortRecord::raise(const Failure& failure) {
   if (is_raised()) return false;

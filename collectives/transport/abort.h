@@ -18,6 +18,11 @@ struct Failure {
   std::string message;  // one sentence that names both
 };
 
+// As a value of the job's store, for ranks of other hosts.
+std::string encode(const Failure& failure);
+// A text that encode() has not made becomes an ABORTED failure of nobody.
+Failure decode_failure(const std::string& text);
+
 // Zero bytes are a valid record without a failure. Any thread, any process that has it mapped; what is read from it is
 // checked, as it may come from a process that is not well.
 //

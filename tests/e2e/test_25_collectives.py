@@ -73,6 +73,71 @@ def test_a_killed_rank_is_named_by_all_others_and_they_go_on(start, cluster, hos
         assert shared_memory(cluster, host) == ""
 
 
+def hosts_of_ranks(hosts):
+    """The host of each rank, in their order, of a list as -H takes it."""
+    return [name for name, slots in (host.split(":") for host in hosts.split(",")) for _ in range(int(slots))]
+
+
+def kill_all_at_once(cluster, pids_by_host):
+    """Within some ms. False: one had ended before, since others were faster."""
+    wait = 'echo ready; read go; exec 2>/dev/null; kill -9 "$@"'
+    running = [cluster.start(host, "alice", ["sh", "-c", wait, "sh", *map(str, pids)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True) for host, pids in pids_by_host.items()]
+    for one in running:
+        assert one.stdout.readline() == "ready\n"
+    for one in running:
+        one.stdin.close()
+    ended = [one.wait(60) for one in running]
+    for one in running:
+        one.stdout.close()
+    return ended == [0] * len(running)
+
+
+@pytest.mark.parametrize("hosts", ["n1:4", "n1:2,n2:2", "n1:1,n2:1,n3:1,n4:1"])
+def test_two_ranks_killed_at_once_are_left_out(start, cluster, hosts):
+    """The others hear of the two ends at different moments, some of them when they have agreed on who is left."""
+    at = hosts_of_ranks(hosts)
+    seed = int(os.environ.get("MUSTER_SEED", str(random.randrange(1 << 30))))
+    moments = random.Random(seed)
+    killed = 0
+    while killed < max(KILLS // 10, 3):
+        job = start([RANK], "--keep-going", "--quiet", hosts=["-np", "4", "-H", hosts])
+        running = pids(job)
+        victims = moments.sample(range(4), 2)
+        by_host = {}
+        for victim in victims:
+            by_host.setdefault(at[victim], []).append(running[victim])
+        time.sleep(moments.random() * 0.2)  # not to wait for something: the moment itself is what varies
+        if not kill_all_at_once(cluster, by_host):
+            job.end()
+            continue
+        killed += 1
+        for rank in set(range(4)) - set(victims):
+            _, code, whose, host, message = failure(job, rank)
+            assert code == DIED and whose in victims and host == at[whose], f"seed {seed}, {victims}: {message}"
+        job.out.wait_for("left 2: ok", count=2)
+        assert job.end().rc == 137
+
+
+@pytest.mark.parametrize("hosts", ["n1:4", "n1:2,n2:2", "n1:1,n2:1,n3:1,n4:1"])
+def test_a_rank_killed_while_the_world_forms_is_named_by_all_others(start, cluster, hosts):
+    at = hosts_of_ranks(hosts)
+    seed = int(os.environ.get("MUSTER_SEED", str(random.randrange(1 << 30))))
+    moments = random.Random(seed)
+    command = ["sh", "-c", 'echo pid $$; exec "$0"', RANK]
+    for _ in range(max(KILLS // 10, 3)):
+        job = start(command, "--keep-going", "--quiet", hosts=["-np", "4", "-H", hosts])
+        running = pids(job)
+        victim = moments.randrange(4)
+        time.sleep(moments.random() * 0.1)  # not to wait for something: the moment itself is what varies
+        assert kill_all_at_once(cluster, {at[victim]: [running[victim]]})
+        for rank in set(range(4)) - {victim}:
+            _, code, whose, host, message = failure(job, rank)
+            assert (code, whose) == (DIED, victim) and host in ("", at[victim]), f"seed {seed}, {victim}: {message}"
+            assert "signal 9" in message, message
+        assert job.end().rc == 137
+
+
 def test_random_kills(start, cluster):
     """At random moments of random operations: every rank that is left is told the right name in time."""
     seed = int(os.environ.get("MUSTER_SEED", str(random.randrange(1 << 30))))
@@ -132,6 +197,22 @@ def test_a_cut_link_ends_in_an_error_on_both_sides(start, cluster):
         cluster.heal("n2")
     job.signal(signal.SIGINT)
     job.end()
+
+
+def test_of_a_host_that_is_cut_off_the_same_rank_is_named_each_time(start, cluster):
+    """Until the lease ends nobody knows whether the host is gone. Then hvdrun ends the job."""
+    job = start([RANK], "--keep-going", "-x", "MUSTER_OPERATION_TIMEOUT=3")
+    pids(job)
+    cluster.cut("n2")
+    try:
+        for rank in (0, 1):
+            _, code, whose, host, message = failure(job, rank)
+            assert (code, whose, host) == (TIMEOUT, 2, "n2"), message
+        again = [one.groups() for one in job.out.wait_for(r"\[[01]\]<stdout>:again (\d+) (-?\d+):", count=4)]
+        assert set(again) == {(str(TIMEOUT), "2")}, again
+        assert job.end().rc == 125
+    finally:
+        cluster.heal("n2")
 
 
 def test_ranks_that_call_different_things(start):

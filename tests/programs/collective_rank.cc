@@ -4,7 +4,9 @@
 //   collective_rank [--seed N] [--end-after N [--exit-code N]] [--skip-at N] [--differ-at N]
 //
 // Prints "pid P", then for a failure "failed <ms since 1970> <code> <rank> <host>: <message>" and "left <ranks>: ok"
-// once an allreduce of the ranks that are left has worked. With --end-after rank 1 ends after so many operations, with
+// once an allreduce of the ranks that are left has worked. Where ranks do not come to agree on who is left, "again
+// <code> <rank>: <message>", and they try again. Where the world does not form it prints the failure alone, and ends
+// with 3. With --end-after rank 1 ends after so many operations, with
 // --skip-at it waits for its end instead of calling, with --differ-at it calls a broadcast instead of a barrier.
 #include <unistd.h>
 
@@ -22,6 +24,12 @@ namespace {
 double milliseconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::milli>(now).count();
+}
+
+void tell(const muster::Status& status) {
+  std::printf("failed %.3f %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
+              status.host().c_str(), status.message().c_str());
+  std::fflush(stdout);
 }
 
 int give_up(const muster::Status& status) {
@@ -97,7 +105,10 @@ int main(int argc, char** argv) {
     if (option == "--exit-code") code = static_cast<int>(number);
   }
   auto world = muster::World::join();
-  if (!world.ok()) return give_up(world.status());
+  if (!world.ok()) {
+    tell(world.status());
+    return 3;
+  }
   const muster::Communicator comm = world.value().communicator();
   std::printf("pid %d\n", getpid());
   std::fflush(stdout);
@@ -115,10 +126,14 @@ int main(int argc, char** argv) {
       status = operation(comm, random, data);
     }
   }
-  std::printf("failed %.3f %d %d %s: %s\n", milliseconds(), static_cast<int>(status.code()), status.rank(),
-              status.host().c_str(), status.message().c_str());
-  std::fflush(stdout);
+  tell(status);
   auto left = comm.shrink();
+  while (!left.ok() && left.status().code() == MUSTER_TIMEOUT) {
+    std::printf("again %d %d: %s\n", static_cast<int>(left.status().code()), left.status().rank(),
+                left.status().message().c_str());
+    std::fflush(stdout);
+    left = comm.shrink();
+  }
   if (!left.ok()) return give_up(left.status());
   const muster::Communicator rest = left.value();
   int one = 1;

@@ -122,8 +122,8 @@ MUSTER_API muster_code muster_comm_split(muster_comm* comm, int color, int key, 
  * ended. */
 MUSTER_API muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                                          muster_error** error);
-/* muster_comm_group() of those ranks that have not ended. All that are left call it, and agree on who they are; when
- * one more is lost meanwhile it fails on all, and may be called again. */
+/* muster_comm_group() of those ranks that have not ended. All that are left call it, and agree on who they are; those
+ * that are lost meanwhile are left out, too. An error comes on all ranks, and it may be called again. */
 MUSTER_API muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error);
 /* Waits for operations that were started; where requests are left and it is not attached to a GPU they go on instead.
  * Of one that is attached by NCCL or CUDA IPC, waits also for the other ranks to free it. For what they keep, this rank

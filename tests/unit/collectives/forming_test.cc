@@ -110,6 +110,12 @@ TEST(FormingTest, ASettingThatDoesNotExistEndsItForAll) {
   EXPECT_EQ(failed, 2);
 }
 
+// As soon as a rank has put it; what went wrong where nobody does.
+std::string value_of(World& world, const std::string& key) {
+  const auto found = world.look(key, milliseconds(20'000));
+  return found.ok() ? *found : std::string(found.status().message());
+}
+
 // The ranks of one host each, of which the last is said to have died: no news of its end come.
 TEST(ShrinkingTest, WhoWasBlamedIsLeftOutEverywhere) {
   RanksInThreads ranks({1, 1, 1});
@@ -142,15 +148,92 @@ TEST(ShrinkingTest, RanksThatKnowDifferentThingsAgree) {
       are_done.wait();
       return;
     }
-    // As the first rank would say it; it shrinks later than the second one has looked.
+    // As the first rank says it; it shrinks later than the second one has looked.
+    World& world = comm->world();
     if (comm->rank() == 0) {
-      EXPECT_TRUE(comm->world().put("left/world/0", "0,1").ok());
+      EXPECT_TRUE(world.put("left/world/0/0", "0,1").ok());
     }
     auto rest = comm->rank() == 0 ? comm->group(std::vector<int>{0, 1}) : comm->shrink();
+    if (comm->rank() == 0) {
+      EXPECT_EQ(value_of(world, "made/world/0/0/1"), "made");
+      EXPECT_TRUE(world.put("shrunk/world/0/0", "made").ok());
+    }
     EXPECT_TRUE(rest.ok()) << rest.status();
     if (rest.ok()) {
       EXPECT_TRUE((*rest)->barrier().ok());
     }
+    are_done.count_down();
+  });
+}
+
+// Rank 2 is known to have died when the others shrink. Of rank 3's end they hear when they have agreed to go on with
+// it.
+TEST(ShrinkingTest, ARankThatEndsMeanwhileIsLeftOutByAll) {
+  for (const std::vector<int>& hosts : {std::vector<int>{4}, {2, 2}, {1, 1, 1, 1}}) {
+    RanksInThreads ranks(hosts);
+    std::latch are_done(2);
+    ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+      World& world = comm->world();
+      if (comm->rank() == 2) are_done.wait();
+      if (comm->rank() == 3) {
+        EXPECT_EQ(value_of(world, "left/world/0/0"), "0,1,3");
+      }
+      if (comm->rank() >= 2) return;
+      if (comm->rank() == 0) comm->cancel({Code::kUnavailable, 2, "n3", "rank 2 (n3) was killed by signal 9"});
+      EXPECT_EQ(comm->barrier().code(), Code::kUnavailable);
+      auto rest = comm->shrink();
+      EXPECT_TRUE(rest.ok()) << rest.status();
+      if (rest.ok()) {
+        EXPECT_EQ((*rest)->size(), 2);
+        EXPECT_TRUE((*rest)->barrier().ok());
+      }
+      are_done.count_down();
+    });
+  }
+}
+
+// Rank 1 is the first of its communicator: it says who is left, and ends before it says that all have made it.
+TEST(ShrinkingTest, WhoDecidesMayEndMeanwhile) {
+  RanksInThreads ranks({1, 1, 1, 1});
+  std::latch are_done(2);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    World& world = comm->world();
+    if (comm->rank() == 0) {
+      are_done.wait();
+      return;
+    }
+    auto group = comm->group(std::vector<int>{1, 2, 3});
+    ASSERT_TRUE(group.ok()) << group.status();
+    const std::string name = (*group)->name();
+    if (comm->rank() == 1) {
+      EXPECT_TRUE(world.put("left/" + name + "/0/0", "0,1,2").ok());
+      EXPECT_EQ(value_of(world, "made/" + name + "/0/0/2"), "made");
+      return;
+    }
+    auto rest = (*group)->shrink();
+    EXPECT_TRUE(rest.ok()) << rest.status();
+    if (rest.ok()) {
+      EXPECT_EQ((*rest)->size(), 2);
+      EXPECT_TRUE((*rest)->barrier().ok());
+    }
+    are_done.count_down();
+  });
+}
+
+// Also on a host whose own ranks have all come.
+TEST(ShrinkingTest, WhoDoesNotShrinkIsNamedOnAllRanks) {
+  RanksInThreads ranks({2, 1}, {.deadline = milliseconds(4000)});
+  std::latch are_done(2);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    if (comm->rank() == 2) {
+      are_done.wait();
+      return;
+    }
+    Failure why;
+    const auto rest = comm->shrink(&why);
+    EXPECT_EQ(rest.status().code(), Code::kDeadlineExceeded) << rest.status();
+    EXPECT_EQ(why.rank, 2);
+    EXPECT_NE(rest.status().message().find("rank 2"), std::string::npos) << rest.status();
     are_done.count_down();
   });
 }

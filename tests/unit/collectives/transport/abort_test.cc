@@ -27,6 +27,19 @@ TEST(AbortRecordTest, TheFirstOneWins) {
   EXPECT_EQ(failure.message, "rank 3 (n2) was killed by signal 9");
 }
 
+TEST(FailureTest, IsTheSameAfterItsWayAsText) {
+  const Failure failure{Code::kUnavailable, 3, "n2", "rank 3 (n2):\nwas killed"};
+  const Failure read = decode_failure(encode(failure));
+  EXPECT_EQ(read.code, failure.code);
+  EXPECT_EQ(read.rank, failure.rank);
+  EXPECT_EQ(read.host, failure.host);
+  EXPECT_EQ(read.message, failure.message);
+  for (const char* const text : {"", "14", "14\n3", "14\n3\nn2", "99\nx\nn2\nmessage"}) {
+    EXPECT_EQ(decode_failure(text).code, Code::kAborted) << text;
+    EXPECT_EQ(decode_failure(text).rank, -1) << text;
+  }
+}
+
 TEST(AbortRecordTest, LongTextsAreCut) {
   AbortRecord record{};
   ASSERT_TRUE(record.raise({Code::kAborted, 1, std::string(1000, 'h'), std::string(1000, 'm')}));
