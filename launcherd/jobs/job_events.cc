@@ -232,7 +232,9 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
 std::vector<int> JobRunner::Core::owners_of(const std::string& address) const {
   std::vector<int> agents;
   for (const JobHost& host : hosts_) {
-    const bool is_up = host.phase == HostPhase::kPrepared || host.phase == HostPhase::kLaunched;
+    // Also an agent whose ranks have ended: rank 0's holds the job's store for the others.
+    const bool is_up = host.phase == HostPhase::kPrepared || host.phase == HostPhase::kLaunched ||
+                       (host.phase == HostPhase::kEmpty && host.has_stream);
     if (is_up && has_address(host.facts.hello, address)) agents.push_back(host.agent);
   }
   return agents;

@@ -29,6 +29,7 @@ class PlayedAgent final : public JobAgents {
     listener->agent_stream(0, true);
     AgentUp up;
     up.hello.set_hostname("n1");
+    up.hello.add_interfaces()->set_address("192.0.2.1");
     up.hello.set_containment("subreaper");
     up.link = "dial";
     listener->agent_up(0, std::move(up));
@@ -37,6 +38,7 @@ class PlayedAgent final : public JobAgents {
   void cancel_start() override {}
   void send(int, v1::LauncherMessage message) override {
     v1::AgentMessage answer;
+    if (message.has_owner_question()) ++owner_questions;
     if (message.has_prepare()) {
       answer.mutable_prepared()->set_interface("eth0");
       answer.mutable_prepared()->set_address("192.0.2.1");
@@ -75,9 +77,17 @@ class PlayedAgent final : public JobAgents {
     listener->agent_said(0, message);
   }
 
+  // Another host's connection to the job's store comes from there.
+  void ask_for_owner() const {
+    v1::AgentMessage message;
+    message.mutable_owner_question()->set_peer("192.0.2.1");
+    listener->agent_said(0, message);
+  }
+
   std::function<void(const v1::Ping&)> on_ping;
   std::function<CommandResult()> on_look;
   int looks = 0;
+  int owner_questions = 0;
   AgentListener* listener = nullptr;
 };
 
@@ -213,6 +223,19 @@ TEST_F(JobLivenessTest, AHostThatAnswersMaySendItsOutputForLong) {
   });
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_TRUE(outcome.host_failures.empty());
+}
+
+// Rank 0's agent holds the job's store: ranks of other hosts come to it also when rank 0 has ended.
+TEST_F(JobLivenessTest, AnAgentWhoseRanksHaveEndedIsStillAskedForOwners) {
+  const JobOutcome outcome = run(1s, [&](int tick, const v1::Ping& ping) {
+    clock_.advance(kPing);
+    agent_->pong(ping);
+    if (tick == 1) agent_->ranks_end();
+    if (tick == 2) agent_->ask_for_owner();
+    if (tick == 3) agent_->listener->output_complete(0);
+  });
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(agent_->owner_questions, 1);
 }
 
 }  // namespace
