@@ -33,6 +33,16 @@ std::string json_quoted(std::string_view text) {
   return made + '"';
 }
 
+// `allreduce.noname` of `allreduce.noname.7`, as muster/world.py names operations. Empty means that the user named it.
+std::string_view unnamed_kind(std::string_view tensor) {
+  constexpr std::string_view kMark = ".noname.";
+  const std::size_t mark = tensor.find(kMark);
+  if (mark == std::string_view::npos) return {};
+  const std::string_view number = tensor.substr(mark + kMark.size());
+  if (number.find_first_not_of("0123456789") != std::string_view::npos) return {};
+  return tensor.substr(0, mark + kMark.size() - 1);
+}
+
 std::int64_t microseconds_since(base::MonotonicTime time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - time).count();
 }
@@ -84,19 +94,42 @@ int Timeline::number_of(std::string_view tensor) {
   return number;
 }
 
+int Timeline::begin_in_row(std::string_view tensor) {
+  const std::string_view kind = unnamed_kind(tensor);
+  if (kind.empty()) return number_of(tensor);
+  Held& held = held_[std::string(tensor)];
+  if (held.depth++ > 0) return held.row;
+  Unnamed& unnamed = unnamed_[std::string(kind)];
+  if (unnamed.free.empty()) unnamed.free.insert(number_of(fmt::format("{}.{}", kind, ++unnamed.rows)));
+  held.row = unnamed.free.extract(unnamed.free.begin()).value();
+  return held.row;
+}
+
+int Timeline::end_in_row(std::string_view tensor) {
+  const auto held = held_.find(tensor);
+  if (held == held_.end()) return number_of(tensor);
+  const int row = held->second.row;
+  if (--held->second.depth == 0) {
+    unnamed_[std::string(unnamed_kind(tensor))].free.insert(row);
+    held_.erase(held);
+  }
+  return row;
+}
+
 void Timeline::begin(std::string_view tensor, std::string_view phase) {
-  const int number = number_of(tensor);
+  const int number = begin_in_row(tensor);
   add(fmt::format(R"({{"ph":"B","name":{},"ts":{},"pid":{}}})", json_quoted(phase), microseconds_since(began_),
                   number));
 }
 
 void Timeline::end(std::string_view tensor) {
-  const int number = number_of(tensor);
+  const int number = end_in_row(tensor);
   add(fmt::format(R"({{"ph":"E","ts":{},"pid":{}}})", microseconds_since(began_), number));
 }
 
 void Timeline::ready(std::string_view tensor, int rank) {
-  const int number = number_of(tensor);
+  const auto held = held_.find(tensor);
+  const int number = held == held_.end() ? number_of(tensor) : held->second.row;
   add(fmt::format(R"({{"ph":"X","name":"{}","ts":{},"pid":{},"dur":0}})", rank, microseconds_since(began_), number));
 }
 

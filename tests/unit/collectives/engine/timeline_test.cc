@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace muster::collectives::timeline_test {
 namespace {
@@ -58,6 +59,41 @@ TEST_F(TimelineTest, PhasesAreNestedInTheProcessOfTheirTensor) {
     EXPECT_GE(event["ts"], last);
     last = event["ts"];
   }
+}
+
+TEST_F(TimelineTest, OperationsWithoutNameShareRowsWhenTheyDoNotOverlap) {
+  {
+    auto timeline = Timeline::start(path_, false);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    for (int i = 1; i <= 100; ++i) {
+      const std::string name = "allreduce.noname." + std::to_string(i);
+      (*timeline)->begin(name, "NEGOTIATE_ALLREDUCE");
+      (*timeline)->ready(name, 1);
+      (*timeline)->end(name);
+      (*timeline)->begin(name, "ALLREDUCE");
+      (*timeline)->begin(name, "COPY");
+      (*timeline)->end(name);
+      (*timeline)->end(name);
+    }
+    (*timeline)->begin("allreduce.noname.101", "ALLREDUCE");
+    (*timeline)->begin("allreduce.noname.102", "ALLREDUCE");
+    (*timeline)->begin("allgather.noname.1", "ALLGATHER");
+    (*timeline)->end("allreduce.noname.101");
+    (*timeline)->begin("allreduce.noname.103", "ALLREDUCE");
+    (*timeline)->begin("allreduce.noname.0.7", "ALLREDUCE");  // muster.torch's name of a parameter
+  }
+  const json events = read();
+  std::vector<std::string> rows;
+  std::vector<int> last;
+  for (const json& event : events) {
+    if (event.value("name", "") == "process_name" && event["pid"] != 0) rows.push_back(event["args"]["name"]);
+    if (event["ph"] == "B") last.push_back(event["pid"]);
+  }
+  EXPECT_THAT(rows, testing::ElementsAre("allreduce.noname.1", "allreduce.noname.2", "allgather.noname.1",
+                                         "allreduce.noname.0.7"));
+  ASSERT_GE(last.size(), 5U);
+  last.erase(last.begin(), last.end() - 5);
+  EXPECT_THAT(last, testing::ElementsAre(1, 2, 3, 1, 4));
 }
 
 TEST_F(TimelineTest, WithoutMarksTurnsAreNotShown) {
