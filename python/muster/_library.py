@@ -11,6 +11,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void
 OK = 0
 INVALID = 3
 TIMEOUT = 4
+MISMATCH = 9
 
 # muster_dtype
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT8, UINT8, INT16, INT32, INT64, BOOL = range(10)

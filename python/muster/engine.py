@@ -12,7 +12,7 @@ from ctypes import byref, c_int64, c_void_p
 from typing import Any, NamedTuple, Optional, Tuple
 
 from muster import _library as lib
-from muster.exceptions import HorovodInternalError
+from muster.exceptions import HorovodInternalError, RanksDifferError
 
 # Horovod's reductions.
 Average, Sum, Adasum, Min, Max, Product = range(6)
@@ -111,8 +111,9 @@ class Ticket:
         return self._is_done or bool(lib.muster_ticket_is_done(self._handle))
 
     def wait(self):
-        """Returns when it is done; raises HorovodInternalError if it failed. Signals are handled meanwhile. ValueError:
-        it was not waited for in the process that this one was forked from."""
+        """Returns when it is done; raises HorovodInternalError if it failed, RanksDifferError where ranks have submitted
+        different things. Signals are handled meanwhile. ValueError: it was not waited for in the process that this one
+        was forked from."""
         if not self._is_done:
             if forked:
                 raise ValueError("a process that was forked from a rank cannot wait for the rank's operations")
@@ -120,8 +121,8 @@ class Ticket:
                 if not self._is_done:
                     self._wait()
         if self._failure is not None:
-            message, rank, host = self._failure
-            raise HorovodInternalError(message, rank=rank, host=host)
+            kind, (message, rank, host) = self._failure
+            raise kind(message, rank=rank, host=host)
 
     def _wait(self):
         error = c_void_p()
@@ -130,7 +131,8 @@ class Ticket:
             if code == lib.OK:
                 break
             if code != lib.TIMEOUT or error:
-                self._failure = lib.take_error(error)
+                kind = RanksDifferError if code == lib.MISMATCH else HorovodInternalError
+                self._failure = kind, lib.take_error(error)
                 break
         self._is_done = True
         self._keep = None

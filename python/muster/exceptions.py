@@ -10,6 +10,10 @@ class HorovodInternalError(RuntimeError):
         self.host = host
 
 
+class RanksDifferError(HorovodInternalError):
+    """Ranks have submitted different things under one name. That operation fails on all of them, and nothing else."""
+
+
 class HostsUpdatedInterrupt(RuntimeError):
     """The hosts of an elastic job have changed. With `skip_sync` the state need not be synchronised again."""
 
