@@ -1,11 +1,17 @@
 """Horovod's operations on MXNet's arrays, over muster.numpy: MXNet has computed them when they are sent."""
 
 import mxnet as mx
+import numpy as np
+from mxnet.base import MXNetError
 
 from muster import numpy as arrays
 from muster.engine import Average
 from muster.numpy import reduction
 from muster.world import global_process_set
+
+
+class InvalidArgument(ValueError, MXNetError):
+    """An operation cannot be done."""
 
 
 def _made(array, tensor):
@@ -93,13 +99,26 @@ def broadcast_(tensor, root_rank, name=None, priority=0, process_set=global_proc
 
 def alltoall(tensor, splits=None, name=None, priority=0, process_set=global_process_set):
     """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
-    how many came from each."""
+    how many came from each.
+    ValueError that is an MXNetError as well: the splits are not integers of 32 bits, or do not fit the tensor."""
     del priority
+    rows = None if splits is None else _splits(splits)
+    try:
+        made = arrays.alltoall(tensor.asnumpy(), rows, name, process_set)
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from None
     if splits is None:
-        return _made(arrays.alltoall(tensor.asnumpy(), None, name, process_set), tensor)
-    rows = splits.asnumpy() if hasattr(splits, "asnumpy") else splits
-    made, received = arrays.alltoall(tensor.asnumpy(), rows, name, process_set)
+        return _made(made, tensor)
+    made, received = made
     return _made(made, tensor), mx.nd.array(received, dtype=received.dtype)
+
+
+def _splits(given):
+    if not isinstance(given, mx.nd.NDArray):
+        return given
+    if given.dtype != np.int32:
+        raise InvalidArgument(f"alltoall takes splits of type int32, not {np.dtype(given.dtype)}")
+    return given.asnumpy()
 
 
 def reducescatter(tensor, op=Average, name=None, priority=0, process_set=global_process_set, prescale_factor=1.0,

@@ -65,6 +65,18 @@ def test_what_moves():
     assert_same(hvd.grouped_reducescatter([values(rank, (size, 2))], op=hvd.Sum)[0], total[rank:rank + 1])
 
 
+def test_splits_that_cannot_be():
+    size = hvd.size()
+    for tensor, splits in ((mx.nd.ones(size), mx.nd.ones(size)), (mx.nd.ones(size), mx.nd.ones(size + 1, dtype=np.int32)),
+                           (mx.nd.ones(size + 1), mx.nd.ones(size, dtype=np.int32))):
+        with pytest.raises(mx.base.MXNetError) as caught:
+            hvd.alltoall(tensor, splits)
+        assert isinstance(caught.value, ValueError)
+    if size > 1:
+        with pytest.raises(mx.base.MXNetError, match="evenly"):
+            hvd.alltoall(mx.nd.ones(size + 1))
+
+
 def test_objects():
     assert hvd.broadcast_object({"from": hvd.rank()}, hvd.size() - 1) == {"from": hvd.size() - 1}
     assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
