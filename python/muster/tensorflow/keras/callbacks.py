@@ -21,24 +21,44 @@ class _Callback(tf.keras.callbacks.Callback):
 
 
 class BroadcastGlobalVariablesCallback(_Callback):
-    """Gives all ranks the variables of `root_rank`, of the model before the first batch, where it has any, and of the
-    model and its optimizer after it, when all exist. The other arguments are not used."""
+    """Gives all ranks the variables of `root_rank`, of the model before the first batch, if it is built, and of the
+    model and its optimizer after it, when all exist. local_variables: a variable of the model, or a collection of such,
+    that stays what it is on every rank; register_local_var() adds one. `device` is not used.
+    ValueError: something among local_variables is no variable."""
 
     def __init__(self, root_rank, device="", local_variables=None):
         super().__init__()
-        del device, local_variables
+        del device
         self._root_rank = root_rank
         self._is_done = False
+        self._local = []
+        if local_variables is not None:
+            is_one = hasattr(local_variables, "assign")
+            for variable in [local_variables] if is_one else local_variables:
+                if not hasattr(variable, "assign"):
+                    raise ValueError(f"local_variables takes variables, not {type(variable).__name__}")
+                self.register_local_var(variable)
+
+    def register_local_var(self, var):
+        """Ranks keep their own values of this variable."""
+        self._local.append(var)
+
+    def _variables(self):
+        """Those of the model that ranks share. None, while a model of Keras 2 is not built, which must not be asked."""
+        if not getattr(self.model, "built", True):
+            return []
+        local = {id(variable) for variable in self._local}
+        return [variable for variable in self.model.variables if id(variable) not in local]
 
     def on_train_begin(self, logs=None):
         """Called by Keras."""
         if not self._is_done:
-            broadcast_variables(self.model.variables, self._root_rank)
+            broadcast_variables(self._variables(), self._root_rank)
 
     def on_train_batch_end(self, batch, logs=None):
         """Called by Keras."""
         if not self._is_done:
-            broadcast_variables(list(self.model.variables) + variables_of(self.model.optimizer), self._root_rank)
+            broadcast_variables(self._variables() + variables_of(self.model.optimizer), self._root_rank)
             self._is_done = True
 
 
