@@ -81,6 +81,12 @@ def size_of(process_set):
     return size
 
 
+def check_known(process_set):
+    """ValueError: it was not added, or init() was not called."""
+    size_of(process_set)
+    get_process_set_by_id(process_set.process_set_id)
+
+
 def _not_added(process_set):
     return (f"{process_set!r} was not added, or was removed: give it to init(process_sets=[...]), or to "
             "add_process_set() on all ranks, before it is used")

@@ -16,8 +16,10 @@ def cases(peer_and_mark, *files, ranks=(1, 2, 3)):
             for file in files for count in ranks]
 
 
-@pytest.mark.parametrize("peer, file, ranks", [*cases(KERAS_2, "test_tensorflow", "test_keras"),
-                                               *cases(KERAS_3, "test_tensorflow", "test_keras", ranks=(1, 2)),
+TENSORFLOW = ("test_tensorflow", "test_tensorflow_horovod", "test_tensorflow_sessions", "test_keras")
+
+
+@pytest.mark.parametrize("peer, file, ranks", [*cases(KERAS_2, *TENSORFLOW), *cases(KERAS_3, *TENSORFLOW, ranks=(1, 2)),
                                                *cases(MXNET, "test_mxnet")])
 def test_on_ranks(hvdrun, peer, file, ranks):
     python = REPOSITORY / "build/release/peers" / peer / "bin/python"

@@ -9,10 +9,11 @@
     optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
     hvd.broadcast_variables(variables, root_rank=0)     # after the first step
 
-Tensors of the CPU, eagerly and in tf.function, but not in what XLA compiles (jit_compile=True). `name` is the same on
-all ranks; without one, operations are matched by the order of the calls of their kind. Errors: ValueError for what
-cannot be done, HorovodInternalError for what failed on the way: ranks that differ (that operation alone), a rank that
-has ended (this and all later ones). In a graph TensorFlow makes tf.errors.UnknownError of the latter, with the message.
+Tensors of the CPU, eagerly and in graphs, but not in what XLA compiles (jit_compile=True). `name` is the same on all
+ranks. Without one, eager operations are matched by the order of the calls of their kind, and those in graphs by their
+place in the graph. Errors: tf.errors.InvalidArgumentError for what cannot be done, tf.errors.FailedPreconditionError
+where ranks differ (that operation alone), HorovodInternalError where a rank has ended (this and all later ones). Eagerly
+the first is a ValueError and the second a HorovodInternalError as well; in a graph the last is tf.errors.UnknownError.
 """
 
 from muster.engine import Adasum, Average, Max, Min, Product, Sum

@@ -7,6 +7,19 @@ from muster.tensorflow.operations import call, unconverted
 from muster.world import global_process_set
 
 
+def _assign_all(variables, root_rank, name, process_set):
+    """Assigns the values of `root_rank`; the assignments, in the order of the variables."""
+    def function(values, label):
+        begun = [arrays.broadcast_async(value, root_rank, f"{label or 'variables'}.{i}", process_set)
+                 for i, value in enumerate(values)]
+        return [arrays.synchronize(handle) for handle in begun]
+
+    tensors = [tf.convert_to_tensor(variable) for variable in variables]
+    received = call("broadcast", function, tensors, [tensor.shape for tensor in tensors], name=name,
+                    process_set=process_set)
+    return [variable.assign(value) for variable, value in zip(variables, received)]
+
+
 @unconverted
 def broadcast_variables(variables, root_rank, process_set=global_process_set, inplace=False):
     """Gives all ranks the values of `root_rank` (a rank of the world). All variables are on their way at once. In a
@@ -15,24 +28,21 @@ def broadcast_variables(variables, root_rank, process_set=global_process_set, in
     variables = list(variables)
     if not variables:
         return None
-
-    def function(values):
-        begun = [arrays.broadcast_async(value, root_rank, f"broadcast_variables.{i}", process_set)
-                 for i, value in enumerate(values)]
-        return [arrays.synchronize(handle) for handle in begun]
-
-    tensors = [tf.convert_to_tensor(variable) for variable in variables]
-    received = call(function, tensors, [tensor.shape for tensor in tensors])
-    assigned = [variable.assign(value) for variable, value in zip(variables, received)]
+    assigned = _assign_all(variables, root_rank, None, process_set)
     # A tf.function runs it by itself.
     return None if tf.compat.v1.executing_eagerly_outside_functions() else tf.group(*assigned)
 
 
+@unconverted
 def broadcast_(variables, root_rank, name=None, process_set=global_process_set):
-    """broadcast_variables(), and the variables."""
-    del name
-    broadcast_variables(variables, root_rank, process_set)
-    return list(variables)
+    """broadcast_variables(), and the values of the variables afterwards as tensors. In a graph of TensorFlow 1 whatever
+    needs one of these tensors assigns all variables."""
+    variables = list(variables)
+    if not variables:
+        return []
+    with tf.control_dependencies([tf.group(*_assign_all(variables, root_rank, name, process_set))]):
+        return [variable.read_value() if hasattr(variable, "read_value") else tf.convert_to_tensor(variable)
+                for variable in variables]
 
 
 def broadcast_global_variables(root_rank):

@@ -1,33 +1,23 @@
 """The gradients of all ranks: what DistributedGradientTape and DistributedOptimizer share."""
 
-import weakref
-
 import tensorflow as tf
 
 from muster import world
 from muster.engine import Average
+from muster.tensorflow import graph
 from muster.tensorflow.compression import Compression
 from muster.tensorflow.operations import allreduce, reduce_all, unconverted
 from muster.util import split_list
 from muster.world import global_process_set
 
-_counts = weakref.WeakKeyDictionary()  # a graph -> how many reductions have been put into it
-
 
 def _place():
-    """What the names of a reduction's operations say of where it is called: the same on all ranks, in every step, and
-    however often a rank has traced its functions.
+    """What the names of a reduction's operations say of where it is called.
 
     Eager reductions need nothing: one is done before the next begins. Neither do those of two functions, whose names
     only keep their shapes apart in the engine's cache. In one graph they are numbered: in a graph of TensorFlow 1
     several may run at once."""
-    if tf.executing_eagerly():
-        return ""
-    graph = tf.compat.v1.get_default_graph()
-    while any(base.__name__ == "ControlFlowFuncGraph" for base in type(graph).__mro__):
-        graph = graph.outer_graph  # a branch or a loop's body has a name that counts what this process has traced
-    _counts[graph] = _counts.get(graph, 0) + 1
-    return f".{getattr(graph, 'name', 'graph')}.{_counts[graph]}"
+    return "" if tf.executing_eagerly() else f".{graph.place()}"
 
 
 class Reducer:
@@ -50,6 +40,7 @@ class Reducer:
         self._local_layers = [] if local_layers is None else \
             list(local_layers) if isinstance(local_layers, (list, tuple)) else [local_layers]
         self._local = []
+        self.has_computed = False  # an optimizer has reduced gradients where it has computed them
 
     def register_local(self, variable):
         """The gradients of this variable stay this rank's own."""
@@ -136,16 +127,17 @@ class _DistributedTape:
         return [pair for pair in pairs if id(pair[0]) in local], [pair for pair in pairs if id(pair[0]) not in local]
 
 
-def _distributed(tape, **options):
+def _distributed(tape, name, **options):
     base = tape.__class__
-    made = type(base.__name__, (_DistributedTape, base), {"_reducer": Reducer("tape", **options)})
+    kind = f"tape.{name}" if name else "tape"
+    made = type(base.__name__, (_DistributedTape, base), {"_reducer": Reducer(kind, **options)})
     tape.__class__ = made
     return tape
 
 
 def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
                             sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None,
-                            process_set=global_process_set, scale_local_gradients=True):
+                            process_set=global_process_set, scale_local_gradients=True, name=None):
     """The tape, whose gradient() from now on gives the gradients of all ranks.
 
     op: Average, Sum, Adasum, Min, Max, Product.
@@ -154,9 +146,11 @@ def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compres
         name). sparse_as_dense: tf.IndexedSlices are made dense, otherwise gathered.
     process_set: on ranks outside it gradients stay what they are.
     scale_local_gradients: those of register_local_source() are divided by the number of ranks.
+    name: of its reductions, which Horovod does not have. Two tapes that reduce at the same time, in two threads, need two
+        names.
     The devices are not used. ValueError: a setting, a process set that was not added, or init() was not called."""
     del device_dense, device_sparse
-    return _distributed(gradtape, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
+    return _distributed(gradtape, name, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,
                         process_set=process_set, scale_local_gradients=scale_local_gradients)
 
@@ -164,11 +158,11 @@ def DistributedGradientTape(gradtape, device_dense="", device_sparse="", compres
 def PartialDistributedGradientTape(gradtape, device_dense="", device_sparse="", compression=Compression.none,
                                    sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, num_groups=0,
                                    groups=None, process_set=global_process_set, local_layers=None,
-                                   scale_local_gradients=True):
+                                   scale_local_gradients=True, name=None):
     """DistributedGradientTape() that leaves the gradients of the weights of `local_layers` (a layer or several) to this
     rank."""
     del device_dense, device_sparse
-    return _distributed(gradtape, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
+    return _distributed(gradtape, name, compression=compression, sparse_as_dense=sparse_as_dense, op=op,
                         gradient_predivide_factor=gradient_predivide_factor, num_groups=num_groups, groups=groups,
                         process_set=process_set, scale_local_gradients=scale_local_gradients,
                         local_layers=local_layers)

@@ -1,10 +1,8 @@
 """Horovod's operations on TensorFlow's tensors, over muster.numpy.
 
-Eager tensors are handed over as arrays. In a graph an operation is a tf.numpy_function, which blocks a thread of
-TensorFlow until it is done; tf.function runs such functions in the order in which it has met them, the same on all
-ranks, so that ranks never wait for each other in different ones. Those in a branch, a loop or a function that takes
-variables are in that order only among themselves, and those in the graphs of TensorFlow 1's sessions have none: there
-control dependencies have to order them. XLA (jit_compile=True) cannot call them.
+Eager tensors are handed over as arrays; what becomes of operations in a graph is in muster.tensorflow.graph. Operations
+in a branch, a loop or a function that takes variables are in order only among themselves. XLA (jit_compile=True) cannot
+call operations.
 """
 
 import numpy as np
@@ -14,6 +12,7 @@ from muster import numpy as arrays
 from muster import world
 from muster.engine import Average, Sum
 from muster.numpy import reduction
+from muster.tensorflow import errors, graph
 from muster.tensorflow.compression import Compression
 from muster.world import global_process_set
 
@@ -21,13 +20,21 @@ from muster.world import global_process_set
 unconverted = tf.autograph.experimental.do_not_convert
 
 
-def call(function, tensors, shapes, dtypes=None):
-    """The tensors that function(arrays) -> arrays makes of `tensors`: now, or when the graph runs. `shapes`: what is
-    known of theirs; `dtypes`: those of `tensors` unless others are named."""
+def call(kind, function, tensors, shapes, dtypes=None, name=None, process_set=global_process_set,
+         ignore_name_scope=False):
+    """The tensors that function(arrays, name) -> arrays makes of `tensors`: now, or when the graph runs.
+
+    kind: of the operation, for its node in a graph. shapes: what is known of those of the results. dtypes: of the
+    results, those of `tensors` unless others are named. name: the user's; the function gets None where that is None and
+    no graph has another one. ignore_name_scope: of names in a graph of TensorFlow 1 only the last part counts.
+    ValueError: the process set was not added, or init() was not called."""
     dtypes = [tensor.dtype for tensor in tensors] if dtypes is None else dtypes
     if tf.executing_eagerly():
-        return [tf.convert_to_tensor(made) for made in function([tensor.numpy() for tensor in tensors])]
-    made = tf.numpy_function(lambda *given: function(list(given)), tensors, dtypes, stateful=True)
+        with errors.of_tensorflow():
+            made = function([tensor.numpy() for tensor in tensors], name)
+        return [tf.convert_to_tensor(each) for each in made]
+    world.check_known(process_set)
+    made = graph.add(kind, function, tensors, dtypes, name, ignore_name_scope)
     for tensor, shape in zip(made, shapes):
         tensor.set_shape(shape)
     return made
@@ -35,6 +42,11 @@ def call(function, tensors, shapes, dtypes=None):
 
 def _grad_name(name):
     return None if name is None else f"{name}.gradient"
+
+
+def _dense(gradients):
+    """Gradients of results, of which TensorFlow may give some as tf.IndexedSlices."""
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 def _unknown_rows(tensor):
@@ -47,7 +59,7 @@ def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, pr
     indices; each list is one unit. No gradients."""
     groups = [[i] for i in range(len(tensors))] if groups is None else groups
 
-    def function(given):
+    def function(given, _):
         begun = [arrays.grouped_allreduce_async([given[i] for i in group], name=names[group[0]], op=op,
                                                 prescale_factor=prescale_factor, postscale_factor=postscale_factor,
                                                 process_set=process_set) for group in groups]
@@ -57,31 +69,46 @@ def reduce_all(tensors, names, op, prescale_factor=1.0, postscale_factor=1.0, pr
                 made[i] = array
         return made
 
-    return call(function, tensors, [tensor.shape for tensor in tensors]) if tensors else []
+    if not tensors:
+        return []
+    return call("allreduce", function, tensors, [tensor.shape for tensor in tensors], name=names[0],
+                process_set=process_set)
 
 
 @unconverted
 def grouped_allreduce(tensors, average=None, device_dense="", device_sparse="", compression=Compression.none, op=None,
-                      prescale_factor=1.0, postscale_factor=1.0, name=None, process_set=global_process_set,
-                      ignore_name_scope=False):
-    """allreduce() of several tensors that are one unit: none is reduced before all ranks have submitted all of them."""
-    del device_dense, device_sparse, ignore_name_scope
+                      prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set,
+                      ignore_name_scope=False, name=None):
+    """allreduce() of several tensors that are one unit: none is reduced before all ranks have submitted all of them.
+    tf.IndexedSlices among them are gathered as another unit."""
+    del device_dense, device_sparse
     op = reduction(average, op)
-    if any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
-        return [allreduce(tensor, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor,
-                          process_set=process_set) for tensor in tensors]
+    is_sparse = [isinstance(tensor, tf.IndexedSlices) for tensor in tensors]
+    slices = [tensor for tensor, sparse in zip(tensors, is_sparse) if sparse]
+    dense = [tensor for tensor, sparse in zip(tensors, is_sparse) if not sparse]
+    of_slices = iter(_gather_slices(slices, op, prescale_factor * postscale_factor, name, process_set,
+                                    ignore_name_scope))
+    of_dense = iter(_reduce_group(dense, compression, op, prescale_factor, postscale_factor, process_set,
+                                  ignore_name_scope, name))
+    return [next(of_slices if sparse else of_dense) for sparse in is_sparse]
+
+
+def _reduce_group(tensors, compression, op, prescale_factor, postscale_factor, process_set, ignore_name_scope, name):
+    if not tensors:
+        return []
 
     @tf.custom_gradient
     def differentiable(*given):
-        def function(values):
-            return arrays.grouped_allreduce(values, name=name, op=op, prescale_factor=prescale_factor,
+        def function(values, label):
+            return arrays.grouped_allreduce(values, name=label, op=op, prescale_factor=prescale_factor,
                                             postscale_factor=postscale_factor, process_set=process_set)
 
         def gradient(*upstream):
-            return grouped_allreduce(upstream, op=op, prescale_factor=prescale_factor,
-                                     postscale_factor=postscale_factor, name=_grad_name(name), process_set=process_set)
+            return _reduce_group(_dense(upstream), Compression.none, op, prescale_factor, postscale_factor,
+                                 process_set, ignore_name_scope, _grad_name(name))
 
-        return call(function, given, [tensor.shape for tensor in given]), gradient
+        return call("grouped_allreduce", function, given, [tensor.shape for tensor in given], name=name,
+                    process_set=process_set, ignore_name_scope=ignore_name_scope), gradient
 
     sent, contexts = zip(*[compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors])
     return [compression.decompress(tensor, ctx) for tensor, ctx in zip(differentiable(*sent), contexts)]
@@ -92,66 +119,76 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
               prescale_factor=1.0, postscale_factor=1.0, name=None, process_set=global_process_set,
               ignore_name_scope=False):
     """The reduction of all ranks' tensors of this name, by default their average. Its gradient is the same reduction of
-    the gradients. tf.IndexedSlices are gathered, and divided by the number of ranks for an average. The devices and
-    ignore_name_scope are not used.
-    ValueError: tf.IndexedSlices and another reduction than Average or Sum."""
-    del device_dense, device_sparse, ignore_name_scope
+    the gradients. tf.IndexedSlices are gathered, and divided by the number of ranks for an average. The devices are not
+    used. In a graph of TensorFlow 1 the node has this name, or one that follows from the tensor's, and ranks match
+    operations by the names of nodes; ignore_name_scope: without the scopes that they are in.
+    NotImplementedError: tf.IndexedSlices and another reduction than Average or Sum, or a factor."""
+    del device_dense, device_sparse
     op = reduction(average, op)
     if isinstance(tensor, tf.IndexedSlices):
-        return _gather_slices(tensor, op, prescale_factor * postscale_factor, name, process_set)
+        return _gather_slices([tensor], op, prescale_factor * postscale_factor, name, process_set,
+                              ignore_name_scope)[0]
 
     @tf.custom_gradient
     def differentiable(given):
-        def function(values):
-            return [arrays.allreduce(values[0], name=name, op=op, prescale_factor=prescale_factor,
+        def function(values, label):
+            return [arrays.allreduce(values[0], name=label, op=op, prescale_factor=prescale_factor,
                                      postscale_factor=postscale_factor, process_set=process_set)]
 
         def gradient(upstream):
-            return allreduce(upstream, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor,
-                             name=_grad_name(name), process_set=process_set)
+            return allreduce(tf.convert_to_tensor(upstream), op=op, prescale_factor=prescale_factor,
+                             postscale_factor=postscale_factor, name=_grad_name(name), process_set=process_set,
+                             ignore_name_scope=ignore_name_scope)
 
-        return call(function, [given], [given.shape])[0], gradient
+        return call("allreduce", function, [given], [given.shape], name=name, process_set=process_set,
+                    ignore_name_scope=ignore_name_scope)[0], gradient
 
     sent, ctx = compression.compress(tf.convert_to_tensor(tensor))
     return compression.decompress(differentiable(sent), ctx)
 
 
-def _gather_slices(slices, op, scale, name, process_set):
+def _gather_slices(slices, op, scale, name, process_set, ignore_name_scope):
+    """The reductions of several tf.IndexedSlices. The average of integers is of a floating-point type, as TensorFlow's
+    division is."""
+    if not slices:
+        return []
     if op not in (Average, Sum):
-        raise ValueError("tf.IndexedSlices can be averaged and added up, not reduced otherwise: "
-                         "sparse_as_dense=True makes them dense")
-    values, indices = (allgather(part, None if name is None else f"{name}.{what}", process_set)
-                       for part, what in ((slices.values, "values"), (slices.indices, "indices")))
-    scale = scale / process_set.size() if op == Average else scale
-    return tf.IndexedSlices(values if scale == 1.0 else values * tf.cast(scale, values.dtype), indices,
-                            slices.dense_shape)
+        raise NotImplementedError("tf.IndexedSlices can be averaged and added up, not reduced otherwise: "
+                                  "sparse_as_dense=True makes them dense")
+    if scale != 1.0:
+        raise NotImplementedError("tf.IndexedSlices cannot be scaled by prescale_factor and postscale_factor")
+    values, indices = (
+        grouped_allgather(parts, None if name is None else f"{name}.{what}", ignore_name_scope, process_set)
+        for parts, what in (([each.values for each in slices], "values"), ([each.indices for each in slices], "indices")))
+    if op == Average:
+        values = [each / tf.cast(world.size_of(process_set), each.dtype) for each in values]
+    return [tf.IndexedSlices(value, index, each.dense_shape) for value, index, each in zip(values, indices, slices)]
 
 
-def _gathered(given, name, process_set):
+def _gathered(given, name, process_set, ignore_name_scope):
     """([the tensors of all ranks], [how many rows came from each rank])"""
-    def function(values):
+    def function(values, label):
         rows = [np.array([value.shape[0] for value in values], np.int64).reshape(1, -1)]
-        return arrays.grouped_allgather(values + rows, name, process_set)
+        return arrays.grouped_allgather(values + rows, label, process_set)
 
-    made = call(function, given, [_unknown_rows(tensor) for tensor in given] + [(None, len(given))],
-                [tensor.dtype for tensor in given] + [tf.int64])
+    made = call("allgather", function, given, [_unknown_rows(tensor) for tensor in given] + [(None, len(given))],
+                [tensor.dtype for tensor in given] + [tf.int64], name, process_set, ignore_name_scope)
     return made[:-1], made[-1]
 
 
 @unconverted
-def grouped_allgather(tensors, name=None, process_set=global_process_set, ignore_name_scope=False):
+def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set):
     """allgather() of several tensors that are one unit."""
-    del ignore_name_scope
-
     @tf.custom_gradient
     def differentiable(*given):
-        made, rows = _gathered(given, name, process_set)
+        made, rows = _gathered(given, name, process_set, ignore_name_scope)
 
         def gradient(*upstream):
             mine = process_set.rank()
             begins = tf.reduce_sum(rows[:mine], axis=0)
-            sums = grouped_allreduce(upstream, op=Sum, name=_grad_name(name), process_set=process_set)
-            return [each[begins[i]:begins[i] + rows[mine][i]] for i, each in enumerate(sums)]
+            averages = grouped_allreduce(_dense(upstream), op=Average, name=_grad_name(name), process_set=process_set,
+                                         ignore_name_scope=ignore_name_scope)
+            return [each[begins[i]:begins[i] + rows[mine][i]] for i, each in enumerate(averages)]
 
         return made, gradient
 
@@ -159,46 +196,51 @@ def grouped_allgather(tensors, name=None, process_set=global_process_set, ignore
 
 
 @unconverted
-def allgather(tensor, name=None, process_set=global_process_set, ignore_name_scope=False):
+def allgather(tensor, name=None, ignore_name_scope=False, process_set=global_process_set):
     """The tensors of all ranks, one behind the other along the first dimension, in which they may differ. Its gradient
-    is this rank's part of the sum of all ranks' gradients."""
-    return grouped_allgather([tensor], name, process_set, ignore_name_scope)[0]
+    is this rank's part of the average of all ranks' gradients."""
+    return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
 @unconverted
-def broadcast(tensor, root_rank, name=None, process_set=global_process_set, ignore_name_scope=False):
-    """The tensor of `root_rank` (a rank of the world) on all ranks. Its gradient is the sum of all ranks' gradients on
-    `root_rank`, and zero elsewhere."""
-    del ignore_name_scope
-
+def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set=global_process_set):
+    """The tensor of `root_rank` (a rank of the world) on all ranks. Its gradient is the average of all ranks' gradients
+    on `root_rank`, and zero elsewhere."""
     @tf.custom_gradient
     def differentiable(given):
-        def gradient(upstream):
-            total = allreduce(upstream, op=Sum, name=_grad_name(name), process_set=process_set)
-            return total if world.rank() == root_rank else tf.zeros_like(total)
+        def function(values, label):
+            return [arrays.broadcast(values[0], root_rank, label, process_set)]
 
-        return call(lambda values: [arrays.broadcast(values[0], root_rank, name, process_set)], [given],
-                    [given.shape])[0], gradient
+        def gradient(upstream):
+            average = allreduce(tf.convert_to_tensor(upstream), op=Average, name=_grad_name(name),
+                                process_set=process_set, ignore_name_scope=ignore_name_scope)
+            if world.rank() == root_rank:
+                return average
+            with tf.control_dependencies([average]):  # a session would not compute it otherwise, and others wait
+                return tf.identity(tf.zeros_like(average))
+
+        return call("broadcast", function, [given], [given.shape], name=name, process_set=process_set,
+                    ignore_name_scope=ignore_name_scope)[0], gradient
 
     return differentiable(tf.convert_to_tensor(tensor))
 
 
 @unconverted
-def alltoall(tensor, splits=None, name=None, process_set=global_process_set, ignore_name_scope=False):
+def alltoall(tensor, splits=None, name=None, ignore_name_scope=False, process_set=global_process_set):
     """splits[r] rows of `tensor` to each rank r; the rows that came from all ranks, in rank order. With `splits` also
     how many came from each. Its gradient sends the gradients back."""
-    del ignore_name_scope
     ranks = world.size_of(process_set)
 
     @tf.custom_gradient
     def differentiable(given, rows):
-        def function(values):
-            return list(arrays.alltoall(values[0], values[1], name, process_set))
+        def function(values, label):
+            return list(arrays.alltoall(values[0], values[1], label, process_set))
 
-        made, received = call(function, [given, rows], [_unknown_rows(given), (ranks,)], [given.dtype, tf.int32])
+        made, received = call("alltoall", function, [given, rows], [_unknown_rows(given), (ranks,)],
+                              [given.dtype, tf.int32], name, process_set, ignore_name_scope)
 
         def gradient(upstream, _):
-            return alltoall(upstream, received, _grad_name(name), process_set)[0], None
+            return alltoall(upstream, received, _grad_name(name), ignore_name_scope, process_set)[0], None
 
         return (made, received), gradient
 
@@ -211,24 +253,27 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set, ign
 
 
 @unconverted
-def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average, name=None,
-                          process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0,
-                          postscale_factor=1.0):
+def grouped_reducescatter(tensors, device_dense="", compression=Compression.none, op=Average,
+                          process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0, name=None,
+                          ignore_name_scope=False):
     """reducescatter() of several tensors that are one unit."""
-    del device_dense, ignore_name_scope
+    del device_dense
 
     @tf.custom_gradient
     def differentiable(*given):
-        def function(values):
-            return arrays.grouped_reducescatter(values, name, op, process_set, prescale_factor, postscale_factor)
+        def function(values, label):
+            return arrays.grouped_reducescatter(values, label, op, process_set, prescale_factor, postscale_factor)
 
         def gradient(*upstream):
             scale = prescale_factor * postscale_factor * (process_set.size() if op == Sum else 1)
-            gathered = grouped_allgather(upstream, _grad_name(name), process_set)
+            gathered = grouped_allgather(upstream, _grad_name(name), ignore_name_scope, process_set)
             return [each * tf.cast(scale, each.dtype) for each in gathered]
 
-        return call(function, given, [_unknown_rows(tensor) for tensor in given]), gradient
+        return call("reducescatter", function, given, [_unknown_rows(tensor) for tensor in given], name=name,
+                    process_set=process_set, ignore_name_scope=ignore_name_scope), gradient
 
+    if not tensors:
+        return []
     sent, contexts = zip(*[compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors])
     return [compression.decompress(tensor, ctx) for tensor, ctx in zip(differentiable(*sent), contexts)]
 
@@ -238,8 +283,8 @@ def reducescatter(tensor, device_dense="", compression=Compression.none, op=Aver
                   process_set=global_process_set, ignore_name_scope=False, prescale_factor=1.0, postscale_factor=1.0):
     """This rank's rows of the reduction of all ranks' tensors (Average or Sum); the first ranks get one more where they
     do not come out even. Its gradient gathers those of all ranks, times their number for a sum."""
-    return grouped_reducescatter([tensor], device_dense, compression, op, name, process_set, ignore_name_scope,
-                                 prescale_factor, postscale_factor)[0]
+    return grouped_reducescatter([tensor], device_dense, compression, op, process_set, prescale_factor,
+                                 postscale_factor, name, ignore_name_scope)[0]
 
 
 def join():
@@ -249,7 +294,14 @@ def join():
 
 
 def _number(function):
-    return call(lambda _: [np.array(function(), np.int32)], [], [()], [tf.int32])[0]
+    def array_of():
+        return np.array(function(), np.int32)
+
+    if tf.executing_eagerly():
+        return tf.convert_to_tensor(array_of())
+    made = tf.numpy_function(array_of, [], tf.int32, stateful=True)
+    made.set_shape(())
+    return made
 
 
 @unconverted

@@ -16,37 +16,67 @@ class _Aggregation:
         self._passes = passes
         self._is_average = is_average
         self._sums = None
-        self._count = None
+        with tf.init_scope():
+            self.counter = tf.Variable(0, trainable=False, dtype=tf.int64)  # passes since gradients were reduced
 
-    def step(self, optimizer, gradients, variables, apply):
-        """Calls apply(sums) in every n-th step, and nothing in the others."""
+    def compute(self, reducer, gradients, variables):
+        """In every n-th pass the gradients of all ranks, of n passes. In the others the sums so far of this rank."""
         if self._sums is None:
             with tf.init_scope():
-                _build(optimizer, variables)
                 self._sums = [None if gradient is None else tf.Variable(tf.zeros(variable.shape, gradient.dtype),
                                                                         trainable=False)
                               for gradient, variable in zip(gradients, variables)]
-                self._count = tf.Variable(0, trainable=False, dtype=tf.int64)
-        for total, gradient in zip(self._sums, gradients):
-            if total is not None:
-                total.assign_add(tf.convert_to_tensor(gradient))
-        # tf.function keeps its operations in order, but not a branch that takes variables among them: these two, which
-        # take none, hold its place.
-        with tf.control_dependencies([tf.timestamp()]):
-            is_due = tf.cond(self._count.assign_add(1) >= self._passes, lambda: self._apply(apply),
-                             lambda: tf.constant(False))
-        with tf.control_dependencies([is_due]):
-            tf.timestamp()
-        return is_due
+        used = [i for i, total in enumerate(self._sums) if total is not None]
+        for i in used:
+            self._sums[i].assign_add(tf.convert_to_tensor(gradients[i]))
 
-    def _apply(self, apply):
+        def reduced():
+            made = self._reduced(reducer, variables)
+            return [tf.convert_to_tensor(made[i]) for i in used]
+
+        def sums():
+            return [self._sums[i].read_value() for i in used]
+
+        made = _cond_in_place(self.counter.assign_add(1) >= self._passes, reduced, sums)
+        result = [None] * len(gradients)
+        for i, gradient in zip(used, made):
+            result[i] = gradient
+        return result
+
+    def _reduced(self, reducer, variables):
         scale = 1.0 / self._passes if self._is_average else 1.0
-        apply([None if total is None else total * tf.cast(scale, total.dtype) for total in self._sums])
+        made = reducer.reduce([None if total is None else total * tf.cast(scale, total.dtype) for total in self._sums],
+                              variables)
         for total in self._sums:
             if total is not None:
                 total.assign(tf.zeros_like(total))
-        self._count.assign(0)
-        return tf.constant(True)
+        self.counter.assign(0)
+        return made
+
+    def apply(self, optimizer, variables, apply):
+        """Calls apply() after a pass whose compute() has reduced the gradients; otherwise it only counts the step."""
+        with tf.init_scope():
+            _build(optimizer, variables)
+
+        def applied():
+            apply()
+            return tf.constant(True)
+
+        def counted():
+            optimizer.iterations.assign_add(1)
+            return tf.constant(False)
+
+        return _cond_in_place(tf.equal(self.counter, 0), applied, counted)
+
+
+def _cond_in_place(condition, if_true, if_false):
+    """tf.cond(). A tf.function keeps its operations in order, but not a branch that takes variables: two operations that
+    take none hold its place."""
+    with tf.control_dependencies([tf.timestamp()]):
+        made = tf.cond(condition, if_true, if_false)
+    with tf.control_dependencies(tf.nest.flatten(made)):
+        tf.timestamp()
+    return made
 
 
 def _build(optimizer, variables):
@@ -62,31 +92,50 @@ class _Distributed:
     """What the classes made by DistributedOptimizer() add to the user's optimizer."""
 
     _reducer = None
-    _aggregation = None
+    _agg_helper = None  # _Aggregation; its name is Horovod's
 
     def register_local_var(self, variable):
         """The gradients of this variable stay this rank's own, divided by the number of ranks."""
         self._reducer.register_local(variable)
 
-    def _apply_reduced(self, gradients, variables, apply):
-        """apply(gradients of all ranks), when as many backward passes as asked for have been made."""
-        def reduced(sums):
-            return apply(self._reducer.reduce(sums, variables))
+    def _reduced(self, gradients, variables):
+        """The gradients of all ranks, where as many backward passes as asked for have been made."""
+        if self._agg_helper is None:
+            return self._reducer.reduce(gradients, variables)
+        return self._agg_helper.compute(self._reducer, gradients, variables)
 
-        if self._aggregation is None:
-            return reduced(gradients)
-        return self._aggregation.step(self, gradients, variables, reduced)
+    def _applied(self, variables, apply):
+        """apply(), where _reduced() has given gradients of all ranks."""
+        return apply() if self._agg_helper is None else self._agg_helper.apply(self, variables, apply)
 
 
 class _DistributedKeras2(_Distributed):
     """Keras 2, also its older optimizers."""
 
+    def compute_gradients(self, loss, var_list, tape=None):
+        """(gradient of all ranks, variable) for every variable."""
+        return self._compute_gradients(loss, var_list, None, tape)
+
+    @unconverted
+    def _compute_gradients(self, loss, var_list, grad_loss=None, tape=None):
+        base = super()
+        if hasattr(base, "_compute_gradients"):  # an older optimizer
+            computed = base._compute_gradients(loss, var_list, grad_loss, tape=tape)
+        else:
+            computed = base.compute_gradients(loss, var_list, tape=tape)
+        gradients, variables = map(list, zip(*computed))
+        self._reducer.has_computed = True
+        return list(zip(self._reduced(gradients, variables), variables))
+
     @unconverted
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        """That of the user's optimizer, with the gradients of all ranks."""
+        """That of the user's optimizer, with the gradients of all ranks: those that are given, if compute_gradients()
+        was ever called (fit() does), otherwise those that these become."""
         gradients, variables = map(list, zip(*grads_and_vars))
         base = super().apply_gradients
-        return self._apply_reduced(gradients, variables, lambda made: base(zip(made, variables), *args, **kwargs))
+        if not self._reducer.has_computed:
+            gradients = self._reduced(gradients, variables)
+        return self._applied(variables, lambda: base(list(zip(gradients, variables)), *args, **kwargs))
 
 
 class _DistributedKeras3(_Distributed):
@@ -97,7 +146,8 @@ class _DistributedKeras3(_Distributed):
         """That of the user's optimizer, with the gradients of all ranks."""
         variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
         base = super().apply
-        return self._apply_reduced(list(grads), variables, lambda made: base(made, trainable_variables))
+        gradients = self._reduced(list(grads), variables)
+        return self._applied(variables, lambda: base(gradients, trainable_variables))
 
 
 class _DistributedV1(_Distributed):
@@ -118,7 +168,7 @@ def _mixin_of(optimizer):
     raise ValueError(f"{type(optimizer).__name__} is neither an optimizer of Keras nor one of tf.compat.v1.train")
 
 
-def distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, **options):
+def distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, **options):
     """DistributedOptimizer() of all modules; `options` are those of Reducer()."""
     mixin = _mixin_of(optimizer)
     if isinstance(optimizer, _Distributed):
@@ -126,9 +176,10 @@ def distribute(optimizer, backward_passes_per_step, average_aggregated_gradients
     if backward_passes_per_step < 1 or (backward_passes_per_step > 1 and mixin is _DistributedV1):
         raise ValueError("backward_passes_per_step must be at least 1, and 1 with optimizers of tf.compat.v1")
     base = optimizer.__class__
-    members = {"__doc__": base.__doc__, "__module__": base.__module__, "_reducer": Reducer("optimizer", **options)}
+    kind = f"optimizer.{name}" if name else "optimizer"
+    members = {"__doc__": base.__doc__, "__module__": base.__module__, "_reducer": Reducer(kind, **options)}
     if backward_passes_per_step > 1:
-        members["_aggregation"] = _Aggregation(backward_passes_per_step, average_aggregated_gradients)
+        members["_agg_helper"] = _Aggregation(backward_passes_per_step, average_aggregated_gradients)
     optimizer.__class__ = type(base.__name__, (mixin, base), members)
     return optimizer
 
@@ -138,16 +189,18 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
                          gradient_predivide_factor=1.0, average_aggregated_gradients=False, num_groups=0, groups=None,
                          process_set=global_process_set, scale_local_gradients=True):
     """The optimizer, with its state, which from now on follows the gradients of all ranks: its class becomes a subclass
-    of what it was. Keras' optimizers reduce where gradients are applied, those of tf.compat.v1 where they are computed.
+    of what it was. Optimizers of Keras 2 and of tf.compat.v1 reduce in compute_gradients(), which fit() and minimize()
+    call. Where gradients come from a tape instead, Keras' optimizers reduce them where they are applied.
 
+    name: of its reductions. Two optimizers that reduce at the same time, in two threads, need two names.
     backward_passes_per_step: gradients are reduced and applied in every n-th step only, and add up until then, or are
-        averaged with average_aggregated_gradients.
+        averaged with average_aggregated_gradients. The optimizer's iterations count all steps.
     op, gradient_predivide_factor, groups, num_groups, sparse_as_dense, process_set, scale_local_gradients: as for
         DistributedGradientTape(); register_local_var() instead of register_local_source().
-    The name, locking and devices are not used. ValueError: a setting, no such optimizer, a process set that was not
-    added, or init() was not called."""
-    del name, use_locking, device_dense, device_sparse
-    return distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, compression=compression,
+    Locking and devices are not used. ValueError: a setting, no such optimizer, a process set that was not added, or
+    init() was not called."""
+    del use_locking, device_dense, device_sparse
+    return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,
                       num_groups=num_groups, groups=groups, process_set=process_set,
                       scale_local_gradients=scale_local_gradients)

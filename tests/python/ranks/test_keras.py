@@ -77,7 +77,82 @@ def test_passes_that_add_up():
                  callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
     for mine, expected in zip(together.get_weights(), alone.get_weights()):
         np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-5)
-    assert int(optimizer.iterations) == 3
+    assert int(optimizer.iterations) == 6  # passes, as Horovod counts
+
+
+def test_a_model_that_is_built_by_its_first_batch():
+    whole = data(ROWS * hvd.size())
+    keras.utils.set_random_seed(hvd.rank())
+    model = keras.Sequential([keras.layers.Dense(6, activation="tanh"), keras.layers.Dense(1)])
+    fit(model, hvd.DistributedOptimizer(keras.optimizers.Adam(0.05)), *own_part(whole),
+        callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    assert_same_on_all_ranks(model)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_variables_that_are_not_broadcast(is_registered):
+    root = hvd.size() - 1
+    model = model_of(0)
+    for weight in model.weights:
+        weight.assign(tf.fill(weight.shape, float(hvd.rank())))
+    local = model.layers[0].variables
+    if is_registered:
+        callback = hvd.callbacks.BroadcastGlobalVariablesCallback(root)
+        for variable in local:
+            callback.register_local_var(variable)
+    else:
+        callback = hvd.callbacks.BroadcastGlobalVariablesCallback(root, local_variables=local)
+    x, y = data(ROWS)
+    fit(model, keras.optimizers.SGD(0.0), x, y, callbacks=[callback], epochs=1)
+    for layer, expected in ((model.layers[0], hvd.rank()), (model.layers[-1], root)):
+        assert all(np.all(weight == expected) for weight in layer.get_weights())
+    with pytest.raises(ValueError, match="local_variables"):
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=["kernel"])
+    assert hvd.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local[0])
+
+
+@pytest.mark.skipif(IS_KERAS_3, reason="optimizers of Keras 3 compute no gradients")
+@pytest.mark.parametrize("kind", [] if IS_KERAS_3 else [keras.optimizers.SGD, keras.optimizers.legacy.SGD],
+                         ids=lambda kind: kind.__module__)
+def test_computed_gradients_are_those_of_all_ranks(kind):
+    """What a script does to them before they are applied stays, and they are not reduced once more."""
+    optimizer = hvd.DistributedOptimizer(kind(1.0), op=hvd.Sum)
+    total = hvd.size() * (hvd.size() + 1) / 2
+    for method in ("compute_gradients", "_compute_gradients"):
+        variable = tf.Variable([5.0])
+
+        @tf.function
+        def step():
+            pairs = getattr(optimizer, method)(lambda: tf.reduce_sum(variable) * (hvd.rank() + 1), [variable])
+            optimizer.apply_gradients([(gradient * 10.0, each) for gradient, each in pairs])
+            return pairs[0][0]
+
+        np.testing.assert_allclose(step(), [total])
+        np.testing.assert_allclose(variable, [5.0 - 10.0 * total])
+        optimizer = hvd.DistributedOptimizer(kind(1.0), op=hvd.Sum)
+    optimizer.minimize(lambda: tf.reduce_sum(variable) * (hvd.rank() + 1), [variable])
+    np.testing.assert_allclose(variable, [5.0 - 11.0 * total])
+
+
+@pytest.mark.skipif(IS_KERAS_3, reason="optimizers of Keras 3 compute no gradients")
+@pytest.mark.parametrize("is_average", [False, True])
+def test_computed_gradients_of_several_passes(is_average):
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=4, sparse_as_dense=True,
+                                         average_aggregated_gradients=is_average)
+    x, y = tf.Variable([0.0]), tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step():
+        pairs = optimizer._compute_gradients(lambda: x - (hvd.rank() + 1) * tf.gather(y, [0]), var_list=[x, y])
+        optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+
+    for done in range(1, 11):
+        step()
+        passes = done // 4 * (1 if is_average else 4)
+        np.testing.assert_allclose(x, [-passes], rtol=1e-6)
+        np.testing.assert_allclose(y, [1.0 + passes * (hvd.size() + 1) / 2, 2.0], rtol=1e-6)
+        assert int(optimizer.iterations) == done
+        assert int(optimizer._agg_helper.counter) == done % 4
 
 
 def test_a_loop_of_ones_own():

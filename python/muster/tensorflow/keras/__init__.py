@@ -30,8 +30,8 @@ def DistributedOptimizer(optimizer, name=None, device_dense="", device_sparse=""
                          average_aggregated_gradients=False, num_groups=0, groups=None,
                          process_set=global_process_set, scale_local_gradients=True):
     """muster.tensorflow's DistributedOptimizer(), with the order of arguments of horovod.keras."""
-    del name, device_dense, device_sparse
-    return distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, compression=compression,
+    del device_dense, device_sparse
+    return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,
                       num_groups=num_groups, groups=groups, process_set=process_set,
                       scale_local_gradients=scale_local_gradients)
@@ -44,8 +44,8 @@ def PartialDistributedOptimizer(optimizer, name=None, device_dense="", device_sp
                                 scale_local_gradients=True):
     """DistributedOptimizer() that leaves the gradients of the weights of `local_layers` (a layer or several) to this
     rank."""
-    del name, device_dense, device_sparse
-    return distribute(optimizer, backward_passes_per_step, average_aggregated_gradients, compression=compression,
+    del device_dense, device_sparse
+    return distribute(optimizer, name, backward_passes_per_step, average_aggregated_gradients, compression=compression,
                       sparse_as_dense=sparse_as_dense, op=op, gradient_predivide_factor=gradient_predivide_factor,
                       num_groups=num_groups, groups=groups, process_set=process_set,
                       scale_local_gradients=scale_local_gradients, local_layers=local_layers)

@@ -1,0 +1,134 @@
+"""tf.errors.FailedPreconditionError in a graph, for ranks that differ. A tf.numpy_function cannot raise it.
+
+So a function that fails gives the number of its failure, and a kernel of ours behind it fails in its place. The kernel
+is registered with TensorFlow's C API for kernels (tensorflow/c/kernels.h), which keeps its binary interface. Where a
+TensorFlow does not have it, the function raises what it can: TensorFlow makes UnknownError of that.
+"""
+
+import ctypes
+import itertools
+import os
+from ctypes import CFUNCTYPE, c_bool, c_char_p, c_int, c_int64, c_void_p
+
+import numpy as np
+import tensorflow as tf
+
+from muster.exceptions import RanksDifferError
+
+_OP = b"MusterCheck"
+_FAILED_PRECONDITION = 9  # TF_Code
+_FUNCTIONS = {
+    "TF_NewStatus": (c_void_p, []),
+    "TF_GetCode": (c_int, [c_void_p]),
+    "TF_SetStatus": (None, [c_void_p, c_int, c_char_p]),
+    "TF_DeleteStatus": (None, [c_void_p]),
+    "TF_TensorData": (c_void_p, [c_void_p]),
+    "TF_DeleteTensor": (None, [c_void_p]),
+    "TF_NewOpDefinitionBuilder": (c_void_p, [c_char_p]),
+    "TF_OpDefinitionBuilderAddInput": (None, [c_void_p, c_char_p]),
+    "TF_OpDefinitionBuilderSetIsStateful": (None, [c_void_p, c_bool]),
+    "TF_OpDefinitionBuilderSetShapeInferenceFunction": (None, [c_void_p, c_void_p]),
+    "TF_RegisterOpDefinition": (None, [c_void_p, c_void_p]),
+    "TF_ShapeInferenceContextSetUnknownShape": (None, [c_void_p, c_void_p]),
+    "TF_NewKernelBuilder": (c_void_p, [c_char_p, c_char_p, c_void_p, c_void_p, c_void_p]),
+    "TF_RegisterKernelBuilder": (None, [c_char_p, c_void_p, c_void_p]),
+    "TF_GetInput": (None, [c_void_p, c_int, c_void_p, c_void_p]),
+    "TF_OpKernelContext_Failure": (None, [c_void_p, c_void_p]),
+}
+_COMPUTE = CFUNCTYPE(None, c_void_p, c_void_p)  # (kernel, its TF_OpKernelContext)
+
+_failures = {}  # number -> message, from the function's failure to the kernel's
+_numbers = itertools.count(1)
+
+
+class _Api:
+    """The functions above."""
+
+    def __init__(self, libraries):
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = next((getattr(library, name) for library in libraries if hasattr(library, name)), None)
+            if function is None:
+                raise AttributeError(name)
+            # A function of its own, whose types nobody else sets.
+            address = ctypes.cast(function, c_void_p).value
+            setattr(self, name, CFUNCTYPE(result, *arguments)(address))
+
+    def register(self, compute):
+        """Whether TensorFlow has taken the operation and its kernel."""
+        status = self.TF_NewStatus()
+        try:
+            builder = self.TF_NewOpDefinitionBuilder(_OP)
+            self.TF_OpDefinitionBuilderAddInput(builder, b"failure: int64")
+            self.TF_OpDefinitionBuilderSetIsStateful(builder, True)
+            self.TF_OpDefinitionBuilderSetShapeInferenceFunction(
+                builder, ctypes.cast(self.TF_ShapeInferenceContextSetUnknownShape, c_void_p))
+            self.TF_RegisterOpDefinition(builder, status)
+            if self.TF_GetCode(status) != 0:
+                return False
+            kernel = self.TF_NewKernelBuilder(_OP, b"CPU", None, ctypes.cast(compute, c_void_p), None)
+            self.TF_RegisterKernelBuilder(_OP, kernel, status)
+            return self.TF_GetCode(status) == 0
+        finally:
+            self.TF_DeleteStatus(status)
+
+    def check(self, context):
+        """The kernel."""
+        status, tensor = self.TF_NewStatus(), c_void_p()
+        try:
+            self.TF_GetInput(context, 0, ctypes.byref(tensor), status)
+            if self.TF_GetCode(status) == 0:
+                number = c_int64.from_address(self.TF_TensorData(tensor)).value
+                self.TF_DeleteTensor(tensor)
+                if number == 0:
+                    return
+                message = _failures.pop(number, "ranks differ")
+                self.TF_SetStatus(status, _FAILED_PRECONDITION, message.encode())
+            self.TF_OpKernelContext_Failure(context, status)
+        finally:
+            self.TF_DeleteStatus(status)
+
+
+def _libraries():
+    folder = tf.sysconfig.get_lib()
+    for name in ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2", "python/_pywrap_tensorflow_internal.so"):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            yield ctypes.CDLL(path)
+
+
+def _registered():
+    """The kernel's function, which has to stay. None: this TensorFlow does not have the API."""
+    before = getattr(tf, "_muster_check", None)
+    if before is not None:  # this module is loaded again; TensorFlow ends the process at a second registration
+        return before
+    try:
+        api = _Api(list(_libraries()))
+    except (OSError, AttributeError):
+        return None
+    compute = _COMPUTE(lambda _, context: api.check(context))
+    if not api.register(compute):
+        return None
+    tf._muster_check = compute
+    return compute
+
+
+_kernel = _registered()
+
+
+def checked(function, tensors, dtypes):
+    """tf.numpy_function() whose RanksDifferError becomes tf.errors.FailedPreconditionError."""
+    if _kernel is None:
+        return tf.numpy_function(function, tensors, dtypes, stateful=True)
+
+    def numbered(*given):
+        try:
+            return [*function(*given), np.int64(0)]
+        except RanksDifferError as error:
+            number = next(_numbers)
+            _failures[number] = str(error)
+            return [*(np.zeros(0, dtype.as_numpy_dtype) for dtype in dtypes), np.int64(number)]
+
+    *made, failure = tf.numpy_function(numbered, tensors, [*dtypes, tf.int64], stateful=True)
+    check = tf.compat.v1.get_default_graph().create_op(_OP.decode(), [failure], [])
+    with tf.control_dependencies([check]):
+        return [tf.identity(tensor) for tensor in made]
