@@ -3,9 +3,14 @@
 
 const POLL_MS = 2000;
 const MOST_LINES = 5000;
+const LONGEST_LINE = 16384;  // characters of a row; what is longer goes on in the next one
+const PAGE_OF_OPEN = 1000;   // the most that launcherd gives at once
+const MOST_JOBS = 1000;      // rows
 const byId = (id) => document.getElementById(id);
 
-const page = { hosts: new Map(), chosen: "", job: null, lines: [], open: new Map(), decoders: new Map(), sources: [] };
+// streams: of the chosen job, by rank and stream. changed: lines that the next frame draws.
+const page = { hosts: new Map(), chosen: "", job: null, lines: [], streams: new Map(), changed: new Set(), sources: [],
+               isFrameAsked: false, endedPages: 1 };
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -32,14 +37,46 @@ function age(from, to) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
 }
 
+// 2026-06-20 12:05:53.123 UTC-05:00, where the browser is.
+function localTime(text) {
+  const time = new Date(text);
+  const two = (number) => String(Math.trunc(number)).padStart(2, "0");
+  const ahead = -time.getTimezoneOffset();
+  const zone = `UTC${ahead < 0 ? "-" : "+"}${two(Math.abs(ahead) / 60)}:${two(Math.abs(ahead) % 60)}`;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:` +
+    `${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")} ${zone}`;
+}
+
+// Puts the rows into the table's body. A row that is there keeps its element, and with it the keyboard's focus; only
+// its cells that differ are replaced.
+function update(body, rows) {
+  const wanted = new Map(rows.map((row) => [row.dataset.key, row]));
+  const there = new Map();
+  for (const row of [...body.rows]) {
+    if (wanted.has(row.dataset.key)) there.set(row.dataset.key, row); else row.remove();
+  }
+  rows.forEach((row, index) => {
+    const old = there.get(row.dataset.key);
+    if (old) {
+      old.className = row.className;
+      [...row.cells].forEach((cell, i) => { if (!cell.isEqualNode(old.cells[i])) old.cells[i].replaceWith(cell); });
+    }
+    const shown = old || row;
+    if (body.rows[index] !== shown) body.insertBefore(shown, body.rows[index] || null);
+  });
+}
+
 // ---- jobs and hosts
 
 function jobRow(job) {
   const row = element("tr", undefined, job.id === page.chosen ? "chosen" : "");
-  row.dataset.job = job.id;
+  row.dataset.job = row.dataset.key = job.id;
   const code = isOver(job) && job.exit_code ? ` ${job.exit_code}` : "";
-  const cells = [element("td", job.id), element("td", job.name), element("td"), element("td", job.size, "number"),
+  const cells = [element("td"), element("td", job.name), element("td"), element("td", job.size, "number"),
                  element("td", age(job.started || job.submitted, job.ended)), element("td", job.command.join(" "))];
+  const link = element("a", job.id);
+  link.href = `#${job.id}`;
+  cells[0].append(link);
   cells[2].append(element("span", stateOf(job) + code, `state ${stateOf(job)}`));
   cells[5].title = job.reason;
   row.append(...cells);
@@ -105,7 +142,7 @@ function hostRow(host) {
   state.title = host.problem || host.reason;
   const gpus = element("td", gpusOf(host) + (host.gpu_problem ? " !" : ""), "number");
   gpus.title = gpuLines(host);
-  row.dataset.host = host.name;
+  row.dataset.key = host.name;
   row.append(element("td", host.name), element("td", `${host.used_slots}/${host.slots}`, "number"), bar,
              element("td", host.ranks, "number"), element("td", cpuOf(host), "number"),
              element("td", memoryOf(host), "number"), gpus,
@@ -113,15 +150,41 @@ function hostRow(host) {
   return row;
 }
 
+// The first `pages` pages of a list of jobs, and whether there are more.
+async function listJobs(query, pages) {
+  const jobs = [];
+  let token = "";
+  for (let number = 0; number < pages && (number === 0 || token); ++number) {
+    const answer = await ask(`/api/jobs?${query}&page_token=${encodeURIComponent(token)}`);
+    jobs.push(...answer.jobs);
+    token = answer.next_page_token;
+  }
+  return { jobs, hasMore: token !== "" };
+}
+
+// Jobs that run, then those that wait, then those that have ended; each the newest first.
+function inOrder(jobs) {
+  const place = (job) => isOver(job) ? 2 : stateOf(job) === "queued" ? 1 : 0;
+  return [0, 1, 2].flatMap((each) => jobs.filter((job) => place(job) === each));
+}
+
+function showJobs(open, newest) {
+  const jobs = inOrder([...new Map([...open.jobs, ...newest.jobs].map((job) => [job.id, job])).values()]);
+  update(byId("jobs").tBodies[0], jobs.slice(0, MOST_JOBS).map(jobRow));
+  byId("older").hidden = !newest.hasMore || jobs.length > MOST_JOBS;
+  byId("more-jobs").textContent = jobs.length > MOST_JOBS ? `${jobs.length - MOST_JOBS} more: muster jobs lists all` : "";
+}
+
 async function refresh() {
   try {
-    const [jobs, hosts] = await Promise.all([ask("/api/jobs?all=1"), ask("/api/hosts")]);
-    byId("jobs").tBodies[0].replaceChildren(...jobs.jobs.map(jobRow));
+    const [open, newest, hosts] = await Promise.all([listJobs(`page_size=${PAGE_OF_OPEN}`, Infinity),
+                                                     listJobs("all=1", page.endedPages), ask("/api/hosts")]);
+    showJobs(open, newest);
     page.hosts = new Map(hosts.hosts.map((host) => [host.name, host]));
-    byId("hosts").tBodies[0].replaceChildren(...hosts.hosts.map(hostRow));
+    update(byId("hosts").tBodies[0], hosts.hosts.map(hostRow));
     const sum = (key) => hosts.hosts.reduce((all, host) => all + host[key], 0);
-    const waiting = jobs.jobs.filter((job) => stateOf(job) === "queued").length;
-    const running = jobs.jobs.filter((job) => !isOver(job)).length - waiting;
+    const waiting = open.jobs.filter((job) => stateOf(job) === "queued").length;
+    const running = open.jobs.length - waiting;
     byId("summary").textContent =
       `${running} running, ${waiting} waiting; ${sum("used_slots")} of ${sum("slots")} slots on ${hosts.hosts.length} hosts`;
     byId("problem").textContent = "";
@@ -133,14 +196,33 @@ async function refresh() {
 
 // ---- one job
 
+// How a rank has ended, as muster status says it.
+function describeEnd(end) {
+  const how = end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`;
+  const detail = end.detail ? `: ${end.detail}` : "";
+  switch (word(end.kind, "RANK_END_KIND_")) {
+    case "stopped": return end.detail ? `did not start${detail}` : `${how} after the stop`;
+    case "start_failed": return `did not start${detail || ` (exit code ${end.exit_code})`}`;
+    case "host_lost": return `host ${end.host} was lost${detail}`;
+  }
+  if (known(end, "abort_code")) return `called MPI_Abort(${end.abort_code})`;
+  if (end.out_of_memory) return `out of memory: ${end.signal ? `killed by the kernel, ${how}` : how}`;
+  return end.without_finalize ? `${how} without MPI_Finalize` : how + detail;
+}
+
+// "good", "stopped" by Muster after another rank had failed, or "bad": it failed by itself.
+function kindOf(end) {
+  if (end.kind === "RANK_END_KIND_STOPPED") return "stopped";
+  const failed = end.kind !== "RANK_END_KIND_EXITED" || end.exit_code !== 0 || known(end, "abort_code") || end.without_finalize;
+  return failed ? "bad" : "good";
+}
+
 function cellOf(rank) {
   const state = word(rank.state, "RANK_STATE_");
-  const end = rank.end;
-  const failed = end && (end.exit_code !== 0 || end.signal !== 0 || end.kind !== "RANK_END_KIND_EXITED");
-  const kind = state !== "ended" ? state : failed ? "bad" : "good";
+  const kind = state === "ended" ? kindOf(rank.end) : state;
   const cell = element("span", rank.rank, `cell ${kind}`);
   cell.title = `rank ${rank.rank}, ${state}` + (rank.pid !== "0" ? `, pid ${rank.pid}` : "") +
-    (failed ? `, ${end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`}` : "");
+    (state === "ended" ? `, ${describeEnd(rank.end)}` : "");
   return cell;
 }
 
@@ -183,8 +265,7 @@ function textOf(event) {
   if (has("host_up")) return `${event.host_up.host} is up by ${event.host_up.link}, ${event.host_up.containment}`;
   if (has("rank_up")) return `rank ${event.rank_up.rank} runs, pid ${event.rank_up.pid}`;
   if (has("rank_ended")) {
-    const end = event.rank_ended;
-    return `rank ${end.rank} on ${end.host}: ` + (end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`);
+    return `rank ${event.rank_ended.rank} on ${event.rank_ended.host}: ${describeEnd(event.rank_ended)}`;
   }
   if (has("host_suspect")) return `${event.host_suspect.host} ${event.host_suspect.suspect ? "does not answer" : "answers again"}`;
   if (has("job_stopping")) return `stopping: ${event.job_stopping.reason}`;
@@ -195,26 +276,39 @@ function textOf(event) {
 
 function addEvent(event) {
   const line = element("li");
-  const time = element("time", event.time.slice(11, 23));
+  const time = element("time", localTime(event.time));
   time.dateTime = event.time;
   line.append(time, element("span", textOf(event)));
   byId("events").append(line);
-  line.scrollIntoView({ block: "nearest" });
+  askForFrame();
 }
 
 // ---- output
 
-function decoded(chunk) {
-  const key = `${chunk.rank} ${chunk.stream}`;
-  if (!page.decoders.has(key)) page.decoders.set(key, new TextDecoder());
-  return page.decoders.get(key).decode(Uint8Array.from(atob(chunk.data), (c) => c.charCodeAt(0)), { stream: true });
+// What came is drawn once a frame: a progress bar changes its line far more often than that.
+function askForFrame() {
+  if (page.isFrameAsked) return;
+  page.isFrameAsked = true;
+  requestAnimationFrame(() => {
+    page.isFrameAsked = false;
+    page.changed.forEach(render);
+    page.changed.clear();
+    byId("events").scrollTop = byId("events").scrollHeight;
+    if (byId("stay").checked) byId("log").scrollTop = byId("log").scrollHeight;
+  });
 }
 
 function addLine(rank, stream, text) {
-  const line = { rank, stream, text, row: element("div", undefined, stream) };
+  const line = { rank, stream, text, row: element("div", undefined, stream), isGone: false };
   page.lines.push(line);
+  page.changed.add(line);
   byId("log").append(line.row);
-  if (page.lines.length > MOST_LINES) page.lines.shift().row.remove();
+  if (page.lines.length > MOST_LINES) {
+    const oldest = page.lines.shift();
+    oldest.isGone = true;
+    oldest.row.remove();
+    page.changed.delete(oldest);
+  }
   return line;
 }
 
@@ -223,22 +317,69 @@ function missing(chunk) {
   return `${chunk.lost_bytes} bytes of ${chunk.lost_host} are missing here: launcherd's disk had taken them and lost them`;
 }
 
+// Writes over what the line has from the cursor on, as a terminal does.
+function write(stream, text) {
+  if (!stream.line || stream.line.isGone || stream.line.text.length > LONGEST_LINE) {
+    stream.line = addLine(stream.rank, stream.name, "");
+    stream.column = 0;
+  }
+  const line = stream.line;
+  const before = line.text.slice(0, stream.column).padEnd(stream.column);
+  line.text = before + text + line.text.slice(stream.column + text.length);
+  stream.column += text.length;
+  page.changed.add(line);
+}
+
+// CSI K: erases from the cursor to the line's end (no number, 0), up to the cursor (1), or all (2).
+function erase(stream, what) {
+  if (!stream.line) return;
+  const line = stream.line;
+  if (what === "" || what === "0") line.text = line.text.slice(0, stream.column);
+  if (what === "1") line.text = "".padEnd(stream.column) + line.text.slice(stream.column);
+  if (what === "2") line.text = "".padEnd(stream.column);
+  page.changed.add(line);
+}
+
+// Text, a control character, or an escape sequence: CSI, OSC, or a short one (ECMA-48).
+const TOKEN =
+  /[^\x1b\r\n\b]+|[\r\n\b]|\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]|\x1b/g;
+// The beginning of an escape sequence whose end is in the next chunk.
+const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,4096}\x1b?|[ -/]*)$/;
+
+// Colours and movements of the cursor to other lines are left out.
+function addText(stream, text) {
+  const all = stream.rest + text;
+  const unfinished = UNFINISHED.exec(all);
+  stream.rest = unfinished ? unfinished[0] : "";
+  for (const token of all.slice(0, all.length - stream.rest.length).matchAll(TOKEN)) {
+    const [whole, number, command] = token;
+    if (whole === "\r") {
+      stream.column = 0;
+    } else if (whole === "\n") {
+      if (!stream.line) addLine(stream.rank, stream.name, "");
+      stream.line = null;
+      stream.column = 0;
+    } else if (whole === "\b") {
+      stream.column = Math.max(0, stream.column - 1);
+    } else if (command === "K") {
+      erase(stream, number);
+    } else if (whole[0] !== "\x1b") {
+      write(stream, whole);
+    }
+  }
+}
+
 function addChunk(chunk) {
+  askForFrame();
   if (chunk.lost_bytes !== "0") addLine(-1, "stderr", missing(chunk));
   if (!chunk.data) return;
-  const stream = word(chunk.stream, "OUTPUT_STREAM_KIND_");
-  const key = `${chunk.rank} ${stream}`;
-  const parts = decoded(chunk).split("\n");
-  parts.forEach((part, index) => {
-    const isLast = index === parts.length - 1;
-    let line = page.open.get(key);
-    if (!line && isLast && part === "") return;
-    if (!line) line = addLine(chunk.rank, stream, "");
-    line.text += part;
-    if (isLast) page.open.set(key, line); else page.open.delete(key);
-    render(line);
-  });
-  if (byId("stay").checked) byId("log").scrollTop = byId("log").scrollHeight;
+  const name = word(chunk.stream, "OUTPUT_STREAM_KIND_");
+  const key = `${chunk.rank} ${name}`;
+  if (!page.streams.has(key)) {
+    page.streams.set(key, { rank: chunk.rank, name, decoder: new TextDecoder(), rest: "", line: null, column: 0 });
+  }
+  const stream = page.streams.get(key);
+  addText(stream, stream.decoder.decode(Uint8Array.from(atob(chunk.data), (c) => c.charCodeAt(0)), { stream: true }));
 }
 
 // The line with what is searched for marked; hidden where it has none, or is another rank's.
@@ -273,8 +414,8 @@ function follow(path, name, take) {
 function choose() {
   for (const source of page.sources) source.close();
   Object.assign(page, { chosen: location.hash.slice(1), job: null, lines: [], sources: [] });
-  page.open.clear();
-  page.decoders.clear();
+  page.streams.clear();
+  page.changed.clear();
   byId("events").replaceChildren();
   byId("log").replaceChildren();
   byId("job").hidden = !page.chosen;
@@ -288,6 +429,15 @@ function choose() {
 
 byId("search").addEventListener("input", search);
 byId("rank").addEventListener("input", search);
+byId("older").addEventListener("click", () => {
+  page.endedPages += 1;
+  refresh();
+});
 addEventListener("hashchange", choose);
-setInterval(refresh, POLL_MS);
+// The next question comes after the answer to the one before, however long that takes.
+async function poll() {
+  await refresh();
+  setTimeout(poll, POLL_MS);
+}
 choose();
+setTimeout(poll, POLL_MS);

@@ -165,6 +165,7 @@ void WebPages::serve_jobs(const WebRoute& route, const Exchange& exchange) {
   v1::ListJobsRequest request;
   request.set_all(route.all);
   request.set_page_token(route.page_token);
+  request.set_page_size(route.page_size);
   handler_->list_jobs(request, json_reply<v1::ListJobsResponse>(exchange));
 }
 

@@ -14,6 +14,7 @@ namespace {
 using Page = WebRoute::Page;
 
 constexpr long kMostLines = 100'000;
+constexpr long kMostJobsOfAPage = 1000;  // ListJobsRequest.page_size
 constexpr long kMaxRank = 1'000'000;
 constexpr long kMostEvents = std::numeric_limits<long>::max() - 1;
 
@@ -40,10 +41,13 @@ const PageFile* find_file(const std::vector<std::string>& path) {
   return nullptr;
 }
 
-WebRoute jobs_route(const WebTarget& target) {
-  return {.page = Page::kJobs,
-          .all = query_of(target, "all") == "1",
-          .page_token = query_of(target, "page_token").value_or("")};
+base::Result<WebRoute> jobs_route(const WebTarget& target) {
+  WebRoute route{.page = Page::kJobs,
+                 .all = query_of(target, "all") == "1",
+                 .page_token = query_of(target, "page_token").value_or("")};
+  MUSTER_ASSIGN_OR_RETURN(const long size, number_of(target, "page_size", 0, kMostJobsOfAPage));
+  route.page_size = static_cast<int>(size);
+  return route;
 }
 
 // Last-Event-ID says what a browser that comes back has got already.

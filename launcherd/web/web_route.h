@@ -21,6 +21,7 @@ struct WebRoute {
   std::string job{};               // of kJob, kEvents, kLogs: as the request has it, not empty
   bool all = false;                // of kJobs
   std::string page_token{};        // of kJobs
+  int page_size = 0;               // of kJobs; 0: as ListJobsRequest has it
   std::uint64_t from = 0;          // of kEvents the first sequence number, of kLogs a position; 0: from the beginning
   std::int64_t tail_lines = 0;     // of kLogs; 0: all
   std::optional<int> rank{};       // of kLogs

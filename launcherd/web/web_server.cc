@@ -33,6 +33,26 @@ base::Result<Endpoint> parse_endpoint(const std::string& text) {
                      base::printable(text));
 }
 
+void allow_all(const rendezvous::ConnectionEnds&, const std::function<void(bool)>& done) {
+  done(true);
+}
+
+bool is_of_user(int socket_fd, uid_t uid) {
+  const auto ends = rendezvous::connection_ends(socket_fd);
+  if (!ends.ok()) return false;
+  const auto owner = rendezvous::local_owner(*ends);
+  return owner.ok() && *owner == uid;
+}
+
+void refuse_stranger(const HttpRequest&, const std::shared_ptr<HttpExchange>& exchange) {
+  exchange->answer(
+      403, "text/plain; charset=utf-8",
+      fmt::format("launcherd answers here only processes of its own user, uid {}, on its own machine. From "
+                  "another machine use ssh -L as that user; docs/operations.md tells how other programs get "
+                  "the metrics.\n",
+                  ::geteuid()));
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<WebServer>> WebServer::start(base::Loop& loop, const std::string& address,
@@ -50,8 +70,8 @@ WebServer::WebServer(base::Loop& loop, base::UniqueFd listening, std::string url
       url_(std::move(url)),
       pages_(handler),
       self_(std::make_shared<WebServer*>(this)),
-      listener_(loop, std::move(listening), rendezvous::allow_local_owner(::geteuid()),
-                [this](base::UniqueFd peer) { accept(std::move(peer)); }, {.backlog = kBacklog}) {}
+      listener_(loop, std::move(listening), allow_all, [this](base::UniqueFd peer) { accept(std::move(peer)); },
+                {.backlog = kBacklog}) {}
 
 WebServer::~WebServer() {
   self_.reset();
@@ -59,17 +79,26 @@ WebServer::~WebServer() {
 }
 
 void WebServer::accept(base::UniqueFd peer) {
-  if (open_.size() >= kMostConnections) return;  // closed: a browser tries again
+  const bool is_ours = is_of_user(peer.get(), ::geteuid());
+  const bool is_full = is_ours ? open_.size() - strangers_ >= kMostConnections : strangers_ >= kMostStrangers;
+  if (is_full) return;  // closed: a browser tries again
+  if (!is_ours) ++strangers_;
   const std::uint64_t number = next_++;
-  const auto on_request = [weak = std::weak_ptr(self_)](const HttpRequest& request,
-                                                        const std::shared_ptr<HttpExchange>& exchange) {
-    if (const auto alive = weak.lock()) (*alive)->pages_.serve(request, exchange);
-  };
-  const auto on_closed = [weak = std::weak_ptr(self_), number] {
-    if (const auto alive = weak.lock()) (*alive)->open_.erase(number);
+  OnHttpRequest on_request = refuse_stranger;
+  if (is_ours) {
+    on_request = [weak = std::weak_ptr(self_)](const HttpRequest& request,
+                                               const std::shared_ptr<HttpExchange>& exchange) {
+      if (const auto alive = weak.lock()) (*alive)->pages_.serve(request, exchange);
+    };
+  }
+  const auto on_closed = [weak = std::weak_ptr(self_), number, is_ours] {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    (*alive)->open_.erase(number);
+    if (!is_ours) --(*alive)->strangers_;
   };
   open_.emplace(number, nullptr);
-  open_[number] = serve_http(loop_, std::move(peer), on_request, on_closed);
+  open_[number] = serve_http(loop_, std::move(peer), std::move(on_request), on_closed);
 }
 
 }  // namespace muster::launcherd

@@ -1,5 +1,6 @@
-// launcherd's HTTP port: on a loopback address, for connections of our own user alone (the kernel is asked whose socket
-// the other end is, before a byte is read), at most kMostConnections of them. Created and destroyed on the loop thread.
+// launcherd's HTTP port: on a loopback address, for connections of our own user alone. The kernel says whose socket the
+// other end is, before a byte is read. Any other user gets 403 with the reason, whatever the request. At most
+// kMostConnections of our user are open, and kMostStrangers of others. Created and destroyed on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ namespace muster::launcherd {
 class WebServer {
  public:
   static constexpr std::size_t kMostConnections = 128;
+  static constexpr std::size_t kMostStrangers = 8;
 
   // `address`: "127.0.0.1:7480", "[::1]:0"; port 0 picks one. INVALID_ARGUMENT: it is not of loopback. `handler` is
   // borrowed.
@@ -39,6 +41,7 @@ class WebServer {
   const std::string url_;
   WebPages pages_;
   std::map<std::uint64_t, std::function<void()>> open_;  // how to close each connection
+  std::size_t strangers_ = 0;                            // connections of other users
   std::uint64_t next_ = 1;
   std::shared_ptr<WebServer*> self_;  // gone when we are
   rendezvous::CheckedListener listener_;

@@ -60,7 +60,7 @@ def end_of(driver, job):
     print("ready", flush=True)  # whoever waits for it ends the job
     wait.until(lambda _: any("ended with exit code" in line for line in texts(driver, "#events li")))
     wait.until(lambda _: "killed" in texts(driver, "#job-title")[0])
-    return {"title": texts(driver, "#job-title")[0], "cells": texts(driver, "#grid .cell.bad"),
+    return {"title": texts(driver, "#job-title")[0], "cells": texts(driver, "#grid .cell.stopped"),
             "errors": [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]}
 
 
@@ -76,4 +76,5 @@ def main():
     print(json.dumps(seen))
 
 
-main()
+if __name__ == "__main__":
+    main()

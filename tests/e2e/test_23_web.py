@@ -1,5 +1,6 @@
 """launcherd's HTTP port: who may ask, what is answered, and the page in a browser."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -12,6 +13,17 @@ from console import PYTHON, Watched
 from launcherd_user import Launcherd
 
 BROWSE = pathlib.Path(__file__).with_name("browse.py")
+CHECKS = pathlib.Path(__file__).with_name("browse_checks.py")
+BAR_STEPS = 6000
+# A progress bar as tqdm's, in colour, and two lines that are drawn over.
+BARS = f"""
+import sys
+for i in range({BAR_STEPS} + 1):
+    sys.stderr.write("\\r\\x1b[32m%3d%%\\x1b[0m| %d/{BAR_STEPS} " % (100 * i // {BAR_STEPS}, i))
+    sys.stderr.flush()
+sys.stderr.write("done\\n")
+sys.stdout.write("a long first try\\rsecond\\x1b[K\\r\\n")
+"""
 ASK = """
 import http.client, sys
 connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
@@ -69,8 +81,9 @@ def test_the_api_in_json(launcherd):
 
 
 def test_for_its_user_on_this_machine_alone(launcherd, cluster):
-    assert get(launcherd, "/healthz", user="bob")[0] in ("RemoteDisconnected", "ConnectionResetError")
-    assert get(launcherd, "/healthz", user="root")[0] in ("RemoteDisconnected", "ConnectionResetError")
+    for user in ("bob", "root"):
+        status, text = get(launcherd, "/metrics", user=user)
+        assert status == "403" and "processes of its own user, uid " in text and "muster_" not in text, text
     assert get(launcherd, "/api/jobs", "evil.example")[0] == "421"
     assert get(launcherd, "/healthz")[0] == "200"
 
@@ -81,7 +94,10 @@ def test_only_loopback(hvdrun, cluster):
     assert result.rc != 0 and "127.0.0.1:7480" in result.stderr, result
 
 
-@pytest.mark.skipif(not shutil.which("chromedriver"), reason="chromium-driver is not installed")
+browser_test = pytest.mark.skipif(not shutil.which("chromedriver"), reason="chromium-driver is not installed")
+
+
+@browser_test
 def test_the_page_in_a_browser(launcherd, hvdrun, cluster):
     pytest.importorskip("selenium", reason="python3-selenium is not installed")
     job = launcherd.submit("-np", "4", "--name", "night run", "sh", "-c", LINES)
@@ -103,3 +119,88 @@ def test_the_page_in_a_browser(launcherd, hvdrun, cluster):
     if wanted:
         shutil.copyfile(cluster.path("head", "/tmp/page.png"), wanted)
     cluster.run("head", "alice", ["rm", "-f", "/tmp/page.png"], check=True)
+
+
+class Check:
+    """A question of browse_checks.py, and the answer."""
+
+    def __init__(self, launcherd, *words, env=None):
+        pytest.importorskip("selenium", reason="python3-selenium is not installed")
+        self.watched = Watched(launcherd.hvdrun, launcherd.cluster,
+                               argv=[PYTHON, "-B", str(CHECKS), launcherd.url, *map(str, words)],
+                               env={"HOME": "/home/alice", "TMPDIR": "/tmp"} | (env or {}))
+
+    def seen(self, timeout=240):
+        result = self.watched.end(timeout=timeout)
+        assert result.rc == 0, result
+        seen = json.loads(result.stdout.splitlines()[-1])
+        assert seen.pop("errors") == [], seen
+        return seen
+
+
+@browser_test
+def test_the_page_shows_every_job_that_runs(launcherd):
+    """Also one that is older than the newest page of jobs."""
+    running = launcherd.submit("-np", "4", "sleep", "1000")
+    many = 120
+    script = f"for i in $(seq {many}); do {BIN_DIR}/muster submit -np 8 true || exit; done"
+    waiting = launcherd.cluster.run("head", "alice", ["sh", "-c", script], timeout=300, check=True).stdout.split()
+    assert len(waiting) == many
+    check = Check(launcherd, "jobs", running, many)
+    check.watched.out.wait_for("ready", timeout=120)
+    launcherd.cluster.run("head", "alice", [str(BIN_DIR / "muster"), "kill", *waiting], timeout=300)
+    seen = check.seen()
+    assert seen["first"] == running and seen["rows"] == many + 1, seen
+    assert f"1 running, {many} waiting; 4 of 8 slots" in seen["summary"], seen
+    assert seen["after"] == {"first": running, "rows": 101, "has_running": True}, seen
+    assert not seen["has_more"], seen
+    launcherd.asked("kill", running)
+
+
+@browser_test
+def test_the_page_shows_progress_bars_as_a_terminal(launcherd):
+    job = launcherd.submit("-np", "4", PYTHON, "-c", BARS)
+    launcherd.asked("wait", job)
+    log = Check(launcherd, "bars", job, 4).seen()["log"]
+    assert sorted(log) == sorted([f"[{rank}] 100%| {BAR_STEPS}/{BAR_STEPS} done" for rank in range(4)] +
+                                 [f"[{rank}] second" for rank in range(4)]), log
+
+
+@browser_test
+def test_the_page_tells_the_rank_that_failed_from_those_that_were_stopped(launcherd):
+    job = launcherd.submit("-np", "4", "sh", "-c", "[ $MUSTER_RANK = 3 ] && exit 7; exec sleep 1000")
+    launcherd.asked("wait", job, code=7)
+    seen = Check(launcherd, "ends", job, env={"TZ": "America/Chicago"}).seen()
+    assert (seen["bad"], seen["stopped"]) == (["3"], ["0", "1", "2"]), seen
+    assert re.fullmatch(r"rank 3, ended, pid \d+, exit code 7", seen["titles"][3]), seen
+    assert seen["titles"][0].endswith("signal 15 after the stop"), seen
+    assert any("exit code 7" in line for line in seen["events"]), seen
+    for utc, shown in seen["times"]:
+        at = datetime.datetime.fromisoformat(re.sub(r"\.\d+Z$", "", utc).rstrip("Z"))
+        local, zone = shown.rsplit(" UTC", 1)
+        ahead = datetime.timedelta(hours=int(zone[:3]), minutes=int(zone[0] + zone[4:]))
+        assert zone in ("-06:00", "-05:00") and local.startswith(str(at + ahead)), (utc, shown)
+
+
+def luminance(colour):
+    """WCAG 2: relative luminance of sRGB."""
+    parts = [value / 255 for value in colour]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(text, opacity, ground):
+    seen = [opacity * a + (1 - opacity) * b for a, b in zip(text, ground)]
+    high, low = sorted((luminance(seen), luminance(ground)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@browser_test
+def test_the_page_is_read_in_the_dark_and_by_keyboard(launcherd):
+    job = launcherd.submit("-np", "1", "sh", "-c", "echo out; echo err >&2; exec sleep 1000")
+    seen = Check(launcherd, "access", job).seen()
+    launcherd.asked("kill", job)
+    assert seen["focused"] == job, seen
+    assert max(luminance(each["ground"]) for each in seen["colours"].values()) < 0.1, seen
+    ratios = {selector: contrast(**each) for selector, each in seen["colours"].items()}
+    assert min(ratios.values()) >= 4.5, ratios

@@ -40,6 +40,9 @@ TEST(WebRoute, Pages) {
   EXPECT_EQ(jobs.page, Page::kJobs);
   EXPECT_TRUE(jobs.all);
   EXPECT_EQ(jobs.page_token, "t");
+  EXPECT_EQ(jobs.page_size, 0);
+  EXPECT_EQ(route(get("/api/jobs?page_size=1000&page_token=")).page_size, 1000);
+  EXPECT_EQ(error("/api/jobs?page_size=1001").code(), base::Code::kInvalidArgument);
   EXPECT_FALSE(route(get("/api/jobs?all=yes")).all);
   EXPECT_EQ(route(get("/api/jobs/k7")).page, Page::kJob);
   EXPECT_EQ(route(get("/api/jobs/k%37")).job, "k7");
