@@ -66,6 +66,7 @@ std::string value_cases(const FlagTable& table) {
 
 // $1: the index of the first word after the program (and its verb).
 std::string bash_options_function(const std::string& name, const FlagTable& table) {
+  const std::string one = patterns(table, 1);
   const std::string two = patterns(table, 2);
   std::string text = fmt::format("{}() {{\n", name);
   text += "  local word=${COMP_WORDS[COMP_CWORD]} option= command= i=$1 values\n";
@@ -73,7 +74,7 @@ std::string bash_options_function(const std::string& name, const FlagTable& tabl
   text += "    option=${COMP_WORDS[i]} values=0\n";
   text += "    case $option in\n";
   text += "      --) ((i++)); option= command=1; break ;;\n";
-  text += fmt::format("      {}) values=1 ;;\n", patterns(table, 1));
+  if (!one.empty()) text += fmt::format("      {}) values=1 ;;\n", one);
   if (!two.empty()) text += fmt::format("      {}) values=2 ;;\n", two);
   text += "      -*) ;;\n";
   text += "      *) option= command=1; break ;;\n";

@@ -28,6 +28,7 @@ std::string spellings_with(const FlagTable& table, int values) {
 
 // True while the words before the cursor are options and their values. $skip: the program, and its verb.
 std::string state_function(const std::string& name, const FlagTable& table, std::size_t skip) {
+  const std::string one = spellings_with(table, 1);
   const std::string two = spellings_with(table, 2);
   std::string text = fmt::format("function {}\n", name);
   text += "  set -l words (commandline -opc)\n";
@@ -35,7 +36,7 @@ std::string state_function(const std::string& name, const FlagTable& table, std:
   text += "  while test $i -le (count $words)\n";
   text += "    switch $words[$i]\n";
   text += "      case --\n        return 1\n";
-  text += fmt::format("      case {}\n        set i (math $i + 2)\n", spellings_with(table, 1));
+  if (!one.empty()) text += fmt::format("      case {}\n        set i (math $i + 2)\n", one);
   if (!two.empty()) text += fmt::format("      case {}\n        set i (math $i + 3)\n", two);
   text += "      case '-*'\n        set i (math $i + 1)\n";
   text += "      case '*'\n        return 1\n";

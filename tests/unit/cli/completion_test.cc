@@ -37,6 +37,14 @@ const CompletedProgram& muster() {
   return kProgram;
 }
 
+// A verb with switches only, as muster templates and muster compat are.
+const CompletedProgram& with_switches() {
+  static const FlagTable kTable({{.name = "json", .spellings = {{"--json", "true"}}, .help = "As JSON."},
+                                 {.name = "help", .spellings = {{"--help", "true"}}, .help = "This."}});
+  static const CompletedProgram kProgram = {"muster", {{"templates", &kTable}, {"doctor", &doctor_flags()}}};
+  return kProgram;
+}
+
 class CompletionTest : public ::testing::Test {
  protected:
   // Stdout and stderr of a shell command, and its status.
@@ -104,12 +112,17 @@ TEST_F(CompletionTest, BashKnowsVerbs) {
   EXPECT_THAT(complete(muster(), {"muster", "doctor", "--js"}), ElementsAre("--json"));
 }
 
+TEST_F(CompletionTest, BashReadsVerbWithSwitchesOnly) {
+  EXPECT_THAT(complete(with_switches(), {"muster", "templates", "--"}), ElementsAre("--json", "--help"));
+  EXPECT_THAT(complete(with_switches(), {"muster", "templates", "--json", "--h"}), ElementsAre("--help"));
+}
+
 TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
-  for (const CompletedProgram* program : {&hvdrun(), &muster()}) {
+  for (const CompletedProgram* program : {&hvdrun(), &muster(), &with_switches()}) {
     for (const auto& [shell, check] : {std::pair("zsh", "zsh -n"), std::pair("fish", "fish --no-execute")}) {
       const auto script = completion(shell, *program);
       ASSERT_TRUE(script);
-      EXPECT_THAT(*script, HasSubstr("hostfile"));
+      EXPECT_THAT(*script, HasSubstr("json"));
       if (run(fmt::format("command -v {}", shell)).second != 0) continue;
       const auto [output, status] = run(fmt::format("{} {}", check, directory_.write(shell, *script)));
       EXPECT_EQ(status, 0) << output;
