@@ -91,10 +91,15 @@ Status make_private_directory(const std::string& path) {
   }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return errno_error(errno, fmt::format("look at {}", path));
-  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
+  if (info.st_uid != ::geteuid()) {
+    return error(Code::kPermissionDenied, "{} belongs to uid {}, but must belong to uid {}: use another directory",
+                 path, info.st_uid, ::geteuid());
+  }
+  if ((info.st_mode & 077) != 0) {
     return error(Code::kPermissionDenied,
-                 "{} belongs to uid {} with mode {:o}, but must be ours with mode 0700: remove it", path, info.st_uid,
-                 info.st_mode & 07777);
+                 "{} has mode {:04o}, which lets other users in: use a directory made with mkdir -m 700, or chmod 700 "
+                 "this one if no one else needs it",
+                 path, info.st_mode & 07777);
   }
   return ok_status();
 }

@@ -18,7 +18,9 @@
 namespace muster::base::file_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class FileTest : public ::testing::Test {
  protected:
@@ -86,7 +88,12 @@ TEST_F(FileTest, PrivateDirectoryIsMadeOrChecked) {
   ASSERT_EQ(::chmod(path("d").c_str(), 0750), 0);
   const Status open = make_private_directory(path("d"));
   EXPECT_EQ(open.code(), Code::kPermissionDenied);
-  EXPECT_THAT(open.message(), HasSubstr("mode 750"));
+  EXPECT_THAT(open.message(), AllOf(HasSubstr("mode 0750"), HasSubstr("chmod 700"), Not(HasSubstr("remove"))));
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give the directory away";
+  ASSERT_EQ(::chown(path("d").c_str(), 65534, 65534), 0);
+  const Status foreign = make_private_directory(path("d"));
+  EXPECT_EQ(foreign.code(), Code::kPermissionDenied);
+  EXPECT_THAT(foreign.message(), AllOf(HasSubstr("belongs to uid 65534"), Not(HasSubstr("remove"))));
 }
 
 TEST_F(FileTest, PrivateDirectoryIsNoLinkAndNoFile) {
