@@ -1,7 +1,12 @@
 """tools/quickstart and tools/test before they build anything: help, mistakes, a full disk, progress."""
+import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
+import tarfile
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -40,6 +45,17 @@ def test_quickstart_says_how_long_it_takes_and_stops_where_the_disk_is_too_small
     assert f"{ROOT} has 12 MiB left" in result.stderr
 
 
+def test_quickstart_builds_pages_and_completions_too(tmp_path):
+    """The build itself is played: it fails, and nothing is started after it."""
+    program(tmp_path, "df", "echo Avail; echo 99999M")
+    program(tmp_path, "dpkg-query", "echo install ok installed")
+    path = program(tmp_path, "cmake", f'echo "$*" >>{tmp_path}/asked; [ "$1" = --preset ]')
+    assert run("tools/quickstart", PATH=path).returncode != 0
+    configure, build = (tmp_path / "asked").read_text().splitlines()
+    assert configure.startswith("--preset release")
+    assert build.startswith("--build build/release --target ") and "manuals" in build.split()
+
+
 def test_progress_is_a_line_for_each_tenth(tmp_path):
     steps = "\n".join(f"echo '@{step} 40 {step / 2:.3f} Building {step}'" for step in range(1, 41))
     path = program(tmp_path, "cmake", f"{steps}\nexit 0")
@@ -56,3 +72,45 @@ def test_a_failed_step_is_shown_and_fails(tmp_path):
     result = run("bash", "-euo", "pipefail", "-c", ". tools/common.sh; build folder target", PATH=path)
     assert result.returncode == 1
     assert "a.cc:1: error: no" in result.stdout
+
+
+def small_tree(folder):
+    """A git tree with what tools/dist takes, played by small files."""
+    release = folder / "build/release"
+    for place in ("bin", "lib", "share/man/man1", "share/bash-completion/completions", "share/zsh/site-functions",
+                  "share/fish/vendor_completions.d"):
+        (release / place).mkdir(parents=True)
+    for name in ("hvdrun", "muster", "launcherd", "muster-agent"):
+        shutil.copy("/usr/bin/true", release / "bin" / name)
+    shutil.copy("/usr/bin/true", release / "lib/libmuster.so.0.1.0")
+    (release / "lib/libmuster.so.0").symlink_to("libmuster.so.0.1.0")
+    (release / "lib/libmuster.so").symlink_to("libmuster.so.0")
+    (release / "share/man/man1/hvdrun.1").write_text(".TH HVDRUN 1\n")
+    (folder / "tools").mkdir()
+    shutil.copy(ROOT / "tools/dist", folder / "tools/dist")
+    (folder / "python/muster").mkdir(parents=True)
+    (folder / "python/muster/__init__.py").write_text("")
+    (folder / "LICENSE").write_text("free\n")
+    (folder / ".gitignore").write_text("/build/\n")
+    author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-q", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=60)
+
+
+@pytest.mark.skipif(not pathlib.Path("/usr/include/fmt").exists(), reason="fmt's headers are not installed")
+def test_dist_is_whole_and_the_same_each_time(tmp_path):
+    small_tree(tmp_path)
+    sums = set()
+    for umask in (0o022, 0o077):
+        for file in tmp_path.rglob("python/**/*"):
+            os.utime(file, (umask, umask))
+        subprocess.run([tmp_path / "tools/dist"], check=True, umask=umask, capture_output=True, timeout=120)
+        sums.add(hashlib.sha256((tmp_path / "build/dist.tar.gz").read_bytes()).hexdigest())
+    assert len(sums) == 1
+    with tarfile.open(tmp_path / "build/dist.tar.gz") as archive:
+        names = archive.getnames()
+        library = archive.getmember("dist/lib/libmuster.so.0")
+    assert library.issym() and library.linkname == "libmuster.so.0.1.0"
+    for name in ("bin/hvdrun", "bin/muster-agent", "lib/libmuster.so.0.1.0", "python/muster/__init__.py", "LICENSE",
+                 "share/man/man1/hvdrun.1", "share/bash-completion/completions", "include/fmt/core.h", "lib/libcrypto.a"):
+        assert f"dist/{name}" in names, name
