@@ -5,6 +5,7 @@
 #include "base/loop.h"
 #include "cli/attached_job.h"
 #include "cli/job_verbs.h"
+#include "cli/label_option.h"
 #include "cli/launcherd_verbs.h"
 #include "cli/log_output.h"
 #include "cli/log_wish.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kTailLines = 10;
 
-int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish) {
+int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, const model::LabelFormat& label) {
   base::Loop loop;
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return call.fail(signals.status());
@@ -26,8 +27,7 @@ int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish) {
   ChunkClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
   launcherd::NoticeWriter notices(terminals.err(), fmt::format("muster {}: ", call.verb()));
-  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock,
-                                 {.timestamps = call.has("prefix-output-with-timestamp")});
+  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = label});
   LogOutput output(&console, &clock, [&](const std::string& line) { notices.line(line); });
   int exit_code = kNotAnswered;
   {
@@ -55,12 +55,14 @@ int run_attach(const std::string& verb, const std::vector<std::string>& argument
   auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
   if (!wish.ok()) return call.fail(wish.status());
   if (wish->tail_lines() == 0) wish->set_tail_lines(kTailLines);
+  const auto label = read_label_format(call.settings());
+  if (!label.ok()) return call.fail(label.status());
   const auto job = one_job(call);
   if (!job.ok()) return call.fail(job.status());
   if (job->launcher.is_foreground_job) {
     return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
   }
-  return attach(call, *job, std::move(*wish));
+  return attach(call, *job, std::move(*wish), *label);
 }
 
 }  // namespace muster::cli

@@ -1,5 +1,6 @@
 // The options that say what to start, where, and how it ends.
 #include "cli/flag_row.h"
+#include "cli/label_option.h"
 
 namespace muster::cli {
 namespace {
@@ -175,6 +176,7 @@ std::vector<FlagRow> output_rows() {
               {"--prefix-output-with-timestamp", "true"},
               {"--no-prefix-output-with-timestamp", "false"}},
              "Put the time before each line of the ranks."),
+      label_row(),
       option("json-events", {"--json-events"}, "FILE",
              "Write what happens to a file, one JSON object (muster.v1.Event) a line.")
           .completes(Completes::kFile),

@@ -1,4 +1,5 @@
 // What there is to say about the verbs that only launcherd answers, and their options.
+#include "cli/label_option.h"
 #include "cli/launcherd_verbs.h"
 #include "cli/verb.h"
 
@@ -32,8 +33,8 @@ const CommandDoc& wait_doc() {
       .summary = "wait for a job's end; the exit code is the job's",
       .usage = "[options] [JOB]",
       .description =
-          "Waits until the job has ended, and prints nothing. JOB is the beginning of a job's id; without it "
-          "the only job that has not ended is meant. A launcherd that is started again meanwhile is asked "
+          "Waits until the job has ended, and prints nothing. JOB is the beginning of a job's id, or its name; without "
+          "it the only job that has not ended is meant. A launcherd that is started again meanwhile is asked "
           "again.",
       .groups = kVerbGroups,
       .table = &kTable,
@@ -52,22 +53,23 @@ const CommandDoc& logs_doc() {
            .command_line_only(),
        option("tail", {"-n", "--tail"}, "N", "About the last N lines only, and with -f what comes then.")
            .command_line_only(),
-       timestamp_row(), json_row("One muster.v1.LogChunk a line; its data is in base64.")}));
+       timestamp_row(), label_row().command_line_only(),
+       json_row("One muster.v1.LogChunk a line; its data is in base64.")}));
   static const CommandDoc kDoc = {
       .name = "muster logs",
       .summary = "what the ranks of a job have written",
       .usage = "[options] [JOB]",
       .description =
           "Prints the output of one of launcherd's jobs as hvdrun would have shown it, in the order in which it "
-          "came: stdout of ranks on stdout, stderr on stderr. JOB is the beginning of a job's id; without it "
-          "the only job that has not ended is meant.",
+          "came: stdout of ranks on stdout, stderr on stderr. JOB is the beginning of a job's id, or its name. Without "
+          "JOB the only job that has not ended is meant, and if all have ended, the newest.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
       .examples = {{"muster logs -f k7", ""},
                    {"muster logs --tail 20 --rank 3 k7", ""},
                    {"muster logs --since 10m k7 | grep -c WARN", ""}},
-      .exit_codes = {{"0", ""},
+      .exit_codes = {{"0", "the output was printed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line, or no such job"},
                      {"141", "nobody read the output any more"}},
@@ -81,7 +83,7 @@ const CommandDoc& attach_doc() {
        option("tail", {"-n", "--tail"}, "N", "Begin with about the last N lines.").standard("10").command_line_only(),
        toggle("kill-on-interrupt", {{"--kill-on-interrupt", "true"}}, "Ctrl-C ends the job, not only this command.")
            .command_line_only(),
-       timestamp_row()}));
+       timestamp_row(), label_row().command_line_only()}));
   static const CommandDoc kDoc = {
       .name = "muster attach",
       .summary = "follow a job as if it ran in the foreground",
@@ -89,7 +91,7 @@ const CommandDoc& attach_doc() {
       .description =
           "Shows what the ranks write from now on, then how the job has ended, and ends with its exit code, all "
           "as hvdrun does. Ctrl-C leaves the job running, and says so, unless --kill-on-interrupt is given. "
-          "JOB is the beginning of a job's id; without it the only job that has not ended is meant.",
+          "JOB is the beginning of a job's id, or its name; without it the only job that has not ended is meant.",
       .groups = kVerbGroups,
       .table = &kTable,
       .notes = "",
@@ -119,7 +121,7 @@ const CommandDoc& hosts_doc() {
                    {"muster hosts --gpus", "what GPUs there are, and how much of them is in use"},
                    {"muster hosts drain n3 --reason 'new memory'", ""},
                    {"muster hosts resume n3", ""}},
-      .exit_codes = {{"0", ""},
+      .exit_codes = {{"0", "the hosts were listed, drained or resumed"},
                      {"1", "launcherd did not answer"},
                      {"2", "a mistake in the command line, no such host, or no launcherd"}},
   };

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "cli/follow_job.h"
 #include "cli/job_verbs.h"
+#include "cli/label_option.h"
 #include "cli/launcherd_verbs.h"
 #include "cli/log_output.h"
 #include "cli/log_wish.h"
@@ -30,7 +31,9 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
   if (!wish.ok()) return call.fail(wish.status());
   wish->set_follow(call.has("follow"));
-  const auto job = one_job(call);
+  const auto label = read_label_format(call.settings());
+  if (!label.ok()) return call.fail(label.status());
+  const auto job = one_job_or_newest(call);
   if (!job.ok()) return call.fail(job.status());
   if (job->launcher.is_foreground_job) {
     return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
@@ -38,8 +41,7 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   ::signal(SIGPIPE, SIG_IGN);
   ChunkClock clock;
   launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
-  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock,
-                                 {.timestamps = call.has("prefix-output-with-timestamp")});
+  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = *label});
   const auto remark = [&](const std::string& line) {
     (void)terminals.err()->write_notice(fmt::format("muster {}: {}\n", call.verb(), line));
   };

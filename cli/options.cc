@@ -14,6 +14,7 @@
 #include "cli/dmlc_job.h"
 #include "cli/help.h"
 #include "cli/horovod_tuning.h"
+#include "cli/label_option.h"
 #include "cli/man_page.h"
 #include "cli/node_shapes.h"
 #include "cli/print_config.h"
@@ -523,6 +524,7 @@ Result<HvdrunOptions> read_options(const Settings& settings) {
   check_controller(read);
   read_dry_run(read, options.dry_run);
   MUSTER_RETURN_IF_ERROR(read.status());
+  MUSTER_ASSIGN_OR_RETURN(options.label, read_label_format(settings));
   MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
   return options;
 }

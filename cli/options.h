@@ -20,6 +20,7 @@
 #include "launcherd/jobs/job_runner.h"
 #include "model/dmlc.h"
 #include "model/job_spec.h"
+#include "model/label_format.h"
 #include "model/node_shape.h"
 
 namespace muster::cli {
@@ -76,6 +77,7 @@ struct HvdrunOptions {
   std::vector<std::string> notes;         // one line each, to be said before the job starts
   bool reports_bindings = false;          // a line for each rank
   bool quiet = false;                     // nothing of our own unless somebody must act
+  model::LabelFormat label;               // before each line of the ranks
   std::string events_file;                // --json-events; empty: none
   std::string launcher;                   // --launcher: whose job it is, "auto" or an address; empty: our own
   DryRunOptions dry_run;

@@ -23,15 +23,16 @@ std::vector<launcherd::SelectSink::Streams> selected(const model::Placement& pla
 
 }  // namespace
 
-Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, int size)
+Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size)
     : terminals_(STDOUT_FILENO, STDERR_FILENO),
       notices_(terminals_.err()),
       console_(terminals_.out(), terminals_.err(), &clock,
-               {.size = size, .raw_rank = job.input.pty ? 0 : -1, .timestamps = job.prefix_timestamp}) {}
+               {.size = size, .raw_rank = job.input.pty ? 0 : -1, .label = label}) {}
 
 base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, const model::JobSpec& job,
-                                                     const model::Placement& placement, const std::string& directory) {
-  std::unique_ptr<Outlets> outlets(new Outlets(clock, job, placement.size));
+                                                     const model::LabelFormat& label, const model::Placement& placement,
+                                                     const std::string& directory) {
+  std::unique_ptr<Outlets> outlets(new Outlets(clock, job, label, placement.size));
   const model::OutputRoutes& routes = job.output;
   if (!routes.shows_all()) {
     outlets->shown_ = std::make_unique<launcherd::SelectSink>(

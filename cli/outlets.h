@@ -8,15 +8,17 @@
 #include "base/status.h"
 #include "launcherd/output/sinks.h"
 #include "model/job_spec.h"
+#include "model/label_format.h"
 #include "model/placement.h"
 
 namespace muster::cli {
 
 class Outlets {
  public:
-  // `directory`: of --output-filename, absolute; empty: none.
+  // `label` is that of each line on the console. `directory`: of --output-filename, absolute; empty: none.
   static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
-                                                     const model::Placement& placement, const std::string& directory);
+                                                     const model::LabelFormat& label, const model::Placement& placement,
+                                                     const std::string& directory);
 
   launcherd::OutputSink* sink() { return sink_; }
   launcherd::NoticeWriter& notices() { return notices_; }
@@ -27,7 +29,7 @@ class Outlets {
   void close(base::MonotonicTime deadline);
 
  private:
-  Outlets(const base::Clock& clock, const model::JobSpec& job, int size);
+  Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size);
 
   launcherd::Terminals terminals_;
   launcherd::NoticeWriter notices_;

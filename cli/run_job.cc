@@ -208,7 +208,8 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   if (!agent_path.ok()) return fail_as("hvdrun", kMusterFailed, agent_path.status().message());
 
   const base::SystemClock clock;
-  auto outlets = Outlets::open(clock, options.job, placed->placement, absolute_path(options.job.output_dir, directory));
+  auto outlets = Outlets::open(clock, options.job, options.label, placed->placement,
+                               absolute_path(options.job.output_dir, directory));
   if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   auto bootstrap = open_bootstrap(options, *agent_path, notices);

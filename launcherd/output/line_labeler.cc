@@ -4,8 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include <fmt/format.h>
-
 namespace muster::launcherd {
 namespace {
 
@@ -48,12 +46,12 @@ void TextBuffer::clear() {
 }
 
 void LineLabeler::make_label(Source source, base::WallTime now) {
-  const std::time_t second = timestamps_ ? base::WallTime::clock::to_time_t(now) : 0;
+  const std::time_t second = has_time_ ? base::WallTime::clock::to_time_t(now) : 0;
   if (label_source_ == source && label_second_ == second) return;
   label_source_ = source;
   label_second_ = second;
-  label_ = fmt::format("{}[{}]<{}>:", timestamps_ ? asctime_text(second) : std::string(), source.rank,
-                       source.stream == proto::OutputStream::kStdout ? "stdout" : "stderr");
+  label_ = format_.label(source.rank, source.stream == proto::OutputStream::kStdout ? "stdout" : "stderr",
+                         has_time_ ? asctime_text(second) : std::string());
 }
 
 std::size_t LineLabeler::append(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime now,

@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "launcherd/output/terminal.h"
+#include "model/label_format.h"
 #include "proto/output_frame.h"
 
 namespace muster::launcherd {
@@ -38,7 +40,10 @@ class TextBuffer {
 
 class LineLabeler {
  public:
-  explicit LineLabeler(bool timestamps) : timestamps_(timestamps) {}
+  explicit LineLabeler(model::LabelFormat format) : format_(std::move(format)), has_time_(format_.has_time()) {}
+
+  // Whether append() looks at `now`.
+  bool has_time() const { return has_time_; }
 
   // Labels lines of `bytes` into `out` until all are used or `out` holds `enough` bytes and the line is complete.
   // Returns the number of bytes used.
@@ -62,7 +67,8 @@ class LineLabeler {
   };
   void make_label(Source source, base::WallTime now);
 
-  const bool timestamps_;
+  const model::LabelFormat format_;
+  const bool has_time_;
   std::optional<Source> open_;  // whose text may go on without a label
   bool is_after_bar_ = false;   // open_'s line was ended by '\r': only a '\n' may still belong to it
   std::string open_label_;

@@ -61,11 +61,11 @@ base::Status make_directories(const std::string& path) {
 // Labelled text on its way to one terminal.
 class ConsoleSink::Outlet {
  public:
-  Outlet(Terminal* terminal, const base::Clock* clock, bool timestamps)
-      : terminal_(terminal), clock_(clock), timestamps_(timestamps), labeler_(timestamps) {}
+  Outlet(Terminal* terminal, const base::Clock* clock, const model::LabelFormat& label)
+      : terminal_(terminal), clock_(clock), labeler_(label) {}
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes) {
-    const base::WallTime now = timestamps_ ? clock_->wall() : base::WallTime{};
+    const base::WallTime now = labeler_.has_time() ? clock_->wall() : base::WallTime{};
     while (!bytes.empty()) {
       bytes.remove_prefix(labeler_.append(rank, stream, bytes, now, kBufferSize, &buffer_));
       if (buffer_.size() >= kBufferSize) MUSTER_RETURN_IF_ERROR(flush());
@@ -86,7 +86,6 @@ class ConsoleSink::Outlet {
  private:
   Terminal* const terminal_;
   const base::Clock* const clock_;
-  const bool timestamps_;
   LineLabeler labeler_;
   TextBuffer buffer_;
   std::string open_label_;  // of the line that was open when the buffer was last written
@@ -94,8 +93,8 @@ class ConsoleSink::Outlet {
 
 ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options)
     : out_(out), raw_rank_(options.raw_rank) {
-  outlets_[0] = std::make_unique<Outlet>(out, clock, options.timestamps);
-  if (err != out) outlets_[1] = std::make_unique<Outlet>(err, clock, options.timestamps);
+  outlets_[0] = std::make_unique<Outlet>(out, clock, options.label);
+  if (err != out) outlets_[1] = std::make_unique<Outlet>(err, clock, options.label);
 }
 
 ConsoleSink::~ConsoleSink() = default;

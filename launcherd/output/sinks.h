@@ -14,16 +14,18 @@
 #include "base/unique_fd.h"
 #include "launcherd/output/output_sink.h"
 #include "launcherd/output/terminal.h"
+#include "model/label_format.h"
 
 namespace muster::launcherd {
 
 struct ConsoleSinkOptions {
-  int size = 1;             // ranks of the job
-  int raw_rank = -1;        // whose bytes go to stdout as they come, without labels; -1: none
-  bool timestamps = false;  // `Sat Jun 20 17:05:53 2026[3]<stdout>:` instead of `[3]<stdout>:`
+  int size = 1;                // ranks of the job
+  int raw_rank = -1;           // whose bytes go to stdout as they come, without labels; -1: none
+  model::LabelFormat label{};  // its time: `Sat Jun 20 17:05:53 2026`
 };
 
-// `[rank]<stdout>:line` to one terminal, `[rank]<stderr>:line` to the other; each line whole. Buffers 256 KiB.
+// `[rank]<stdout>:line` to one terminal, `[rank]<stderr>:line` to the other, or the label of the options; each line
+// whole. Buffers 256 KiB.
 class ConsoleSink final : public OutputSink {
  public:
   // The terminals (shared with the NoticeWriter) must outlive the sink; `err` may be the same object as `out`.

@@ -86,6 +86,9 @@ inline std::string show(const ParsedHvdrun& parsed) {
   if (elastic.max_ranks) add(fmt::format("max={}", *elastic.max_ranks));
   if (parsed.options.devices) add(fmt::format("devices={}", static_cast<int>(parsed.options.devices->of)));
   if (job.prefix_timestamp) add("timestamp");
+  model::LabelFormat standard;
+  if (job.prefix_timestamp) standard.add_time();
+  if (parsed.options.label != standard) add("label=" + parsed.options.label.label(3, "stdout", "noon"));
   if (parsed.options.launch.verbose) add("verbose");
   if (parsed.options.reports_bindings) add("bindings");
   if (parsed.options.quiet) add("quiet");

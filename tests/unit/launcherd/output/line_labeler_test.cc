@@ -17,7 +17,7 @@ struct Piece {
 };
 
 std::string label_all(const std::vector<Piece>& pieces) {
-  LineLabeler labeler(false);
+  LineLabeler labeler{model::LabelFormat()};
   TextBuffer out;
   for (const Piece& piece : pieces) {
     EXPECT_EQ(labeler.append(piece.rank, piece.stream, piece.text, {}, 1 << 20, &out), piece.text.size());
@@ -55,8 +55,17 @@ TEST(LineLabeler, Table) {
   for (const auto& [what, pieces, expected] : cases) EXPECT_EQ(label_all(pieces), expected) << what;
 }
 
+TEST(LineLabeler, WithoutLabelLinesStayWhole) {
+  LineLabeler labeler(model::LabelFormat::parse("").value());
+  TextBuffer out;
+  for (const Piece& piece : std::vector<Piece>{{0, "No Err"}, {0, "ors\n"}, {0, "half"}, {1, "x\n"}, {0, "done\n"}}) {
+    labeler.append(piece.rank, piece.stream, piece.text, {}, 1 << 20, &out);
+  }
+  EXPECT_EQ(out.view(), "No Errors\nhalf\nx\ndone\n");
+}
+
 TEST(LineLabeler, TheEndClosesAnOpenLineOnly) {
-  LineLabeler labeler(false);
+  LineLabeler labeler{model::LabelFormat()};
   TextBuffer out;
   labeler.append(0, OutputStream::kStdout, "bye", {}, 1 << 20, &out);
   EXPECT_EQ(labeler.open_label(), "[0]<stdout>:");
@@ -73,7 +82,7 @@ TEST(LineLabeler, TheEndClosesAnOpenLineOnly) {
 }
 
 TEST(LineLabeler, StopsAtALineEndWhenThereIsEnough) {
-  LineLabeler labeler(false);
+  LineLabeler labeler{model::LabelFormat()};
   TextBuffer out;
   const std::string_view text = "one\ntwo\nthree\n";
   std::size_t used = labeler.append(0, OutputStream::kStdout, text, {}, 1, &out);
@@ -86,7 +95,7 @@ TEST(LineLabeler, StopsAtALineEndWhenThereIsEnough) {
 }
 
 TEST(LineLabeler, KnowsHowTheBufferBegins) {
-  LineLabeler labeler(false);
+  LineLabeler labeler{model::LabelFormat()};
   TextBuffer out;
   const auto join_of = [&](int rank, std::string_view text) {
     out.clear();
@@ -109,7 +118,9 @@ TEST(LineLabeler, KnowsHowTheBufferBegins) {
 TEST(LineLabeler, TimestampsAreLocalAsctime) {
   setenv("TZ", "UTC", 1);
   tzset();
-  LineLabeler labeler(true);
+  model::LabelFormat format;
+  format.add_time();
+  LineLabeler labeler(format);
   TextBuffer out;
   const base::WallTime time = base::WallTime::clock::from_time_t(1781975153);  // 2026-06-20T17:05:53Z
   labeler.append(3, OutputStream::kStdout, "a\nb\n", time, 1 << 20, &out);

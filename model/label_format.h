@@ -1,0 +1,44 @@
+// What stands before each line of a rank's output on a console: "[3]<stdout>:", unless the user asks for another label
+// or none. A plain value; any thread.
+//
+//   MUSTER_ASSIGN_OR_RETURN(LabelFormat format, LabelFormat::parse("{rank}: "));
+//   format.label(3, "stdout", "");  // "3: "
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace muster::model {
+
+class LabelFormat {
+ public:
+  LabelFormat();  // "[{rank}]<{stream}>:", as horovodrun has it
+
+  // {rank}, {stream} (stdout or stderr) and {time} are replaced; "{{" and "}}" stand for braces. Empty: no label.
+  // INVALID_ARGUMENT: another word in braces, a brace without its partner, or a line break.
+  static base::Result<LabelFormat> parse(std::string_view text);
+
+  // Puts {time} first, unless the label has it already.
+  void add_time();
+  bool has_time() const;
+
+  std::string label(int rank, std::string_view stream, std::string_view time) const;
+
+  bool operator==(const LabelFormat&) const = default;
+
+ private:
+  enum class Field { kText, kRank, kStream, kTime };
+  struct Part {
+    Field field = Field::kText;
+    std::string text{};  // of kText
+    bool operator==(const Part&) const = default;
+  };
+  explicit LabelFormat(std::vector<Part> parts) : parts_(std::move(parts)) {}
+
+  std::vector<Part> parts_;
+};
+
+}  // namespace muster::model
