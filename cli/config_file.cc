@@ -38,6 +38,8 @@ class ConfigReader {
         MUSTER_RETURN_IF_ERROR(read_section(key_path + ".", value));
       } else if (takes_roles_ && key_path == "roles") {
         continue;  // cli/role_file.h
+      } else if (key_path == "launcherd") {
+        continue;  // launcherd's own settings, which this program does not have
       } else {
         MUSTER_RETURN_IF_ERROR(read_unknown(path, key));
       }

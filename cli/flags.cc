@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include <fmt/format.h>
+
 #include "base/status.h"
 #include "base/strings.h"
 #include "cli/flag_row.h"
@@ -12,7 +14,8 @@ namespace muster::cli {
 std::string Flag::variable() const {
   // Options that add up would need a list inside one variable; they are given by file or command line.
   if (!is_setting() || repeat == Repeat::kAddsUpOverAll) return "";
-  std::string variable = "MUSTER_" + std::string(name);
+  std::string variable = config_key.starts_with("launcherd.") ? "MUSTER_LAUNCHERD_" : "MUSTER_";
+  variable += name;
   for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return variable;
 }
@@ -32,6 +35,11 @@ const Flag& FlagTable::named(std::string_view name) const {
 }
 
 std::optional<std::string> FlagTable::nearest(std::string_view word) const {
+  // --np for -np, -hosts for --hosts: the same letters count more than any distance.
+  const std::string_view letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  for (const std::string& twin : {fmt::format("-{}", letters), fmt::format("--{}", letters)}) {
+    if (!letters.empty() && twin != word && find(twin)) return twin;
+  }
   constexpr std::size_t kLeast = 4;  // dashes and two letters: shorter words begin too many options
   std::vector<std::string> all;
   std::vector<std::string> abbreviated;

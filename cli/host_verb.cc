@@ -17,15 +17,17 @@ base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, co
     return base::error(base::Code::kInvalidArgument, "'{}' is not an option: {}", base::printable(line.command.front()),
                        verb.advice(line.command));
   }
-  CommandLine of_hvdrun;
+  const FlagTable& settable = verb.settable != nullptr ? *verb.settable : hvdrun_flags();
+  CommandLine given;
   for (GivenOption& option : line.options) {
     MUSTER_ASSIGN_OR_RETURN(const bool is_taken, verb.take(option));
     if (is_taken) continue;
-    option.flag = &hvdrun_flags().named(option.flag->name);
-    of_hvdrun.options.push_back(std::move(option));
+    option.flag = &settable.named(option.flag->name);
+    given.options.push_back(std::move(option));
   }
   MUSTER_ASSIGN_OR_RETURN(const Settings settings,
-                          gather_settings(of_hvdrun, environment, context.system_config, hvdrun_flags()));
+                          gather_settings(given, environment, context.system_config, settable));
+  if (verb.read) MUSTER_RETURN_IF_ERROR(verb.read(settings));
   return read_options(settings);
 }
 

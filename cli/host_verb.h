@@ -29,6 +29,10 @@ struct HostVerb {
   std::function<std::string(const std::vector<std::string>& words)> advice;
   // The words after the options, where the verb takes any; empty: there must be none.
   std::function<base::Status(const std::vector<std::string>& words)> take_words = {};
+  // The options that files and variables may set, with hvdrun's among them; nullptr: hvdrun's alone.
+  const FlagTable* settable = nullptr;
+  // Reads what they and the line say of the verb's own options.
+  std::function<base::Status(const Settings& settings)> read = {};
   // What another option than --help, which stands alone too, is answered with; may be empty.
   std::function<std::string(const GivenOption& option)> answer = {};
 };

@@ -6,6 +6,7 @@
 #include "cli/completion.h"
 #include "cli/help.h"
 #include "cli/man_page.h"
+#include "cli/setting_reader.h"
 
 namespace muster::cli {
 namespace {
@@ -13,11 +14,11 @@ namespace {
 constexpr std::string_view kUnix = "unix:";
 constexpr long kHighestPort = 65'535;
 
-base::Status bad(const GivenOption& option, std::string_view problem) {
-  return base::error(base::Code::kInvalidArgument, "{}: {}", option.spelling, problem);
+base::Status bad(const Setting& option, std::string_view problem) {
+  return base::error(base::Code::kInvalidArgument, "{}: {}", option.label, problem);
 }
 
-base::Status read_listen(const GivenOption& option, ParsedLauncherd& parsed) {
+base::Status read_listen(const Setting& option, ParsedLauncherd& parsed) {
   const std::string& value = option.value;
   if (value.starts_with(kUnix)) {
     std::string path = value.substr(kUnix.size());
@@ -36,7 +37,7 @@ base::Status read_listen(const GivenOption& option, ParsedLauncherd& parsed) {
   return base::ok_status();
 }
 
-base::Status read_accept_agents(const GivenOption& option, ParsedLauncherd& parsed) {
+base::Status read_accept_agents(const Setting& option, ParsedLauncherd& parsed) {
   std::string_view value = option.value;
   launcherd::AcceptAgents accept;
   const auto colon = value.rfind(':');
@@ -55,29 +56,23 @@ base::Status read_accept_agents(const GivenOption& option, ParsedLauncherd& pars
   return base::ok_status();
 }
 
+base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
+  SettingReader read(settings);
+  read.custom("listen", [&](const Setting& setting) { return read_listen(setting, parsed); });
+  read.text("tls-cert", parsed.tls_certificate);
+  read.text("tls-key", parsed.tls_key);
+  read.text("client-ca", parsed.client_ca);
+  read.text("state", parsed.state);
+  read.text("http", parsed.http);
+  read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
+  read.text("join-file", parsed.join_file);
+  return read.status();
+}
+
+// What only the command line may say.
 base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
-  const std::string_view name = option.flag->name;
-  if (name == "listen") {
-    MUSTER_RETURN_IF_ERROR(read_listen(option, parsed));
-  } else if (name == "tls-cert") {
-    parsed.tls_certificate = option.value;
-  } else if (name == "tls-key") {
-    parsed.tls_key = option.value;
-  } else if (name == "client-ca") {
-    parsed.client_ca = option.value;
-  } else if (name == "state") {
-    parsed.state = option.value;
-  } else if (name == "http") {
-    parsed.http = option.value;
-  } else if (name == "accept-agents") {
-    MUSTER_RETURN_IF_ERROR(read_accept_agents(option, parsed));
-  } else if (name == "join-file") {
-    parsed.join_file = option.value;
-  } else if (name == "i-know-jobs-run-as-root") {
-    parsed.is_root_accepted = true;
-  } else {
-    return false;
-  }
+  if (option.flag->name != "i-know-jobs-run-as-root") return false;
+  parsed.is_root_accepted = true;
   return true;
 }
 
@@ -126,6 +121,8 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
           [](const std::vector<std::string>&) {
             return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
           },
+      .settable = &launcherd_settable_flags(),
+      .read = [&parsed](const Settings& settings) { return read_own(settings, parsed); },
       .answer = [&context](const GivenOption& option) { return answer_text(option, context.build_id); }};
   static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
   if (parsed.exit_code) return parsed;

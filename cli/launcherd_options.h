@@ -31,6 +31,8 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
                                 const ParseContext& context, bool is_root);
 
 const FlagTable& launcherd_flags();
+// hvdrun's, which launcherd reads from the same files, and its own that files and variables may set.
+const FlagTable& launcherd_settable_flags();
 const CommandDoc& launcherd_doc();
 
 }  // namespace muster::cli

@@ -59,6 +59,9 @@ TEST(HvdrunFlags, NoVariableOfARankSetsAnOption) {
 TEST(HvdrunFlags, NearestIsByLettersOrByAbbreviation) {
   EXPECT_EQ(hvdrun_flags().nearest("--num_proc"), "--num-proc");
   EXPECT_EQ(hvdrun_flags().nearest("-npp"), "-np");
+  EXPECT_EQ(hvdrun_flags().nearest("--np"), "-np");
+  EXPECT_EQ(hvdrun_flags().nearest("--x"), "-x");
+  EXPECT_EQ(hvdrun_flags().nearest("-num-proc"), "--num-proc");
   EXPECT_EQ(hvdrun_flags().nearest("--autotune-warmup"), "--autotune-warmup-samples");
   EXPECT_EQ(hvdrun_flags().nearest("--fusion"), "--fusion-threshold-mb");
   EXPECT_EQ(hvdrun_flags().nearest("--completely-else"), std::nullopt);

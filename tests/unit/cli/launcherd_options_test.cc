@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/temp_dir.h"
+
 namespace muster::cli::launcherd_options_test {
 namespace {
 
@@ -40,6 +42,42 @@ TEST(LauncherdOptions, WhereItServes) {
   EXPECT_THAT(parsed.addresses, ElementsAre("[::1]:0", "0.0.0.0:7400"));
   EXPECT_EQ(parsed.tls_certificate, "c");
   EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+}
+
+TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
+  const testing_support::TempDir directory;
+  const std::string file = directory.write("c.yaml",
+                                           "launcherd:\n"
+                                           "  listen: [unix:/file.sock, '0.0.0.0:7400']\n"
+                                           "  tls_cert: c\n"
+                                           "  tls_key: k\n"
+                                           "  client_ca: a\n"
+                                           "  state: /file/state\n"
+                                           "  http: 127.0.0.1:7480\n"
+                                           "  accept_agents: 7411\n"
+                                           "  join_file: /file/join\n"
+                                           "muster: {hosts: 'n1:4'}\n");
+  base::Environment environment;
+  environment.set("HOME", "/nonexistent");
+  environment.set("MUSTER_LAUNCHERD_STATE", "/variable/state");
+  environment.set("MUSTER_LAUNCHERD_HTTP", "127.0.0.1:1");
+  const auto parsed_of = [&](std::vector<std::string> words) {
+    return parse_launcherd(words, environment, {.build_id = "b", .system_config = file}, false);
+  };
+  const ParsedLauncherd parsed = parsed_of({"--http", "127.0.0.1:2"});
+  ASSERT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_THAT(parsed.sockets, ElementsAre("/file.sock"));
+  EXPECT_THAT(parsed.addresses, ElementsAre("0.0.0.0:7400"));
+  EXPECT_EQ(parsed.tls_certificate, "c");
+  EXPECT_EQ(parsed.state, "/variable/state");
+  EXPECT_EQ(parsed.http, "127.0.0.1:2");
+  EXPECT_EQ(parsed.accept_agents.value().port, 7411);
+  EXPECT_EQ(parsed.join_file, "/file/join");
+  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+  // The line's addresses replace the file's.
+  EXPECT_THAT(parsed_of({"--listen", "unix:/line.sock", "--listen", "h:1"}).addresses, ElementsAre("h:1"));
+  directory.write("c.yaml", "launcherd: {htp: x}\n");
+  EXPECT_THAT(parsed_of({}).text, HasSubstr("unknown key 'htp' in launcherd; did you mean http?"));
 }
 
 TEST(LauncherdOptions, Mistakes) {
