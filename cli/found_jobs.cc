@@ -16,13 +16,28 @@ using base::Code;
 using launcherd::ApiClient;
 using launcherd::LauncherAddress;
 
+constexpr std::size_t kMostIds = 10;  // in a message
+
 std::string ids_of(const std::vector<FoundJob>& jobs) {
   std::vector<std::string> ids;
-  for (const FoundJob& job : jobs) ids.push_back(job.id);
-  return base::join(ids, ", ");
+  for (const FoundJob& job : jobs) {
+    if (ids.size() < kMostIds) ids.push_back(job.id);
+  }
+  const std::size_t more = jobs.size() - ids.size();
+  return base::join(ids, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// Those of launcherd that `word` may mean; empty word: all that have not ended.
+void add_named(const std::vector<v1::Job>& jobs, const LauncherAddress& launcher, const std::string& name,
+               std::vector<FoundJob>& found) {
+  for (const v1::Job& job : jobs) {
+    if (job.name() == name && std::ranges::find(found, job.id(), &FoundJob::id) == found.end()) {
+      found.push_back({job.id(), launcher});
+    }
+  }
+}
+
+// Those of launcherd whose id begins with `word` or whose name it is. An ended job is found by name only if no other
+// job is meant. Empty word: all that have not ended.
 base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher, const std::string& word) {
   ApiClient client(launcher);
   std::vector<FoundJob> found;
@@ -35,9 +50,25 @@ base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher,
   request.set_job(word);
   request.set_max_ranks(kNoRanks);
   const auto job = client.get_job(request, kPatience);
+  if (!job.ok() && job.status().code() != Code::kNotFound) return job.status();
   if (job.ok()) found.push_back({job->id(), launcher});
-  if (job.ok() || job.status().code() == Code::kNotFound) return found;
-  return job.status();
+  if (job.ok() && job->id() == word) return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto open, list_all_jobs(client, false));
+  add_named(open, launcher, word, found);
+  if (!found.empty()) return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto all, list_all_jobs(client, true));
+  add_named(all, launcher, word, found);
+  return found;
+}
+
+// Whatever its state; none if launcherd has no job at all.
+base::Result<std::optional<FoundJob>> newest_job(const LauncherAddress& launcher) {
+  v1::ListJobsRequest request;
+  request.set_all(true);
+  request.set_page_size(1);
+  MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page, ApiClient(launcher).list_jobs(request, kPatience));
+  if (page.jobs().empty()) return std::optional<FoundJob>();
+  return std::optional(FoundJob{page.jobs(0).id(), launcher});
 }
 
 base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon, const std::string& word) {
@@ -46,7 +77,8 @@ base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon
   if (foreground.empty() && !has_daemon)
     return {Code::kNotFound, "no hvdrun of yours runs on this host, and no launcherd"};
   if (has_daemon) {
-    return base::error(Code::kNotFound, "no job begins with {}: muster jobs --all lists them", base::printable(word));
+    return base::error(Code::kNotFound, "no job begins with {} or is named so: muster jobs --all lists them",
+                       base::printable(word));
   }
   return base::error(Code::kNotFound, "no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
 }
@@ -98,6 +130,17 @@ base::Result<FoundJob> one_job(const VerbCall& call) {
                        base::printable(call.words()[1]));
   }
   return job_named(call, call.words().empty() ? std::string() : call.words().front());
+}
+
+base::Result<FoundJob> one_job_or_newest(const VerbCall& call) {
+  auto job = one_job(call);
+  if (job.ok() || !call.words().empty() || job.status().code() != Code::kNotFound) return job;
+  MUSTER_ASSIGN_OR_RETURN(const auto daemon, find_launcherd(call.settings(), base::Environment::current()));
+  if (!daemon) return job;
+  MUSTER_ASSIGN_OR_RETURN(const auto newest, newest_job(*daemon));
+  if (!newest) return job;
+  call.remark(fmt::format("no job runs or waits: this is {}, the last one that was submitted", newest->id));
+  return *newest;
 }
 
 base::Result<v1::Job> ask_job(ApiClient& client, const FoundJob& job, int max_ranks) {

@@ -1,6 +1,7 @@
 #include "cli/job_table.h"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <functional>
 
@@ -17,13 +18,27 @@ namespace muster::cli {
 namespace {
 
 constexpr std::size_t kMaxCommand = 60;
+constexpr std::size_t kMaxName = 24;
+constexpr std::string_view kNameHeading = "name";
+
+std::string shortened(const std::string& text, std::size_t limit) {
+  return text.size() <= limit ? text : base::valid_utf8(text.substr(0, limit)) + "…";
+}
+
+// Characters of UTF-8.
+std::size_t columns_of(const std::string& text) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins));
+}
 
 std::string command_of(const v1::Job& job, std::size_t limit) {
   std::string text;
   for (const std::string& word : job.command()) text += (text.empty() ? "" : " ") + base::shell_quote(word);
-  text = base::printable(text);
-  if (text.size() <= limit) return text;
-  return base::valid_utf8(text.substr(0, limit)) + "…";
+  return shortened(base::printable(text), limit);
+}
+
+std::string shown_name(const v1::Job& job) {
+  return job.name().empty() ? "-" : shortened(base::printable(job.name()), kMaxName);
 }
 
 int hosts_up(const v1::Job& job) {
@@ -48,7 +63,8 @@ std::string state_of(const v1::Job& job) {
   return job.has_exit_code() && job.exit_code() != 0 ? fmt::format("{} {}", name, job.exit_code()) : name;
 }
 
-std::string host_state(const v1::HostStatus& host) {
+std::string host_state(const v1::Job& job, const v1::HostStatus& host) {
+  if (job.has_ended()) return "ended";
   if (host.suspect()) return "does not answer";
   return host.up() ? "up" : "waiting";
 }
@@ -93,15 +109,31 @@ std::string cores_of(const v1::RankStatus& rank) {
   return rank.binding().cpus().empty() ? "all" : base::printable(rank.binding().cpus());
 }
 
-// `more`: a column before the command, of a job, or its heading for null.
-std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now,
-                       const std::function<std::string(const v1::Job*)>& more) {
-  if (jobs.empty()) return {};
-  std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}\n", "job", "state", "ranks", "hosts", "age",
-                                  more(nullptr), "command");
+// A text for each job, or the heading for null.
+using Column = std::function<std::string(const v1::Job*)>;
+
+// The names, where at least one job has one.
+Column name_column(const std::vector<v1::Job>& jobs) {
+  std::size_t width = 0;
   for (const v1::Job& job : jobs) {
-    table += fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}\n", base::printable(job.id()), state_of(job),
-                         job.size(), hosts_of(job), age_of(job, now), more(&job), command_of(job, kMaxCommand));
+    if (!job.name().empty()) width = std::max({width, kNameHeading.size(), columns_of(shown_name(job))});
+  }
+  return [width](const v1::Job* job) {
+    if (width == 0) return std::string();
+    return fmt::format("{:<{}}  ", job == nullptr ? std::string(kNameHeading) : shown_name(*job), width);
+  };
+}
+
+// `more`: a column before the command.
+std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more) {
+  if (jobs.empty()) return {};
+  const Column name = name_column(jobs);
+  std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", "job", "state", "ranks", "hosts", "age",
+                                  more(nullptr), name(nullptr), "command");
+  for (const v1::Job& job : jobs) {
+    table +=
+        fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", base::printable(job.id()), state_of(job), job.size(),
+                    hosts_of(job), age_of(job, now), more(&job), name(&job), command_of(job, kMaxCommand));
   }
   return table;
 }
@@ -193,7 +225,7 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
   text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
   for (const v1::HostStatus& host : job.hosts()) {
     text += fmt::format("{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", base::printable(host.name()), width, host.ranks(),
-                        host_state(host), host.up() ? host.link() : "-",
+                        host_state(job, host), host.up() ? host.link() : "-",
                         host.up() ? base::printable(host.containment()) : "-");
   }
   const bool has_roles = !job.roles().empty();
@@ -219,10 +251,14 @@ std::string format_status(const v1::Job& job, base::WallTime now) {
 }
 
 std::string format_event(const v1::Event& event) {
+  // In local time, as the labels of output are; the zone says which that is.
   const std::time_t seconds = event.time().seconds();
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  return fmt::format("{:02}:{:02}:{:02}.{:06} {}\n", utc.tm_hour, utc.tm_min, utc.tm_sec, event.time().nanos() / 1000,
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  std::array<char, 8> zone{};
+  (void)std::strftime(zone.data(), zone.size(), "%z", &local);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} {} {}\n", local.tm_year + 1900, local.tm_mon + 1,
+                     local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, event.time().nanos() / 1000, zone.data(),
                      base::printable(EventText{event}()));
 }
 

@@ -96,7 +96,7 @@ int run_jobs(const std::string& verb, const std::vector<std::string>& arguments)
 int run_status(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, status_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
-  const auto found = one_job(call);
+  const auto found = one_job_or_newest(call);
   if (!found.ok()) return call.fail(found.status());
   ApiClient client(found->launcher);
   const auto job = ask_job(client, *found, 0);
@@ -130,7 +130,7 @@ int run_kill(const std::string& verb, const std::vector<std::string>& arguments)
 int run_events(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, events_doc(), arguments);
   if (call.exit_code()) return *call.exit_code();
-  const auto found = one_job(call);
+  const auto found = one_job_or_newest(call);
   if (!found.ok()) return call.fail(found.status());
   ApiClient client(found->launcher);
   const auto job = ask_job(client, *found, kNoRanks);

@@ -7,8 +7,8 @@ namespace {
 
 const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
 constexpr std::string_view kWhich =
-    "JOB is the beginning of a job's id; without it the only job that has not ended is meant. Jobs are those that an "
-    "hvdrun of yours runs on this host, and those of launcherd.";
+    "JOB is the beginning of a job's id, or its name. Without JOB the only job that has not ended is meant, and if all "
+    "have ended, the newest. Jobs are those that an hvdrun of yours runs on this host, and those of launcherd.";
 
 }  // namespace
 
@@ -27,7 +27,9 @@ const CommandDoc& jobs_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster jobs", ""}, {"muster jobs --json | jq -r .id", ""}},
-      .exit_codes = {{"0", ""}, {"1", "launcherd did not answer"}, {"2", "a mistake in the command line"}},
+      .exit_codes = {{"0", "the jobs were listed"},
+                     {"1", "launcherd did not answer"},
+                     {"2", "a mistake in the command line"}},
   };
   return kDoc;
 }
@@ -43,7 +45,7 @@ const CommandDoc& status_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster status", ""}, {"muster status k7 --json", ""}},
-      .exit_codes = {{"0", ""},
+      .exit_codes = {{"0", "the job was shown"},
                      {"1", "the launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},
   };
@@ -62,7 +64,7 @@ const CommandDoc& kill_doc() {
       .description =
           "Ends jobs as SIGTERM to their hvdrun does: SIGTERM to all ranks, SIGKILL after the job's --kill-grace, "
           "nothing "
-          "left behind; then waits for the end. Each JOB is the beginning of an id; muster jobs lists them.",
+          "left behind; then waits for the end. Each JOB is the beginning of an id, or a name; muster jobs lists them.",
       .groups = kGroups,
       .table = &kTable,
       .notes = "",
@@ -87,7 +89,7 @@ const CommandDoc& events_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster events", ""}, {"muster events -f k7", ""}},
-      .exit_codes = {{"0", ""},
+      .exit_codes = {{"0", "the events were printed"},
                      {"1", "the launcher did not answer"},
                      {"2", "a mistake in the command line, or no such job"}},
   };

@@ -41,7 +41,7 @@ VerbCall::VerbCall(std::string verb, const CommandDoc& doc, const std::vector<st
 }
 
 int VerbCall::fail(std::string_view message, int code) const {
-  base::print_remark("muster {}: {}\n", verb_, message);
+  remark(message);
   return code;
 }
 
@@ -49,6 +49,10 @@ int VerbCall::fail(const base::Status& status) const {
   const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound ||
                         status.code() == base::Code::kFailedPrecondition;
   return fail(base::printable(status.message()), is_usage ? kUsageError : kNotAnswered);
+}
+
+void VerbCall::remark(std::string_view message) const {
+  base::print_remark("muster {}: {}\n", verb_, message);
 }
 
 int VerbCall::print(std::string_view text) const {

@@ -41,6 +41,8 @@ class VerbCall {
   int fail(std::string_view message, int code = kUsageError) const;
   int fail(const base::Status& status) const;
   int print(std::string_view text) const;
+  // A line on stderr, beside the answer.
+  void remark(std::string_view message) const;
 
  private:
   const std::string verb_;

@@ -51,7 +51,7 @@ def test_seen_from_another_terminal(cluster, job, no_leftovers):
     text = muster(cluster, "status", listed["id"][:3]).stdout
     assert f"job {listed['id']}: RUNNING for " in text and "4 ranks on 2 hosts" in text
     events = muster(cluster, "events").stdout
-    assert re.match(r"\d\d:\d\d:\d\d\.\d{6} job \S+ starts, 4 ranks\n", events), events
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} job \S+ starts, 4 ranks\n", events), events
     assert len(re.findall(r"rank \d runs, pid \d+\n", events)) == 4, events
 
 

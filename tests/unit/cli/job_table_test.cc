@@ -1,5 +1,10 @@
 #include "cli/job_table.h"
 
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace muster::cli::job_table_test {
@@ -116,30 +121,72 @@ TEST(JobTable, OfAJobThatHasEndedItsTimeAndCode) {
   failed.set_exit_code(137);
   failed.mutable_ended()->set_seconds(kStart + 9);
   EXPECT_EQ(format_jobs({waiting_job(), failed}, after(std::chrono::seconds(125))),
-            "job       state        ranks    hosts           age  command\n"
-            "bcdefghi  QUEUED          16        -     2 min 5 s  ./run\n"
-            "abcdefgh  FAILED 137       2        2         9.0 s  python3 'train me.py' '\\x1b[1m'\n");
+            "job       state        ranks    hosts           age  name   command\n"
+            "bcdefghi  QUEUED          16        -     2 min 5 s  night  ./run\n"
+            "abcdefgh  FAILED 137       2        2         9.0 s  -      python3 'train me.py' '\\x1b[1m'\n");
   EXPECT_TRUE(format_status(failed, after(std::chrono::seconds(125)))
                   .starts_with("job abcdefgh: FAILED 137 after 9.0 s, 2 ranks on 2 hosts\n"));
 }
 
+TEST(JobTable, HostsOfAnEndedJobWaitForNothing) {
+  v1::Job ended = job_of_two();
+  ended.set_state(v1::JOB_STATE_SUCCEEDED);
+  ended.mutable_ended()->set_seconds(kStart + 9);
+  for (v1::HostStatus& host : *ended.mutable_hosts()) host.set_up(false);
+  const std::string text = format_status(ended, after(std::chrono::seconds(125)));
+  EXPECT_NE(text.find("n1        1  ended            -     -\n"
+                      "n2        1  ended            -     -\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(JobTable, LongNamesAreCut) {
+  v1::Job job = waiting_job();
+  job.set_name("a name of more than twenty-four bytes");
+  const std::string text = format_jobs({job}, after(std::chrono::seconds(5)));
+  EXPECT_NE(text.find("  a name of more than twen…  ./run\n"), std::string::npos) << text;
+}
+
+// Local time is six hours behind UTC while this lives.
+class TimeZone {
+ public:
+  TimeZone() {
+    if (const char* before = std::getenv("TZ")) before_ = before;
+    set("XST6");
+  }
+  ~TimeZone() {
+    before_ ? set(before_->c_str()) : (void)::unsetenv("TZ");
+    ::tzset();
+  }
+  TimeZone(const TimeZone&) = delete;
+  TimeZone& operator=(const TimeZone&) = delete;
+
+ private:
+  static void set(const char* zone) {
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+  }
+  std::optional<std::string> before_;
+};
+
 TEST(JobTable, EveryEventHasALine) {
+  const TimeZone zone;
   v1::Event event;
   event.mutable_time()->set_seconds(kStart);
   event.mutable_time()->set_nanos(123'456'000);
   event.mutable_rank_up()->set_rank(3);
   event.mutable_rank_up()->set_pid(42);
-  EXPECT_EQ(format_event(event), "22:13:20.123456 rank 3 runs, pid 42\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 rank 3 runs, pid 42\n");
   event.mutable_host_suspect()->set_host("n1\x1b");
-  EXPECT_EQ(format_event(event), "22:13:20.123456 n1\\x1b answers again\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 n1\\x1b answers again\n");
   event.mutable_job_restarting()->set_attempt(1);
   event.mutable_job_restarting()->set_reason("exit code 3");
-  EXPECT_EQ(format_event(event), "22:13:20.123456 restart 1 after rank 0: exit code 3\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 restart 1 after rank 0: exit code 3\n");
   event.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(format_event(event), "22:13:20.123456 QUEUED\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED\n");
   event.mutable_job_state_changed()->set_reason("needs 16 slots, 12 are free");
-  EXPECT_EQ(format_event(event), "22:13:20.123456 QUEUED: needs 16 slots, 12 are free\n");
-  EXPECT_EQ(format_event(v1::Event()), "00:00:00.000000 an event of a newer launcher\n");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED: needs 16 slots, 12 are free\n");
+  EXPECT_EQ(format_event(v1::Event()), "1969-12-31 18:00:00.000000 -0600 an event of a newer launcher\n");
 }
 
 TEST(JobTable, States) {

@@ -34,6 +34,7 @@ TopSample sample() {
   waiting.set_size(4);
   waiting.add_command("./big");
   waiting.mutable_submitted()->set_seconds(1'001);
+  waiting.set_name("night");
   waiting.set_reason("needs 4 slots, 2 are free on n1");
   made.jobs.push_back(waiting);
   made.at = base::WallTime(std::chrono::seconds(1'005));
@@ -47,9 +48,9 @@ TEST(TopView, HostsJobsAndReasons) {
             "host      slots   ranks    cpu            memory      gpus     output  agent\n"
             "n1          2/4       2    43%     12.1/62.5 GiB         -   1.2 MB/s  up\n"
             "\n"
-            "job       state        ranks    hosts           age     output  command\n"
-            "abcdefgh  RUNNING          2        -         5.0 s   1.2 MB/s  ./run\n"
-            "bcdefghi  QUEUED           4        -         4.0 s          -  ./big\n"
+            "job       state        ranks    hosts           age     output  name   command\n"
+            "abcdefgh  RUNNING          2        -         5.0 s   1.2 MB/s  -      ./run\n"
+            "bcdefghi  QUEUED           4        -         4.0 s          -  night  ./big\n"
             "\n"
             "bcdefghi waits: needs 4 slots, 2 are free on n1\n");
 }
