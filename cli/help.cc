@@ -12,14 +12,17 @@ namespace {
 constexpr std::size_t kColumns = 96;
 constexpr std::size_t kHelpColumn = 34;
 
+// "--on-exit KIND, --keep-going": the spellings that take a value, the value, those that say one by themselves.
 std::string spelling_of(const Flag& flag) {
-  std::string text;
-  bool takes_value = false;
+  std::vector<std::string> with_value;
+  std::vector<std::string> alone;
   for (const Spelling& spelling : flag.spellings) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", spelling.text);
-    takes_value = takes_value || spelling.value.empty();
+    (spelling.value.empty() ? with_value : alone).emplace_back(spelling.text);
   }
-  return takes_value ? fmt::format("{} {}", text, flag.value_name) : text;
+  if (!with_value.empty()) {
+    alone.insert(alone.begin(), fmt::format("{} {}", base::join(with_value, ", "), flag.value_name));
+  }
+  return base::join(alone, ", ");
 }
 
 // `text` by words up to kColumns. It begins at column `begin`, its further lines at `indent`; an empty line divides
@@ -75,7 +78,10 @@ std::string help_text(const CommandDoc& doc) {
   }
   if (!doc.notes.empty()) text += fmt::format("\n{}\n", wrapped(doc.notes, 0, 0));
   text += "\nExamples:\n";
-  for (const Example& example : doc.examples) text += fmt::format("  {}\n", example.command);
+  for (const Example& example : doc.examples) {
+    text += fmt::format("  {}\n", example.command);
+    if (!example.effect.empty()) text += fmt::format("      {}\n", wrapped(example.effect, 6, 6));
+  }
   text += "\nExit code:\n";
   for (const ExitCode& code : doc.exit_codes) text += entry(std::string(code.codes), code.meaning);
   return text;

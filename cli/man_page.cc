@@ -62,15 +62,21 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string option(const Flag& flag) {
-  std::string text = ".TP\n";
-  bool takes_value = false;
-  for (std::size_t i = 0; i < flag.spellings.size(); ++i) {
-    text += fmt::format("{}\\fB{}\\fR", i == 0 ? "" : ", ", plain(flag.spellings[i].text));
-    takes_value = takes_value || flag.spellings[i].value.empty();
+// As in the help: the value stands behind the spellings that take one.
+std::string spellings(const Flag& flag) {
+  std::vector<std::string> with_value;
+  std::vector<std::string> alone;
+  for (const Spelling& spelling : flag.spellings) {
+    (spelling.value.empty() ? with_value : alone).push_back(fmt::format("\\fB{}\\fR", plain(spelling.text)));
   }
-  if (takes_value) text += fmt::format(" \\fI{}\\fR", plain(flag.value_name));
-  text += fmt::format("\n{}\n", plain(flag.help));
+  if (!with_value.empty()) {
+    alone.insert(alone.begin(), fmt::format("{} \\fI{}\\fR", base::join(with_value, ", "), plain(flag.value_name)));
+  }
+  return base::join(alone, ", ");
+}
+
+std::string option(const Flag& flag) {
+  std::string text = fmt::format(".TP\n{}\n{}\n", spellings(flag), plain(flag.help));
   if (!flag.standard.empty()) text += fmt::format("Default: {}.\n", plain(flag.standard));
   if (!flag.answer_text.empty()) text += fmt::format("In this version: {}.\n", plain(flag.answer_text));
   if (flag.group == FlagGroup::kTorch || flag.group == FlagGroup::kTorchUnneeded || !flag.is_setting()) return text;

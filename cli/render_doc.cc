@@ -28,7 +28,7 @@ const CommandDoc& templates_doc() {
                    {"muster templates show polaris", ""},
                    {"muster templates show polaris > ~/.config/muster/templates/mine.yaml",
                     "to begin one of your own"}},
-      .exit_codes = {{"0", ""},
+      .exit_codes = {{"0", "the templates were listed, or the template was shown"},
                      {"1", "a template of the list cannot be read"},
                      {"2", "no such template, or a mistake in it"}},
   };
@@ -53,7 +53,7 @@ const CommandDoc& render_doc() {
                     "chmod +x job.sh && qsub-gpu job.sh"},
                    {"muster render -t slurm-gpu --nodes 4 --queue gpu --bind-to none -- ./app", ""},
                    {"muster render -t ./site.yaml --set data=/lustre/x -- ./app", ""}},
-      .exit_codes = {{"0", ""}, {"2", "a mistake in the command line or the template"}},
+      .exit_codes = {{"0", "the script was printed"}, {"2", "a mistake in the command line or the template"}},
   };
   return kDoc;
 }

@@ -20,7 +20,9 @@ const CommandDoc& top_doc() {
       .table = &kTable,
       .notes = "",
       .examples = {{"muster top", ""}, {"muster top --once --json | jq -c '.hosts[]? | {name, used_slots}'", ""}},
-      .exit_codes = {{"0", ""}, {"1", "with --once: launcherd did not answer"}, {"2", "a mistake in the command line"}},
+      .exit_codes = {{"0", "ended by q or Ctrl-C; with --once: hosts and jobs were printed"},
+                     {"1", "with --once: launcherd did not answer"},
+                     {"2", "a mistake in the command line"}},
   };
   return kDoc;
 }

@@ -1,10 +1,14 @@
 """What users type: configuration files, hosts of a scheduler's job, limits, expansion, what ends a job, dry runs."""
 
 import json
+import re
+import shutil
 import signal
+import subprocess
 
 import pytest
 from cluster import testing
+from conftest import BIN_DIR, REPOSITORY
 from console import Watched
 
 SHOW = ["sh", "-c", "echo $MUSTER_RANK/$MUSTER_SIZE on $(hostname)"]
@@ -108,6 +112,17 @@ def test_keep_going(hvdrun, no_leftovers):
     assert (result.rc, result.stdout) == (3, "[1]<stdout>:done\n"), result
 
 
+def test_labels(hvdrun, no_leftovers):
+    """A test runner that reads "No Errors" finds it."""
+    runner = ["-np", "2", "-H", "n1,n2", "--no-label", "sh", "-c", "[ $MUSTER_RANK = 1 ] || echo ' No Errors'"]
+    result = hvdrun(runner)
+    assert (result.rc, result.stdout) == (0, " No Errors\n"), result
+    result = hvdrun(["-np", "2", "-H", "n1,n2", "--label-format", "{rank}|", "sh", "-c", "echo a; echo b"])
+    assert sorted(result.stdout.splitlines()) == ["0|a", "0|b", "1|a", "1|b"], result
+    result = hvdrun(["--label-format", "{rnk}", "true"])
+    assert result.rc == 2 and "'{rnk}' is not a label" in result.stderr, result
+
+
 def test_quiet_tells_failures_only(hvdrun, no_leftovers):
     remark = ["-H", "n1,n2", "--min-np", "1", "--quiet"]
     assert hvdrun([*remark, "true"]).stderr == ""
@@ -173,3 +188,93 @@ def test_interrupt_while_a_discovery_script_runs(hvdrun, cluster, no_leftovers):
     marker.unlink()
     job.signal(signal.SIGINT)
     assert job.end().rc == -signal.SIGINT
+
+
+PROGRAMS = ("hvdrun", "launcherd", "muster")
+
+
+def answer(*words):
+    """stdout of a program of ours that only answers; it must not complain."""
+    result = subprocess.run([BIN_DIR / words[0], *words[1:]], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stderr == "", result
+    return result.stdout
+
+
+def muster_verbs():
+    verbs = re.findall(r"^  (\S+) {2,}\S", answer("muster", "--help"), re.MULTILINE)
+    assert {"jobs", "templates", "compat", "torch.distributed.launch"} <= set(verbs), verbs
+    return verbs
+
+
+def test_help_and_manual_of_every_verb():
+    """Every exit code has a meaning, no line ends in blanks, and the build writes every page."""
+    for words in [["hvdrun"], ["launcherd"], *(["muster", verb] for verb in muster_verbs())]:
+        text = answer(*words, "--help")
+        assert not re.search(r" $", text, re.MULTILINE), words
+        codes = re.search(r"\nExit code:\n((?:  .*\n)+)", text).group(1)
+        assert re.search(r"^  0 +\S", codes, re.MULTILINE), (words, codes)
+    cmake = (REPOSITORY / "cli/CMakeLists.txt").read_text()
+    written = re.search(r"foreach\(verb ([^)]*)\)", cmake).group(1).split()
+    assert sorted([*written, "torch.distributed.launch"]) == sorted(muster_verbs())  # whose page is torchrun's
+
+
+def lines_to_complete():
+    """Command lines as typed up to the cursor, by program: the options of each verb, and the verbs."""
+    verbs = muster_verbs()
+    yield "muster", ["muster", ""], "templates"
+    for verb in verbs:
+        yield "muster", ["muster", verb, "--"], "--help"
+        yield "muster", ["muster", verb, "--h"], "--help"
+    yield "hvdrun", ["hvdrun", "-np", "4", "--"], "--hostfile"
+    yield "launcherd", ["launcherd", "--"], "--accept-agents"
+
+
+def completed_by_bash(lines, scripts, folder):
+    """What bash offers for each line, by one bash that reads each script once."""
+    text = []
+    for program, script in scripts.items():
+        (folder / program).write_text(script)
+        subprocess.run(["bash", "-n", folder / program], check=True, timeout=60)
+        text.append(f"source {folder / program}\n")
+    for program, words, _ in lines:
+        quoted = " ".join(f"'{word}'" for word in words)
+        text.append(f"COMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}\n"
+                    f"function=$(complete -p {program}); function=${{function##* -F }}; ${{function%% *}}\n"
+                    'echo "${COMPREPLY[*]}"\n')
+    result = subprocess.run(["bash", "--norc", "-c", "".join(text)], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, ""), result
+    return [line.split() for line in result.stdout.split("\n")[:-1]]
+
+
+def completed_by_fish(lines, scripts, folder):
+    text = []
+    for program, script in scripts.items():
+        (folder / program).write_text(script)
+        text.append(f"source {folder / program}\n")
+    for _, words, _ in lines:
+        text.append(f"echo (complete -C '{' '.join(words)}' | string replace -r '\\t.*' '')\n")
+    result = subprocess.run(["fish", "--no-config", "-c", "".join(text)], capture_output=True, text=True, timeout=60,
+                            env={"PATH": f"{BIN_DIR}:/usr/bin:/bin", "HOME": str(folder)})
+    assert (result.returncode, result.stderr) == (0, ""), result
+    return [line.split() for line in result.stdout.split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("shell, complete", [("bash", completed_by_bash), ("fish", completed_by_fish)])
+def test_tab_over_the_real_tables(shell, complete, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    scripts = {program: answer(program, "--completion", shell) for program in PROGRAMS}
+    lines = list(lines_to_complete())
+    offered = complete(lines, scripts, tmp_path)
+    assert len(offered) == len(lines)
+    missed = [(words, found) for (_, words, wanted), found in zip(lines, offered) if wanted not in found]
+    assert missed == []
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_zsh_reads_the_real_tables(program, tmp_path):
+    script = tmp_path / f"_{program}"
+    script.write_text(answer(program, "--completion", "zsh"))
+    result = subprocess.run(["zsh", "-n", script], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, ""), result

@@ -68,6 +68,11 @@ TEST(ParseConfig, ReadsHorovodrunsKeys) {
   EXPECT_EQ(read("controller: gloo\n"), "controller=gloo (c.yaml:1)");
 }
 
+TEST(ParseConfig, LeavesLaunchersSectionAlone) {
+  EXPECT_EQ(read("launcherd: {http: '127.0.0.1:7480', listen: [unix:/a]}\nmuster: {num_proc: 4}\n"),
+            "num-proc=4 (c.yaml:2)");
+}
+
 TEST(ParseConfig, ReadsOursUnderMuster) {
   EXPECT_EQ(read("muster:\n  num_proc: 4\n  hosts: [n1:2, n2:2]\n  env: [A, B=1]\n  verbose: yes\n"
                  "  network_interfaces: [ib0, eth0]\n  blacklist_cooldown_range: [1, 5]\n"),

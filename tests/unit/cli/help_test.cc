@@ -6,11 +6,13 @@
 
 #include "base/strings.h"
 #include "cli/flags.h"
+#include "cli/launcherd_options.h"
 
 namespace muster::cli::help_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::size_t columns(std::string_view line) {
   std::size_t count = 0;
@@ -42,6 +44,17 @@ TEST(HvdrunHelp, IsGroupedAndHasExamples) {
     EXPECT_THAT(help, HasSubstr(fmt::format("\n{}", title)));
   }
   EXPECT_THAT(help, HasSubstr("\n  hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py\n"));
+  EXPECT_THAT(help, HasSubstr("\n  hvdrun -np 4 ./my_program\n      four ranks on this host\n"));
+}
+
+TEST(HvdrunHelp, NamesTheValueBehindSpellingsThatTakeOne) {
+  EXPECT_THAT(help_text(hvdrun_doc()), HasSubstr("\n  --on-exit nonzero-kill|any-kill|wait, --keep-going\n"));
+}
+
+TEST(LauncherdHelp, CompletesItself) {
+  const std::string help = help_text(launcherd_doc());
+  EXPECT_THAT(help, HasSubstr("$(launcherd"));
+  EXPECT_THAT(help, Not(HasSubstr("$(hvdrun")));
 }
 
 }  // namespace

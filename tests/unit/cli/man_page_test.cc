@@ -34,6 +34,11 @@ TEST(ManPage, TellsSpellingsDefaultKeyAndVariable) {
                 "Configuration: muster.start_timeout; variable: MUSTER_START_TIMEOUT.\n"));
 }
 
+TEST(ManPage, NamesTheValueBehindSpellingsThatTakeOne) {
+  EXPECT_THAT(man_page(hvdrun_doc()), HasSubstr(".TP\n\\fB\\-\\-on\\-exit\\fR \\fInonzero\\-kill|any\\-kill|wait\\fR, "
+                                                "\\fB\\-\\-keep\\-going\\fR\n"));
+}
+
 // roff reads ASCII, takes a dot or a quote at the beginning of a line for a request, and '-' for a hyphen.
 TEST(ManPage, NothingOfTheTextIsTakenForRoff) {
   for (const CommandDoc* doc : {&hvdrun_doc(), &torchrun_doc()}) {
