@@ -467,6 +467,48 @@ def test_the_real_horovod_is_taken_and_left(hvdrun):
     assert ours.returncode == 0 and ours.stdout.count("/muster/dropin/") == 2, ours
 
 
+TRAINING = """
+import horovod.torch as hvd, torch
+hvd.init()
+torch.manual_seed(hvd.rank())
+model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+unused = torch.nn.Parameter(torch.ones(2))
+named = [*model.named_parameters(), ("unused", unused)]
+optimizer = torch.optim.Adam([parameter for _, parameter in named], lr=0.01, weight_decay=0.1)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=named)
+hvd.broadcast_parameters(dict(named), root_rank=0)
+hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+for step in range(3):
+    optimizer.zero_grad()
+    data = torch.full((5, 4), 0.1 * (step + hvd.rank()))
+    model(data).square().mean().backward()
+    optimizer.step()
+sampler = hvd.elastic.ElasticSampler(range(13), seed=7)
+sampler.set_epoch(2)
+sampler.record_batch(0, 2)
+sampler.load_state_dict(sampler.state_dict())
+numbers = [number for _, parameter in named for number in parameter.detach().reshape(-1).tolist()]
+print("RESULT", *numbers, *sorted(sampler.state_dict().items()), *sampler)
+"""
+
+
+def numbers_of(done):
+    """What TRAINING prints, by rank: numbers that may be rounded, and words that are the same."""
+    assert done.returncode == 0, done
+    lines = [line.split(" ") for line in sorted(done.stdout.splitlines()) if "RESULT" in line]
+    assert len(lines) == 2, done
+    return [([float(word) for word in line[1:22]], line[22:]) for line in lines]
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="tools/peers horovod was not run")
+def test_a_training_is_that_of_the_real_horovod(hvdrun):
+    real, ours = (numbers_of(hvdrun(["-np", "2", "--horovod", which, str(REAL), "-c", TRAINING]))
+                  for which in ("installed", "muster"))
+    for (expected, words), (mine, own_words) in zip(real, ours):
+        assert mine == pytest.approx(expected, abs=1e-6)
+        assert own_words == words
+
+
 def test_names_of_torch(python):
     pytest.importorskip("torch")
     names = """
