@@ -1,5 +1,5 @@
-// FrontDoor: State accepts on the loop (accept_some), keeps unproven connections by their age, and drops or closes them.
-// Read top down; the parser of gRPC's peer names comes first.
+// FrontDoor: State accepts on the loop (accept_some), keeps unproven connections by their age, and drops or closes
+// them. Read top down; the parser of gRPC's peer names comes first.
 #include "launcherd/service/front_door.h"
 
 #include <netinet/in.h>
@@ -29,13 +29,13 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kAcceptsPerTurn = 64;                       // then other tasks of the loop run
-constexpr std::chrono::milliseconds kDoorPause{100};          // without a free descriptor
-constexpr std::chrono::seconds kYoung{2};                 // too young to be closed for want of descriptors
-constexpr std::chrono::minutes kReportPause{1};           // between two lines about a want of descriptors
+constexpr int kAcceptsPerTurn = 64;                   // then other tasks of the loop run
+constexpr std::chrono::milliseconds kDoorPause{100};  // without a free descriptor
+constexpr std::chrono::seconds kYoung{2};             // too young to be closed for want of descriptors
+constexpr std::chrono::minutes kReportPause{1};       // between two lines about a want of descriptors
 constexpr std::size_t kMostUnproven = 1024;
 constexpr std::size_t kFewestUnproven = 16;
-constexpr std::size_t kShareOfDescriptors = 8;            // one in so many may be of an unproven connection
+constexpr std::size_t kShareOfDescriptors = 8;  // one in so many may be of an unproven connection
 constexpr long kMostPort = 65'535;
 
 // The name by which a peer is known here: its address without a scope, and its port.
@@ -123,8 +123,8 @@ void FrontDoor::State::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
-    base::UniqueFd fd(::accept4(listening.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
-                                SOCK_NONBLOCK | SOCK_CLOEXEC));
+    base::UniqueFd fd(
+        ::accept4(listening.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
       admit(std::move(fd), peer);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

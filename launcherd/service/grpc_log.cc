@@ -46,8 +46,7 @@ void pass_on(gpr_log_func_args* args) {
   log.last = now;
   const std::string more = log.left_out == 0 ? "" : fmt::format(" ({} more since the last line)", log.left_out);
   log.left_out = 0;
-  (*log.readers.back())(
-      fmt::format("gRPC: {}{}", base::shortened(base::printable(args->message), kLongestLine), more));
+  (*log.readers.back())(fmt::format("gRPC: {}{}", base::shortened(base::printable(args->message), kLongestLine), more));
 }
 
 }  // namespace

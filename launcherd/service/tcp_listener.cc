@@ -28,7 +28,8 @@ base::Result<HostAndPort> split_address(const std::string& address) {
   const auto port =
       colon == std::string::npos ? std::nullopt : base::parse_decimal(address.substr(colon + 1), kLastPort);
   if (!port || colon == 0) {
-    return base::error(base::Code::kInvalidArgument, "'{}' is not an address: write HOST:PORT", base::printable(address));
+    return base::error(base::Code::kInvalidArgument, "'{}' is not an address: write HOST:PORT",
+                       base::printable(address));
   }
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);

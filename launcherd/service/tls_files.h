@@ -1,5 +1,5 @@
-// Certificates and private keys in files, as --tls-cert, --tls-key, --client-ca and --tls-ca name them. Blocks as long as
-// the file system does; any thread.
+// Certificates and private keys in files, as --tls-cert, --tls-key, --client-ca and --tls-ca name them. Blocks as long
+// as the file system does; any thread.
 #pragma once
 
 #include <string>

@@ -50,7 +50,9 @@ class FailingDisk {
     static sqlite3_vfs* value = nullptr;
     return value;
   }
-  static sqlite3_file* inner(sqlite3_file* file) { return reinterpret_cast<sqlite3_file*>(reinterpret_cast<File*>(file) + 1); }
+  static sqlite3_file* inner(sqlite3_file* file) {
+    return reinterpret_cast<sqlite3_file*>(reinterpret_cast<File*>(file) + 1);
+  }
 
   template <auto Method, typename... Arguments>
   static int pass(sqlite3_file* file, Arguments... arguments) {
