@@ -114,19 +114,39 @@ def test_agents_come_in_again_when_descriptors_are_free(launcherd):
         stranger.close()
 
 
+@pytest.fixture
+def many_sockets():
+    """This process may have more sockets than it usually may."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_strangers_than_descriptors_keep_no_agent_out(launcherd, many_sockets):
+    daemon = launcherd()
+    api = daemon.client()
+    api.api.GetCapabilities(api.stubs.launcher.GetCapabilitiesRequest(), timeout=conftest.PATIENCE)  # is connected
+    ports = listening_ports(daemon)
+    limit_descriptors(daemon, 1024)
+    strangers = [connect(port) for port in ports for _ in range(1200)]
+    assert api.wait(api.submit(["sh", "-c", "exit 3"])).exit_code == 3
+    for stranger in strangers:
+        stranger.close()
+
+
 def test_an_end_is_stored_after_another_process_had_the_lock(launcherd, tmp_path):
     daemon = launcherd()
     api = daemon.client()
     os.mkfifo(tmp_path / "gate")
-    job = api.submit(["sh", "-c", f"echo $$ > {tmp_path}/pid; read x < {tmp_path}/gate; exit 7"])
+    job = api.submit(["sh", "-c", f"read x < {tmp_path}/gate; exit 7"])
     api.until(job, "RUNNING")
-    with (tmp_path / "gate").open("w") as gate:  # its reader has written the file before
-        pid = int((tmp_path / "pid").read_text())
+    rank = os.pidfd_open(api.get(job).ranks[0].pid)
+    with (tmp_path / "gate").open("w") as gate:
         administrator = sqlite3.connect(daemon.state / "jobs.sqlite", isolation_level=None)
         administrator.execute("BEGIN IMMEDIATE")
-        rank = os.pidfd_open(pid)
         gate.write("on\n")
-    select.select([rank], [], [], conftest.PATIENCE)  # until it has ended
+    assert select.select([rank], [], [], conftest.PATIENCE)[0]  # it has ended
     os.close(rank)
     # Each takes as long as the store waits for the lock: what the job's end was to write has failed by then.
     for _ in range(3):
