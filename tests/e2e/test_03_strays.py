@@ -201,8 +201,9 @@ def cause(job, end):
     if end == "kill-warden":
         os.kill(warden.pid, signal.SIGKILL)
         return begin, 125, r"^hvdrun: n2: the warden, the parent of the ranks, was killed"
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that neither sees the other's end
-        for process in (agent, warden):
+    # Stopped first, so that neither sees the other's end; the warden ends first, as the agent's end would continue it.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in (warden, agent):
             os.kill(process.pid, number)
     return begin, 125, lost
 

@@ -73,8 +73,10 @@ class Job:
                     if self.token in process.argv and "MUSTER_JOB_ID" in process.environ)
 
     def kill_whole(self):
-        """Launcher, agents and wardens at once: stopped first, so that none sees another's end."""
-        targets = {key: process.pid for key, process in supervisors(self.cluster).items() if key not in self.spared}
+        """Launcher, agents and wardens at once: stopped first, so that none sees another's end. Wardens end first: the end
+        of its agent continues a warden."""
+        found = sorted(supervisors(self.cluster).items(), key=lambda item: item[1].comm != "muster-warden")
+        targets = {key: process.pid for key, process in found if key not in self.spared}
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in targets.values():
                 try:
