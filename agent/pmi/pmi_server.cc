@@ -23,8 +23,9 @@ constexpr const char* kRefused = "rc=-1 msg=not_supported_by_muster";
 
 // The kinds of question whose answer is a refusal, and how it is named.
 constexpr std::pair<std::string_view, std::string_view> kRefusals[] = {
-    {"spawn", "spawn_result"},        {"publish_name", "publish_result"}, {"unpublish_name", "unpublish_result"},
-    {"lookup_name", "lookup_result"}, {"create_kvs", "newkvs"},           {"destroy_kvs", "kvs_destroyed"},
+    {"spawn", "spawn_result"},
+    {"create_kvs", "newkvs"},
+    {"destroy_kvs", "kvs_destroyed"},
 };
 
 std::string line(std::string_view words) {
@@ -42,7 +43,14 @@ int code_of(std::string_view text) {
 }  // namespace
 
 PmiServer::PmiServer(base::Loop& loop, rendezvous::HorovodKeys& keys, std::function<PmiWorld()> world, PmiEvents events)
-    : loop_(loop), keys_(keys), make_world_(std::move(world)), events_(std::move(events)) {}
+    : loop_(loop),
+      keys_(keys),
+      make_world_(std::move(world)),
+      events_(std::move(events)),
+      names_(loop, keys, [this](int rank, const std::string& line) {
+        const auto session = sessions_.find(rank);
+        if (session != sessions_.end()) session->second->send(line);
+      }) {}
 
 PmiServer::~PmiServer() = default;
 
@@ -85,6 +93,7 @@ base::Result<std::string> PmiServer::answer(int rank, const PmiCommand& command)
     events_.aborted(rank, code_of(command.word("exitcode")));
     return std::string();
   }
+  if (names_.take(rank, command)) return std::string();
   if (name == "spawn") events_.spawn_refused(rank);
   for (const auto& [asked, refused] : kRefusals) {
     if (name == asked) return line(fmt::format("{} {}", refused, kRefused));

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/pmi/pmi_names.h"
 #include "agent/pmi/pmi_space.h"
 #include "base/loop.h"
 #include "base/status.h"
@@ -39,7 +40,6 @@ struct PmiEvents {
 };
 
 class PmiSession;
-struct PmiCommand;
 
 class PmiServer {
  public:
@@ -79,6 +79,7 @@ class PmiServer {
   const PmiEvents events_;
   PmiWorld world_;
   PmiSpace space_;
+  PmiNames names_;
   std::unique_ptr<rendezvous::HostFence> fence_;  // once a rank has spoken
   std::map<int, Rank> ranks_;
   std::set<int> in_barrier_;

@@ -20,6 +20,10 @@ struct Writing {
     out.numbers(numbers);
     return true;
   }
+  bool operator()(const std::vector<std::string>& texts) {
+    out.texts(texts);
+    return true;
+  }
   bool operator()(bool value) {
     out.number(static_cast<std::uint8_t>(value));
     return true;
@@ -38,6 +42,7 @@ struct Reading {
   WireReader& in;
   bool operator()(std::string& text) { return in.text(text); }
   bool operator()(std::vector<int>& numbers) { return in.numbers(numbers); }
+  bool operator()(std::vector<std::string>& texts) { return in.texts(texts); }
   bool operator()(bool& value) {
     std::uint8_t byte = 0;
     if (!in.number(byte) || byte > 1) return false;
@@ -113,6 +118,30 @@ template <typename Io, typename T>
 requires std::is_same_v<std::remove_const_t<T>, RankText>
 bool fields(Io io, T& m) {
   return io(m.rank) && io(m.text);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, NameAnswer>
+bool fields(Io io, T& m) {
+  return io(m.id) && io(m.status) && io(m.names) && io(m.values);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, NamePublish>
+bool fields(Io io, T& m) {
+  return io(m.id) && io(m.rank) && io(m.names) && io(m.values) && io(m.is_read_once);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, NameLookUp>
+bool fields(Io io, T& m) {
+  return io(m.id) && io(m.names) && io(m.waits) && io(m.seconds);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, NameUnpublish>
+bool fields(Io io, T& m) {
+  return io(m.id) && io(m.rank) && io(m.names);
 }
 
 bool fields(Writing io, const Placement& m) {

@@ -56,7 +56,17 @@ struct RankDataFound {
   std::string blob;
 };
 
-using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound>;
+enum class NameStatus { kDone = 0, kExists = 1, kMissing = 2, kFailed = 3 };
+
+// To NamePublish, NameLookUp or NameUnpublish of this id.
+struct NameAnswer {
+  std::uint64_t id = 0;
+  int status = 0;                        // a NameStatus
+  std::vector<std::string> names = {};   // those that a look-up has found
+  std::vector<std::string> values = {};  // theirs, as they were published
+};
+
+using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound, NameAnswer>;
 
 struct Ready {
   std::string error;    // one sentence without the host's name; empty: it serves
@@ -107,8 +117,30 @@ struct SpawnRefused {
   int rank = 0;
 };
 
+// The rank publishes values (bytes that only helpers read) under names, for the ranks of this job.
+struct NamePublish {
+  std::uint64_t id = 0;
+  int rank = 0;
+  std::vector<std::string> names = {};
+  std::vector<std::string> values = {};
+  bool is_read_once = false;  // the first look-up takes them away
+};
+
+struct NameLookUp {
+  std::uint64_t id = 0;
+  std::vector<std::string> names = {};
+  bool waits = false;  // until all are published
+  int seconds = 0;     // at most so long; 0: for ever
+};
+
+struct NameUnpublish {
+  std::uint64_t id = 0;
+  int rank = 0;
+  std::vector<std::string> names = {};  // empty: all of this rank
+};
+
 using Event = std::variant<Ready, RankConnected, RankFinalized, RankAborted, FenceEntered, RankDataWanted, RankData,
-                           RankText, SpawnRefused>;
+                           RankText, SpawnRefused, NamePublish, NameLookUp, NameUnpublish>;
 
 // INVALID_ARGUMENT: no whole message, or something behind it.
 std::string encode(const Command& command);

@@ -38,7 +38,8 @@ Service::Service(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job
       events_(std::move(events)),
       directory_(job_.session_dir + "/pmix"),
       shared_memory_(::access("/dev/shm", W_OK | X_OK) == 0 ? shared_memory_dir(job_.session_dir) : ""),
-      fence_(loop, keys, job_.host) {}
+      fence_(loop, keys, job_.host),
+      names_(loop, keys, [this](const NameAnswer& answer) { send(answer); }) {}
 
 Service::~Service() {
   for (const rendezvous::HorovodKeys::WaitId id : waits_) keys_.cancel_wait(id);
@@ -299,6 +300,18 @@ void Service::publish(int rank, std::string value) {
 
 void Service::on(const RankText& text) {
   if (is_of_this_host(text.rank)) events_.on_text(text.rank, text.text);
+}
+
+void Service::on(const NamePublish& asked) {
+  if (is_of_this_host(asked.rank)) names_.publish(asked);
+}
+
+void Service::on(const NameLookUp& asked) {
+  names_.look_up(asked);
+}
+
+void Service::on(const NameUnpublish& asked) {
+  if (is_of_this_host(asked.rank)) names_.unpublish(asked);
 }
 
 // Its peers wait for the new processes, and would for ever. One that has none is free to go on with the error.

@@ -16,6 +16,7 @@
 
 #include "agent/pmix/helper_process.h"
 #include "agent/pmix/messages.h"
+#include "agent/pmix/names.h"
 #include "agent/process/message_socket.h"
 #include "base/env.h"
 #include "base/loop.h"
@@ -84,6 +85,9 @@ class Service {
   void on(const RankData& data);
   void on(const RankText& text);
   void on(const SpawnRefused& refused);
+  void on(const NamePublish& asked);
+  void on(const NameLookUp& asked);
+  void on(const NameUnpublish& asked);
 
   bool is_of_this_host(int rank) const;
   bool is_alone() const;
@@ -100,6 +104,7 @@ class Service {
   std::string shared_memory_;  // empty: none of ours
   base::Status shared_memory_made_;
   rendezvous::HostFence fence_;
+  Names names_;
   std::uint16_t port_ = 0;
   std::vector<std::string> environment_;  // of some rank, for the helper
   std::unique_ptr<rendezvous::CheckedListener> listener_;

@@ -62,6 +62,14 @@ def test_nobody_outside_the_job_comes_to_a_ranks_pmi(start, cluster, program):
     assert job.end().rc == 143
 
 
+@pytest.mark.parametrize("where", [["-np", "2", "-H", "n1:2"], TWO])
+def test_names_are_published_looked_up_and_taken_back(hvdrun, where):
+    done = hvdrun([*where, compiled("mpi_names", "mpicc.mpich", "mpich"), "names"])
+    assert done.rc == 0, done
+    ranks = int(where[1])
+    assert done.stdout.count("before=0 published=1 again=0 found=1 taken=1 after=0") == ranks, done
+
+
 def test_ranks_may_go_on_without_a_spawn(hvdrun, program):
     done = hvdrun([*TWO, program, "spawn-and-go-on"])
     assert done.rc == 0 and done.stdout.count("no spawn") == 4, done

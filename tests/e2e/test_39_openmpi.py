@@ -142,6 +142,28 @@ def test_a_client_of_pmix_is_told_of_the_programs(hvdrun):
                     "2": "1 app_rank=1 app_size=2 leader=1 apps=3", "3": "2 app_rank=0 app_size=1 leader=3 apps=3"}, done
 
 
+@pytest.fixture(scope="module")
+def names():
+    return compiled("mpi_names", "mpicc.openmpi", "libopenmpi-dev openmpi-bin")
+
+
+@pytest.mark.parametrize("where", [["-np", "2", "-H", "n1:2"], TWO])
+def test_names_are_published_looked_up_and_taken_back(hvdrun, names, where):
+    done = hvdrun([*where, names, "names"])
+    assert done.rc == 0, done
+    ranks = int(where[1])
+    assert done.stdout.count("before=0 published=1 again=0 found=1 taken=1 after=0") == ranks, done
+
+
+@pytest.mark.parametrize("where", [["-np", "2", "-H", "n1:2"], TWO])
+def test_ranks_of_one_job_accept_and_connect(hvdrun, names, where):
+    done = hvdrun([*where, names, "accept"])
+    assert done.rc == 0, done
+    ranks = int(where[1])
+    for turn in (0, 1):
+        assert done.stdout.count(f"turn={turn} there={ranks // 2} sum={sum(range(ranks))}") == ranks, done
+
+
 def test_a_spawn_is_told_as_the_end(hvdrun, program):
     done = hvdrun([*TWO, program, "spawn"])
     assert done.rc == 1, done

@@ -133,6 +133,11 @@ class Helper {
     return base::ok_status();
   }
 
+  base::Status on(const NameAnswer& answer, Fds&) {
+    if (server_) server_->name_answered(answer);
+    return base::ok_status();
+  }
+
   MessageSocket agent_;
   Tasks tasks_;
   std::unique_ptr<Server> server_;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "agent/pmix/helper/doorbell.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr std::chrono::seconds kDoorbellPatience{10};
 // libpmix may have been built with a longer list of callbacks than the header here has: it finds none behind ours.
 constexpr std::size_t kModuleBytes = 2048;
+constexpr std::size_t kKeptLookUps = 64;
 
 // libpmix's callbacks have no argument that leads to an object of ours.
 Server* the_server = nullptr;
@@ -28,6 +30,59 @@ std::string joined(const std::vector<int>& numbers) {
   std::vector<std::string> words;
   for (const int number : numbers) words.push_back(std::to_string(number));
   return base::join(words, ",");
+}
+
+std::string text_of_key(const char* key) {
+  return {key, ::strnlen(key, PMIX_MAX_KEYLEN)};
+}
+
+// What PMIx itself means, among names: how long a value stays, who may read it.
+bool is_directive(std::string_view key) {
+  return key.starts_with("pmix.");
+}
+
+std::vector<std::string> list_of(char** keys) {
+  std::vector<std::string> list;
+  for (; keys != nullptr && *keys != nullptr; ++keys) list.emplace_back(*keys);
+  return list;
+}
+
+// A published value between helpers: the rank, its type (s, b), its bytes. nullopt: another type.
+std::optional<std::string> to_bytes(const pmix_value_t& value, int rank) {
+  if (value.type == PMIX_STRING && value.data.string != nullptr) return fmt::format("{} s{}", rank, value.data.string);
+  if (value.type != PMIX_BYTE_OBJECT) return std::nullopt;
+  return fmt::format("{} b{}", rank, std::string_view(value.data.bo.bytes, value.data.bo.size));
+}
+
+// `bytes` stays as long as `to` is used. False: it is none of to_bytes().
+bool from_bytes(std::string& bytes, pmix_pdata_t& to) {
+  const std::size_t space = bytes.find(' ');
+  if (space == std::string::npos || space + 1 >= bytes.size()) return false;
+  const auto rank = base::parse_decimal(std::string_view(bytes).substr(0, space), PMIX_RANK_VALID);
+  if (!rank) return false;
+  to.proc.rank = static_cast<pmix_rank_t>(*rank);
+  char* const data = bytes.data() + space + 2;
+  if (bytes[space + 1] == 's') {
+    to.value.type = PMIX_STRING;
+    to.value.data.string = data;
+    return true;
+  }
+  to.value.type = PMIX_BYTE_OBJECT;
+  to.value.data.bo = {data, bytes.size() - space - 2};
+  return bytes[space + 1] == 'b';
+}
+
+pmix_status_t status_of(const NameAnswer& answer) {
+  switch (static_cast<NameStatus>(answer.status)) {
+    case NameStatus::kDone:
+      return PMIX_SUCCESS;
+    case NameStatus::kExists:
+      return PMIX_ERR_DUPLICATE_KEY;
+    case NameStatus::kMissing:
+      return PMIX_ERR_NOT_FOUND;
+    default:
+      return PMIX_ERROR;
+  }
 }
 
 // Two 64-bit FNV-1a sums: a name for a long list.
@@ -112,6 +167,62 @@ struct Server::Callbacks {
     return PMIX_ERR_NOT_SUPPORTED;
   }
 
+  static pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t count,
+                               pmix_op_cbfunc_t done, void* context) {
+    NamePublish asked{.rank = static_cast<int>(proc->rank)};
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string key = text_of_key(info[i].key);
+      const pmix_value_t& value = info[i].value;
+      if (key == PMIX_PERSISTENCE) asked.is_read_once = value.data.persist == PMIX_PERSIST_FIRST_READ;
+      if (is_directive(key)) continue;
+      std::optional<std::string> bytes = to_bytes(value, asked.rank);
+      if (!bytes) return PMIX_ERR_NOT_SUPPORTED;
+      asked.names.push_back(key);
+      asked.values.push_back(std::move(*bytes));
+    }
+    ask(std::move(asked), done, context);
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t look_up(const pmix_proc_t*, char** keys, const pmix_info_t* info, std::size_t count,
+                               pmix_lookup_cbfunc_t done, void* context) {
+    NameLookUp asked{.names = list_of(keys)};
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string key = text_of_key(info[i].key);
+      const pmix_value_t& value = info[i].value;
+      if (key == PMIX_WAIT) asked.waits = value.type != PMIX_BOOL || value.data.flag;
+      if (key == PMIX_TIMEOUT && value.type == PMIX_INT) asked.seconds = std::max(value.data.integer, 0);
+    }
+    the_server->post_([asked = std::move(asked), done, context]() mutable {
+      Server& self = *the_server;
+      asked.id = ++self.last_id_;
+      self.names_waiting_[asked.id] = [&self, done, context](const NameAnswer& answer) {
+        self.answer_look_up(done, context, answer);
+      };
+      self.send_(asked);
+    });
+    return PMIX_SUCCESS;
+  }
+
+  static pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*, std::size_t,
+                                 pmix_op_cbfunc_t done, void* context) {
+    ask(NameUnpublish{.rank = static_cast<int>(proc->rank), .names = list_of(keys)}, done, context);
+    return PMIX_SUCCESS;
+  }
+
+  // One that is answered by its status alone.
+  template <typename Asked>
+  static void ask(Asked asked, pmix_op_cbfunc_t done, void* context) {
+    the_server->post_([asked = std::move(asked), done, context]() mutable {
+      Server& self = *the_server;
+      asked.id = ++self.last_id_;
+      self.names_waiting_[asked.id] = [done, context](const NameAnswer& answer) {
+        if (done != nullptr) done(status_of(answer), context);
+      };
+      self.send_(asked);
+    });
+  }
+
   static pmix_status_t connect(const pmix_proc_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t,
                                void*) {
     return PMIX_OPERATION_SUCCEEDED;
@@ -190,6 +301,9 @@ base::Status Server::begin() {
   callbacks.module.fence_nb = Callbacks::fence;
   callbacks.module.direct_modex = Callbacks::rank_data;
   callbacks.module.spawn = Callbacks::spawn;
+  callbacks.module.publish = Callbacks::publish;
+  callbacks.module.lookup = Callbacks::look_up;
+  callbacks.module.unpublish = Callbacks::unpublish;
   callbacks.module.connect = Callbacks::connect;
   callbacks.module.disconnect = Callbacks::connect;
   callbacks.module.register_events = Callbacks::events;
@@ -385,6 +499,26 @@ void Server::fence_done(const FenceDone& done) {
 
 void Server::rank_data_found(const RankDataFound& found) {
   answer(found.id, found.is_ok, found.blob);
+}
+
+void Server::name_answered(const NameAnswer& answer) {
+  const auto waiting = names_waiting_.extract(answer.id);
+  if (!waiting.empty()) waiting.mapped()(answer);
+}
+
+void Server::answer_look_up(pmix_lookup_cbfunc_t done, void* context, const NameAnswer& answer) {
+  std::vector<std::string>& bytes = looked_up_bytes_.emplace_back(answer.values);
+  std::vector<pmix_pdata_t>& found = looked_up_.emplace_back();
+  for (std::size_t i = 0; i < std::min(answer.names.size(), bytes.size()); ++i) {
+    pmix_pdata_t one{};
+    begin_.nspace.copy(one.proc.nspace, sizeof one.proc.nspace - 1);
+    answer.names[i].copy(one.key, sizeof one.key - 1);
+    if (from_bytes(bytes[i], one)) found.push_back(one);
+  }
+  done(status_of(answer), found.data(), found.size(), context);
+  if (looked_up_.size() <= kKeptLookUps) return;
+  looked_up_.pop_front();
+  looked_up_bytes_.pop_front();
 }
 
 void Server::want_rank_data(const WantRankData& wanted) {

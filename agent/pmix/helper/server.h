@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ class Server {
   void fence_done(const FenceDone& done);
   void want_rank_data(const WantRankData& wanted);
   void rank_data_found(const RankDataFound& found);
+  void name_answered(const NameAnswer& answer);
 
  private:
   struct Callbacks;
@@ -58,6 +60,7 @@ class Server {
   base::Status wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start);
   void answer(std::uint64_t id, bool is_ok, const std::string& blob);
   void answer_later(pmix_op_cbfunc_t done, void* context);
+  void answer_look_up(pmix_lookup_cbfunc_t done, void* context, const NameAnswer& answer);
   std::string text_of(pmix_status_t status) const;
 
   const Library library_;
@@ -69,7 +72,10 @@ class Server {
   std::map<int, int> host_of_;  // by rank
   std::vector<base::UniqueFd> early_;
   bool is_placed_ = false;
-  std::map<std::uint64_t, Waiting> waiting_;  // for the agent; the owner's thread
+  std::map<std::uint64_t, Waiting> waiting_;                                       // for the agent; the owner's thread
+  std::map<std::uint64_t, std::function<void(const NameAnswer&)>> names_waiting_;  // the same
+  std::deque<std::vector<pmix_pdata_t>> looked_up_;  // the last answers: libpmix may read them later
+  std::deque<std::vector<std::string>> looked_up_bytes_;
   std::uint64_t last_id_ = 0;
 };
 

@@ -136,11 +136,23 @@ TEST_F(PmiServerTest, RefusesWhatItDoesNotServe) {
   EXPECT_EQ(ask(0, "cmd=init pmi_version=2 pmi_subversion=0"),
             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
   EXPECT_EQ(ask(0, "mcmd=spawn\nnprocs=1\nendcmd"), "cmd=spawn_result rc=-1 msg=not_supported_by_muster\n");
-  EXPECT_EQ(ask(0, "cmd=publish_name service=a port=b"), "cmd=publish_result rc=-1 msg=not_supported_by_muster\n");
-  EXPECT_EQ(ask(0, "cmd=lookup_name service=a"), "cmd=lookup_result rc=-1 msg=not_supported_by_muster\n");
   EXPECT_THAT(told_, ElementsAre("spawn 0"));
   EXPECT_EQ(ask(0, "cmd=put key=" + std::string(65, 'k') + " value=v"), "cmd=put_result rc=-1 msg=not_stored\n");
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("65 bytes")));
+}
+
+TEST_F(PmiServerTest, NamesOfOneHostAreFoundOnAnother) {
+  start({{0}, {1}});
+  const std::string port = "tag#0$description#n1$port#4711$";
+  EXPECT_EQ(ask(1, "cmd=lookup_name service=a"), "cmd=lookup_result rc=-1 msg=not_published\n");
+  EXPECT_EQ(ask(0, "cmd=publish_name service=a port=" + port), "cmd=publish_result rc=0 msg=success\n");
+  EXPECT_EQ(ask(1, "cmd=publish_name service=a port=b"), "cmd=publish_result rc=-1 msg=published_already\n");
+  EXPECT_EQ(ask(1, "cmd=lookup_name service=a"), "cmd=lookup_result rc=0 msg=success port=" + port + "\n");
+  EXPECT_EQ(ask(0, "cmd=unpublish_name service=a"), "cmd=unpublish_result rc=0 msg=success\n");
+  EXPECT_EQ(ask(1, "cmd=lookup_name service=a"), "cmd=lookup_result rc=-1 msg=not_published\n");
+  EXPECT_EQ(ask(0, "cmd=unpublish_name service=a"), "cmd=unpublish_result rc=-1 msg=not_published\n");
+  EXPECT_EQ(ask(0, "cmd=publish_name service=a"), "cmd=publish_result rc=-1 msg=no_name_or_port\n");
+  EXPECT_THAT(problems_, IsEmpty());
 }
 
 TEST_F(PmiServerTest, ABarrierWaitsForAllRanksOfAllHostsAndBringsTheirValues) {

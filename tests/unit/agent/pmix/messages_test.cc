@@ -42,6 +42,11 @@ TEST(PmixMessages, CommandsArriveAsTheyWere) {
   EXPECT_EQ(done.blob, "\0\xff"s);
   EXPECT_EQ(command_again<WantRankData>(WantRankData{7}).rank, 7);
   EXPECT_FALSE(command_again<RankDataFound>(RankDataFound{3, false, ""}).is_ok);
+  const auto answer = command_again<NameAnswer>(NameAnswer{4, 2, {"a", "b"}, {"1", "\0"s}});
+  EXPECT_EQ(answer.id, 4u);
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_EQ(answer.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(answer.values, (std::vector<std::string>{"1", "\0"s}));
 }
 
 TEST(PmixMessages, EventsArriveAsTheyWere) {
@@ -60,6 +65,21 @@ TEST(PmixMessages, EventsArriveAsTheyWere) {
   EXPECT_EQ(event_again<RankData>(RankData{6, true, "data"}).blob, "data");
   EXPECT_EQ(event_again<RankText>(RankText{1, "text\n"}).text, "text\n");
   EXPECT_EQ(event_again<SpawnRefused>(SpawnRefused{8}).rank, 8);
+  const auto published = event_again<NamePublish>(NamePublish{5, 1, {"a"}, {"1"}, true});
+  EXPECT_EQ(published.id, 5u);
+  EXPECT_EQ(published.rank, 1);
+  EXPECT_EQ(published.names, std::vector<std::string>{"a"});
+  EXPECT_EQ(published.values, std::vector<std::string>{"1"});
+  EXPECT_TRUE(published.is_read_once);
+  const auto looked_up = event_again<NameLookUp>(NameLookUp{6, {"a", ""}, true, 7});
+  EXPECT_EQ(looked_up.id, 6u);
+  EXPECT_EQ(looked_up.names, (std::vector<std::string>{"a", ""}));
+  EXPECT_TRUE(looked_up.waits);
+  EXPECT_EQ(looked_up.seconds, 7);
+  const auto taken = event_again<NameUnpublish>(NameUnpublish{8, 2, {}});
+  EXPECT_EQ(taken.id, 8u);
+  EXPECT_EQ(taken.rank, 2);
+  EXPECT_TRUE(taken.names.empty());
 }
 
 TEST(PmixMessages, WhatIsNotWholeIsRefused) {

@@ -87,6 +87,19 @@ TEST_F(RankMpiTest, ADescriptorAboveTheLimitIsNotAskedFor) {
   EXPECT_EQ(problems_.size(), 1u);
 }
 
+// MPICH from 4.3 on ends where it is offered PMI-1 and PMIx, and is not told which of the two to take.
+TEST_F(RankMpiTest, MpichIsToldWhichProtocolToTake) {
+  const v1::Launch launch = launch_of(1);
+  EXPECT_THAT(planned_pmi(launch).env, Contains("MPIR_CVAR_PMI_VERSION=1"));
+  RankPmi pmi(loop_, ends_, [this](const base::Status& problem) { problems_.push_back(problem.message()); });
+  pmi.open(launch, &keys_);
+  SpawnRequest request;
+  request.env = {"MPIR_CVAR_PMI_VERSION=x"};
+  pmi.plan(launch.ranks(0), request);
+  EXPECT_THAT(request.env, Contains("MPIR_CVAR_PMI_VERSION=x")) << "as the user says";
+  EXPECT_THAT(request.env, ::testing::Not(Contains("MPIR_CVAR_PMI_VERSION=1")));
+}
+
 TEST_F(RankMpiTest, WhatTheUserHasSetForARoleIsNotTheLaunchers) {
   const auto set = [](const char* name, v1::LaunchRank& rank) { rank.add_environment()->set_name(name); };
   v1::LaunchRank users;

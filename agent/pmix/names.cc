@@ -1,0 +1,169 @@
+#include "agent/pmix/names.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace muster::agent::pmix {
+namespace {
+
+using rendezvous::HorovodValue;
+
+constexpr std::string_view kScopeOfNames = "pmi";  // of the keys, with the rest of PMI's
+
+// The first byte of a stored value.
+constexpr char kStays = '=';
+constexpr char kReadOnce = '1';
+
+std::string key_of(const std::string& name) {
+  return "pmix/name/" + name;
+}
+
+}  // namespace
+
+struct Names::Request {
+  std::uint64_t id = 0;
+  int rank = 0;
+  std::vector<std::string> names;
+  std::vector<std::string> values;
+  bool is_read_once = false;
+  bool waits = false;
+  std::size_t next = 0;  // of `names`
+  NameAnswer answer = {};
+  rendezvous::HorovodKeys::WaitId wait = 0;
+  base::Timer limit = {};
+};
+
+Names::~Names() {
+  for (const auto& [id, request] : open_) keys_.cancel_wait(request->wait);
+}
+
+// The keys may call from within a put of another: nothing may be asked of them there.
+Names::Continue Names::later_value(const std::shared_ptr<Request>& request, Continue next) {
+  return [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Result<HorovodValue> value) {
+    if (!alive.lock()) return;
+    loop_.post([this, request, next, value = std::move(value), alive] {
+      if (alive.lock() && open_.contains(request->id)) next(value);
+    });
+  };
+}
+
+std::function<void(base::Status)> Names::later_done(const std::shared_ptr<Request>& request,
+                                                    std::function<void(base::Status)> next) {
+  return [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Status status) {
+    if (!alive.lock()) return;
+    loop_.post([this, request, next, status = std::move(status), alive] {
+      if (alive.lock() && open_.contains(request->id)) next(status);
+    });
+  };
+}
+
+void Names::finish(const std::shared_ptr<Request>& request, NameStatus status) {
+  keys_.cancel_wait(request->wait);
+  open_.erase(request->id);
+  request->answer.id = request->id;
+  request->answer.status = static_cast<int>(status);
+  loop_.post([this, request, alive = std::weak_ptr<char>(alive_)] {
+    if (alive.lock()) answer_(std::move(request->answer));
+  });
+}
+
+void Names::publish(const NamePublish& asked) {
+  auto request = std::make_shared<Request>();
+  request->id = asked.id;
+  request->rank = asked.rank;
+  request->names = asked.names;
+  request->values = asked.values;
+  request->is_read_once = asked.is_read_once;
+  open_[asked.id] = request;
+  if (asked.names.size() != asked.values.size()) return finish(request, NameStatus::kFailed);
+  publish_next(request);
+}
+
+void Names::publish_next(const std::shared_ptr<Request>& request) {
+  if (request->next == request->names.size()) return finish(request, NameStatus::kDone);
+  const std::string& name = request->names[request->next];
+  keys_.get(kScopeOfNames, key_of(name), later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
+    if (!there.ok()) return finish(request, NameStatus::kFailed);
+    if (*there != nullptr) return finish(request, NameStatus::kExists);
+    const std::string& value = request->values[request->next++];
+    const char kind = request->is_read_once ? kReadOnce : kStays;
+    keys_.put(kScopeOfNames, key_of(name), rendezvous::make_horovod_value(kind + value),
+              later_done(request, [this, request, name](const base::Status& put) {
+                if (!put.ok()) return finish(request, NameStatus::kFailed);
+                published_[request->rank].insert(name);
+                publish_next(request);
+              }));
+  }));
+}
+
+void Names::look_up(const NameLookUp& asked) {
+  auto request = std::make_shared<Request>();
+  request->id = asked.id;
+  request->names = asked.names;
+  request->waits = asked.waits;
+  open_[asked.id] = request;
+  if (asked.waits && asked.seconds > 0) {
+    request->limit = loop_.after(std::chrono::seconds(asked.seconds), [this, weak = std::weak_ptr(request)] {
+      // Not from within: the answer ends the timer that calls this.
+      loop_.post([this, weak, alive = std::weak_ptr<char>(alive_)] {
+        const auto late = weak.lock();
+        if (alive.lock() && late != nullptr && open_.contains(late->id)) finish(late, NameStatus::kMissing);
+      });
+    });
+  }
+  look_up_next(request);
+}
+
+void Names::look_up_next(const std::shared_ptr<Request>& request) {
+  if (request->next == request->names.size()) {
+    return finish(request, request->answer.names.empty() ? NameStatus::kMissing : NameStatus::kDone);
+  }
+  const std::string key = key_of(request->names[request->next]);
+  const auto take = [this, request](const base::Result<HorovodValue>& value) { found(request, value); };
+  if (request->waits) {
+    request->wait = keys_.wait(kScopeOfNames, key, later_value(request, take));
+  } else {
+    keys_.get(kScopeOfNames, key, later_value(request, take));
+  }
+}
+
+void Names::found(const std::shared_ptr<Request>& request, const base::Result<HorovodValue>& value) {
+  if (!value.ok()) return finish(request, NameStatus::kFailed);
+  const std::string& name = request->names[request->next++];
+  if (*value == nullptr || (*value)->empty()) return look_up_next(request);
+  request->answer.names.push_back(name);
+  request->answer.values.push_back((*value)->substr(1));
+  if ((*value)->front() != kReadOnce) return look_up_next(request);
+  keys_.finish(kScopeOfNames, key_of(name), later_done(request, [this, request](const base::Status& erased) {
+    if (!erased.ok()) return finish(request, NameStatus::kFailed);
+    look_up_next(request);
+  }));
+}
+
+void Names::unpublish(const NameUnpublish& asked) {
+  auto request = std::make_shared<Request>();
+  request->id = asked.id;
+  request->rank = asked.rank;
+  request->names = asked.names;
+  const std::set<std::string>& own = published_[asked.rank];
+  if (asked.names.empty()) request->names.assign(own.begin(), own.end());
+  open_[asked.id] = request;
+  unpublish_next(request);
+}
+
+void Names::unpublish_next(const std::shared_ptr<Request>& request) {
+  if (request->next == request->names.size()) return finish(request, NameStatus::kDone);
+  const std::string& name = request->names[request->next++];
+  keys_.get(kScopeOfNames, key_of(name), later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
+    if (!there.ok()) return finish(request, NameStatus::kFailed);
+    if (*there == nullptr) return finish(request, NameStatus::kMissing);
+    published_[request->rank].erase(name);
+    keys_.finish(kScopeOfNames, key_of(name), later_done(request, [this, request](const base::Status& erased) {
+      if (!erased.ok()) return finish(request, NameStatus::kFailed);
+      unpublish_next(request);
+    }));
+  }));
+}
+
+}  // namespace muster::agent::pmix
