@@ -20,7 +20,11 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr std::size_t kMaxFile = 64u << 10;
-constexpr std::string_view kNotRun = "not run";
+constexpr std::string_view kNotRun = "not run";  // the result in JSON
+constexpr std::string_view kNotTried = "not tried here";
+constexpr std::string_view kNothingTried =
+    "All of these are served. None of them was tried with this build yet, which says nothing against them:\n"
+    "docs/compat.md tells what was tried before a release, tools/peers and the end-to-end tests try them here.\n\n";
 
 struct Client {
   std::string_view name;
@@ -83,10 +87,13 @@ std::vector<v1::ClientResult> read_compat(const std::string& directory, std::vec
 std::string format_compat(const std::vector<v1::ClientResult>& results, const std::string& build) {
   std::size_t width = 0;
   for (const v1::ClientResult& row : results) width = std::max(width, row.protocol().size());
-  std::string table = fmt::format("{:<17}{:<{}}  {}\n", "client", "what is served", width, "result");
+  const bool is_any_run = std::ranges::any_of(results, [](const auto& row) { return row.result() != kNotRun; });
+  std::string table(is_any_run ? "" : kNothingTried);
+  table += fmt::format("{:<17}{:<{}}  {}\n", "client", "what is served", width, "result");
   for (const v1::ClientResult& row : results) {
-    std::string said = row.result();
-    if (said != kNotRun) {
+    std::string said(kNotTried);
+    if (row.result() != kNotRun) {
+      said = row.result();
       said += fmt::format(": {}, {} tests, {}", base::printable(row.version()), row.tests(),
                           base::printable(row.time().substr(0, 10)));
       if (row.build() != build) said += ", with another build";

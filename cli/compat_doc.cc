@@ -23,8 +23,9 @@ const CommandDoc& compat_doc() {
       .usage = "[options]",
       .description =
           "Prints, for each client that Muster serves a store or protocol to, whether the tests of this build have run "
-          "the real one, in which version, and how it went. A client that was not installed then is \"not run\". "
-          "Nothing is run now: tools/peers installs the clients, and the end-to-end tests use those that they find.",
+          "the real one, in which version, and how it went. A client that was not installed then is \"not tried "
+          "here\" (\"not run\" in JSON), which says nothing against it. Nothing is run now: tools/peers installs the "
+          "clients, and the end-to-end tests use those that they find.",
       .groups = {{FlagGroup::kGeneral, "Options"}},
       .table = &compat_flags(),
       .notes = "",

@@ -30,6 +30,16 @@ TEST_F(CompatTest, WithoutResultsNothingWasRun) {
   EXPECT_TRUE(problems_.empty());
 }
 
+TEST_F(CompatTest, ANewBuildHasNothingAgainstItsClients) {
+  const std::string table = format_compat(read_compat(directory_ / "nothing", &problems_), "abc");
+  EXPECT_TRUE(table.starts_with("All of these are served. None of them was tried with this build yet")) << table;
+  EXPECT_NE(table.find("  not tried here\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("not run"), std::string::npos) << table;
+  write("torch-2.1", R"({"client": "torch-2.1", "result": "passed", "version": "2.1.2", "tests": 4,
+                         "time": "2026-01-02T03:04:05Z", "build": "abc"})");
+  EXPECT_TRUE(format_compat(read_compat(directory_.path(), &problems_), "abc").starts_with("client "));
+}
+
 TEST_F(CompatTest, AResultIsRead) {
   write("torch-2.1", R"({"client": "torch-2.1", "result": "passed", "version": "2.1.2", "tests": 4,
                          "time": "2026-01-02T03:04:05Z", "build": "abc"})");
