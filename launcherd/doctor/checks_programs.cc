@@ -181,7 +181,8 @@ Check check_python(const v1::HostFacts& facts) {
 Check check_torch(const v1::HostFacts& facts) {
   const v1::PythonFact& python = facts.python();
   if (python.version().empty()) return {"torch", CheckState::kOk, "not known without python3", ""};
-  return {"torch", CheckState::kOk, python.torch().empty() ? "not installed for this python3" : python.torch(), ""};
+  return {"torch", CheckState::kOk,
+          python.torch().empty() ? fmt::format("none: {} does not find it", python.path()) : python.torch(), ""};
 }
 
 }  // namespace muster::launcherd

@@ -170,7 +170,7 @@ TEST(CheckPython, VersionsOrWhyNot) {
   facts.mutable_python()->set_version("3.11.2");
   facts.mutable_python()->set_path("/usr/bin/python3");
   EXPECT_EQ(check_python(facts), (Check{"python", CheckState::kOk, "3.11.2, /usr/bin/python3", ""}));
-  EXPECT_EQ(check_torch(facts).seen, "not installed for this python3");
+  EXPECT_EQ(check_torch(facts).seen, "none: /usr/bin/python3 does not find it");
   facts.mutable_python()->set_torch("2.1.0+cu121");
   EXPECT_EQ(check_torch(facts), (Check{"torch", CheckState::kOk, "2.1.0+cu121", ""}));
 }
