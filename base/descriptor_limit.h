@@ -13,8 +13,8 @@ std::size_t descriptor_limit();
 // What a listener leaves to the rest of its process: 128 descriptors, or a quarter of a limit below 512.
 std::size_t spare_descriptors();
 
-// Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor: it is duplicated for a
-// moment, because the kernel hands out the lowest free number and does not say how many are free.
+// Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor: it is duplicated for
+// a moment, because the kernel hands out the lowest free number and does not say how many are free.
 bool has_spare_descriptors(int fd, std::size_t spare);
 
 }  // namespace muster::base

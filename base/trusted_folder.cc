@@ -148,8 +148,9 @@ Status check_trusted_folder(const struct stat& info, const std::string& shown) {
   const mode_t mode = info.st_mode & kModeBits;
   const std::string_view cure = info.st_uid == ::geteuid() ? "chmod go-w it, or choose" : "choose";
   if (!is_trusted_owner(info.st_uid)) {
-    return error(Code::kPermissionDenied, "{} belongs to {}, who could put other files there: choose a folder of your own",
-                 printable(shown), owner_name(info.st_uid));
+    return error(Code::kPermissionDenied,
+                 "{} belongs to {}, who could put other files there: choose a folder of your own", printable(shown),
+                 owner_name(info.st_uid));
   }
   if ((mode & kOthersWrite) != 0) {
     return error(Code::kPermissionDenied, "every user may write into {} (mode {:04o}): {} a folder of your own",

@@ -1,8 +1,8 @@
 // PMI-1's name service (MPI_Publish_name of MPICH and its kind) for the ranks of one job on this host: names lie in the
 // job's keys, so that all its hosts find them, and go with the job.
 //
-// Loop thread only; owned by the PmiServer. Loop and keys outlive it. Two ranks of different hosts that publish the same
-// name at the same moment may both succeed; the later port stays.
+// Loop thread only; owned by the PmiServer. Loop and keys outlive it. Two ranks of different hosts that publish the
+// same name at the same moment may both succeed; the later port stays.
 #pragma once
 
 #include <functional>

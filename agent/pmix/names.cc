@@ -40,12 +40,13 @@ Names::~Names() {
 
 // The keys may call from within a put of another: nothing may be asked of them there.
 Names::Continue Names::later_value(const std::shared_ptr<Request>& request, Continue next) {
-  return [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Result<HorovodValue> value) {
-    if (!alive.lock()) return;
-    loop_.post([this, request, next, value = std::move(value), alive] {
-      if (alive.lock() && open_.contains(request->id)) next(value);
-    });
-  };
+  return
+      [this, request, next = std::move(next), alive = std::weak_ptr<char>(alive_)](base::Result<HorovodValue> value) {
+        if (!alive.lock()) return;
+        loop_.post([this, request, next, value = std::move(value), alive] {
+          if (alive.lock() && open_.contains(request->id)) next(value);
+        });
+      };
 }
 
 std::function<void(base::Status)> Names::later_done(const std::shared_ptr<Request>& request,
@@ -83,18 +84,19 @@ void Names::publish(const NamePublish& asked) {
 void Names::publish_next(const std::shared_ptr<Request>& request) {
   if (request->next == request->names.size()) return finish(request, NameStatus::kDone);
   const std::string& name = request->names[request->next];
-  keys_.get(kScopeOfNames, key_of(name), later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
-    if (!there.ok()) return finish(request, NameStatus::kFailed);
-    if (*there != nullptr) return finish(request, NameStatus::kExists);
-    const std::string& value = request->values[request->next++];
-    const char kind = request->is_read_once ? kReadOnce : kStays;
-    keys_.put(kScopeOfNames, key_of(name), rendezvous::make_horovod_value(kind + value),
-              later_done(request, [this, request, name](const base::Status& put) {
-                if (!put.ok()) return finish(request, NameStatus::kFailed);
-                published_[request->rank].insert(name);
-                publish_next(request);
-              }));
-  }));
+  keys_.get(kScopeOfNames, key_of(name),
+            later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
+              if (!there.ok()) return finish(request, NameStatus::kFailed);
+              if (*there != nullptr) return finish(request, NameStatus::kExists);
+              const std::string& value = request->values[request->next++];
+              const char kind = request->is_read_once ? kReadOnce : kStays;
+              keys_.put(kScopeOfNames, key_of(name), rendezvous::make_horovod_value(kind + value),
+                        later_done(request, [this, request, name](const base::Status& put) {
+                          if (!put.ok()) return finish(request, NameStatus::kFailed);
+                          published_[request->rank].insert(name);
+                          publish_next(request);
+                        }));
+            }));
 }
 
 void Names::look_up(const NameLookUp& asked) {
@@ -136,9 +138,9 @@ void Names::found(const std::shared_ptr<Request>& request, const base::Result<Ho
   request->answer.values.push_back((*value)->substr(1));
   if ((*value)->front() != kReadOnce) return look_up_next(request);
   keys_.finish(kScopeOfNames, key_of(name), later_done(request, [this, request](const base::Status& erased) {
-    if (!erased.ok()) return finish(request, NameStatus::kFailed);
-    look_up_next(request);
-  }));
+                 if (!erased.ok()) return finish(request, NameStatus::kFailed);
+                 look_up_next(request);
+               }));
 }
 
 void Names::unpublish(const NameUnpublish& asked) {
@@ -155,15 +157,16 @@ void Names::unpublish(const NameUnpublish& asked) {
 void Names::unpublish_next(const std::shared_ptr<Request>& request) {
   if (request->next == request->names.size()) return finish(request, NameStatus::kDone);
   const std::string& name = request->names[request->next++];
-  keys_.get(kScopeOfNames, key_of(name), later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
-    if (!there.ok()) return finish(request, NameStatus::kFailed);
-    if (*there == nullptr) return finish(request, NameStatus::kMissing);
-    published_[request->rank].erase(name);
-    keys_.finish(kScopeOfNames, key_of(name), later_done(request, [this, request](const base::Status& erased) {
-      if (!erased.ok()) return finish(request, NameStatus::kFailed);
-      unpublish_next(request);
-    }));
-  }));
+  keys_.get(
+      kScopeOfNames, key_of(name), later_value(request, [this, request, name](const base::Result<HorovodValue>& there) {
+        if (!there.ok()) return finish(request, NameStatus::kFailed);
+        if (*there == nullptr) return finish(request, NameStatus::kMissing);
+        published_[request->rank].erase(name);
+        keys_.finish(kScopeOfNames, key_of(name), later_done(request, [this, request](const base::Status& erased) {
+                       if (!erased.ok()) return finish(request, NameStatus::kFailed);
+                       unpublish_next(request);
+                     }));
+      }));
 }
 
 }  // namespace muster::agent::pmix

@@ -1,8 +1,9 @@
-// Names that ranks publish for each other (MPI_Publish_name, and what MPI_Comm_connect and MPI_Comm_accept exchange), in
-// the job's keys: every host of the job finds them.
+// Names that ranks publish for each other (MPI_Publish_name, and what MPI_Comm_connect and MPI_Comm_accept exchange),
+// in the job's keys: every host of the job finds them.
 //
-// A name belongs to the job and goes with it. Two ranks of different hosts that publish the same name at the same moment
-// may both succeed; the later value stays. One that was published for one reader is taken away by its first look-up.
+// A name belongs to the job and goes with it. Two ranks of different hosts that publish the same name at the same
+// moment may both succeed; the later value stays. One that was published for one reader is taken away by its first
+// look-up.
 //
 // Loop thread only; owned by pmix::Service. Loop and keys outlive it. Each request gets one answer, never from within
 // the call; none at all once this is destroyed.
@@ -51,7 +52,8 @@ class Names {
   void finish(const std::shared_ptr<Request>& request, NameStatus status);
   // Calls of the keys whose answers come back on the loop, while this lives and the request has no answer.
   Continue later_value(const std::shared_ptr<Request>& request, Continue next);
-  std::function<void(base::Status)> later_done(const std::shared_ptr<Request>& request, std::function<void(base::Status)> next);
+  std::function<void(base::Status)> later_done(const std::shared_ptr<Request>& request,
+                                               std::function<void(base::Status)> next);
 
   base::Loop& loop_;
   rendezvous::HorovodKeys& keys_;

@@ -199,8 +199,9 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   if (body[kKindAt] == kAllowed) {
     // The answer is to this question: all but its kind are the same.
     auto found = questions_.find(std::string(body.substr(kNonceAt)));
-    const bool is_same = found != questions_.end() &&
-                         body.substr(kPortsAt) == std::string_view(found->second.datagram).substr(kPortsAt, kBodyBytes - kPortsAt);
+    const bool is_same =
+        found != questions_.end() &&
+        body.substr(kPortsAt) == std::string_view(found->second.datagram).substr(kPortsAt, kBodyBytes - kPortsAt);
     if (is_same) questions_.extract(found).mapped().allowed();
     return;
   }

@@ -17,7 +17,8 @@ struct RemotePaths {
   std::string agent;      // directory/agent-<id>-<arch>
   std::string temporary;  // directory/.agent-<id>-<arch>.<random>
   // A directory of the user's choice may be one that others can write to (/tmp): then only a plain file of our own is
-  // run, and only if no other user can exchange it or a folder on the way to it. Else the shell says kUnsafeFolderWords.
+  // run, and only if no other user can exchange it or a folder on the way to it. Else the shell says
+  // kUnsafeFolderWords.
   bool must_be_ours = false;
   // Of the PBS job around us: what is started joins it first where pbs_attach is there, so that PBS counts and ends it.
   std::string pbs_job = {};

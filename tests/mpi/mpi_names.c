@@ -10,7 +10,7 @@
 #include <string.h>
 
 static int rank, size;
-static const char *const name = "name-of-ours"; /* PMI-1 has no room for spaces */
+static const char* const name = "name-of-ours"; /* PMI-1 has no room for spaces */
 
 static void names(void) {
   char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME] = "";
@@ -62,7 +62,7 @@ static void accept_twice(void) {
   MPI_Comm_free(&own);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

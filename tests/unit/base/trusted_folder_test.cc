@@ -73,7 +73,8 @@ TEST_F(TrustedFolderTest, RefusesWhatAnotherUserCouldPutThere) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
   make("tmp", 01777);
   make("tmp/squatted", 0777, kStranger);
-  EXPECT_THAT(opened(root_ + "/tmp/squatted/job"), HasSubstr("/tmp/squatted belongs to uid 4242, and everyone could put it there"));
+  EXPECT_THAT(opened(root_ + "/tmp/squatted/job"),
+              HasSubstr("/tmp/squatted belongs to uid 4242, and everyone could put it there"));
   EXPECT_FALSE(fs::exists(root_ + "/tmp/squatted/job"));
   make("target", 0755);
   link(root_ + "/target", "tmp/bobs-link", kStranger);

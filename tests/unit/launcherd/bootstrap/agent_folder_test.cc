@@ -59,7 +59,8 @@ class AgentFolderTest : public ::testing::Test {
     const Ended ended = start_in(folder);
     EXPECT_THAT(ended.text, HasSubstr(why));
     EXPECT_EQ(classify_agent_end(ended.exit_status, ended.text, ""), FailureKind::kUnsafeFolder) << ended.exit_status;
-    EXPECT_EQ(place_agent(folder, "id", *AgentImage::open("/bin/true")).status().code(), base::Code::kPermissionDenied) << folder;
+    EXPECT_EQ(place_agent(folder, "id", *AgentImage::open("/bin/true")).status().code(), base::Code::kPermissionDenied)
+        << folder;
   }
 
   const testing_support::TempDir dir_;
