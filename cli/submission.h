@@ -20,6 +20,9 @@ base::Status check_for_launcherd(HvdrunOptions& options);
 base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
                                                 const std::string& directory);
 
+// A refusal that begins with a field of the API, as "spec.size: …", with the option that sets it instead: "-np: …".
+base::Status in_words_of_options(const base::Status& refusal);
+
 // Gives it to launcherd, with a request_id of its own where there is none: the job's id. Blocks. An answer that does
 // not come in time says nothing about the job: the sentence names the request_id, with which no second one is made.
 base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request);

@@ -108,6 +108,10 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
   return base::error(Code::kInvalidArgument, "{}", why_never(need, undrained));
 }
 
+bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts) {
+  return !check_shares(need, as_if_open(hosts)).ok();
+}
+
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts) {
   const JobNeed named = need_of(job, job.placement.np);
   if (!check_hosts(named, hosts).ok()) return false;

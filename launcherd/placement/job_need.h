@@ -19,6 +19,10 @@ base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHos
 // Of a job that was let in with so many ranks. The list of hosts may be another one since: then it waits for them.
 JobNeed need_of(const model::JobSpec& job, int ranks);
 
+// Whether no host that the job may use has the cores or GPUs for it, not even if all were idle and open. false while
+// one of them is not known.
+bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts);
+
 // Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 

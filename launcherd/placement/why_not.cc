@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "launcherd/placement/fit.h"
+#include "launcherd/placement/job_need.h"
 #include "launcherd/placement/offers.h"
 
 namespace muster::launcherd {
@@ -69,7 +70,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
 }
 
 // What keeps a job waiting for which there are the slots.
-std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
+std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const auto asked = std::ranges::find_if(
       hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
   if (asked != hosts.end()) {
@@ -93,6 +94,12 @@ std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, D
   }
   const auto misfit = find_misfit(need, hosts, known);
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
+}
+
+// The list of hosts may still grow, so the job waits; its user learns that nothing else helps.
+std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
+  const std::string why = missing_share(need, hosts, known);
+  return never_fits(need, hosts) ? why + "; no host that is there now could ever run it" : why;
 }
 
 }  // namespace
@@ -127,7 +134,7 @@ std::string why_never(const JobNeed& need, std::span<const SlotHost> hosts) {
   const auto usable = offers.usable_hosts();
   return fmt::format("spec.size: {} are needed, and {} together {} {} for this job{}{}", slot_count(need.ranks()),
                      names(usable), usable.size() == 1 ? "has" : "have", offers.total(Room::kIdle),
-                     need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe",
+                     need.request.oversubscribe ? "" : ": ask for fewer, or set oversubscribe (--oversubscribe)",
                      uncounted_remark(usable));
 }
 

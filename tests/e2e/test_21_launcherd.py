@@ -5,6 +5,7 @@ import re
 import signal
 
 import pytest
+from conftest import BIN_DIR
 from console import Watched, last_line
 from launcherd_user import HOSTS, MUSTER, STATE, Launcherd
 
@@ -75,6 +76,65 @@ def test_a_job_that_could_never_run_is_refused(launcherd):
     result = launcherd.muster("submit", "-H", "n9", "true")
     assert result.returncode == 2 and "n9" in result.stderr, result
     assert launcherd.asked("jobs", "--all") == ""
+
+
+def test_a_refusal_names_options(launcherd):
+    """Not the fields of the API."""
+    result = launcherd.muster("submit", "-np", "9", "true")
+    assert result.stderr.startswith("muster submit: -np: 9 slots are needed"), result
+    assert "--oversubscribe" in result.stderr and "spec." not in result.stderr, result
+    result = launcherd.hvdrun(["--launcher", "auto", "-np", "9", "true"])
+    assert result.rc == 2 and result.stderr.startswith("hvdrun: -np: 9 slots are needed"), result
+
+
+def test_a_name_is_a_job(launcherd):
+    long_ago = launcherd.submit("--name", "night", "true")
+    launcherd.asked("wait", long_ago)
+    assert launcherd.job("night")["id"] == long_ago
+    job = launcherd.submit("--name", "night", "-np", "2", "sh", "-c", WAITS)
+    launcherd.watch("logs", "-f", "night").out.wait_for("up", 2)
+    assert launcherd.job("night")["id"] == job  # the one that has not ended
+    assert re.search(rf"{job} .* night +sh -c", launcherd.asked("jobs")), launcherd.asked("jobs")
+    assert " night " in launcherd.asked("top", "--once")
+    assert launcherd.asked("kill", "night") == f"job {job} ended with exit code 143\n"
+    result = launcherd.muster("status", "night")
+    assert result.returncode == 2 and long_ago in result.stderr and job in result.stderr, result
+    assert launcherd.asked("status", job).count("  ended  ") == 1  # its host waits for nothing any more
+
+
+def test_without_a_word_the_newest_job_is_read(launcherd):
+    assert launcherd.muster("logs").returncode == 2  # there is none
+    launcherd.asked("wait", launcherd.submit("echo", "before"))
+    job = launcherd.submit("echo", "hello")
+    launcherd.asked("wait", job)
+    for verb, expected in (("logs", "hello\n"), ("status", f"job {job}"), ("events", "ended with exit code 0")):
+        result = launcherd.muster(verb)
+        assert result.returncode == 0 and expected in result.stdout, (verb, result)
+        assert result.stderr == f"muster {verb}: no job runs or waits: this is {job}, the last one that was submitted\n", result
+    for verb in ("wait", "attach"):
+        result = launcherd.muster(verb)
+        assert result.returncode == 2 and "no job of yours runs or waits" in result.stderr, (verb, result)
+
+
+def test_labels_of_logs(launcherd):
+    job = launcherd.submit("-np", "2", "sh", "-c", "echo out $MUSTER_RANK")
+    launcherd.asked("wait", job)
+    assert sorted(launcherd.asked("logs", "--no-label", job).splitlines()) == ["out 0", "out 1"]
+    assert sorted(launcherd.asked("logs", "--label-format", "{rank}/{stream}: ", job).splitlines()) == [
+        "0/stdout: out 0", "1/stdout: out 1"]
+    assert "out 1\n" in launcherd.asked("attach", "--no-label", job)
+    result = launcherd.muster("logs", "--label-format", "{host}", job)
+    assert result.returncode == 2 and "{rank}, {stream} and {time}" in result.stderr, result
+
+
+def test_a_directory_that_others_may_enter_is_not_to_be_removed(hvdrun, cluster):
+    cluster.run("head", "alice", ["mkdir", "-m", "755", "/home/alice/open"], check=True)
+    try:
+        result = hvdrun([], argv=[str(BIN_DIR / "launcherd"), "--listen", "unix:/home/alice/open/x.sock", "--state",
+                                  "/home/alice/open-state"])
+        assert result.rc == 125 and "chmod 700" in result.stderr and "remove" not in result.stderr, result
+    finally:
+        cluster.run("head", "alice", ["rm", "-rf", "/home/alice/open", "/home/alice/open-state"], check=True)
 
 
 def test_a_submission_that_is_tried_again_is_one_job(launcherd):
@@ -219,7 +279,7 @@ def test_top(launcherd):
 def test_mistakes(launcherd):
     for words, sentence in ((["submit", "--priorty", "1", "true"], "did you mean --priority?"),
                             (["submit"], "no command is given"),
-                            (["logs", "zzzzzzzz"], "no job begins with zzzzzzzz: muster jobs --all lists them"),
+                            (["logs", "zzzzzzzz"], "no job begins with zzzzzzzz or is named so: muster jobs --all lists them"),
                             (["lgs"], "did you mean logs?")):
         result = launcherd.muster(*words)
         assert result.returncode == 2 and sentence in result.stderr, result

@@ -22,6 +22,7 @@ using model::GpuBind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 model::NodeShape node_of(int cores, int gpus) {
   model::NodeShape node;
@@ -339,6 +340,20 @@ TEST(HostShare, ADepthIsNeverOfOtherJobsCores) {
   EXPECT_EQ(why_not(deep, hosts), "n1: no core is free there");
 }
 
+TEST(HostShare, AJobThatNoHostCanEverRunIsToldSo) {
+  constexpr const char* kNever = "; no host that is there now could ever run it";
+  const JobNeed deep = need(1, {.bind_to = BindTo::kDepth, .depth = 32});
+  std::vector<SlotHost> hosts = {host("n1", 4, node_of(4, 0)), host("n2", 4, node_of(4, 0))};
+  EXPECT_THAT(why_not(deep, hosts), HasSubstr(kNever));
+  // What is in use comes back.
+  const JobNeed half = need(1, {.bind_to = BindTo::kDepth, .depth = 4});
+  while (start(half, hosts)) continue;
+  EXPECT_THAT(why_not(half, hosts), Not(HasSubstr(kNever)));
+  // So may a host that nobody has asked yet.
+  hosts[1].shape = nullptr;
+  EXPECT_THAT(why_not(deep, hosts), Not(HasSubstr(kNever)));
+}
+
 TEST(HostShare, AnyNumberOfHostsMayNotDo) {
   std::vector<SlotHost> hosts;
   for (int i = 0; i < 40; ++i) hosts.push_back(host("n" + std::to_string(i), 2, node_of(4, 0)));
@@ -373,7 +388,7 @@ TEST(HostShare, WhatCanNeverBeHadIsRefused) {
   queue.add(id, 0, 0, *wanted);
   hosts = {host("n1", 4, node_of(8, 2))};
   EXPECT_THAT(queue.start(hosts), IsEmpty());
-  EXPECT_EQ(queue.reason(id, hosts), "needs 3 GPUs, 2 are free on n1");
+  EXPECT_EQ(queue.reason(id, hosts), "needs 3 GPUs, 2 are free on n1; no host that is there now could ever run it");
   hosts = {host("n1", 4, node_of(8, 3))};
   EXPECT_EQ(queue.start(hosts).size(), 1u);
 }
@@ -386,7 +401,7 @@ TEST(HostShare, WhatNoHostHasIsWaitedForWhereMoreHostsMayCome) {
   std::vector<SlotHost> hosts = {host("n1", 4, node_of(8, 2))};
   const auto wanted = need_of(job, hosts, true);
   ASSERT_TRUE(wanted.ok()) << wanted.status();
-  EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1");
+  EXPECT_EQ(why_not(*wanted, hosts), "needs 3 GPUs, 2 are free on n1; no host that is there now could ever run it");
   job.pinning = {.gpu_order = model::GpuOrder::kList, .gpu_list = {7}};
   EXPECT_THAT(why_not(*need_of(job, hosts, true), hosts), HasSubstr("n1: --gpu-order names GPU 7"));
   // Who names his hosts is refused, as for want of slots.

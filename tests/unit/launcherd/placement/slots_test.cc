@@ -73,7 +73,8 @@ TEST(Slots, WhoIsRefusedReadsWhichHostsAreNotCounted) {
   std::vector<SlotHost> hosts = {asked("n1"), host("n2", 2)};
   const std::string text =
       "spec.size: 4 slots are needed, and n1 and n2 together have 3 for this job: ask for fewer, "
-      "or set oversubscribe; n1 counts as one slot, since its GPUs are not known (muster hosts says why)";
+      "or set oversubscribe (--oversubscribe); n1 counts as one slot, since its GPUs are not known (muster hosts says "
+      "why)";
   EXPECT_EQ(fitted(job_of(4), hosts), text);
   hosts[0].source = SlotSource::kUnknown;
   EXPECT_EQ(fitted(job_of(4), hosts), text);
