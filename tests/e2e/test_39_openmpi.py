@@ -190,6 +190,22 @@ def test_without_libpmix_the_package_is_named(hvdrun, program, cluster):
         cluster.run("n2", "root", ["umount", str(library)], check=True)
 
 
+@pytest.fixture(scope="module")
+def window_program():
+    return compiled("mpi_window", "mpicc.openmpi", "libopenmpi-dev openmpi-bin")
+
+
+def test_windows_between_hosts(hvdrun, window_program):
+    """As docs/user-guide.md says: over TCP, unless the program asks for MPI_THREAD_MULTIPLE."""
+    for level in ("single", "serialized"):
+        done = hvdrun([*TWO, window_program, level])
+        assert done.rc == 0 and done.stdout.count("window ok") == 4, done
+    refused = hvdrun([*TWO, window_program, "multiple"])
+    assert refused.rc != 0 and "MPI_THREAD_MULTIPLE" in refused.stderr, refused
+    on_one_host = hvdrun(["-np", "2", "-H", "n1:2", window_program, "multiple"])
+    assert on_one_host.rc == 0 and on_one_host.stdout.count("window ok") == 2, on_one_host
+
+
 @pytest.mark.parametrize("peer, library", [
     pytest.param("openmpi", "Open MPI v4", marks=pytest.mark.compat("mpi4py", "4.1.2")),
     pytest.param("openmpi5", "Open MPI v5", marks=pytest.mark.compat("openmpi-5", "5.0.11")),
