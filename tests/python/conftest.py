@@ -12,7 +12,7 @@ from compat import (BIN_DIR, pytest_configure, pytest_runtest_makereport,  # noq
                     pytest_sessionfinish)
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 def clean_environment(**more):
