@@ -133,7 +133,7 @@ CheckedListener::CheckedListener(base::Loop& loop, base::UniqueFd listening, Own
     : state_(std::make_shared<State>(loop, std::move(listening), std::move(check), std::move(on_accepted),
                                      std::move(limits))) {
   // Raises the backlog of a socket that listens already; a socket that cannot listen is a bug of the caller.
-  MUSTER_CHECK(::listen(state_->listening.get(), limits.backlog) == 0);
+  MUSTER_CHECK(::listen(state_->listening.get(), state_->limits.backlog) == 0);
   state_->arm();
 }
 

@@ -29,8 +29,8 @@ struct ErrorLog {
 
 // Never destroyed: threads of gRPC may log while the process ends.
 ErrorLog& error_log() {
-  static ErrorLog* const log = new ErrorLog();
-  return *log;
+  static ErrorLog* const kLog = new ErrorLog();
+  return *kLog;
 }
 
 void pass_on(gpr_log_func_args* args) {
