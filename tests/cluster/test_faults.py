@@ -192,7 +192,7 @@ def test_ports_dropped_under_an_open_connection(cluster, echo, talk):
 def test_packets_dropped_by_chance(cluster, service, python):
     assert datagrams(cluster, service, python, 200) == list(range(200))
     cluster.drop("n1", probability=0.3, direction="in")
-    came = datagrams(cluster, service, python, 1000)
+    came = datagrams(cluster, service, python, 1000, are_lost=True)
     assert 620 < len(came) < 780 and came == sorted(came)
 
 
