@@ -172,6 +172,7 @@ int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& out
   auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
   if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
   ::signal(SIGPIPE, SIG_IGN);
+  hide_memory();
   base::raise_descriptor_limit();  // one descriptor or more a host
   if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
     return fail_as("muster ensemble", kMusterFailed, room.message());

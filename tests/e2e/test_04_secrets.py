@@ -178,22 +178,29 @@ def test_values_keys_and_tokens_are_nowhere(cluster, running):
 CLOSED = ("environ", "mem", "maps", "auxv", "fd", "cwd", "root")
 
 
+def check_closed(cluster, host, user, process, secret):
+    files = " ".join(f"/proc/{process.inner_pid}/{name}" for name in CLOSED)
+    script = f'for f in {files}; do if [ -d "$f" ] && ls "$f/" || head -c 1 "$f"; then echo "open $f"; fi; done'
+    seen = cluster.run(host, user, ["sh", "-c", script + " 2>&1"])
+    assert "open" not in seen.stdout.replace("cannot open", ""), (process, seen.stdout)
+    assert seen.stdout.count("denied") >= len(CLOSED), (process, seen.stdout)
+    shown = cluster.run(host, user, ["cat", f"/proc/{process.inner_pid}/cmdline"])
+    assert secret not in shown.stdout
+
+
 @pytest.mark.parametrize("user", ["bob", "alice"])
-def test_agent_and_warden_are_closed(cluster, running, user):
+def test_launcher_agent_and_warden_are_closed(cluster, running, user):
     """To bob, and to whatever runs as alice beside them: they are not dumpable."""
     job, _, secret = running
+    launchers = [process for process in cluster.processes("head") if process.comm == "hvdrun"]
+    assert len(launchers) == 1, launchers
+    check_closed(cluster, "head", user, launchers[0], secret)
     for host in cluster.nodes:
         ours = [process for process in cluster.processes(host)
                 if process.uid == cluster.uid("alice") and (is_agent(process) or process.comm == "muster-warden")]
         assert len(ours) == 2, ours
         for process in ours:
-            files = " ".join(f"/proc/{process.inner_pid}/{name}" for name in CLOSED)
-            script = f'for f in {files}; do if [ -d "$f" ] && ls "$f/" || head -c 1 "$f"; then echo "open $f"; fi; done'
-            seen = cluster.run(host, user, ["sh", "-c", script + " 2>&1"])
-            assert "open" not in seen.stdout.replace("cannot open", ""), (process, seen.stdout)
-            assert seen.stdout.count("denied") >= len(CLOSED), (process, seen.stdout)
-            shown = cluster.run(host, user, ["cat", f"/proc/{process.inner_pid}/cmdline"])
-            assert secret not in shown.stdout
+            check_closed(cluster, host, user, process, secret)
     assert end(cluster, job).rc == 0
 
 
