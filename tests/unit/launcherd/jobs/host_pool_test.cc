@@ -118,7 +118,7 @@ class Job final : private JobObserver {
     for (const HostFailure& failure : ended.host_failures) tell(failure.host + ": " + failure.message);
     for (const HostFailure& failure : ended.unclean) tell(failure.host + ": not clean: " + failure.message);
     if (!ended.output_failure.empty()) tell(ended.output_failure);
-    loop_.post([this] { changed(); });
+    told_ = loop_.after(base::Duration::zero(), [this] { changed(); });
   }
   void on_event(const model::JobEvent& event) override {
     if (const auto* up = std::get_if<model::RankUp>(&event)) pids.push_back(up->pid);
@@ -128,6 +128,7 @@ class Job final : private JobObserver {
   base::Loop& loop_;
   bool waits_ = false;
   bool is_late_ = false;
+  base::Timer told_;  // of the end, once its handler is over
   std::unique_ptr<JournalSink> sink_;
   std::unique_ptr<JobRunner> runner_;
 };
