@@ -40,6 +40,11 @@ class KillTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (::geteuid() != 0 && GetParam().as_root) GTEST_SKIP() << "only root can do this";
+#if defined(__SANITIZE_THREAD__)
+    if (GetParam().level == ContainLevel::kPidns && !GetParam().as_root) {
+      GTEST_SKIP() << "a process with ThreadSanitizer's own thread cannot make a user namespace";
+    }
+#endif
     uid_ = ::geteuid() != 0 ? ::getuid() : GetParam().as_root ? 0 : kOrdinaryUid;
   }
 
@@ -94,11 +99,6 @@ class KillTest : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(KillTest, NothingIsLeft) {
-#if defined(__SANITIZE_THREAD__)
-  if (GetParam().level == ContainLevel::kPidns && !GetParam().as_root) {
-    GTEST_SKIP() << "a process with ThreadSanitizer's own thread cannot make a user namespace";
-  }
-#endif
   const unsigned seed = std::random_device{}();
   std::cout << "  seed " << seed << "\n";
   std::mt19937 random(seed);
