@@ -35,9 +35,8 @@ def lost_bytes(api, job):
     return lost
 
 
-@pytest.mark.parametrize("left", [0, RECORD, RECORD + 20])
-def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, left):
-    daemon = launcherd()
+def kill_after_two_lines(daemon, tmp_path):
+    """(a job that runs on without a launcherd, the gate behind which it writes "three" and ends with 7)"""
     api = daemon.client()
     first, second = gates(tmp_path, "first", "second")
     job = api.submit(["sh", "-c", f"echo one; read x < {first}; echo two; read x < {second}; echo three; exit 7"])
@@ -45,6 +44,13 @@ def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, le
     first.write_text("on\n")
     wait_for_output(api, job, b"two\n")  # so "one" was acknowledged
     daemon.end("KILL")
+    return job, second
+
+
+@pytest.mark.parametrize("left", [0, RECORD, RECORD + 20])
+def test_a_journal_is_shorter_than_what_was_acknowledged(launcherd, tmp_path, left):
+    daemon = launcherd()
+    job, second = kill_after_two_lines(daemon, tmp_path)
     os.truncate(daemon.state / "jobs" / job / "output", left)
 
     daemon = launcherd()
@@ -92,13 +98,7 @@ def test_of_a_second_loss_the_sum_is_told(launcherd, tmp_path):
 
 def test_a_damaged_journal_ends_no_job(launcherd, tmp_path):
     daemon = launcherd()
-    api = daemon.client()
-    first, second = gates(tmp_path, "first", "second")
-    job = api.submit(["sh", "-c", f"echo one; read x < {first}; echo two; read x < {second}; echo three; exit 7"])
-    wait_for_output(api, job, b"one\n")
-    first.write_text("on\n")
-    wait_for_output(api, job, b"two\n")  # so "one" was acknowledged
-    daemon.end("KILL")
+    job, second = kill_after_two_lines(daemon, tmp_path)
     journal = daemon.state / "jobs" / job / "output"
     content = bytearray(journal.read_bytes())
     content[RECORD + 2] ^= 1  # in the header of the second record: the first one begins the attempt

@@ -1,9 +1,8 @@
 #include "agent/service/gone_check.h"
 
-#include <sys/socket.h>
-
 #include <gtest/gtest.h>
 
+#include "tests/unit/agent/service/silent_listener.h"
 #include "tests/unit/support/few_descriptors.h"
 
 namespace muster::agent::gone_check_test {
@@ -48,33 +47,16 @@ TEST_F(GoneCheckTest, WhoListensIsNotGone) {
   EXPECT_FALSE(is_gone(*base::local_port(listening->get()), true, 500ms));
 }
 
-// A listener whose queue is full answers nothing, as a machine behind a cut link.
 TEST_F(GoneCheckTest, SilenceIsProofOnlyAfterAnEnd) {
-  auto listening = base::listen_on(here(), 0, 0);
-  ASSERT_TRUE(listening.ok());
-  const std::uint16_t port = *base::local_port(listening->get());
-  std::vector<base::UniqueFd> queue;
-  const base::SockAddr to = base::make_sockaddr(here(), port);
-  for (int i = 0; i < 4; ++i) {
-    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    (void)::connect(queue.back().get(), to.get(), to.size);
-  }
-  EXPECT_FALSE(is_gone(port, false, 500ms));
-  EXPECT_TRUE(is_gone(port, true, 20s));
+  const testing_support::SilentListener silent(here());
+  EXPECT_FALSE(is_gone(silent.port(), false, 500ms));
+  EXPECT_TRUE(is_gone(silent.port(), true, 20s));
 }
 
 TEST_F(GoneCheckTest, TheLastDescriptorIsEnough) {
-  auto listening = base::listen_on(here(), 0, 0);
-  ASSERT_TRUE(listening.ok());
-  const std::uint16_t port = *base::local_port(listening->get());
-  std::vector<base::UniqueFd> queue;
-  const base::SockAddr to = base::make_sockaddr(here(), port);
-  for (int i = 0; i < 4; ++i) {
-    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    (void)::connect(queue.back().get(), to.get(), to.size);
-  }
+  const testing_support::SilentListener silent(here());
   const testing_support::FewDescriptors one(1);  // for its socket, and none to watch it
-  EXPECT_TRUE(is_gone(port, true, 20s));
+  EXPECT_TRUE(is_gone(silent.port(), true, 20s));
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 #include "agent/service/suspended_link.h"
 
-#include <sys/socket.h>
-
 #include <optional>
-#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/agent/service/silent_listener.h"
 
 namespace muster::agent::suspended_link_test {
 namespace {
@@ -51,18 +50,9 @@ TEST_F(SuspendedLinkTest, IsLostWhenTheLauncherHasEnded) {
   EXPECT_EQ(lost_within(link, 20s), "it has ended");
 }
 
-// A queue that is full answers nothing, as a machine behind a cut link.
 TEST_F(SuspendedLinkTest, IsLostWhenNothingAnswersForTheLease) {
-  auto listening = base::listen_on(here(), 0, 0);
-  ASSERT_TRUE(listening.ok());
-  const std::uint16_t port = *base::local_port(listening->get());
-  std::vector<base::UniqueFd> queue;
-  const base::SockAddr to = base::make_sockaddr(here(), port);
-  for (int i = 0; i < 4; ++i) {
-    queue.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    (void)::connect(queue.back().get(), to.get(), to.size);
-  }
-  SuspendedLink link = link_to(port);
+  const testing_support::SilentListener silent(here());
+  SuspendedLink link = link_to(silent.port());
   EXPECT_EQ(lost_within(link, 20s), "its machine does not answer");
 }
 

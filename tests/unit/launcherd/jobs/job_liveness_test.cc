@@ -9,6 +9,7 @@
 #include "launcherd/jobs/job_agents.h"
 #include "launcherd/jobs/job_runner.h"
 #include "model/job_placement.h"
+#include "tests/unit/launcherd/jobs/no_output.h"
 
 namespace muster::launcherd::job_liveness_test {
 namespace {
@@ -91,13 +92,6 @@ class PlayedAgent final : public JobAgents {
   AgentListener* listener = nullptr;
 };
 
-class NoOutput final : public OutputSink {
- public:
-  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
-  base::Status end_rank(int) override { return base::ok_status(); }
-  base::Status flush() override { return base::ok_status(); }
-};
-
 class JobLivenessTest : public ::testing::Test, private JobObserver {
  protected:
   // The outcome of a job with this lease; `at_tick` is called at every one, which it counts, after the job's first.
@@ -141,7 +135,7 @@ class JobLivenessTest : public ::testing::Test, private JobObserver {
     loop_.stop();
   }
 
-  NoOutput sink_;
+  testing_support::NoOutput sink_;
   std::optional<JobOutcome> outcome_;
 };
 

@@ -14,6 +14,7 @@
 #include "launcherd/jobs/job_core.h"
 #include "launcherd/jobs/restarting_job.h"
 #include "model/job_placement.h"
+#include "tests/unit/launcherd/jobs/no_output.h"
 
 namespace muster::launcherd::job_runner_test {
 namespace {
@@ -60,13 +61,6 @@ class PlayedAgents final : public JobAgents {
   std::set<int> left;
   std::set<int> dropped;
   std::function<void(int agent)> on_prepare;
-};
-
-class NoOutput final : public OutputSink {
- public:
-  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
-  base::Status end_rank(int) override { return base::ok_status(); }
-  base::Status flush() override { return base::ok_status(); }
 };
 
 class JobRunnerTest : public ::testing::Test, public JobObserver {
@@ -151,7 +145,7 @@ class JobRunnerTest : public ::testing::Test, public JobObserver {
   LaunchOptions options_{.job_id = "abcdefgh"};
   base::SystemClock clock_;
   base::Loop loop_;
-  NoOutput sink_;
+  testing_support::NoOutput sink_;
   std::shared_ptr<PlayedAgents> agents_ = std::make_shared<PlayedAgents>();
   std::unique_ptr<JobRunner> runner_;
   std::function<bool()> awaited_;

@@ -12,6 +12,7 @@
 
 #include "agent/service/control_client.h"
 #include "base/ids.h"
+#include "tests/unit/launcherd/jobs/no_output.h"
 
 namespace muster::launcherd::own_agents_test {
 namespace {
@@ -48,13 +49,6 @@ class HeldBootstrap final : public Bootstrap {
 
  private:
   std::function<void(base::Result<StartedAgent>)> done_;
-};
-
-class NoOutput final : public OutputSink {
- public:
-  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
-  base::Status end_rank(int) override { return base::ok_status(); }
-  base::Status flush() override { return base::ok_status(); }
 };
 
 class OwnAgentsTest : public ::testing::Test, protected AgentListener {
@@ -96,7 +90,7 @@ class OwnAgentsTest : public ::testing::Test, protected AgentListener {
 
   base::Loop loop_;
   HeldBootstrap bootstrap_;
-  NoOutput sink_;
+  testing_support::NoOutput sink_;
   std::function<void()> on_stream_ = [] {};
   std::vector<std::string> said_;
   std::shared_ptr<OwnAgents> agents_ = std::make_shared<OwnAgents>(

@@ -11,6 +11,7 @@
 #include "agent/service/control_client.h"
 #include "base/ids.h"
 #include "launcherd/jobs/host_pool.h"
+#include "tests/unit/launcherd/jobs/no_output.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd::pool_starts_test {
@@ -51,13 +52,6 @@ class PlayedBootstrap final : public Bootstrap {
   v1::AgentJoin join;
   base::UniqueFd stdio;  // the agent's end
   std::function<void()> on_start;
-};
-
-class NoOutput final : public OutputSink {
- public:
-  base::Status write(int, proto::OutputStream, std::string_view, std::uint8_t) override { return base::ok_status(); }
-  base::Status end_rank(int) override { return base::ok_status(); }
-  base::Status flush() override { return base::ok_status(); }
 };
 
 class PoolStartsTest : public ::testing::Test, private AgentListener {
@@ -143,7 +137,7 @@ class PoolStartsTest : public ::testing::Test, private AgentListener {
   base::Loop loop_;
   base::Timer deadline_;
   PlayedBootstrap bootstrap_;
-  NoOutput sink_;
+  testing_support::NoOutput sink_;
   std::string awaited_note_ = "no such note";
   std::vector<std::string> failures_;
   std::vector<int> unreadable_;
