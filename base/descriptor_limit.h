@@ -10,7 +10,8 @@ void raise_descriptor_limit();
 
 std::size_t descriptor_limit();
 
-// What a listener leaves to the rest of its process: 128 descriptors, or a quarter of a limit below 512.
+// How many descriptors a listener leaves free for the rest of its process: 128, or a quarter of the limit if that is
+// below 512.
 std::size_t spare_descriptors();
 
 // Whether one more descriptor can be opened while `spare` stay free. `fd` is any open descriptor: it is duplicated for

@@ -33,8 +33,8 @@ struct FolderWalk {
 };
 
 // Opens the absolute `path`, and makes what is missing. Follows links as usual.
-// What lies in a folder into which everyone may write (/tmp) could be anybody's, so a folder or link there must belong
-// to the effective user or root. Other folders on the way may belong to others, as a project's do: root, or an owner
+// Anybody can make a folder or link in a folder into which everyone may write (/tmp), so one there must belong to the
+// effective user or root. Other folders on the way may have other owners, as a project's folders do: root, or an owner
 // whom root trusts, has put them there.
 // The folder itself is not checked: see check_trusted_folder. FAILED_PRECONDITION: something else has its name.
 Result<UniqueFd> open_folder_by_trusted_path(const std::string& path, FolderWalk walk = {});

@@ -12,7 +12,7 @@ namespace muster::cli {
 // --label-format TEXT, --no-label.
 FlagRow label_row();
 
-// What the settings say; INVALID_ARGUMENT names the option.
+// From --label-format and --no-label. INVALID_ARGUMENT: the text is no format; the message names the option.
 base::Result<model::LabelFormat> read_label_format(const Settings& settings);
 
 }  // namespace muster::cli

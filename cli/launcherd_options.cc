@@ -69,7 +69,7 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   return read.status();
 }
 
-// What only the command line may say.
+// Options that no file and no variable can give. False: this is none of them.
 base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
   if (option.flag->name != "i-know-jobs-run-as-root") return false;
   parsed.is_root_accepted = true;

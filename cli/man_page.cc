@@ -62,7 +62,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// As in the help: the value stands behind the spellings that take one.
+// All spellings of an option. The name of its value comes after those that take one, as in --help.
 std::string spellings(const Flag& flag) {
   std::vector<std::string> with_value;
   std::vector<std::string> alone;

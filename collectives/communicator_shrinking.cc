@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookTime{100};  // between two looks at who is left
+constexpr milliseconds kLookTime{100};  // between two checks of which ranks still run
 constexpr std::string_view kMade = "made";
 constexpr std::string_view kAgain = "again ";
 

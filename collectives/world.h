@@ -91,7 +91,7 @@ class World {
   struct End {
     bool failed = false;
     std::string cause;
-    std::size_t number = 0;  // in the order in which this process was told, from 0
+    std::size_t number = 0;  // counts the ends in the order in which this process heard of them, from 0
   };
   std::optional<End> end_of(int rank) const;
 
@@ -127,8 +127,8 @@ class World {
   // Waits until it is known how this rank ended, or that one of `others` has failed. nullopt: this rank's end is not
   // known then, or after `time`.
   std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time, std::span<const int> others = {}) const;
-  // Of `ranks`, the one that failed first as far as this process was told; waits up to `time` for such news. Ranks that
-  // end because another one has failed are told later than that one.
+  // The first of `ranks` of whose failure this process has heard. Waits up to `time` for such news. A rank that ends
+  // because of another rank's failure is reported after it.
   std::optional<int> wait_for_failed(std::span<const int> ranks, std::chrono::milliseconds time) const;
 
   // A connection to `rank`'s service for `communicator`, after the handshake; blocking.

@@ -90,7 +90,7 @@ base::Status remove_groups(const std::string& path) {
   return base::ok_status();
 }
 
-// Where the memory controller of cgroup v1 is mounted.
+// The mount of cgroup v1's memory controller; none on hosts that have only cgroup v2.
 std::optional<Mount> find_memory_mount(const std::string& mountinfo) {
   for (const std::string_view line : base::split(mountinfo, '\n')) {
     const std::size_t dash = line.find(" - ");

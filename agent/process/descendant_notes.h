@@ -40,7 +40,7 @@ class DescendantNotes {
   base::MonotonicTime next_ = base::MonotonicTime::max();
 };
 
-// What the session's warden has noted; start times are exact.
+// The descendants that the session's warden has noted, with their exact start times.
 std::vector<KnownRank> noted_descendants(const std::string& session_path);
 
 }  // namespace muster::agent

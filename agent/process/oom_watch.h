@@ -43,7 +43,8 @@ class OomWatch {
   std::uint64_t take_others();
 
  private:
-  // Of the nearest cgroup that counts; nullopt: none does.
+  // How many processes the kernel has killed for want of memory in the nearest cgroup that counts them; nullopt: none
+  // does.
   std::optional<std::uint64_t> kills_here() const;
   void read_log();
 

@@ -53,7 +53,8 @@ struct FoundSession {
 };
 
 std::string session_root(const std::string& root);  // <root>/muster-<uid>
-// Where sessions of ours may lie: session_root() unless another user has made it, and those that stand in for it.
+// The folders that may hold sessions of this user: session_root(), unless another user has made it, and the folders
+// that were made instead of it.
 std::vector<std::string> session_roots(const std::string& root);
 bool is_session_root(std::string_view path);  // by its name
 // PERMISSION_DENIED: another user has made session_root().

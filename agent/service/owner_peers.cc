@@ -58,7 +58,7 @@ base::Result<base::IpAddress> address_of(std::string_view bytes) {
   return base::IpAddress::from_sockaddr(address.get());
 }
 
-// What an IPv6 socket of both families takes.
+// An IPv6 socket sends to IPv4 addresses only in their mapped form.
 base::SockAddr as_v6(const base::SockAddr& address) {
   if (address.get()->sa_family == AF_INET6) return address;
   base::SockAddr result;

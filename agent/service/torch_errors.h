@@ -1,4 +1,4 @@
-// What ranks of torch have raised: a function with torch's @record writes its exception to TORCHELASTIC_ERROR_FILE
+// Exceptions of ranks that use torch. A function with torch's @record writes its exception to TORCHELASTIC_ERROR_FILE
 // (model/rank_env.h) before the rank ends. The launcher gets a line for the first one of a host: other ranks mostly
 // fail because of it.
 //

@@ -33,7 +33,7 @@ class MemoryShare {
   // To be polled for reading; then turn() with the same vector after the poll.
   void add_to(std::vector<pollfd>& fds) const;
   void turn();
-  // Nobody is accepted before, for want of descriptors: to be polled again then.
+  // Without a free descriptor nobody is accepted until then. The caller leaves the listener out of its poll until then.
   base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:

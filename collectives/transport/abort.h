@@ -18,7 +18,7 @@ struct Failure {
   std::string message;  // one sentence that names both
 };
 
-// As a value of the job's store, for ranks of other hosts.
+// The failure as text, to be put into the job's store for ranks of other hosts.
 std::string encode(const Failure& failure);
 // A text that encode() has not made becomes an ABORTED failure of nobody.
 Failure decode_failure(const std::string& text);

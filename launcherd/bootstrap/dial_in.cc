@@ -24,7 +24,7 @@ constexpr std::chrono::hours kValid{30 * 24};
 constexpr unsigned kOwnerOnly = 0600;
 constexpr std::chrono::seconds kSilence{60};
 
-// Where others may rename files, they could put back a join file that its owner has removed.
+// Users who may rename files in the folder could put an old join file back that its owner has removed.
 base::Status check_folder_of(const std::string& join_file) {
   std::error_code failed;
   const std::string folder = std::filesystem::absolute(join_file, failed).parent_path().string();
@@ -35,7 +35,7 @@ base::Status check_folder_of(const std::string& join_file) {
 
 }  // namespace
 
-// What an earlier launcherd has made stays, so that its agents come back. A file that another user has put there is
+// Keeps the key of an earlier launcherd, so that its agents come back. A file that another user has put there is
 // refused: its writer would know the token, and could bring in hosts.
 base::Status DialIn::read_key() {
   MUSTER_RETURN_IF_ERROR(check_folder_of(options_.at.join_file).with_context("--join-file"));

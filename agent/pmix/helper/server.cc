@@ -36,7 +36,7 @@ std::string text_of_key(const char* key) {
   return {key, ::strnlen(key, PMIX_MAX_KEYLEN)};
 }
 
-// What PMIx itself means, among names: how long a value stays, who may read it.
+// Not a name to publish, but an order to PMIx: how long a value stays, or who may read it.
 bool is_directive(std::string_view key) {
   return key.starts_with("pmix.");
 }
