@@ -162,6 +162,8 @@ class Communicator final : public NewsListener {
   Failure explain(const base::Status& status);
   Failure look_into(Failure failure);
   Failure blame_last(Failure failure);
+  std::vector<int> members_at(const std::string& place) const;
+  bool blame_silent_host(Failure& failure);
   void blame_host(Failure& failure);
   base::Status fail(const base::Status& status);
   base::Status end_with(const Failure& failure);

@@ -55,8 +55,34 @@ Failure Communicator::blame_last(Failure failure) {
     failure.message +=
         fmt::format("; that one waits for rank {} ({}), which does not come", failure.rank, failure.host);
   }
-  blame_host(failure);
+  if (!blame_silent_host(failure)) blame_host(failure);
   return team_->abort().is_raised() ? team_->abort().read() : failure;
+}
+
+// Ranks of the world, ascending.
+std::vector<int> Communicator::members_at(const std::string& place) const {
+  std::vector<int> there;
+  std::ranges::copy_if(members_, std::back_inserter(there),
+                       [&](int rank) { return world_->member(rank).place == place; });
+  std::ranges::sort(there);
+  return there;
+}
+
+// The launcher knows of a host that does not answer it. All ranks name the first one there, whomever they wait for. But
+// a rank there that says whom it waits for is alive: then the host is not the reason.
+bool Communicator::blame_silent_host(Failure& failure) {
+  const std::vector<int> silent = world_->silent_of(members_);
+  if (silent.empty()) return false;
+  const Member& first = world_->member(std::ranges::min(silent));
+  const std::vector<int> there = members_at(first.place);
+  if (first.place == world_->member(world_->rank()).place || world_->late_for_any(name_, there)) return false;
+  failure.rank = there.front();
+  failure.host = first.host;
+  failure.message += fmt::format(
+      "; {} does not answer the launcher, and its ranks {} do not answer here: check the "
+      "host and its network",
+      first.host, fmt::join(there, ","));
+  return true;
 }
 
 // Each rank waits for another one of a host that cannot be reached. Where none of its ranks says whom it waits for, all
@@ -64,11 +90,9 @@ Failure Communicator::blame_last(Failure failure) {
 void Communicator::blame_host(Failure& failure) {
   const std::string& place = world_->member(failure.rank).place;
   if (place == world_->member(world_->rank()).place) return;
-  std::vector<int> on_host;
-  std::ranges::copy_if(members_, std::back_inserter(on_host),
-                       [&](int rank) { return world_->member(rank).place == place; });
+  const std::vector<int> on_host = members_at(place);
   if (on_host.size() < 2 || world_->late_for_any(name_, on_host)) return;
-  failure.rank = std::ranges::min(on_host);
+  failure.rank = on_host.front();
   failure.message += fmt::format("; none of the ranks {} of {} answers: is the host gone, or its network?",
                                  fmt::join(on_host, ","), failure.host);
 }
@@ -99,6 +123,8 @@ Failure Communicator::look_into(Failure failure) {
   if (end) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
                                   end->failed ? "" : " before it had done its part");
+  } else {
+    (void)blame_silent_host(failure);  // the system has given up the link to such a host
   }
   return failure;
 }

@@ -64,9 +64,11 @@ std::vector<int> Communicator::survivors(const std::set<int>& gone) const {
 
 Failure Communicator::not_shrinking(int rank) const {
   const Member& member = world_->member(world_rank(rank));
+  const bool is_silent = !world_->silent_of(std::span(&member.rank, 1)).empty();
   return {base::Code::kDeadlineExceeded, member.rank, member.host,
-          fmt::format("rank {} ({}) has not called shrink within {} s, as all ranks that are left have to", member.rank,
-                      member.host, std::chrono::duration<double>(world_->options().deadline).count())};
+          fmt::format("rank {} ({}) has not called shrink within {} s, as all ranks that are left have to{}",
+                      member.rank, member.host, std::chrono::duration<double>(world_->options().deadline).count(),
+                      is_silent ? fmt::format("; {} does not answer the launcher", member.host) : "")};
 }
 
 // Step 1. What the first rank that is left has put before its own end counts.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <condition_variable>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -154,6 +155,7 @@ base::Status World::join_session(WorldSetup& setup) {
   has_agent_ = setup.secret.empty();
   SessionEvents events;
   events.on_ended = [this](int rank, bool failed, const std::string& cause) { ended(rank, failed, cause); };
+  events.on_silence = [this](int rank, bool is_silent) { set_silent(rank, is_silent); };
   events.on_lost = [this](const base::Status& why) {
     // Without a launcher rank 0 keeps the session: it is what was lost. With one, this process is about to be ended.
     if (!has_agent_ && host_ == nullptr) ended(0, true, fmt::format("is gone ({})", why.message()));
@@ -268,6 +270,24 @@ void World::ended(int rank, bool failed, const std::string& cause) {
   if (!ends_.emplace(rank, End{failed, cause, ends_.size()}).second) return;
   for (NewsListener* const listener : listeners_) listener->on_ended(member(rank), failed, cause);
   news_.notify_all();
+}
+
+void World::set_silent(int rank, bool is_silent) {
+  if (rank < 0 || rank >= size() || rank == rank_) return;
+  const std::lock_guard lock(mutex_);
+  if (is_silent) {
+    silent_.insert(rank);
+  } else {
+    silent_.erase(rank);
+  }
+}
+
+std::vector<int> World::silent_of(std::span<const int> ranks) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> silent;
+  std::ranges::copy_if(ranks, std::back_inserter(silent),
+                       [&](int rank) { return silent_.contains(rank) && !ends_.contains(rank); });
+  return silent;
 }
 
 base::Status World::put(const std::string& name, const std::string& value) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -95,6 +96,11 @@ class World {
   };
   std::optional<End> end_of(int rank) const;
 
+  // News of the launcher: it does not hear from the host of this rank, or hears from it again. Nothing fails for it.
+  void set_silent(int rank, bool is_silent);
+  // Those of `ranks` whose host is silent and whose end is not known, in their order.
+  std::vector<int> silent_of(std::span<const int> ranks) const;
+
   // Measured by the first communicator, which is that of all ranks; the same on all ranks of a host.
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
@@ -175,6 +181,7 @@ class World {
   mutable std::mutex mutex_;
   mutable std::condition_variable news_;
   std::map<int, End> ends_;
+  std::set<int> silent_;
   std::vector<NewsListener*> listeners_;
   bool is_left_ = false;  // news of our own doing are none
   std::shared_ptr<SessionHost> host_;

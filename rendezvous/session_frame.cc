@@ -20,6 +20,7 @@ enum class Type : std::uint8_t {
   kPutDone = 17,
   kValue = 18,
   kEnded = 19,
+  kSilence = 20,
 };
 
 class Writer {
@@ -149,6 +150,12 @@ struct Encoder {
     to.short_text(ended.cause);
     return to.take();
   }
+  std::string operator()(const SessionSilence& silence) const {
+    Writer to(Type::kSilence);
+    to.number(silence.rank);
+    to.number(static_cast<std::uint8_t>(silence.is_silent ? 1 : 0));
+    return to.take();
+  }
 };
 
 SessionMessage parse(Parser& from) {
@@ -176,6 +183,8 @@ SessionMessage parse(Parser& from) {
       return SessionValue{from.number<std::uint64_t>(), from.code(), from.text(kMaxSessionValue)};
     case Type::kEnded:
       return SessionEnded{from.number<std::int32_t>(), from.flag(), from.text(kMaxSessionText)};
+    case Type::kSilence:
+      return SessionSilence{from.number<std::int32_t>(), from.flag()};
   }
   from.fail();
   return SessionGoodbye{};

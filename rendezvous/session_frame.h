@@ -19,7 +19,7 @@
 
 namespace muster::rendezvous {
 
-inline constexpr std::uint32_t kSessionVersion = 1;
+inline constexpr std::uint32_t kSessionVersion = 2;
 inline constexpr std::size_t kSessionSecretBytes = 32;
 inline constexpr std::size_t kMaxSessionKey = 4 << 10;
 inline constexpr std::size_t kMaxSessionValue = 8 << 20;
@@ -82,8 +82,19 @@ struct SessionEnded {
   bool operator==(const SessionEnded&) const = default;
 };
 
+// News, from version 2 on: the launcher does not hear from the host of this rank, or hears from it again. The rank may
+// well run.
+struct SessionSilence {
+  std::int32_t rank = 0;
+  bool is_silent = false;
+  bool operator==(const SessionSilence&) const = default;
+};
+
 using SessionMessage = std::variant<SessionHello, SessionPut, SessionWait, SessionCancel, SessionGoodbye,
-                                    SessionWelcome, SessionPutDone, SessionValue, SessionEnded>;
+                                    SessionWelcome, SessionPutDone, SessionValue, SessionEnded, SessionSilence>;
+
+// The first version that has SessionSilence.
+inline constexpr std::uint32_t kSessionSilenceVersion = 2;
 
 // INVALID_ARGUMENT, with the sentence for it: longer than a frame can carry. What encode() is given has been checked.
 base::Status check_session_key(std::string_view key);

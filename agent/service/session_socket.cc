@@ -60,9 +60,13 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  void welcome(int rank, const SessionMessage& welcome) {
+  void welcome(int rank, const rendezvous::SessionWelcome& welcome) {
     rank_ = rank;
+    version_ = welcome.version;
     send(welcome);
+  }
+  void tell_silence(int rank, bool is_silent) {
+    if (version_ >= rendezvous::kSessionSilenceVersion) send(rendezvous::SessionSilence{rank, is_silent});
   }
   // Closes it from the loop if that does not go.
   void send(const SessionMessage& message);
@@ -82,6 +86,7 @@ class SessionSocket::Peer : public std::enable_shared_from_this<Peer> {
   SessionSocket& owner_;
   const std::uint64_t id_;
   int rank_ = -1;
+  std::uint32_t version_ = 0;  // that both speak; 0: before its hello
   bool has_said_goodbye_ = false;
   std::map<std::uint64_t, rendezvous::HorovodKeys::WaitId> waits_;  // by the rank's id
   rendezvous::SessionStream stream_;
@@ -253,6 +258,7 @@ base::Status SessionSocket::hello(Peer& peer, const rendezvous::SessionHello& he
   peer.welcome(hello.rank, rendezvous::SessionWelcome{std::min(hello.version, rendezvous::kSessionVersion), secret_,
                                                       hellos_[hello.rank]++});
   for (const auto& [rank, news] : ended_) peer.send(news);
+  for (const int rank : silent_) peer.tell_silence(rank, true);
   if (!std::exchange(has_had_hello_, true)) events_.on_first_hello();
   return base::ok_status();
 }
@@ -269,6 +275,18 @@ void SessionSocket::rank_ended(rendezvous::SessionEnded news) {
   for (const auto& [id, peer] : peers_) {
     if (peer->has_said_hello() && peer->rank() != added.first->first) peer->send(added.first->second);
   }
+}
+
+void SessionSocket::set_silent(std::set<int> ranks) {
+  const std::set<int> before = std::exchange(silent_, std::move(ranks));
+  const auto tell = [this](const std::set<int>& in, const std::set<int>& but_not_in, bool is_silent) {
+    for (const int rank : in) {
+      if (but_not_in.contains(rank)) continue;
+      for (const auto& [id, peer] : peers_) peer->tell_silence(rank, is_silent);
+    }
+  };
+  tell(silent_, before, true);
+  tell(before, silent_, false);
 }
 
 }  // namespace muster::agent

@@ -3,7 +3,7 @@
 // Only processes of our own uid are served (SO_PEERCRED, before a byte is read), and only for ranks of this host. Keys
 // are those of the whole job, in the scope "muster". News: of this host's ranks at once; of others as the launcher
 // tells it, which is asked to from the first hello on. While a held job has no launcher, news of other hosts waits for
-// the next one.
+// the next one. Ranks of an older libmuster do not hear of silent hosts.
 //
 // Owner: the job's session; on its loop. Everything is bounded; a rank that goes beyond, or breaks the protocol, loses
 // its connection, and `on_problem` is told why. Destroying it closes all of them.
@@ -52,6 +52,8 @@ class SessionSocket {
 
   // Once for each rank counts; also while it is not open.
   void rank_ended(rendezvous::SessionEnded news);
+  // Ranks of other hosts of which the launcher does not hear: all of them. Also while it is not open.
+  void set_silent(std::set<int> ranks);
 
   std::size_t connections() const { return peers_.size(); }
 
@@ -79,6 +81,7 @@ class SessionSocket {
   std::uint64_t next_peer_ = 1;
   std::map<int, std::uint32_t> hellos_;  // of each rank
   std::map<int, rendezvous::SessionEnded> ended_;
+  std::set<int> silent_;
   bool has_had_hello_ = false;
 };
 

@@ -110,7 +110,8 @@ base::Status Session::State::begin(base::MonotonicTime end) {
   if (welcome == nullptr) {
     return base::error(base::Code::kInvalidArgument, "the host of the session does not begin with a welcome");
   }
-  if (welcome->version != rendezvous::kSessionVersion) {
+  // A host of an earlier version has fewer kinds of news.
+  if (welcome->version == 0 || welcome->version > rendezvous::kSessionVersion) {
     return base::error(base::Code::kFailedPrecondition,
                        "the host of the session speaks version {} of its protocol, this program version {}: use a "
                        "launcher and a libmuster of the same release",
@@ -241,6 +242,8 @@ base::Status Session::State::take(SessionMessage message) {
     answered(done->id, done->code, std::move(done->text));
   } else if (const auto* const ended = std::get_if<rendezvous::SessionEnded>(&message)) {
     if (events_.on_ended) events_.on_ended(ended->rank, ended->failed, ended->cause);
+  } else if (const auto* const silence = std::get_if<rendezvous::SessionSilence>(&message)) {
+    if (events_.on_silence) events_.on_silence(silence->rank, silence->is_silent);
   } else {
     return base::error(base::Code::kInvalidArgument, "the host of the session sent what only a rank may send");
   }

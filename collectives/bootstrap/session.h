@@ -23,11 +23,14 @@
 
 namespace muster::collectives {
 
-// Both are called on the service thread, from within on_ready(), and may call the session, but not destroy it.
+// All are called on the service thread, from within on_ready(), and may call the session, but not destroy it.
 struct SessionEvents {
   // A rank has ended: `cause` as in "was killed by signal 9 (SIGKILL)", "exited with 1"; `failed` is false for exit
   // code 0, and where a rank has left the world in order. Also for those that ended before we came; once for each rank.
   std::function<void(int rank, bool failed, const std::string& cause)> on_ended;
+  // The launcher does not hear from this rank's host, or hears from it again. Only under a launcher; the rank may well
+  // run. May be empty.
+  std::function<void(int rank, bool is_silent)> on_silence{};
   // No more news will come, one sentence. Once.
   std::function<void(const base::Status& why)> on_lost;
 };

@@ -44,5 +44,68 @@ TEST(BlameTest, OfAHostOfWhichOneRankAnswersTheOtherOneIsNamed) {
   });
 }
 
+// Ranks 0 and 1 wait for rank 4. The launcher does not hear from the host of ranks 2 and 3.
+TEST(BlameTest, NamesTheFirstRankOfAHostThatTheLauncherDoesNotHear) {
+  RanksInThreads ranks({2, 2, 1}, {.deadline = milliseconds(1000)});
+  std::latch are_done(2);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    if (comm->rank() > 1) {
+      are_done.wait();
+      return;
+    }
+    for (const int silent : {2, 3}) comm->world().set_silent(silent, true);
+    float value = 0;
+    const base::Status failed = comm->broadcast(&value, 1, DType::kF32, 4);
+    EXPECT_EQ(failed.code(), Code::kDeadlineExceeded) << failed;
+    EXPECT_EQ(comm->failure().rank, 2) << failed;
+    EXPECT_NE(failed.message().find("does not answer the launcher"), std::string::npos) << failed;
+    are_done.count_down();
+  });
+}
+
+TEST(BlameTest, DoesNotNameASilentHostWhoseRanksSayWhomTheyWaitFor) {
+  RanksInThreads ranks({1, 1, 1}, {.deadline = milliseconds(3000)});
+  std::latch are_done(2);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    if (comm->rank() == 2) {
+      are_done.wait();
+      return;
+    }
+    if (comm->rank() == 0) comm->world().set_silent(1, true);
+    const base::Status failed = comm->barrier();
+    EXPECT_EQ(failed.code(), Code::kDeadlineExceeded) << failed;
+    EXPECT_EQ(comm->failure().rank, 2) << failed;
+    are_done.count_down();
+  });
+}
+
+TEST(BlameTest, DoesNotNameAHostThatAnswersAgain) {
+  RanksInThreads ranks({1, 1, 1}, {.deadline = milliseconds(1000)});
+  std::latch is_done(1);
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    if (comm->rank() != 0) {
+      is_done.wait();
+      return;
+    }
+    comm->world().set_silent(1, true);
+    comm->world().set_silent(1, false);
+    float value = 0;
+    const base::Status failed = comm->broadcast(&value, 1, DType::kF32, 2);
+    EXPECT_EQ(comm->failure().rank, 2) << failed;
+    is_done.count_down();
+  });
+}
+
+TEST(BlameTest, ASilentHostAloneFailsNothing) {
+  RanksInThreads ranks({1, 2}, {.deadline = milliseconds(30'000)});
+  ranks.run([&](const std::shared_ptr<Communicator>& comm) {
+    for (int rank = 0; rank < comm->size(); ++rank) comm->world().set_silent(rank, true);
+    for (int step = 0; step < 10; ++step) {
+      const base::Status done = comm->barrier();
+      EXPECT_TRUE(done.ok()) << done;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace muster::collectives::blame_test

@@ -16,7 +16,8 @@ std::vector<SessionMessage> one_of_each() {
           SessionWelcome{1, std::string(kSessionSecretBytes, 's'), 2},
           SessionPutDone{7, base::Code::kResourceExhausted, "full"},
           SessionValue{8, base::Code::kOk, ""},
-          SessionEnded{-1, true, "was killed by signal 9 (SIGKILL)"}};
+          SessionEnded{-1, true, "was killed by signal 9 (SIGKILL)"},
+          SessionSilence{3, true}};
 }
 
 std::string code_of(std::string_view bytes) {

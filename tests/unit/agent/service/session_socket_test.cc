@@ -88,9 +88,9 @@ class SessionSocketTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened;
   }
   std::string path() const { return (directory_ / "agent.sock").string(); }
-  std::unique_ptr<PlayedRank> rank(int number) {
+  std::unique_ptr<PlayedRank> rank(int number, std::uint32_t version = 1) {
     auto rank = std::make_unique<PlayedRank>(loop_, path());
-    rank->say(SessionHello{1, number});
+    rank->say(SessionHello{version, number});
     return rank;
   }
   bool run_until(const std::function<bool()>& holds) { return rendezvous::run_until(loop_, holds); }
@@ -167,6 +167,33 @@ TEST_F(SessionSocketTest, NewsGoesToAllOthersOnceAndToThoseWhoComeLater) {
       run_until([&] { return two->all<SessionEnded>().size() == 2 && three->all<SessionEnded>().size() == 3; }));
   EXPECT_TRUE(three->all<SessionEnded>()[1] == (SessionEnded{2, true, "was killed by signal 9 (SIGKILL)"}));
   EXPECT_EQ(two->all<SessionEnded>()[1].rank, 1);
+}
+
+TEST_F(SessionSocketTest, TellsWhichRanksHaveFallenSilentAndWhichAnswerAgain) {
+  open();
+  socket_->set_silent({0, 1});
+  const auto two = rank(2, kSessionSilenceVersion);
+  ASSERT_TRUE(run_until([&] { return two->all<SessionSilence>().size() == 2; }));
+  const auto three = rank(3, kSessionSilenceVersion + 1);
+  ASSERT_TRUE(run_until([&] { return three->all<SessionSilence>().size() == 2; }));
+  EXPECT_EQ(std::get<SessionWelcome>(three->got[0]).version, kSessionVersion);
+  socket_->set_silent({0, 1});
+  socket_->set_silent({1, 4});
+  socket_->set_silent({});
+  const std::vector<SessionSilence> told{{0, true}, {1, true}, {4, true}, {0, false}, {1, false}, {4, false}};
+  ASSERT_TRUE(run_until([&] { return two->all<SessionSilence>().size() >= told.size(); }));
+  EXPECT_TRUE(two->all<SessionSilence>() == told);
+}
+
+TEST_F(SessionSocketTest, TellsNothingOfSilenceToARankOfAnOlderRelease) {
+  open();
+  socket_->set_silent({0});
+  const auto two = rank(2, 1);
+  ASSERT_TRUE(run_until([&] { return !two->got.empty(); }));
+  socket_->set_silent({1});
+  socket_->rank_ended({1, true, "exited with 1"});
+  ASSERT_TRUE(run_until([&] { return !two->all<SessionEnded>().empty(); }));
+  EXPECT_TRUE(two->all<SessionSilence>().empty());
 }
 
 TEST_F(SessionSocketTest, ARankThatGoesLeavesNothingBehind) {

@@ -131,6 +131,16 @@ TEST_F(PlayedHostTest, NewsBehindTheWelcomeIsNotReadByConnect) {
   EXPECT_TRUE(rank.hears("rank 3 failed: exited with 1"));
 }
 
+TEST_F(PlayedHostTest, HostsThatFallSilentAreNews) {
+  host_says(rendezvous::SessionWelcome{2, std::string(32, 's'), 0});
+  host_says(rendezvous::SessionSilence{3, true});
+  host_says(rendezvous::SessionSilence{3, false});
+  TestRank rank(0, std::move(rank_));
+  ASSERT_TRUE(rank.status().ok()) << rank.status();
+  EXPECT_TRUE(rank.hears("rank 3 is silent"));
+  EXPECT_TRUE(rank.hears("rank 3 answers"));
+}
+
 TEST_F(PlayedHostTest, NoAnswerIsADeadline) {
   const auto session = Session::connect(std::move(rank_), 2, {}, milliseconds(20));
   EXPECT_EQ(session.status().code(), base::Code::kDeadlineExceeded);

@@ -85,6 +85,9 @@ class TestRank {
     events.on_ended = [this](int ended, bool failed, const std::string& cause) {
       note("rank " + std::to_string(ended) + (failed ? " failed: " : " ended: ") + cause);
     };
+    events.on_silence = [this](int silent, bool is_silent) {
+      note("rank " + std::to_string(silent) + (is_silent ? " is silent" : " answers"));
+    };
     events.on_lost = [this](const base::Status& why) { note("lost: " + why.message()); };
     auto session = Session::connect(std::move(socket), rank, std::move(events), kTestDeadline);
     status_ = session.status();
