@@ -67,7 +67,7 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
       session_socket_(host.loop, {.on_first_hello =
                                       [this] {
                                         v1::AgentMessage message;
-                                        message.mutable_follow_ends();
+                                        message.mutable_follow_ends()->set_wants_silent_ranks(true);
                                         events_.send(std::move(message));
                                       },
                                   .on_problem = [this](const base::Status& problem) { log(problem); }}),
@@ -181,6 +181,9 @@ void JobSession::handle(const v1::LauncherMessage& message) {
     case v1::LauncherMessage::kRanksEnded:
       ranks_ended(message.ranks_ended());
       break;
+    case v1::LauncherMessage::kSilentRanks:
+      session_socket_.set_silent({message.silent_ranks().ranks().begin(), message.silent_ranks().ranks().end()});
+      break;
     case v1::LauncherMessage::kStageOrder:
       stages_.order(message.stage_order());
       break;
@@ -191,6 +194,7 @@ void JobSession::handle(const v1::LauncherMessage& message) {
 
 void JobSession::stream_is_up() {
   owners_.ask_again();
+  session_socket_.set_silent({});  // the launcher says it anew
 }
 
 void JobSession::ask_stacks(const v1::StackQuestion& question) {

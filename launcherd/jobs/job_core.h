@@ -149,6 +149,7 @@ class JobRunner::Core final : private AgentListener {
   void add_end(model::RankEnd end);
   void watch_services(const model::RankEnd& end);
   void tell_peers(const model::RankEnd& end);
+  void set_suspect(JobHost& host, bool is_suspect);
   void maybe_name_root_cause();
   void output_lost(JobHost& host, const std::string& why);
   void tick();

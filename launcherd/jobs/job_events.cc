@@ -60,7 +60,9 @@ void JobRunner::Core::agent_stream(int agent, bool is_there) {
   if (finished_) return;
   JobHost& host = host_at(agent);
   host.has_stream = is_there;
-  if (is_there) host.last_heard = clock_.now();
+  if (!is_there) return;
+  host.last_heard = clock_.now();
+  end_news_.stream_began(agent);
 }
 
 void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
@@ -68,8 +70,7 @@ void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
   JobHost& host = host_at(agent);
   host.last_heard = clock_.now();
   if (host.suspect) {
-    host.suspect = false;
-    observer_->on_event(model::HostSuspect{host.name, false});
+    set_suspect(host, false);
     observer_->on_warning(fmt::format("{} answers again", host.name));
   }
   if (host.phase == HostPhase::kLost || host.phase == HostPhase::kFailed) return;
@@ -134,7 +135,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));
       break;
     case v1::AgentMessage::kFollowEnds:
-      end_news_.follow(host.agent, host.ranks, ends_.ends());
+      end_news_.follow(host.agent, host.ranks, ends_.ends(), message.follow_ends().wants_silent_ranks());
       break;
     case v1::AgentMessage::kHostEmpty:
       host_empty(host, message.host_empty());
@@ -310,6 +311,17 @@ void JobRunner::Core::tell_peers(const model::RankEnd& end) {
   if (end_news_.add(end)) news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
 }
 
+void JobRunner::Core::set_suspect(JobHost& host, bool is_suspect) {
+  host.suspect = is_suspect;
+  observer_->on_event(model::HostSuspect{host.name, is_suspect});
+  std::set<int> silent;
+  for (const JobHost& other : hosts_) {
+    if (other.suspect && other.phase == HostPhase::kLaunched) silent.insert(other.ranks.begin(), other.ranks.end());
+  }
+  end_news_.set_silent(std::move(silent));
+  news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
+}
+
 void JobRunner::Core::maybe_name_root_cause() {
   if (root_told_ || finished_) return;
   const auto root = ends_.root();
@@ -409,8 +421,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
     look_at(host, now);
     // After a stall its messages are still to be read, and a connection may have to be made again.
     if (std::min(silent, now - runs_since_) > suspect_after && !host.suspect) {
-      host.suspect = true;
-      observer_->on_event(model::HostSuspect{host.name, true});
+      set_suspect(host, true);
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
                                         std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
     }

@@ -200,7 +200,8 @@ def test_a_cut_link_ends_in_an_error_on_both_sides(start, cluster):
 
 
 def test_of_a_host_that_is_cut_off_the_same_rank_is_named_each_time(start, cluster):
-    """Until the lease ends nobody knows whether the host is gone. Then hvdrun ends the job."""
+    """Until the lease ends nobody knows whether the host is gone, but hvdrun tells the ranks that it does not answer.
+    When the lease ends, hvdrun ends the job."""
     job = start([RANK], "--keep-going", "-x", "MUSTER_OPERATION_TIMEOUT=3")
     pids(job)
     cluster.cut("n2")
@@ -208,8 +209,10 @@ def test_of_a_host_that_is_cut_off_the_same_rank_is_named_each_time(start, clust
         for rank in (0, 1):
             _, code, whose, host, message = failure(job, rank)
             assert (code, whose, host) == (TIMEOUT, 2, "n2"), message
-        again = [one.groups() for one in job.out.wait_for(r"\[[01]\]<stdout>:again (\d+) (-?\d+):", count=4)]
-        assert set(again) == {(str(TIMEOUT), "2")}, again
+            assert "n2 does not answer the launcher" in message, message
+        again = [one.groups() for one in job.out.wait_for(r"\[[01]\]<stdout>:again (\d+) (-?\d+): (.*)", count=4)]
+        assert {step[:2] for step in again} == {(str(TIMEOUT), "2")}, again
+        assert all("n2 does not answer the launcher" in message for _, _, message in again), again
         assert job.end().rc == 125
     finally:
         cluster.heal("n2")
