@@ -3,8 +3,10 @@
 #include <sys/socket.h>
 
 #include <future>
+#include <utility>
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 
 #include "agent/service/control_client.h"
 #include "base/ids.h"
@@ -346,6 +348,137 @@ TEST_F(Fixture, AnAgentThatSendsMoreThanIsHandledIsHeldBack) {
   loop.run();
   EXPECT_EQ(arrived, kMessages);
   EXPECT_EQ(written.get(), kMessages);
+}
+
+// A launcher of the test's own, over a socket pair, to which agent 0 has said hello.
+class PlayedLauncher final : public v1::AgentControl::Service {
+ public:
+  using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
+
+  // `speak` runs on a thread of gRPC, after the Welcome; the stream ends when it returns.
+  PlayedLauncher(base::UniqueFd socket, std::function<void(Stream&)> speak) : speak_(std::move(speak)) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    EXPECT_TRUE(base::set_nonblocking(socket.get(), true).ok());
+    grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
+  }
+  ~PlayedLauncher() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  grpc::Status Attach(grpc::ServerContext*, Stream* stream) override {
+    v1::AgentMessage greeting;
+    if (!stream->Read(&greeting)) return grpc::Status::OK;
+    v1::LauncherMessage welcome;
+    welcome.mutable_welcome();
+    if (stream->Write(welcome)) speak_(*stream);
+    return grpc::Status::OK;
+  }
+
+ private:
+  const std::function<void(Stream&)> speak_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+struct PlayedLauncherFixture : ::testing::Test {
+  static constexpr int kMessages = 64;  // of 1 MiB: beyond what may wait, and what a socket takes
+
+  void start(std::function<void(PlayedLauncher::Stream&)> speak) {
+    auto pair = base::make_socketpair(SOCK_STREAM);
+    ASSERT_TRUE(pair.ok());
+    launcher = std::make_unique<PlayedLauncher>(std::move(pair->first), std::move(speak));
+    agent::ControlClientOptions options;
+    options.fd = std::move(pair->second);
+    client = agent::ControlClient::start(loop, std::move(options), Fixture::hello(0));
+    deadline = loop.after(seconds(60), [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop.stop();
+    });
+  }
+
+  // How many were written.
+  static int write_all(PlayedLauncher::Stream& stream, std::size_t bytes) {
+    v1::LauncherMessage message;
+    message.mutable_stop_ranks()->set_reason(std::string(bytes, 'x'));
+    int count = 0;
+    while (count < kMessages && stream.Write(message)) ++count;
+    return count;
+  }
+
+  base::Loop loop;
+  base::Timer deadline;
+  std::unique_ptr<PlayedLauncher> launcher;
+  std::unique_ptr<agent::ControlClient> client;
+};
+
+TEST_F(PlayedLauncherFixture, ALauncherThatSaysMoreThanIsHandledIsHeldBack) {
+  std::promise<int> written;
+  std::future<int> all_written = written.get_future();
+  start([&](PlayedLauncher::Stream& stream) {
+    written.set_value(write_all(stream, std::size_t{1} << 20));
+    v1::AgentMessage ignored;
+    while (stream.Read(&ignored)) continue;
+  });
+  int arrived = 0;
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    // The loop stands still meanwhile.
+    if (message.has_welcome()) {
+      EXPECT_EQ(all_written.wait_for(seconds(2)), std::future_status::timeout) << "all was taken into memory";
+    }
+    if (message.has_stop_ranks() && ++arrived == kMessages) loop.stop();
+  };
+  loop.run();
+  EXPECT_EQ(arrived, kMessages);
+  EXPECT_EQ(all_written.get(), kMessages);
+  client.reset();
+}
+
+// It asks and asks, and reads no answer: what it is owed stays bounded. When it reads, all come.
+TEST_F(PlayedLauncherFixture, OfALauncherThatDoesNotReadNoMoreIsTaken) {
+  std::promise<void> may_read;
+  start([&](PlayedLauncher::Stream& stream) {
+    std::future<int> written = std::async(std::launch::async, [&] { return write_all(stream, 1 << 20); });
+    may_read.get_future().wait();
+    v1::AgentMessage ignored;
+    while (stream.Read(&ignored)) continue;
+    EXPECT_EQ(written.get(), kMessages);
+  });
+  int asked = 0;
+  bool is_read = false;
+  const auto read_now = [&] {
+    if (!std::exchange(is_read, true)) may_read.set_value();
+  };
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_stop_ranks()) return;
+    v1::AgentMessage answer;
+    answer.mutable_stage_answer()->set_error(std::string(std::size_t{1} << 20, 'y'));
+    client->send(std::move(answer));
+    if (++asked == kMessages) loop.stop();
+  };
+  const base::Timer stalled = loop.after(seconds(2), [&] { read_now(); });
+  loop.run();
+  EXPECT_TRUE(is_read) << "it was answered without bound";
+  EXPECT_EQ(asked, kMessages);
+  client.reset();
+  read_now();
+}
+
+// The end of a stream is found by reading, which rests while the launcher takes nothing.
+TEST_F(PlayedLauncherFixture, TheEndOfALauncherThatDoesNotReadIsNoticed) {
+  start([&](PlayedLauncher::Stream& stream) { (void)write_all(stream, std::size_t{1} << 20); });
+  int asked = 0;
+  client->on_message = [&](const v1::LauncherMessage& message) {
+    if (!message.has_stop_ranks()) return;
+    ++asked;
+    v1::AgentMessage answer;
+    answer.mutable_stage_answer()->set_error(std::string(std::size_t{1} << 20, 'y'));
+    client->send(std::move(answer));
+  };
+  client->on_cut = [&](const agent::StreamEnd&) { loop.stop(); };
+  const base::Timer stalled = loop.after(seconds(1), [&] { launcher.reset(); });
+  loop.run();
+  EXPECT_EQ(launcher, nullptr);
+  EXPECT_LT(asked, kMessages);
+  client.reset();
 }
 
 // Words and variables of all ranks of a host; gRPC's own limit is 4 MiB.
