@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/service/outgoing_messages.h"
 #include "proto/muster/v1/agent.grpc.pb.h"
 #include "proto/replay_queue.h"
 #include "proto/text_fields.h"
@@ -33,6 +34,11 @@ constexpr milliseconds kLongestPatience{20'000};
 // Between the end of what the launcher says and its status, which comes with it unless a message could not be read.
 constexpr milliseconds kStatusGrace{500};
 constexpr std::size_t kMaxJoined = 64 * 1024;  // bytes of messages that are sent as one
+// Of the launcher's messages, while the loop has not handled them, and of ours, while the launcher does not take them:
+// beyond either nothing is read from it, so that it asks for nothing more, and TCP holds it back.
+constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
+constexpr std::size_t kMostUnwritten = std::size_t{8} << 20;
+constexpr std::size_t kMessageOverhead = 512;  // about what a message takes beside its bytes
 
 grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
@@ -79,7 +85,8 @@ bool is_silence(const std::string& reason) {
 class LauncherStream;
 
 struct LauncherStreamEvents {
-  std::function<void(v1::LauncherMessage)> on_message;
+  // Posts it to the loop; handled() follows.
+  std::function<void(v1::LauncherMessage, std::size_t bytes)> on_message;
   // The launcher will say nothing more, or something that cannot be read.
   std::function<void()> on_read_end;
   // The last one. Takes over the stream, which is to be let go of on the loop.
@@ -105,7 +112,15 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   // Not written before flush(), so that what belongs together travels together.
   void send(v1::AgentMessage message) {
     const std::lock_guard lock(mutex_);
-    if (!closed_) queue_.push_back(std::move(message));
+    if (closed_) return;
+    unwritten_ += size_of(message);
+    queue_.push_back(std::move(message));
+  }
+
+  // The launcher does not take what waits for it.
+  bool is_full() {
+    const std::lock_guard lock(mutex_);
+    return unwritten_ > kMostUnwritten;
   }
 
   void flush() {
@@ -133,19 +148,40 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
       events_.on_read_end();
       return;
     }
-    if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
-      acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());  // nobody waits for it
-    } else {
-      events_.on_message(std::move(incoming_));
+    {
+      // Posted under the lock: handled() may start the next read, whose message must come behind this one.
+      const std::lock_guard lock(mutex_);
+      if (incoming_.body_case() == v1::LauncherMessage::BODY_NOT_SET) {
+        acknowledged_ = std::max(acknowledged_.load(), incoming_.ack());  // nobody waits for it
+      } else {
+        const std::size_t bytes = size_of(incoming_);
+        unhandled_ += bytes;
+        events_.on_message(std::move(incoming_), bytes);
+      }
+      incoming_.Clear();
+      is_held_back_ = unhandled_ > kMostUnhandled || unwritten_ > kMostUnwritten;
+      if (is_held_back_) return;
     }
-    incoming_.Clear();
     StartRead(&incoming_);
+  }
+
+  // A message of so many bytes is handled.
+  void handled(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    unhandled_ -= bytes;
+    read_on();
   }
 
   void OnWriteDone(bool ok) override {
     const std::lock_guard lock(mutex_);
     is_writing_ = false;
-    if (ok) write_next();
+    if (ok) {
+      write_next();
+    } else {  // why the stream has ended is for the next read to find out
+      queue_.clear();
+      unwritten_ = 0;
+    }
+    read_on();
   }
 
   // The stream may be the last that holds its channel, and the last channel waits for the end of gRPC's callback
@@ -157,6 +193,18 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   }
 
  private:
+  template <typename Message>
+  static std::size_t size_of(const Message& message) {
+    return message.ByteSizeLong() + kMessageOverhead;
+  }
+
+  // With the lock.
+  void read_on() {
+    if (!is_held_back_ || closed_ || unhandled_ > kMostUnhandled / 2 || unwritten_ > kMostUnwritten / 2) return;
+    is_held_back_ = false;
+    StartRead(&incoming_);
+  }
+
   void stop_writing() {
     {
       const std::lock_guard lock(mutex_);
@@ -168,6 +216,7 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   v1::AgentMessage take_first() {
     v1::AgentMessage first = std::move(queue_.front());
     queue_.pop_front();
+    unwritten_ -= size_of(first);
     return first;
   }
 
@@ -190,6 +239,9 @@ class LauncherStream final : public grpc::ClientBidiReactor<v1::AgentMessage, v1
   std::mutex mutex_;
   std::deque<v1::AgentMessage> queue_;
   v1::AgentMessage writing_;
+  std::size_t unwritten_ = 0;  // bytes of queue_
+  std::size_t unhandled_ = 0;  // bytes of the launcher's messages that the loop has still to handle
+  bool is_held_back_ = false;  // no read is under way
   bool is_writing_ = false;
   bool joins_ = false;
   std::atomic<std::uint64_t> acknowledged_{0};
@@ -211,6 +263,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   void dial_again();
   void welcomed(const v1::LauncherMessage& message);
   void write(v1::AgentMessage message);
+  void send(v1::AgentMessage message);
   void write_soon();
   void arrived(const LauncherStream* from, const v1::LauncherMessage& message);
   void done(const LauncherStream* from, const grpc::Status& status);
@@ -226,7 +279,7 @@ struct ControlClient::State : std::enable_shared_from_this<ControlClient::State>
   ControlClientOptions options;
   std::unique_ptr<v1::AgentControl::Stub> stub;
   std::shared_ptr<LauncherStream> stream;
-  proto::ReplayQueue<v1::AgentMessage> outgoing;
+  OutgoingMessages outgoing;
   proto::ReplayQueue<v1::LauncherMessage> incoming;
   bool welcome = false;                 // on this stream
   std::optional<std::string> instance;  // of the last Welcome
@@ -262,9 +315,10 @@ void ControlClient::State::open() {
   }
   LauncherStreamEvents events;
   auto holder = std::make_shared<std::weak_ptr<LauncherStream>>();
-  events.on_message = [this, holder](v1::LauncherMessage message) {
-    loop.post([state = weak_from_this(), from = holder->lock(), message = std::move(message)] {
+  events.on_message = [this, holder](v1::LauncherMessage message, std::size_t bytes) {
+    loop.post([state = weak_from_this(), from = holder->lock(), bytes, message = std::move(message)] {
       if (const auto self = state.lock()) self->arrived(from.get(), message);
+      if (from != nullptr) from->handled(bytes);
     });
   };
   events.on_read_end = [this, holder] {
@@ -319,7 +373,7 @@ void ControlClient::State::welcomed(const v1::LauncherMessage& message) {
   patience = kFirstPatience;
   if (message.welcome().takes_more()) stream->may_join();
   if (is_another) {
-    outgoing = {};
+    outgoing = OutgoingMessages();
     incoming = {};
     owes_ack = false;
     progress = 0;
@@ -422,18 +476,24 @@ void ControlClient::renew(const v1::Renewal& renewal) {
   state_->stub = v1::AgentControl::NewStub(make_channel(options));  // the old channel lives as long as its stream
 }
 
+void ControlClient::State::send(v1::AgentMessage message) {
+  proto::mend_text(message);
+  message.set_ack(incoming.last_received());
+  const v1::AgentMessage* const numbered = outgoing.push(std::move(message));
+  if (numbered == nullptr || !welcome) return;
+  owes_ack = false;
+  if (stream != nullptr) write(*numbered);
+}
+
 void ControlClient::send(v1::AgentMessage message) {
   state_->loop.assert_inside();
-  proto::mend_text(message);
-  message.set_ack(state_->incoming.last_received());
-  if (state_->welcome) state_->owes_ack = false;
-  const v1::AgentMessage& numbered = state_->outgoing.push(std::move(message));
-  if (state_->stream != nullptr && state_->welcome) state_->write(numbered);
+  for (v1::AgentMessage& notice : state_->outgoing.take_left_out()) state_->send(std::move(notice));
+  state_->send(std::move(message));
 }
 
 void ControlClient::send_unnumbered(v1::AgentMessage message) {
   state_->loop.assert_inside();
-  if (state_->stream == nullptr || !state_->welcome) return;
+  if (state_->stream == nullptr || !state_->welcome || state_->stream->is_full()) return;
   proto::mend_text(message);
   message.set_ack(state_->incoming.last_received());
   state_->owes_ack = false;

@@ -1,6 +1,10 @@
 // The agent's end of the control channel: one gRPC stream to the launcher, opened again after a cut, with nothing lost
 // or handled twice.
 //
+// What waits is bounded. From a launcher that does not read, or that says more than the loop handles, nothing more is
+// read until it is: its pings get no answer, and the lease decides. What it has asked for is kept. Notices are left out
+// while too much is not acknowledged (outgoing_messages.h), and unnumbered messages while too much is not written.
+//
 // Owned by the agent; created, used and destroyed on the loop thread. Callbacks run on the loop thread.
 #pragma once
 
@@ -50,7 +54,7 @@ class ControlClient {
   void renew(const v1::Renewal& renewal);
 
   void send(v1::AgentMessage message);             // numbered
-  void send_unnumbered(v1::AgentMessage message);  // dropped while cut
+  void send_unnumbered(v1::AgentMessage message);  // dropped while cut, or while the launcher does not read
 
  private:
   ControlClient();
