@@ -32,7 +32,7 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
 bool has_idle_slots(Offers& offers, Room room) {
   const JobNeed& need = offers.need();
   if (!need.places.empty()) return has_places(need, offers.hosts(), Room::kIdle);
-  const long there = offers.total(room);
+  const long there = offers.total(room, need.ranks());
   if (there >= need.ranks()) return true;
   if (!need.request.oversubscribe || there == 0) return false;
   // What -N forbids, oversubscribing does not allow.
@@ -73,15 +73,20 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   if (!need.places.empty()) return fit_places(offers, room);
   const bool takes_all = offers.is_oversubscribing();
   const Room idle = room == Room::kFree ? Room::kIdle : Room::kIdleSlots;
-  if (takes_all ? !has_idle_slots(offers, idle) : offers.total(room) < need.ranks()) return std::nullopt;
+  if (takes_all ? !has_idle_slots(offers, idle) : offers.total(room, need.ranks()) < need.ranks()) {
+    return std::nullopt;
+  }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
+  long left = need.ranks();  // that no host is there for yet
   for (Offer& offer : offers.usable()) {
+    if (left <= 0 && !takes_all) break;
     const SlotHost& host = *offer.host;
     const bool is_awaited = room == Room::kFree && waits_for_news(need, host);
     if (takes_all && host.is_open() && (host.used > 0 || is_awaited)) return std::nullopt;
     const int there = offers.room(offer, room);
     if (there == 0) continue;
     request.hosts.push_back(named(offer, there));
+    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn gets one rank first
     if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
   }
   auto placement = model::place(request);

@@ -218,14 +218,27 @@ int free_devices(const std::vector<std::string>& all, const NodeShape& node, con
   return static_cast<int>(free_of(all, use, node).size());
 }
 
+DeviceCounts count_devices(const std::vector<std::string>& all, const NodeShape& node, const HostUse& use) {
+  DeviceCounts counts{.all = all.size()};
+  for (const std::string& id : all) {
+    const HostUse::Users users = users_of(use, node, id);
+    if (users.count == 0) ++counts.free;
+    if (users.are_open) ++counts.open;
+  }
+  return counts;
+}
+
+int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots) {
+  if (devices.all == 0) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
+  const std::size_t each = model::gpus_for_each(wish.pinning);
+  if (is_open_share(wish, devices.all, slots)) return devices.open >= each ? kAnyRanks : 0;
+  if (!wish.asks_for_gpus() && devices.free == devices.all) return kAnyRanks;
+  return static_cast<int>(devices.free / each);
+}
+
 int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& all, const NodeShape& node,
                    const HostUse& use, int slots) {
-  if (all.empty()) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
-  const std::size_t each = model::gpus_for_each(wish.pinning);
-  if (is_open_share(wish, all.size(), slots)) return open_of(all, use, node).size() >= each ? kAnyRanks : 0;
-  const std::vector<std::string> free = free_of(all, use, node);
-  if (!wish.asks_for_gpus() && free.size() == all.size()) return kAnyRanks;
-  return static_cast<int>(free.size() / each);
+  return ranks_for_gpus(wish, count_devices(all, node, use), slots);
 }
 
 Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,

@@ -37,6 +37,9 @@ class HostUse {
   const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
   const std::vector<model::HostShare>& shares() const { return content().shares; }
 
+  // Nothing has been added to or removed from the one since it was copied from the other, or both are empty.
+  bool is_same(const HostUse& other) const { return content_ == other.content_; }
+
   void add(const model::HostShare& share);
   void remove(const model::HostShare& share);  // one that was added
 
@@ -76,8 +79,17 @@ bool is_open_share(const ShareWish& wish, std::size_t devices, int slots);
 
 // What the job could be dealt of the host's GPUs, tiles and parts; nullopt: its start says what is wrong.
 std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const model::NodeShape& node);
+// Of such devices, beside what is in use.
+struct DeviceCounts {
+  std::size_t all = 0;
+  std::size_t free = 0;   // nobody has them
+  std::size_t open = 0;   // nobody has them, or only jobs that share them
+  bool is_error = false;  // devices_for() is nullopt
+};
+DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 // How many ranks of the job these are enough for, beside what is in use; kAnyRanks: for any number.
 inline constexpr int kAnyRanks = 1 << 30;
+int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots);
 int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& devices, const model::NodeShape& node,
                    const HostUse& use, int slots);
 // Those that nobody has.

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "launcherd/placement/fit.h"
+#include "launcherd/placement/placed_hosts.h"
+#include "launcherd/placement/room_bound.h"
 #include "launcherd/placement/why_not.h"
 
 namespace muster::launcherd {
@@ -22,12 +24,11 @@ void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
 }
 
 bool touches(const model::Placement& placement, const JobNeed& need, const std::vector<SlotHost>& hosts) {
-  return std::ranges::any_of(placement.hosts, [&](const model::PlacedHost& placed) {
-    if (may_use(need, SlotHost{.host = placed.host})) return true;
-    const auto there = std::ranges::find(hosts, placed.host.name,
-                                         [](const SlotHost& host) -> const std::string& { return host.host.name; });
-    return there != hosts.end() && may_use_by_any_name(need, *there, hosts);
+  bool touches = false;
+  for_each_placed(placement, hosts, [&](const SlotHost& host, const model::PlacedHost&, int) {
+    touches = touches || may_use_by_any_name(need, host, hosts);
   });
+  return touches;
 }
 
 }  // namespace
@@ -67,7 +68,9 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<Start> started;
   std::vector<SlotHost> open = hosts;  // without what is kept for the head
   Entry* head = nullptr;
+  RoomBound room(open);
   std::vector<SlotHost> idle;
+  std::optional<RoomBound> idle_room;
   DeviceLists devices;
   std::set<std::pair<Key, int>> next = firsts();
   for (long free = free_slots(open); free > 0 && !next.empty(); free = free_slots(open)) {
@@ -77,11 +80,14 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     const JobNeed& need = kinds_.at(number).need;
     // Whoever oversubscribes has more ranks than slots.
     const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
-    auto placement = is_hopeless ? std::nullopt : fit(need, open, &devices);
+    auto placement = is_hopeless || !room.may_fit(need) ? std::nullopt : fit(need, open, &devices);
     if (!placement) {  // nor does any other of its kind: what is left only becomes less
       if (head != nullptr) continue;
-      if (idle.empty()) idle = when_idle(hosts);
-      if (!fit(need, idle, &devices)) continue;
+      if (!idle_room) {
+        idle = when_idle(hosts);
+        idle_room.emplace(idle);
+      }
+      if (!idle_room->may_fit(need) || !fit(need, idle, &devices)) continue;
       head = &entry;
       if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
       continue;

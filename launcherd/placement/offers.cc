@@ -90,15 +90,16 @@ int Offers::room(Offer& offer, Room room) {
   return most > 0 && looks_at_gpus(room) ? std::min(most, room_for_gpus(offer, room)) : most;
 }
 
-long Offers::total(Room room) {
+long Offers::total(Room room, long enough) {
   long total = 0;
   std::map<int, int> left;  // ranks that the GPUs of a host with several names are enough for
   for (Offer& offer : offers_) {
+    if (total >= enough) break;
     int there = this->room(offer, room);
     if (there > 0 && looks_at_gpus(room) && offer.host->machine != SlotHost::kOneName) {
-      int& enough = left.try_emplace(offer.host->machine, room_for_gpus(offer, room)).first->second;
-      there = std::min(there, enough);
-      enough -= there;
+      int& most = left.try_emplace(offer.host->machine, room_for_gpus(offer, room)).first->second;
+      there = std::min(there, most);
+      most -= there;
     }
     total += there;
   }
@@ -106,7 +107,7 @@ long Offers::total(Room room) {
 }
 
 bool Offers::is_oversubscribing() {
-  return need_.request.oversubscribe && need_.places.empty() && total(Room::kIdleSlots) < need_.ranks();
+  return need_.request.oversubscribe && need_.places.empty() && total(Room::kIdleSlots, need_.ranks()) < need_.ranks();
 }
 
 int Offers::free_gpus() {

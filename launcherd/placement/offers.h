@@ -2,6 +2,7 @@
 // where there are slots for it. Borrows the job and the hosts.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +36,8 @@ class Offers {
   std::vector<const SlotHost*> usable_hosts() const;
 
   int room(Offer& offer, Room room);
-  long total(Room room);
+  // Counts on until there is room for so many ranks.
+  long total(Room room, long enough = std::numeric_limits<long>::max());
   // More ranks than the job's hosts have slots: it takes all of them.
   bool is_oversubscribing();
   // GPUs that could be dealt and that nobody has, of all hosts that are open.
