@@ -151,6 +151,23 @@ def test_killed_before_its_hosts_have_the_agent(launcherd, cluster):
     assert len(starts(cluster)) == 8
 
 
+def test_two_names_of_one_host(hvdrun, cluster, no_leftovers):
+    """The next launcherd knows which agent has the ranks, and does not wait for the other name's."""
+    launcherd = Launcherd(hvdrun, cluster, hosts="n1:1,n1-v6:1,n2:1")
+    try:
+        job = launcherd.submit("-np", "3", "sh", "-c", COUNTS, "sh", "0")
+        launcherd.watch("logs", "-f", job).out.wait_for("line 2", count=3)
+        launcherd.die()
+        launcherd.come_back()
+        assert launcherd.watch("wait", job).end(60).rc == 0, launcherd.asked("events", job)
+        check_output(launcherd, job, 3)
+        assert starts(cluster) == [f"{job}.{rank}" for rank in range(3)]
+    finally:
+        launcherd.close()
+        for host in cluster.nodes:
+            cluster.run(host, "alice", ["rm", "-f", STARTS], check=True)
+
+
 def test_leaving_in_order(launcherd, cluster):
     """SIGTERM leaves running jobs to the next launcherd, and waiting ones."""
     running = launcherd.submit("-np", "8", "sh", "-c", COUNTS, "sh", "0")
