@@ -196,7 +196,7 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
                          .try_again = [this, id, hosts, done = std::move(done)] { settle_or_wait(id, hosts, done); }});
     return;
   }
-  if (!settled.ok() || !job->has_late_share) return done(settled);
+  if (!settled.ok() || !(job->has_late_share || job->running->has_merged_hosts())) return done(settled);
   // Batches are committed in their order: what was decided is on the disk then.
   store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
                    if (is_open(id)) done(status);  // else its runner is gone

@@ -37,6 +37,15 @@ bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& shar
   return true;
 }
 
+// Every entry stands for itself, or for an earlier one that stands for itself.
+bool are_firsts(const google::protobuf::RepeatedField<std::int32_t>& first_of) {
+  for (int i = 0; i < first_of.size(); ++i) {
+    const int first = first_of.Get(i);
+    if (first < 0 || first > i || first_of.Get(first) != first) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string recovery_bytes(const Recovery& recovery) {
@@ -53,6 +62,7 @@ std::string recovery_bytes(const Recovery& recovery) {
   message.set_stop_cause(static_cast<int>(recovery.stop));
   message.set_stop_at_once(recovery.stops_at_once);
   message.set_stop_reason(base::valid_utf8(recovery.stop_reason));
+  message.mutable_first_of()->Assign(recovery.first_of.begin(), recovery.first_of.end());
   return message.SerializeAsString();
 }
 
@@ -60,7 +70,9 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
   v1::JobRecovery message;
   if (!message.ParseFromString(bytes) || message.logins_size() != message.placement().hosts_size() ||
       (message.shares_size() != 0 && message.shares_size() != message.logins_size()) || message.stop_cause() < 0 ||
-      message.stop_cause() > static_cast<int>(StopCause::kOutputFailed)) {
+      message.stop_cause() > static_cast<int>(StopCause::kOutputFailed) ||
+      (message.first_of_size() != 0 && message.first_of_size() != message.logins_size()) ||
+      !are_firsts(message.first_of())) {
     return no_recovery();
   }
   Recovery recovery;
@@ -69,6 +81,7 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
   recovery.stop = static_cast<StopCause>(message.stop_cause());
   recovery.stops_at_once = message.stop_at_once();
   recovery.stop_reason = message.stop_reason();
+  recovery.first_of.assign(message.first_of().begin(), message.first_of().end());
   recovery.placement.size = message.placement().size();
   for (int i = 0; i < message.placement().hosts_size(); ++i) {
     const v1::PlacedHost& from = message.placement().hosts(i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "launcherd/jobs/job_runner.h"
@@ -17,6 +18,7 @@ struct Recovery {
   StopCause stop = StopCause::kNone;  // somebody has asked for its end
   bool stops_at_once = false;         // and asked again
   std::string stop_reason{};          // empty: of a launcherd that did not store it
+  std::vector<int> first_of{};        // LaunchOptions::resumed_first_of
 };
 
 std::string recovery_bytes(const Recovery& recovery);

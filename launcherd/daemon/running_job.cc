@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -101,6 +102,7 @@ RunningJob::RunningJob(const JobSurroundings& surroundings, BegunJob begun, Runn
   state_ = begun.job.state;
   attempt_ = begun.recovery.attempt;
   secret_ = begun.recovery.secret;
+  first_of_ = begun.recovery.first_of;
   stop_cause_ = begun.recovery.stop;
   stops_at_once_ = begun.recovery.stops_at_once;
   if (stop_cause_ != StopCause::kNone) {
@@ -119,7 +121,8 @@ NewRecovery RunningJob::recovery() const {
                                      .secret = secret_,
                                      .stop = stop_cause_,
                                      .stops_at_once = stops_at_once_,
-                                     .stop_reason = stop_reason_})};
+                                     .stop_reason = stop_reason_,
+                                     .first_of = first_of_})};
 }
 
 NewEvent RunningJob::starting(base::WallTime now) const {
@@ -192,6 +195,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   options.never_staged = surroundings_.state_directory;
   options.may_leave = false;  // its slots are the next job's when it has ended
   options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
+    record_merges(hosts);
     if (!owner_.settle_shares) return answer(placement_);
     owner_.settle_shares(hosts, [this, answer = std::move(answer)](const base::Status& status) {
       answer(status.ok() ? base::Result<model::Placement>(placement_) : status);
@@ -201,6 +205,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
     options.resumes = true;
     options.resumed_stop = stop_cause_;
     options.resumed_at_once = stops_at_once_;
+    options.resumed_first_of = first_of_;
     if (job.timeout && begun_->job.started) {
       const auto spent =
           std::chrono::duration_cast<std::chrono::milliseconds>(surroundings_.clock->wall() - *begun_->job.started);
@@ -211,6 +216,20 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   job_ = std::make_unique<RestartingJob>(
       *surroundings_.loop, *surroundings_.clock, std::move(job), placement_, std::move(options), base::Environment(),
       [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); }, sink_.get(), observer);
+}
+
+// Before any rank is started: the next launcherd must know whose agents have some.
+void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
+  if (has_merged_hosts() || std::ranges::all_of(hosts, &std::string::empty, &KnownHost::kept_as)) return;
+  first_of_.resize(placement_.hosts.size());
+  std::iota(first_of_.begin(), first_of_.end(), 0);
+  for (const KnownHost& host : hosts) {
+    const auto own = host_index_.find(host.name);
+    const auto first = host_index_.find(host.kept_as);
+    if (own == host_index_.end() || first == host_index_.end()) continue;
+    first_of_[own->second] = static_cast<int>(first->second);
+  }
+  owner_.record({recovery()});
 }
 
 std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt) const {
@@ -381,6 +400,7 @@ struct RunningJob::Steps {
   void operator()(const model::JobRestarting& restarting) const {
     running.attempt_ = restarting.attempt;
     running.secret_ = base::random_hex(kSecretBytes);
+    running.first_of_.clear();
     running.known_ranks_.clear();
     running.begun_.reset();
     running.owner_.record({running.recovery()});

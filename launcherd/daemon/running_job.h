@@ -93,6 +93,8 @@ class RunningJob final : private JobObserver {
   const model::Placement& placement() const { return placement_; }
   // Its share of a host that was not known at its start. The next recovery() has it.
   void set_share(const std::string& host, const std::optional<model::HostShare>& share);
+  // Two of its hosts are the same one, and recovery() says so.
+  bool has_merged_hosts() const { return !first_of_.empty(); }
   // Its ranks go on when launcherd leaves.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
@@ -110,6 +112,8 @@ class RunningJob final : private JobObserver {
   void end(model::JobState state, const std::string& reason, const model::JobEnded& ended);
   std::string end_reason(const JobOutcome& outcome) const;
   std::string with_what_is_gone(std::string reason) const;
+
+  void record_merges(const std::vector<KnownHost>& hosts);
 
   void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
   void on_running() override;
@@ -129,7 +133,8 @@ class RunningJob final : private JobObserver {
   const RunningJobOwner owner_;
   model::JobState state_ = model::JobState::kStarting;
   int attempt_ = 0;
-  std::string secret_;  // of the attempt
+  std::string secret_;         // of the attempt
+  std::vector<int> first_of_;  // of the attempt: LaunchOptions::resumed_first_of
   bool is_held_ = true;
   std::optional<BegunJob> begun_;                            // of its first attempt here, if that was begun before
   std::map<int, model::RankState> known_ranks_;              // that the store has of begun_

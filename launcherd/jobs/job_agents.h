@@ -53,7 +53,8 @@ class AgentListener {
 
 struct AgentHost {
   BootstrapTarget target;
-  bool is_local = false;  // needs no ssh
+  bool is_local = false;   // needs no ssh
+  bool is_unused = false;  // another host of the job is the same one: this one's agent is not wanted
 };
 
 class JobAgents {

@@ -114,7 +114,7 @@ class JobRunner::Core final : private AgentListener {
   std::string why_not_in_time(const JobHost& host) const;
   void maybe_prepare();
   base::Status merge_same_hosts();
-  void leave_unused(JobHost& host);
+  base::Status place_merged(const model::JobSpec& job);
   bool check_networks();
   std::string session_secret() const;
   void prepare_hosts();
@@ -205,6 +205,8 @@ class JobRunner::Core final : private AgentListener {
   JobObserver* const observer_;
 
   std::vector<JobHost> hosts_;
+  // By agent: the first one on the same host. Empty: not known yet.
+  std::vector<int> first_of_ = options_.resumes ? options_.resumed_first_of : std::vector<int>();
   // Of have_all(): the first host that is not up, prepared, launched, and without processes.
   std::size_t first_not_up_ = 0;
   std::size_t first_not_prepared_ = 0;

@@ -57,6 +57,7 @@ struct KnownHost {
   model::NodeShape shape;
   bool was_told = false;   // its ranks: they have of it what they have, and nothing is decided any more
   std::string identity{};  // host_identity() of launch_plan.h
+  std::string kept_as{};   // the name of the same host whose agent gets the ranks of both; empty: its own
 };
 // The shares of PlacedHost as they are now decided, by name. The error: the job cannot be started on these hosts.
 using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
@@ -73,6 +74,9 @@ struct LaunchOptions {
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
   bool resumed_at_once = false;  // that stop, twice
+  // By index of the placement's hosts: the first entry that is the same host, whose agent was told the ranks of both,
+  // so that no agent comes back for the others. Empty: no two are known to be the same host.
+  std::vector<int> resumed_first_of{};
   // A third stop ends the job while its agents still end the ranks. Not where others get the hosts then.
   bool may_leave = true;
   std::string never_staged{};  // a folder on this machine that no host may get; empty: none

@@ -93,6 +93,12 @@ base::Status JobRunner::Core::start() {
     hosts.push_back(
         {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
   }
+  if (!first_of_.empty()) {
+    MUSTER_RETURN_IF_ERROR(place_merged(job_));
+    for (const JobHost& host : hosts_) {
+      hosts[static_cast<std::size_t>(host.agent)].is_unused = host.phase == HostPhase::kUnused;
+    }
+  }
   MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
   // Agents that an earlier launcherd had started come back by themselves, for as long as they hold their ranks.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
@@ -224,13 +230,16 @@ std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
 
 void JobRunner::Core::maybe_prepare() {
   if (prepared_sent_ || stopping_) return;
-  const bool are_up = have_all(first_not_up_, [](const JobHost& host) { return host.phase == HostPhase::kUp; });
+  const auto is_up = [](const JobHost& host) {
+    return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
+  };
+  const bool are_up = have_all(first_not_up_, is_up);
   if (!are_up && host_failures_.empty()) return;
   if (std::ranges::any_of(
           hosts_, [](const JobHost& host) { return host.was_told && host.best_round_trip == base::Duration::max(); })) {
     return;
   }
-  if (!std::ranges::all_of(hosts_, [](const JobHost& host) { return host.phase == HostPhase::kUp; })) {
+  if (!std::ranges::all_of(hosts_, is_up)) {
     if (!host_failures_.empty() && std::ranges::none_of(hosts_, [](const JobHost& host) {
           return host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
         })) {
@@ -256,42 +265,47 @@ void JobRunner::Core::maybe_prepare() {
 // Two entries of the list that turn out to be one host become one, as if the list had named it twice. Where launcherd
 // has placed the ranks they stay where it has put them.
 base::Status JobRunner::Core::merge_same_hosts() {
+  if (!first_of_.empty()) return base::ok_status();  // an earlier launcherd has merged them
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) facts.push_back(host.facts);
-  const std::vector<int> first_of = find_same_hosts(facts);
+  first_of_ = find_same_hosts(facts);
   model::JobSpec job = job_;
   bool any = false;
   for (JobHost& host : hosts_) {
-    const int first = first_of[static_cast<std::size_t>(host.agent)];
+    const int first = first_of_[static_cast<std::size_t>(host.agent)];
     if (first == host.agent) continue;
     any = true;
     const JobHost& kept = host_at(first);
     model::rename_host(host.name, kept.name, job);
     observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
-    leave_unused(host);
   }
   if (!any) return base::ok_status();
-  auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of)) : model::place(job);
-  if (!placement.ok()) return placement.status();
-  placement_ = std::move(*placement);
-  for (JobHost& host : hosts_) {
-    if (host.phase == HostPhase::kUnused) continue;
-    const auto found =
-        std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    if (found == placement_.hosts.end()) {  // the slots before it are enough, now that they are added
-      leave_unused(host);
-    } else {
-      host.placed = static_cast<int>(found - placement_.hosts.begin());
-    }
+  MUSTER_RETURN_IF_ERROR(place_merged(job));
+  for (const JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kUnused) agents_->leave(host.agent);
   }
   return base::ok_status();
 }
 
-void JobRunner::Core::leave_unused(JobHost& host) {
-  host.phase = HostPhase::kUnused;
-  host.placed = -1;
-  host.output_complete = true;
-  agents_->leave(host.agent);
+// As first_of_ says. `job`: names each host once.
+base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
+  auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of_)) : model::place(job);
+  if (!placement.ok()) return placement.status();
+  placement_ = std::move(*placement);
+  for (JobHost& host : hosts_) {
+    const auto found =
+        std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const bool is_first = first_of_[static_cast<std::size_t>(host.agent)] == host.agent;
+    if (is_first && found != placement_.hosts.end()) {
+      host.placed = static_cast<int>(found - placement_.hosts.begin());
+      continue;
+    }
+    // Another entry is the same host, or the slots before it are enough, now that they are added.
+    host.phase = HostPhase::kUnused;
+    host.placed = -1;
+    host.output_complete = true;
+  }
+  return base::ok_status();
 }
 
 // False: a host has no interface as the user wants it, and the job is being stopped.
@@ -416,10 +430,14 @@ void JobRunner::Core::staged(const base::Status& status) {
 void JobRunner::Core::ask_shares() {
   if (!options_.shares) return launch();
   start_timer_.cancel();  // the hosts are up
+  const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
   std::vector<KnownHost> known;
   for (const JobHost& host : hosts_) {
+    if (were_merged && host.phase == HostPhase::kUnused) continue;  // its agent was not asked for
     const v1::Hello& hello = host.facts.hello;
-    known.push_back({host.name, proto::node_shape_of(hello), host.was_told, host_identity(hello)});
+    const int first = first_of_[static_cast<std::size_t>(host.agent)];
+    const std::string kept_as = first == host.agent ? "" : host_at(first).name;
+    known.push_back({host.name, proto::node_shape_of(hello), host.was_told, host_identity(hello), kept_as});
   }
   is_asking_ = std::make_shared<char>();
   options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
@@ -439,12 +457,9 @@ void JobRunner::Core::ask_shares() {
 
 // Of entries that are one host the shares are one, too.
 void JobRunner::Core::take_shares(const model::Placement& decided) {
-  std::vector<HostFacts> facts;
-  for (const JobHost& host : hosts_) facts.push_back(host.facts);
-  const std::vector<int> first_of = find_same_hosts(facts);
   for (const JobHost& host : hosts_) {
     const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
-    const JobHost& first = host_at(first_of[static_cast<std::size_t>(host.agent)]);
+    const JobHost& first = host_at(first_of_[static_cast<std::size_t>(host.agent)]);
     if (from == decided.hosts.end() || first.placed < 0) continue;
     std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
     share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);

@@ -33,6 +33,7 @@ base::Status PooledAgents::start(std::vector<AgentHost> hosts, OutputSink* sink,
   events.on_error = posted([](AgentListener& to, const base::Status& status) { to.output_failed(status); });
   pool_.hub().add_job(job_.job_id, sink, std::move(events));
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].is_unused) continue;
     PoolSession session;
     session.owner = this;
     session.agent = static_cast<int>(i);

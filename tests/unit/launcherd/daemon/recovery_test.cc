@@ -1,5 +1,7 @@
 #include "launcherd/daemon/recovery.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "proto/muster/v1/pool.pb.h"
@@ -45,6 +47,23 @@ TEST(Recovery, WhatWasAskedOfTheJobComesBack) {
   EXPECT_EQ(back->stop, StopCause::kTerminate);
   EXPECT_TRUE(back->stops_at_once);
   EXPECT_EQ(back->stop_reason, "killed");
+}
+
+TEST(Recovery, HostsThatAreTheSameComeBack) {
+  Recovery merged = recovery();
+  merged.first_of = {0, 1, 0};
+  const auto back = recovery_of(recovery_bytes(merged));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->first_of, merged.first_of);
+  EXPECT_TRUE(recovery_of(recovery_bytes(recovery()))->first_of.empty()) << "as an older launcherd has stored it";
+}
+
+TEST(Recovery, HostsThatCannotBeTheSameAreRefused) {
+  for (const std::vector<int>& first_of : std::vector<std::vector<int>>{{0, 1}, {0, 2, 2}, {0, 0, 1}, {0, 1, -1}}) {
+    Recovery wrong = recovery();
+    wrong.first_of = first_of;
+    EXPECT_EQ(recovery_of(recovery_bytes(wrong)).status().code(), base::Code::kDataLoss);
+  }
 }
 
 TEST(Recovery, WhatIsNoneIsTold) {

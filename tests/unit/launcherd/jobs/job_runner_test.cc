@@ -332,6 +332,9 @@ TEST_F(PlacedJobTest, TwoNamesOfOneHostAreOneHostForItsRanks) {
   ASSERT_EQ(agents_->launches.count(0), 1u);
   EXPECT_EQ(agents_->left, std::set<int>{2});
   EXPECT_THAT(warnings_, ::testing::ElementsAre("n1 and n3 are the same host; their slots are added"));
+  ASSERT_EQ(known_.size(), 3u);
+  EXPECT_EQ(known_[0].kept_as, "");
+  EXPECT_EQ(known_[2].kept_as, "n1");
   const v1::Launch& launch = agents_->launches[0];
   ASSERT_EQ(launch.ranks_size(), 3);
   for (int i = 0; i < 3; ++i) {
@@ -344,6 +347,63 @@ TEST_F(PlacedJobTest, TwoNamesOfOneHostAreOneHostForItsRanks) {
   }
   EXPECT_EQ(agents_->launches[1].ranks_size(), 1);
   EXPECT_EQ(agents_->launches[1].ranks(0).rank(), 2);
+}
+
+// n1 and n2 are the same host, and the launcherd before has stored that.
+class MergedJobTest : public PlacedJobTest {
+ protected:
+  void resume() {
+    start("n1:1,n2:1,n3:1", {.job_id = "abcdefgh", .resumes = true, .resumed_first_of = {0, 0, 2}});
+    ASSERT_EQ(agents_->names.size(), 3u);
+    EXPECT_FALSE(agents_->names[0].is_unused);
+    EXPECT_TRUE(agents_->names[1].is_unused);
+    come_up(0, "n1", true);
+    answer_ping(0);
+  }
+  void exit_well(int agent, int rank) {
+    v1::AgentMessage exited;
+    exited.mutable_rank_exited()->set_rank(rank);
+    agents_->to->agent_said(agent, exited);
+  }
+  void end_host(int agent) {
+    v1::AgentMessage message;
+    message.mutable_host_empty()->set_no_output(true);
+    agents_->to->agent_said(agent, message);
+  }
+};
+
+TEST_F(MergedJobTest, ResumesWithoutTheAgentOfTheOtherName) {
+  resume();
+  come_up(2, "n3", true);
+  answer_ping(2);
+  turn_until([&] { return !bound_.empty() || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(known_.size(), 2u);
+  EXPECT_EQ(known_[0].name, "n1");
+  EXPECT_EQ(known_[1].name, "n3");
+  exit_well(0, 0);
+  exit_well(0, 1);
+  exit_well(2, 1);  // a lie
+  exit_well(2, 2);
+  end_host(0);
+  end_host(2);
+  EXPECT_EQ(outcome().exit_code, 0);
+  EXPECT_TRUE(outcome().host_failures.empty());
+  EXPECT_EQ(warnings_, std::vector<std::string>{"n3: its agent reports on rank 1, which does not run there: ignored"});
+}
+
+TEST_F(MergedJobTest, KnowsWhereRanksRunWhenNotAllHostsComeBack) {
+  resume();
+  agents_->to->agent_gone(2, base::error(base::Code::kUnavailable, "killed"));
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  EXPECT_THAT(agents_->stopped, ::testing::ElementsAre(0));
+  agents_->to->agent_unreadable(0);  // lost with all its ranks
+  ASSERT_EQ(outcome().ends.size(), 2u);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(outcome().ends[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(outcome().ends[static_cast<std::size_t>(rank)].host, "n1");
+  }
 }
 
 // As two hosts would be, each was given the first GPU.
