@@ -112,6 +112,32 @@ def test_scales(dtype):
     assert torch.allclose(average.float(), total(inputs).float())
 
 
+def an_odd_scale():
+    """(equal inputs of all ranks, a factor that no binary fraction has)."""
+    return torch.linspace(-100, 100, 289), 0.1915194503788923
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64], ids=str)
+def test_scaled_inputs_are_rounded_before_they_are_added(dtype):
+    values, factor = an_odd_scale()
+    scaled_in = dtype if dtype.is_floating_point else torch.float64
+    scaled = (values.to(dtype).to(scaled_in) * torch.tensor(factor, dtype=scaled_in)).to(dtype)
+    given = hvd.allreduce(values.to(dtype), op=hvd.Sum, prescale_factor=factor)
+    assert torch.equal(given, total([scaled] * hvd.size()))
+
+
+def test_scaled_float16_is_rounded_once():
+    """Horovod rounds each scaled input and each sum, and is farther from the exact sum on three ranks and more."""
+    values, factor = an_odd_scale()
+    halves = values.half()
+    exact = halves.double() * factor * hvd.size()
+    given = hvd.allreduce(halves, op=hvd.Sum, prescale_factor=factor)
+    assert torch.equal(given, (halves.float() * torch.tensor(factor) * hvd.size()).half())
+    scaled = (halves.float() * torch.tensor(factor)).half()
+    rounded_often = total([scaled] * hvd.size())
+    assert (given.double() - exact).abs().sum() <= (rounded_often.double() - exact).abs().sum()
+
+
 def test_not_contiguous():
     """Every second column of a matrix, a transposed one, and one that is expanded."""
     inputs = everyone(values, (6, 8))
