@@ -26,7 +26,7 @@ def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.
     """allreduce() without waiting. `wire`: as what float32 of a GPU travels (compression.wire_of())."""
     buffer, out = memory.into_new(tensor, on_host=op == Adasum)
     return _reduce([buffer], "allreduce", average, name, op, prescale_factor, postscale_factor, process_set, wire,
-                   lambda _: out.to(tensor.device))
+                   lambda _: memory.moved(out, tensor))
 
 
 def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -44,7 +44,7 @@ def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_
     pairs = [memory.into_new(tensor, on_host=op == Adasum) for tensor in tensors]
 
     def finish(_):
-        return [out.to(tensor.device) for tensor, (_, out) in zip(tensors, pairs)]
+        return [memory.moved(out, tensor) for tensor, (_, out) in zip(tensors, pairs)]
 
     return _reduce([buffer for buffer, _ in pairs], "grouped_allreduce", average, name, op, prescale_factor,
                    postscale_factor, process_set, wire, finish)
@@ -102,10 +102,9 @@ def _made(kind, code, tensors, name, process_set, finish, rows_of, **options):
         return engine.handles.add(ticket, lambda done: finish(done, results.take(done)))
     ticket = world.submit(code, world.operation_name(kind, name, process_set),
                           [memory.reading(tensor) for tensor in tensors], process_set, **options)
-    devices = [tensor.device for tensor in tensors]
 
     def made(done):
-        return finish(done, [memory.made(done.output(i)).to(device) for i, device in enumerate(devices)])
+        return finish(done, [memory.moved(memory.made(done.output(i)), tensor) for i, tensor in enumerate(tensors)])
 
     return engine.handles.add(ticket, made)
 
@@ -136,7 +135,7 @@ def _rows_gathered(process_set):
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
     """broadcast() without waiting."""
     buffer, out = memory.into_new(tensor)
-    return _broadcast(buffer, root_rank, name, process_set, lambda _: out)
+    return _broadcast(buffer, root_rank, name, process_set, lambda _: memory.moved(out, tensor))
 
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):

@@ -19,7 +19,7 @@ class Repeated:
     def begin(self, tensor, wire=lib.WIRE_SAME):
         """Submits `tensor`, which travels as `wire`. A function that waits and returns it; HorovodInternalError: it
         failed."""
-        if not (memory.is_in_place(tensor) and (tensor.is_cpu or tensor.is_cuda)):
+        if not memory.is_in_place(tensor):
             handle = asynchronous.allreduce_async_(tensor, name=self._name, process_set=self._process_set, wire=wire,
                                                    **self._scales)
             return lambda: asynchronous.synchronize(handle)

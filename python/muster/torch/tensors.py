@@ -1,7 +1,8 @@
 """Torch tensors as memory that libmuster reads and writes, and its results as tensors; without a copy where it can be.
 
-Dense tensors of the CPU or of a GPU (CUDA), of the types in TYPES. One that is not contiguous is copied, and copied
-back; so is one of a GPU where the operation is one of the host (`on_host`).
+Dense tensors of the types in TYPES. One that is not contiguous is copied, and copied back; so is one of a GPU (CUDA)
+where the operation is one of the host (`on_host`), and always one of any other device (`xpu`): torch's own copies to
+the host and back wait until they are done, so nothing has to be known of the device.
 """
 
 import functools
@@ -26,9 +27,8 @@ def _type_of(tensor):
         found = TYPES.get(tensor.dtype)
     except AttributeError:
         raise ValueError(f"a torch.Tensor is needed here, not a {type(tensor).__name__}") from None
-    if not (tensor.is_cpu or tensor.is_cuda):
-        raise ValueError(f"a tensor on {tensor.device} cannot be used, only tensors on the CPU or on a GPU of CUDA's: "
-                         "tensor.cpu() makes a copy that can be used")
+    if tensor.is_meta:
+        raise ValueError("a tensor on meta cannot be used: it has no elements")
     if tensor.layout is not torch.strided:
         raise ValueError("a sparse tensor cannot be used here: sparse_allreduce_async(), or tensor.to_dense()")
     if found is None:
@@ -41,9 +41,14 @@ def is_on_gpu(tensor):
     return tensor.is_cuda
 
 
+def is_out_of_reach(tensor):
+    """Whether it is on a device whose memory libmuster cannot read: neither the CPU nor a GPU of CUDA's."""
+    return not (tensor.is_cpu or tensor.is_cuda)
+
+
 def is_in_place(tensor):
     """Whether its elements can be read and written where they are."""
-    return tensor.is_contiguous()
+    return tensor.is_contiguous() and not is_out_of_reach(tensor)
 
 
 def copy_of(tensor):
@@ -122,7 +127,7 @@ def stay_on_gpu(tensors):
 
 
 def _dense(tensor, on_host=False):
-    if on_host and is_on_gpu(tensor):
+    if is_out_of_reach(tensor) or (on_host and is_on_gpu(tensor)):
         return tensor.detach().cpu().contiguous()
     return tensor if is_in_place(tensor) else copy_of(tensor)
 
@@ -176,6 +181,13 @@ def copy_out(tensor, copy):
         tensor.copy_(copy)
     if is_on_gpu(copy):
         take_over(copy)
+
+
+def moved(result, tensor):
+    """The result of an operation on the device of `tensor`, which is what the operation was given."""
+    if not is_out_of_reach(tensor):
+        return result.to(tensor.device)
+    return tensor.detach().new_empty(result.shape).copy_(result)
 
 
 def made(output):
