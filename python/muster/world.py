@@ -38,7 +38,7 @@ class ProcessSet:
         self.mpi_comm = None
 
     def __repr__(self):
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
     def __eq__(self, other):
         return isinstance(other, ProcessSet) and self.ranks == other.ranks

@@ -153,6 +153,11 @@ class _DistributedKeras3(_Distributed):
 class _DistributedV1(_Distributed):
     """tf.compat.v1."""
 
+    @property
+    def _optimizer(self):
+        """The user's optimizer, by the name that it has in Horovod. Here it is this object."""
+        return self
+
     @unconverted
     def compute_gradients(self, *args, **kwargs):
         """(gradient of all ranks, variable) for every variable."""

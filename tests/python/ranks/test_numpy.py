@@ -248,6 +248,8 @@ def test_process_sets():
         pytest.skip("needs three ranks")
     others = hvd.add_process_set(np.arange(1, hvd.size()))
     assert others.ranks == list(range(1, hvd.size())) and others.size() == hvd.size() - 1
+    named = f"process_set_id={others.process_set_id}, ranks={others.ranks}"
+    assert str(others) == f"ProcessSet({named}, mpi_comm=None)"  # as Horovod prints it
     assert hvd.get_process_set_by_id(others.process_set_id) is others
     assert others.process_set_id in hvd.process_set_ids()
     with pytest.raises(ValueError, match="already"):

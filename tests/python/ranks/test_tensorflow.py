@@ -245,6 +245,7 @@ def test_a_session_of_tensorflow_1():
     with tf.Graph().as_default():
         variable = tf.compat.v1.get_variable("w", initializer=tf.cast(tf.fill([3], hvd.rank()), tf.float32))
         optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(1.0))
+        assert isinstance(optimizer._optimizer, tf.compat.v1.train.GradientDescentOptimizer)  # Horovod's name for it
         step = optimizer.minimize(tf.reduce_sum(variable) * (hvd.rank() + 1))
         hook = hvd.BroadcastGlobalVariablesHook(hvd.size() - 1)
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
