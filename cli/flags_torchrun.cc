@@ -33,8 +33,9 @@ std::vector<FlagRow> torch_rows() {
              "Start the whole job again, on a fresh store, at most N times after a rank has failed.")
           .standard("0"),
       option("role", {"--role"}, "NAME", "The name of the ranks' role, as ROLE_NAME.").standard("default"),
-      option("log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
-             "Also write DIR/rank.NN/stdout and DIR/rank.NN/stderr.")
+      option(
+          "log-dir", {"--log-dir", "--log_dir", "--logdir"}, "DIR",
+          "Also write DIR/rank.NN/stdout and stderr as -r and -t say, and DIR/rank.NN/error.json of ranks that fail.")
           .completes(Completes::kDirectory),
       option("redirects", {"-r", "--redirects"}, "STREAMS",
              "Write to the log directory instead of the console: 1 is stdout, 2 stderr, 3 both; 0:1,1:2 by local rank.")
@@ -52,9 +53,11 @@ std::vector<FlagRow> torch_rows() {
       toggle("virtual-local-rank", {{"--virtual-local-rank", "true"}, {"--virtual_local_rank", "true"}},
              "Every rank is local rank 0 and sees its own GPU alone, as --gpu-bind one."),
       option("duplicate-stdout-filters", {"--duplicate-stdout-filters", "--duplicate_stdout_filters"}, "LIST",
-             "Accepted; no second file of such lines is written."),
+             "Also write stdout lines of the console that have one of these words to filtered_stdout.log in the log "
+             "directory."),
       option("duplicate-stderr-filters", {"--duplicate-stderr-filters", "--duplicate_stderr_filters"}, "LIST",
-             "Accepted; no second file of such lines is written."),
+             "Also write stderr lines of the console that have one of these words to filtered_stderr.log in the log "
+             "directory."),
       option("log-line-prefix-template", {"--log-line-prefix-template", "--log_line_prefix_template"}, "TEXT",
              "Accepted; lines begin as hvdrun's do."),
   };

@@ -16,6 +16,7 @@ struct JobViewOptions {
   bool reports_bindings = false;
   bool quiet = false;            // no progress, no remarks, no last line of a job that ended well
   model::Placement placement{};  // whose roles are named
+  std::function<void(int rank, const std::string& content)> on_error_file{};  // empty: such files are ignored
 };
 
 class JobView final : public launcherd::JobObserver {
@@ -29,6 +30,9 @@ class JobView final : public launcherd::JobObserver {
   void on_note(const std::string& line) override;
   void on_warning(const std::string& line) override { notices_->line(line); }
   void on_remark(const std::string& line) override;
+  void on_error_file(int rank, const std::string& content) override {
+    if (options_.on_error_file) options_.on_error_file(rank, content);
+  }
   void on_root_cause(const model::RankEnd& root) override;
   void on_bound(const std::vector<model::BoundRank>& ranks) override;
   void on_finished(const launcherd::JobOutcome& outcome) override;

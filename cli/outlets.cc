@@ -31,7 +31,7 @@ Outlets::Outlets(const base::Clock& clock, const model::JobSpec& job, const mode
 
 base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, const model::JobSpec& job,
                                                      const model::LabelFormat& label, const model::Placement& placement,
-                                                     const std::string& directory) {
+                                                     const std::string& directory, const std::string& log_dir) {
   std::unique_ptr<Outlets> outlets(new Outlets(clock, job, label, placement.size));
   const model::OutputRoutes& routes = job.output;
   if (!routes.shows_all()) {
@@ -39,13 +39,23 @@ base::Result<std::unique_ptr<Outlets>> Outlets::open(const base::Clock& clock, c
         &outlets->console_, selected(placement, [&](int local_rank) { return routes.console(local_rank); }));
     outlets->sink_ = outlets->shown_.get();
   }
+  if (!log_dir.empty() && routes.has_filters()) {
+    MUSTER_ASSIGN_OR_RETURN(outlets->filtered_, launcherd::FilterSink::create(log_dir, routes.filters, &clock, label));
+    outlets->searched_ = std::make_unique<launcherd::SelectSink>(
+        outlets->filtered_.get(), selected(placement, [&](int local_rank) { return routes.console(local_rank); }));
+    outlets->add_sink(outlets->searched_.get(), outlets->filter_tee_);
+  }
   if (directory.empty()) return outlets;
   MUSTER_ASSIGN_OR_RETURN(outlets->files_, launcherd::FileSink::create(directory, placement.size));
   outlets->written_ = std::make_unique<launcherd::SelectSink>(
       outlets->files_.get(), selected(placement, [&](int local_rank) { return routes.files.of(local_rank); }));
-  outlets->tee_ = std::make_unique<launcherd::TeeSink>(outlets->sink_, outlets->written_.get());
-  outlets->sink_ = outlets->tee_.get();
+  outlets->add_sink(outlets->written_.get(), outlets->tee_);
   return outlets;
+}
+
+void Outlets::add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee) {
+  tee = std::make_unique<launcherd::TeeSink>(sink_, other);
+  sink_ = tee.get();
 }
 
 void Outlets::set_raw(bool is_raw) {

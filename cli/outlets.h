@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "launcherd/output/filter_sink.h"
 #include "launcherd/output/sinks.h"
 #include "model/job_spec.h"
 #include "model/label_format.h"
@@ -16,9 +17,10 @@ namespace muster::cli {
 class Outlets {
  public:
   // `label` is that of each line on the console. `directory`: of --output-filename, absolute; empty: none.
+  // `log_dir`: of the filters, alike.
   static base::Result<std::unique_ptr<Outlets>> open(const base::Clock& clock, const model::JobSpec& job,
                                                      const model::LabelFormat& label, const model::Placement& placement,
-                                                     const std::string& directory);
+                                                     const std::string& directory, const std::string& log_dir);
 
   launcherd::OutputSink* sink() { return sink_; }
   launcherd::NoticeWriter& notices() { return notices_; }
@@ -29,6 +31,7 @@ class Outlets {
   void close(base::MonotonicTime deadline);
 
  private:
+  void add_sink(launcherd::OutputSink* other, std::unique_ptr<launcherd::TeeSink>& tee);
   Outlets(const base::Clock& clock, const model::JobSpec& job, const model::LabelFormat& label, int size);
 
   launcherd::Terminals terminals_;
@@ -38,6 +41,9 @@ class Outlets {
   std::unique_ptr<launcherd::FileSink> files_;
   std::unique_ptr<launcherd::SelectSink> written_;  // before the files
   std::unique_ptr<launcherd::TeeSink> tee_;
+  std::unique_ptr<launcherd::FilterSink> filtered_;
+  std::unique_ptr<launcherd::SelectSink> searched_;  // before the filters: what the console gets
+  std::unique_ptr<launcherd::TeeSink> filter_tee_;
   launcherd::OutputSink* sink_ = &console_;  // one of the above
 };
 

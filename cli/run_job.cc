@@ -34,6 +34,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/hosts/time_limit.h"
 #include "launcherd/jobs/restarting_job.h"
+#include "launcherd/output/rank_folder.h"
 #include "model/job_placement.h"
 
 namespace muster::cli {
@@ -153,6 +154,7 @@ int run_self_test(const HvdrunOptions& options, const model::Placement& placemen
   test.job.is_dmlc = false;
   test.job.input = {.to = model::InputTo::kNone};
   test.job.output_dir.clear();
+  test.job.log_dir.clear();
   test.job.output.hidden = {.of_others = model::kStdout | model::kStderr};
   test.job.end_signal.reset();
   test.job.max_restarts = 0;
@@ -208,8 +210,13 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
   if (!agent_path.ok()) return fail_as("hvdrun", kMusterFailed, agent_path.status().message());
 
   const base::SystemClock clock;
+  const std::string log_dir = absolute_path(options.job.log_dir, directory);
+  const int size = placed->placement.size;
+  if (const base::Status removed = launcherd::remove_error_files(log_dir, log_dir.empty() ? 0 : size); !removed.ok()) {
+    return fail_as("hvdrun", kUsageError, removed.message());
+  }
   auto outlets = Outlets::open(clock, options.job, options.label, placed->placement,
-                               absolute_path(options.job.output_dir, directory));
+                               absolute_path(options.job.output_dir, directory), log_dir);
   if (!outlets.ok()) return fail_as("hvdrun", kUsageError, outlets.status().message());
   launcherd::NoticeWriter& notices = (*outlets)->notices();
   auto bootstrap = open_bootstrap(options, *agent_path, notices);
@@ -223,7 +230,11 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
                               .verbose = options.launch.verbose,
                               .reports_bindings = options.reports_bindings,
                               .quiet = options.quiet,
-                              .placement = {}};
+                              .placement = {},
+                              .on_error_file = [&](int rank, const std::string& content) {
+                                const base::Status written = launcherd::write_error_file(log_dir, rank, size, content);
+                                if (!written.ok()) notices.line(written.message());
+                              }};
   view_options.placement.roles = placed->placement.roles;
   JobView view(&notices, view_options, [&] { loop.stop(); });
   auto events = open_events(options, *placed, directory, clock, &view);

@@ -105,7 +105,8 @@ base::Result<std::unique_ptr<Outlets>> open_outlets(const HvdrunOptions& options
     MUSTER_ASSIGN_OR_RETURN(const v1::Job now, ask_job(client, job, kNoRanks));
     placement.size = now.size();
   }
-  return Outlets::open(clock, options.job, options.label, placement, absolute_path(options.job.output_dir, directory));
+  return Outlets::open(clock, options.job, options.label, placement, absolute_path(options.job.output_dir, directory),
+                       absolute_path(options.job.log_dir, directory));
 }
 
 int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events, Signals& signals, base::Loop& loop,

@@ -45,6 +45,9 @@ base::Status check_for_launcherd(HvdrunOptions& options) {
   if (!options.job.stages.empty()) {
     options.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
   }
+  if (!options.job.log_dir.empty()) {
+    options.notes.emplace_back("--log-dir: error.json of ranks that fail is not copied from hosts of launcherd's jobs");
+  }
   if (options.reports_bindings) {
     options.notes.emplace_back("--report-bindings: muster status JOB shows what the ranks of launcherd's jobs have");
   }

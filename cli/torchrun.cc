@@ -1,6 +1,7 @@
 #include "cli/torchrun.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 
@@ -180,6 +181,22 @@ model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
   return rest;
 }
 
+// The words of --duplicate-stdout-filters and its sister, and a line where there is no directory for the files.
+void read_filters(const Settings& settings, HvdrunOptions& options) {
+  constexpr std::array<const char*, 2> kNames = {"duplicate-stdout-filters", "duplicate-stderr-filters"};
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const Setting* const setting = settings.find(kNames[i]);
+    if (setting == nullptr) continue;
+    if (options.job.log_dir.empty()) {
+      options.notes.push_back(setting->label + ": writes no file without --log-dir");
+      continue;
+    }
+    for (const std::string_view word : base::split(setting->value, ',')) {
+      if (!word.empty()) options.job.output.filters[i].emplace_back(word);
+    }
+  }
+}
+
 // torch writes to its log directory what --redirects and --tee name; --logdir, of torch 1.x, all. What goes to no file
 // stays on the console.
 Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
@@ -195,6 +212,8 @@ Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& o
     if (!all) job.output.files = files;
   }
   if (!job.output_dir.empty()) job.output.hidden = without(redirects, tee);
+  job.log_dir = directory;
+  read_filters(settings, options);
   for (const char* name : {"redirects", "tee"}) {
     const bool some = !(std::string_view(name) == "tee" ? tee : redirects).is_empty();
     if (some && job.output_dir.empty()) {
@@ -244,11 +263,6 @@ Status read_shutdown_timeout(SettingReader& read, HvdrunOptions& options) {
 }
 
 void note_without_effect(const Settings& settings, HvdrunOptions& options) {
-  for (const char* name : {"duplicate-stdout-filters", "duplicate-stderr-filters"}) {
-    const Setting* const setting = settings.find(name);
-    if (setting == nullptr) continue;
-    options.notes.push_back(setting->label + ": no second file is written; the output has all lines");
-  }
   if (const Setting* const setting = settings.find("log-line-prefix-template")) {
     options.notes.push_back(setting->label + ": has no effect: lines begin with [rank]<stdout>:");
   }

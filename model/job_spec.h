@@ -83,6 +83,8 @@ struct JobSpec {
   std::string output_dir;  // --output-filename; empty: console only
   OutputRoutes output;     // of the ranks, between the console and the files in output_dir
   bool prefix_timestamp = false;
+  // torchrun's --log-dir: gets error.json of each rank that fails, and the filtered lines of `output`. Empty: none.
+  std::string log_dir;
 };
 
 }  // namespace muster::model

@@ -1,11 +1,14 @@
 // Which output of which ranks a user wants on the console and in files: torchrun's --redirects, --tee and
-// --local-ranks-filter. Plain values, pure functions.
+// --local-ranks-filter, --duplicate-stdout-filters. Plain values, pure functions.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -35,8 +38,12 @@ struct OutputRoutes {
   StreamMap hidden{};                               // from the console
   StreamMap files{.of_others = kStdout | kStderr};  // where there are files at all
   std::optional<std::set<int>> shown_ranks{};       // local ones, on the console; nullopt: all
+  // Lines of the console that have one of these words are written to one file more, for each stream (stdout, stderr).
+  // Empty: no such file.
+  std::array<std::vector<std::string>, 2> filters{};
 
   StreamSet console(int local_rank) const;
+  bool has_filters() const { return !filters[0].empty() || !filters[1].empty(); }
   bool shows_all() const { return hidden.is_empty() && !shown_ranks; }
 };
 

@@ -61,6 +61,13 @@ v1::AgentMessage stderr_tail_message(int rank, const std::string& text) {
   return message;
 }
 
+v1::AgentMessage error_file_message(int rank, const std::string& content) {
+  v1::AgentMessage message;
+  message.mutable_rank_error_file()->set_rank(rank);
+  message.mutable_rank_error_file()->set_content(content);
+  return message;
+}
+
 v1::HostEmpty host_empty_of(const JobEmpty& empty, const std::string& failure) {
   v1::HostEmpty body;
   body.set_failure(failure);

@@ -14,6 +14,7 @@ v1::AgentMessage message_of(const RankStartFailed& failed, base::MonotonicTime n
 v1::AgentMessage message_of(const RankExited& exited);
 v1::AgentMessage notice_message(const std::string& text);
 v1::AgentMessage stderr_tail_message(int rank, const std::string& text);
+v1::AgentMessage error_file_message(int rank, const std::string& content);
 
 // `failure`: why the host failed the job; empty: it did not.
 v1::HostEmpty host_empty_of(const JobEmpty& empty, const std::string& failure);

@@ -305,6 +305,7 @@ std::vector<std::string> JobSession::names_of_stores() const {
 
 void JobSession::launch(const v1::Launch& launch) {
   if (std::exchange(launched_, true)) return;
+  wants_error_files_ = launch.wants_error_files();
   base::Status made = make_sender();
   owner_peers_.set_peers(launch);
   owners_.ask_others(owner_peers_);
@@ -529,8 +530,9 @@ void JobSession::on_event(RankExited& exited) {
   pmi_.ended(exited.rank);
   mpi_ends_.judge(*message.mutable_rank_exited());
   session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
-  const std::string raised = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
-  if (!raised.empty()) notice(raised);
+  const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
+  if (!error.line.empty()) notice(error.line);
+  if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));
   events_.send(message);
   if (exited.oom_suspected) {
     notice(

@@ -161,6 +161,7 @@ class JobSession {
   RankInputs inputs_;
   MpiEnds mpi_ends_;
   TorchErrors torch_errors_;
+  bool wants_error_files_ = false;  // the launcher copies what torch_errors_ finds
   JobGpus gpus_;
   RankPals pals_;
   RankPmi pmi_;

@@ -12,7 +12,7 @@
 namespace muster::agent {
 namespace {
 
-constexpr std::size_t kMaxTorchErrorBytes = 1u << 20;
+constexpr std::size_t kMaxTorchErrorBytes = 1u << 18;
 constexpr std::size_t kMaxShownBytes = 400;
 
 // After `"message"` and its colon, from `at`; npos: the key is not there.
@@ -59,17 +59,20 @@ std::optional<std::string> parse_torch_error(std::string_view content) {
   return text && !text->empty() ? text : std::nullopt;
 }
 
-std::string TorchErrors::ended(const std::string& session_dir, const v1::RankExited& exited) {
-  if (has_reported_ || exited.wait_status() == 0 || exited.stopped_by_us()) return {};
+TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExited& exited) {
+  if (exited.wait_status() == 0 || exited.stopped_by_us()) return {};
   const std::string path = model::torch_error_file(session_dir, exited.rank());
   std::error_code ignored;  // then it counts as no file
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, ignored))) return {};
-  const auto content = base::read_file(path, kMaxTorchErrorBytes);
+  auto content = base::read_file(path, kMaxTorchErrorBytes);
   if (!content.ok()) return {};
-  const auto raised = parse_torch_error(*content);
-  if (!raised) return {};
+  TorchError error{.line = {}, .content = std::move(content).value()};
+  if (has_reported_) return error;
+  const auto raised = parse_torch_error(error.content);
+  if (!raised) return error;
   has_reported_ = true;
-  return fmt::format("rank {} raised {}", exited.rank(), base::printable(*raised));
+  error.line = fmt::format("rank {} raised {}", exited.rank(), base::printable(*raised));
+  return error;
 }
 
 }  // namespace muster::agent

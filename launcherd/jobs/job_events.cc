@@ -35,6 +35,8 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
       return message.rank_exited().rank();
     case v1::AgentMessage::kRankStderrTail:
       return message.rank_stderr_tail().rank();
+    case v1::AgentMessage::kRankErrorFile:
+      return message.rank_error_file().rank();
     case v1::AgentMessage::kInputTaken:
       return message.input_taken().rank();
     default:
@@ -130,6 +132,9 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       break;
     case v1::AgentMessage::kRankStderrTail:
       stderr_tails_[message.rank_stderr_tail().rank()] = message.rank_stderr_tail().text().substr(0, kLongestTail);
+      break;
+    case v1::AgentMessage::kRankErrorFile:
+      observer_->on_error_file(message.rank_error_file().rank(), message.rank_error_file().content());
       break;
     case v1::AgentMessage::kNotice:
       observer_->on_warning(fmt::format("{}: {}", host.name, base::printable(message.notice().text())));

@@ -117,6 +117,10 @@ class JobObserver {
   virtual void on_warning(const std::string& line) = 0;                                      // always shown
   // What has been done before the start, for who is not in a hurry.
   virtual void on_remark(const std::string& line) { static_cast<void>(line); }
+  // The file that a rank wrote for torch before it failed; only of a job with a JobSpec::log_dir.
+  virtual void on_error_file(int rank, const std::string& content) {
+    static_cast<void>(rank), static_cast<void>(content);
+  }
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
   // What each rank, by number, may use of its host; before ranks are started, at every attempt.

@@ -334,6 +334,7 @@ v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& expo
   launch.mutable_command()->Add(job_.command.begin(), job_.command.end());
   launch.set_workdir(job_.workdir);
   launch.set_umask(job_.umask);
+  launch.set_wants_error_files(!job_.log_dir.empty());
   if (index > 0) {
     launch.set_horovod_address(master_address_);
     launch.set_horovod_port(facts_.at(0).prepared.horovod_port());

@@ -62,6 +62,7 @@ class RestartingJob final : private JobObserver {
   void on_note(const std::string& line) override { observer_->on_note(line); }
   void on_remark(const std::string& line) override { observer_->on_remark(line); }
   void on_warning(const std::string& line) override { observer_->on_warning(line); }
+  void on_error_file(int rank, const std::string& content) override { observer_->on_error_file(rank, content); }
   void on_root_cause(const model::RankEnd& root) override { observer_->on_root_cause(root); }
   void on_bound(const std::vector<model::BoundRank>& ranks) override { observer_->on_bound(ranks); }
   void on_finished(const JobOutcome& outcome) override;

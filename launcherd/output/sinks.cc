@@ -1,14 +1,13 @@
 #include "launcherd/output/sinks.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "launcherd/output/line_labeler.h"
+#include "launcherd/output/rank_folder.h"
 
 namespace muster::launcherd {
 namespace {
@@ -19,25 +18,6 @@ base::Status first_of(base::Status first, base::Status second) {
   return first.ok() ? second : first;
 }
 
-// rank.3 of 10, rank.03 of 11: horovodrun's floor(log10(size - 1)) + 1, which fails for one rank.
-std::string rank_directory(const std::string& directory, int rank, int size) {
-  const std::size_t width = std::to_string(std::max(size - 1, 0)).size();
-  return fmt::format("{}/rank.{:0{}}", directory, rank, width);
-}
-
-// "--output-filename: open /logs/rank.0/stdout on node7: Permission denied"
-base::Status file_error(std::string_view what, const std::string& path, int errno_value) {
-  utsname host{};
-  const bool is_named = ::uname(&host) == 0;
-  return base::errno_error(
-      errno_value, fmt::format("--output-filename: {} {} on {}", what, path, is_named ? host.nodename : "this host"));
-}
-
-base::Status make_directory(const std::string& path) {
-  if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return base::ok_status();
-  return file_error("make directory", path, errno);
-}
-
 // 0, or why not all bytes were written.
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -46,14 +26,6 @@ int write_all(int fd, std::string_view bytes) {
     if (size > 0) bytes.remove_prefix(static_cast<std::size_t>(size));
   }
   return 0;
-}
-
-// `path` and its parents, as mkdir -p.
-base::Status make_directories(const std::string& path) {
-  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-    MUSTER_RETURN_IF_ERROR(make_directory(path.substr(0, slash)));
-  }
-  return make_directory(path);
 }
 
 }  // namespace

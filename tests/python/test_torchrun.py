@@ -1,5 +1,6 @@
 """muster torchrun: what depends on the torch of the ranks."""
 
+import json
 import subprocess
 
 import pytest
@@ -97,3 +98,31 @@ def test_a_virtual_local_rank_is_0(torchrun):
     done = torchrun(["--nproc-per-node", "2", "--virtual-local-rank", "--no-python", "sh", "-c",
                      "echo $LOCAL_RANK $MUSTER_LOCAL_RANK"])
     assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:0 0", "[1]<stdout>:0 1"], done
+
+
+def test_the_log_directory_gets_the_error_of_a_rank(torchrun, tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(RAISES)
+    stale = tmp_path / "logs" / "rank.0" / "error.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    done = torchrun(["--nproc-per-node", "2", "--log-dir", tmp_path / "logs", tmp_path / "train.py"])
+    assert done.returncode == 1, done
+    left = sorted(path.relative_to(tmp_path / "logs") for path in (tmp_path / "logs").rglob("*") if path.is_file())
+    assert list(map(str, left)) == ["rank.1/error.json"], done
+    error = json.loads((tmp_path / "logs" / "rank.1" / "error.json").read_text())
+    assert error["message"]["message"] == "KeyError: 'no such sample'"
+    assert 'raise KeyError("no such sample")' in error["message"]["extraInfo"]["py_callstack"]
+
+
+def test_filtered_lines_go_to_a_file_as_well(torchrun, tmp_path):
+    program = "echo step $RANK; echo loss $RANK; echo warning: step $RANK >&2"
+    done = torchrun(["--nproc-per-node", "3", "--local-ranks-filter", "0,2", "--log-dir", tmp_path / "logs",
+                     "--duplicate-stdout-filters", "loss,accuracy", "--duplicate-stderr-filters", "warning",
+                     "--no-python", "sh", "-c", program])
+    assert done.returncode == 0, done
+    lines = sorted((tmp_path / "logs" / "filtered_stdout.log").read_text().splitlines())
+    assert lines == ["[0]<stdout>:loss 0", "[2]<stdout>:loss 2"], done
+    lines = sorted((tmp_path / "logs" / "filtered_stderr.log").read_text().splitlines())
+    assert lines == ["[0]<stderr>:warning: step 0", "[2]<stderr>:warning: step 2"], done
+    assert {"[0]<stdout>:step 0", "[0]<stdout>:loss 0"} <= set(done.stdout.splitlines()), done

@@ -77,6 +77,10 @@ inline std::string show(const ParsedHvdrun& parsed) {
     add(fmt::format("limit={}:{}:{}", model::ulimit_name(limit.resource), value(limit.soft), value(limit.hard)));
   }
   if (!job.output_dir.empty()) add("output=" + job.output_dir);
+  if (!job.log_dir.empty()) add("log=" + job.log_dir);
+  for (const auto& words : job.output.filters) {
+    if (!words.empty()) add("filter=" + base::join(words, "|"));
+  }
   if (job.output.files != plain.job.output.files) add("files=" + show(job.output.files));
   if (!job.output.hidden.is_empty()) add("hidden=" + show(job.output.hidden));
   for (const int rank : job.output.shown_ranks.value_or(std::set<int>())) add(fmt::format("shown={}", rank));

@@ -32,6 +32,10 @@ TEST(ParseTorchError, FindsNothingInOtherFiles) {
 class TorchErrorFiles : public ::testing::Test {
  protected:
   std::string ended(int rank, int wait_status, bool stopped_by_us = false) {
+    return error_of(rank, wait_status, stopped_by_us).line;
+  }
+
+  TorchError error_of(int rank, int wait_status, bool stopped_by_us = false) {
     v1::RankExited exited;
     exited.set_rank(rank);
     exited.set_wait_status(wait_status);
@@ -47,6 +51,20 @@ class TorchErrorFiles : public ::testing::Test {
   testing_support::TempDir directory_;
   TorchErrors errors_;
 };
+
+TEST_F(TorchErrorFiles, HasTheContentOfEachFailure) {
+  const std::string first = R"({"message": "KeyError: 0"})";
+  write(0, first);
+  write(1, "no JSON");
+  write(2, std::string((1u << 18) + 1, 'x'));
+  write(3, first);
+  EXPECT_EQ(error_of(0, kExitedWithOne).content, first);
+  EXPECT_EQ(error_of(1, kExitedWithOne).content, "no JSON");
+  EXPECT_EQ(error_of(2, kExitedWithOne).content, "");  // too long
+  EXPECT_EQ(error_of(3, kExitedWithOne, true).content, "");
+  EXPECT_EQ(error_of(3, 0).content, "");
+  EXPECT_EQ(error_of(3, kExitedWithOne).content, first);
+}
 
 TEST_F(TorchErrorFiles, TheFirstFailureIsReportedOnce) {
   for (int rank = 0; rank < 4; ++rank)
