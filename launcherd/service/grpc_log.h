@@ -4,9 +4,13 @@
 // All else is dropped: gRPC logs a line about each stranger. With GRPC_VERBOSITY set gRPC writes to stderr as ever.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "base/clock.h"
 
 namespace muster::launcherd {
 
@@ -15,14 +19,24 @@ namespace muster::launcherd {
 class GrpcErrors {
  public:
   using OnError = std::function<void(const std::string& line)>;
+  using Now = base::MonotonicTime (*)();
 
-  explicit GrpcErrors(OnError on_error);
+  // `now` is called from threads of gRPC.
+  explicit GrpcErrors(OnError on_error, Now now = base::monotonic_now);
   ~GrpcErrors();
   GrpcErrors(const GrpcErrors&) = delete;
   GrpcErrors& operator=(const GrpcErrors&) = delete;
 
  private:
+  friend struct GrpcErrorLog;
+
+  void logged(const char* message);
+
   const OnError on_error_;
+  const Now now_;
+  // The log's mutex guards the rest.
+  std::optional<base::MonotonicTime> last_;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace muster::launcherd

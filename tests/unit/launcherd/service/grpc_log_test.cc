@@ -1,0 +1,102 @@
+// What gRPC logs as an error comes in the launcher's log, at most one line a minute. gpr_log() is what gRPC calls.
+#include "launcherd/service/grpc_log.h"
+
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/tls.h"
+#include "launcherd/service/control_server.h"
+
+namespace muster::grpc_log_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+base::MonotonicTime time_of_test{};
+
+class GrpcLogTest : public ::testing::Test {
+ protected:
+  // Until then gRPC logs nothing.
+  void SetUp() override { ::grpc_init(); }
+  void TearDown() override { ::grpc_shutdown(); }
+
+  launcherd::GrpcErrors::OnError into(std::vector<std::string>& lines) {
+    return [&lines](const std::string& line) { lines.push_back(line); };
+  }
+
+  static base::MonotonicTime now() { return time_of_test; }
+
+  std::vector<std::string> lines_;
+};
+
+TEST_F(GrpcLogTest, PassesOnErrorsAlone) {
+  const launcherd::GrpcErrors errors(into(lines_), now);
+  gpr_log(GPR_INFO, "a stranger has come");
+  gpr_log(GPR_DEBUG, "and gone");
+  EXPECT_THAT(lines_, IsEmpty());
+  gpr_log(GPR_ERROR, "Failed accept4: %s", "Too many open files");
+  EXPECT_THAT(lines_, ElementsAre("gRPC: Failed accept4: Too many open files"));
+}
+
+TEST_F(GrpcLogTest, PassesOnOneLineAMinuteAndCountsTheOthers) {
+  const launcherd::GrpcErrors errors(into(lines_), now);
+  for (int i = 0; i < 5; ++i) gpr_log(GPR_ERROR, "number %d", i);
+  EXPECT_THAT(lines_, ElementsAre("gRPC: number 0"));
+  time_of_test += std::chrono::minutes(1);
+  gpr_log(GPR_ERROR, "number 5");
+  time_of_test += std::chrono::minutes(1);
+  gpr_log(GPR_ERROR, "number 6");
+  EXPECT_THAT(lines_, ElementsAre("gRPC: number 0", "gRPC: number 5 (4 more since the last line)", "gRPC: number 6"));
+}
+
+TEST_F(GrpcLogTest, AsksTheNewestAndNoneThatHasEnded) {
+  std::vector<std::string> newer;
+  {
+    const launcherd::GrpcErrors errors(into(lines_), now);
+    {
+      const launcherd::GrpcErrors newest(into(newer), now);
+      gpr_log(GPR_ERROR, "to the newest");
+    }
+    gpr_log(GPR_ERROR, "to the other");
+  }
+  gpr_log(GPR_ERROR, "to none");
+  EXPECT_THAT(newer, ElementsAre("gRPC: to the newest"));
+  EXPECT_THAT(lines_, ElementsAre("gRPC: to the other"));
+}
+
+TEST_F(GrpcLogTest, ShortensLongMessagesAndShowsControlCharacters) {
+  const launcherd::GrpcErrors errors(into(lines_), now);
+  const std::string message = "\x1b[2J" + std::string(5000, 'x');
+  gpr_log(GPR_ERROR, "%s", message.c_str());
+  ASSERT_THAT(lines_, SizeIs(1));
+  EXPECT_LT(lines_[0].size(), 400U);
+  EXPECT_EQ(lines_[0].find('\x1b'), std::string::npos) << lines_[0];
+}
+
+TEST_F(GrpcLogTest, ReachesTheLogOfAControlServer) {
+  base::Loop loop;
+  auto ca = base::CertificateAuthority::create();
+  ASSERT_TRUE(ca.ok()) << ca.status();
+  const auto own = ca->issue("launcherd", {"DNS:launcherd"});
+  ASSERT_TRUE(own.ok()) << own.status();
+  launcherd::ControlServerOptions options;
+  options.job_id = "abcdefgh";
+  options.ca_pem = ca->ca_pem();
+  options.certificate_pem = own->cert_pem;
+  options.key_pem = own->key_pem;
+  options.on_grpc_error = into(lines_);
+  const auto server = launcherd::ControlServer::start(loop, std::move(options));
+  ASSERT_TRUE(server.ok()) << server.status();
+  gpr_log(GPR_ERROR, "Failed accept4: %s", "Too many open files");
+  EXPECT_THAT(lines_, ElementsAre("gRPC: Failed accept4: Too many open files"));
+}
+
+}  // namespace
+}  // namespace muster::grpc_log_test
