@@ -37,6 +37,35 @@ def test_a_mistake_is_usage_error():
         assert "unknown option '--gpus'" in result.stderr
 
 
+@pytest.mark.parametrize(("name", "target", "selection"), [
+    ("launcherd_jobs_test", "launcherd_jobs_test", "-R ^launcherd_jobs_test"),
+    ("launcherd_jobs_test.EndNews", "launcherd_jobs_test", "-R ^launcherd_jobs_test\\.EndNews"),
+    ("e2e.03", "all", "-R ^e2e\\.03"),
+    ("unit", "all", "-L ^unit$")])
+def test_a_name_builds_what_it_needs_and_runs_its_tests(tmp_path, name, target, selection):
+    """The build and the tests are played: which are asked for is looked at."""
+    program(tmp_path, "dpkg-query", "echo install ok installed")
+    program(tmp_path, "ninja", '[ "$5" = launcherd_jobs_test ]')  # -C build/release -t query NAME
+    program(tmp_path, "cmake", f'echo "cmake $*" >>{tmp_path}/asked')
+    path = program(tmp_path, "ctest", f'echo "ctest $*" >>{tmp_path}/asked\n'
+                                      'case "$*" in *" -N "*) echo "  Test #1: one";; esac')
+    result = run("tools/test", name, PATH=path)
+    assert result.returncode == 0, result
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert f"cmake --build build/release --target {target}" in asked
+    assert asked[-1].startswith("ctest --test-dir build/release --output-on-failure -j ")
+    assert asked[-1].endswith(f" {selection}")
+    assert asked.index(f"cmake --build build/release --target {target}") < len(asked) - 1
+
+
+def test_a_name_whose_tests_fail_is_a_failure(tmp_path):
+    program(tmp_path, "dpkg-query", "echo install ok installed")
+    program(tmp_path, "ninja", "true")
+    program(tmp_path, "cmake", "true")
+    path = program(tmp_path, "ctest", 'case "$*" in *" -N "*) echo "  Test #1: one";; *) exit 8;; esac')
+    assert run("tools/test", "launcherd_jobs_test", PATH=path).returncode == 8
+
+
 def test_quickstart_says_how_long_it_takes_and_stops_where_the_disk_is_too_small(tmp_path):
     path = program(tmp_path, "df", "echo Avail; echo 12M")
     result = run("tools/quickstart", PATH=path)
