@@ -27,6 +27,10 @@ std::vector<FlagRow> launcherd_settings() {
              "says what it may do (PEM).")
           .key("launcherd.client_ca")
           .completes(Completes::kFile),
+      option("client-crl", {"--client-crl"}, "FILE",
+             "Certificates that --client-ca has revoked (PEM): who shows one of them is refused.")
+          .key("launcherd.client_crl")
+          .completes(Completes::kFile),
       option("state", {"--state"}, "DIR",
              "Where jobs are kept, on a disk of this host; default "
              "${XDG_STATE_HOME:-~/.local/state}/muster/<hostname>.")

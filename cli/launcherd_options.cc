@@ -62,6 +62,7 @@ base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
   read.text("tls-cert", parsed.tls_certificate);
   read.text("tls-key", parsed.tls_key);
   read.text("client-ca", parsed.client_ca);
+  read.text("client-crl", parsed.client_crl);
   read.text("state", parsed.state);
   read.text("http", parsed.http);
   read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
@@ -97,6 +98,9 @@ base::Status check(const ParsedLauncherd& parsed, bool is_root) {
   if (parsed.addresses.empty() && has_any) {
     return base::error(base::Code::kInvalidArgument,
                        "--tls-cert, --tls-key and --client-ca are for --listen HOST:PORT, which is not there");
+  }
+  if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
+    return base::error(base::Code::kInvalidArgument, "--client-crl is for --listen HOST:PORT, which is not there");
   }
   if (!parsed.join_file.empty() && !parsed.accept_agents) {
     return base::error(base::Code::kInvalidArgument, "--join-file is for --accept-agents, which is not there");

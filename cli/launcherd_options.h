@@ -19,6 +19,7 @@ struct ParsedLauncherd : HostVerbLine {
   std::string tls_certificate;         // paths of files
   std::string tls_key;
   std::string client_ca;
+  std::string client_crl;
   std::string state;  // empty: the default
   std::string http;   // empty: none
   std::optional<launcherd::AcceptAgents> accept_agents;

@@ -71,8 +71,16 @@ base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLaun
   if (!key_text.ok()) return key_text.status().with_context("--tls-key");
   const std::string key = std::move(*key_text);
   MUSTER_ASSIGN_OR_RETURN(const std::string client_ca, read(parsed.client_ca));
+  std::string client_crl;
+  if (!parsed.client_crl.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(client_crl, read(parsed.client_crl));
+    if (client_crl.empty()) {
+      return base::error(base::Code::kInvalidArgument, "--client-crl: {} is empty", parsed.client_crl);
+    }
+  }
   for (const std::string& address : parsed.addresses) {
-    listeners.push_back({.address = address, .certificate = certificate, .key = key, .client_ca = client_ca});
+    listeners.push_back(
+        {.address = address, .certificate = certificate, .key = key, .client_ca = client_ca, .client_crl = client_crl});
   }
   return listeners;
 }

@@ -36,7 +36,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
                                   Answer* answer) {
     auto call = std::make_shared<UnaryCall<Answer>>(answer);
     call->begin();
-    if (const base::Status refused = check_role(*context, role); !refused.ok()) {
+    if (const base::Status refused = check_role(*context, role, *revoked()); !refused.ok()) {
       call->answer(to_grpc(refused), Answer());
       return call.get();
     }
@@ -64,7 +64,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       });
     });
     call->begin();
-    if (const base::Status refused = check_role(*context, role); !refused.ok()) {
+    if (const base::Status refused = check_role(*context, role, *revoked()); !refused.ok()) {
       call->finish(to_grpc(refused));
       return call.get();
     }
@@ -80,6 +80,12 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       self->streams_[*number].gone = std::move(gone);
     });
     return call.get();
+  }
+
+  // For calls from now on, also of connections that are open. Any thread.
+  void set_revoked(RevokedCertificates revoked) {
+    const std::lock_guard lock(mutex_);
+    revoked_ = std::make_shared<const RevokedCertificates>(std::move(revoked));
   }
 
   // From now on calls are answered UNAVAILABLE, also those that the loop has not come to and never will; streams end
@@ -121,6 +127,11 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
                 }};
   }
 
+  std::shared_ptr<const RevokedCertificates> revoked() {
+    const std::lock_guard lock(mutex_);
+    return revoked_;
+  }
+
   // Any thread. `refuse` is called if the call does not get its turn on the loop.
   std::uint64_t await_turn(std::function<void()> refuse) {
     {
@@ -155,6 +166,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   std::uint64_t next_ = 1;
 
   std::mutex mutex_;
+  std::shared_ptr<const RevokedCertificates> revoked_ = std::make_shared<const RevokedCertificates>();
   bool takes_calls_ = true;
   std::uint64_t last_turn_ = 0;
   std::map<std::uint64_t, std::function<void()>> waiting_;  // calls that are posted to the loop

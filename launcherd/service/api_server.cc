@@ -25,6 +25,17 @@ constexpr std::chrono::milliseconds kLastAnswers{200};
 // Without a free descriptor a waiting connection stays readable: looked at again after this.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
+// One list for all ports: an authority's word about a certificate holds wherever it is shown.
+base::Result<RevokedCertificates> revoked_of(const std::vector<TlsListener>& tls) {
+  std::string lists;
+  std::string authorities;
+  for (const TlsListener& each : tls) {
+    lists += each.client_crl;
+    authorities += each.client_ca;
+  }
+  return RevokedCertificates::read(lists, authorities);
+}
+
 }  // namespace
 
 // One address of TCP: its certificates, and the doors by which connections come to gRPC.
@@ -119,6 +130,8 @@ base::Status ApiServer::State::open_port(const TlsListener& wanted, TlsPort& por
 // The addresses of TCP: the server is made at once.
 base::Status ApiServer::State::listen() {
   if (listeners.tls.empty()) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(RevokedCertificates revoked, revoked_of(listeners.tls));
+  calls->set_revoked(std::move(revoked));
   tls.resize(listeners.tls.size());
   for (std::size_t i = 0; i < tls.size(); ++i) {
     const TlsListener& wanted = listeners.tls[i];
@@ -173,6 +186,8 @@ base::Status ApiServer::replace_certificates(const std::vector<TlsListener>& tls
   for (const TlsListener& each : tls) {
     MUSTER_RETURN_IF_ERROR(check_tls_texts(each.certificate, each.key, each.client_ca));
   }
+  MUSTER_ASSIGN_OR_RETURN(RevokedCertificates revoked, revoked_of(tls));
+  state_->calls->set_revoked(std::move(revoked));
   for (std::size_t i = 0; i < tls.size(); ++i) {
     state_->tls[i].credentials->change(tls[i].client_ca, {tls[i].certificate, tls[i].key});
   }

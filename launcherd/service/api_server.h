@@ -23,6 +23,7 @@ struct TlsListener {
   std::string certificate;
   std::string key;
   std::string client_ca;
+  std::string client_crl = {};  // certificates that client_ca has revoked; empty: none
 };
 
 struct ApiListeners {
@@ -38,7 +39,8 @@ class ApiServer {
   ~ApiServer();
 
   // Other certificates for the listeners by TCP, in their order (addresses stay). They hold for connections from now
-  // on. INVALID_ARGUMENT: they are none, or another number; then all stays as it is.
+  // on, lists of revoked ones for all calls from now on. INVALID_ARGUMENT: they are none, or another number; then all
+  // stays as it is.
   base::Status replace_certificates(const std::vector<TlsListener>& tls);
 
   // Of the listeners by TCP, in their order.

@@ -5,13 +5,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include "base/status.h"
+#include "launcherd/service/revoked_certificates.h"
 
 namespace muster::launcherd {
 
 // Each may do what those before it may.
 enum class Role { kWatch, kSubmit, kAdmin };
 
-// PERMISSION_DENIED: the certificate gives none that is enough. Any thread.
-base::Status check_role(const grpc::ServerContextBase& context, Role needed);
+// PERMISSION_DENIED: the certificate is revoked, or gives no role that is enough. Any thread.
+base::Status check_role(const grpc::ServerContextBase& context, Role needed, const RevokedCertificates& revoked);
 
 }  // namespace muster::launcherd

@@ -9,6 +9,16 @@ import grpc
 import pytest
 
 
+REVOKES = """[ca]
+default_ca = own
+[own]
+database = index.txt
+crlnumber = crlnumber
+default_md = sha256
+default_crl_days = 2
+"""
+
+
 class Authority:
     """A certificate authority of openssl's."""
 
@@ -20,6 +30,17 @@ class Authority:
 
     def run(self, *words):
         subprocess.run(["openssl", *words], cwd=self.directory, check=True, capture_output=True)
+
+    def revoke(self, *certificates, out="crl.pem"):
+        """The file with the list of all that were revoked so far."""
+        for name, text in (("index.txt", ""), ("crlnumber", "01\n"), (f"{self.name}.cnf", REVOKES)):
+            if not (self.directory / name).exists():
+                (self.directory / name).write_text(text)
+        words = ("ca", "-config", f"{self.name}.cnf", "-cert", f"{self.name}.pem", "-keyfile", f"{self.name}.key")
+        for certificate in certificates:
+            self.run(*words, "-revoke", certificate)
+        self.run(*words, "-gencrl", "-out", out)
+        return self.directory / out
 
     def file(self, suffix):
         return self.directory / f"{self.name}.{suffix}"
@@ -153,3 +174,48 @@ def test_certificates_are_read_again_at_a_hangup(launcherd, stubs, authority, tm
     daemon.process.send_signal(signal.SIGHUP)
     daemon.line_with("certificates were read again")
     assert (code(old), code(new)) == (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OK)
+
+
+def test_a_revoked_certificate_is_refused(launcherd, stubs, authority, tmp_path):
+    certificate, key = authority.issue("server", "DNS:localhost,IP:127.0.0.1")
+    first, second, other = (authority.issue(name, "URI:muster://role/watch") for name in ("first", "second", "other"))
+    revoked = authority.revoke(first[0])
+    daemon = launcherd("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca",
+                       authority.file("pem"), "--client-crl", revoked, "--i-know-jobs-run-as-root", waits=False)
+    port = daemon.line_with("serving").split("127.0.0.1:")[1].split()[0]
+    clients = [client_of(stubs, authority, port, identity) for identity in (first, second, other)]
+
+    def codes():
+        """On the connections that are there."""
+        return [code_of(api.api.GetCapabilities, stubs.launcher.GetCapabilitiesRequest()) for api in clients]
+
+    ok, denied = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
+    assert codes() == [denied, ok, ok]
+    asked = subprocess.run([conftest.BIN / "muster", "jobs", "--launcher", f"localhost:{port}", "--tls-cert", first[0],
+                            "--tls-key", first[1], "--tls-ca", authority.file("pem")], capture_output=True, text=True)
+    assert asked.returncode != 0
+    assert "this certificate is revoked (launcherd's --client-crl): ask its authority for another one" in asked.stderr
+    # A list that cannot be used changes nothing.
+    whole = authority.revoke(second[0], out="next.pem").read_text()
+    (tmp_path / "else").mkdir()
+    foreign = Authority(tmp_path / "else", "other").revoke().read_text()
+    for text, reason in ((whole[:200], "is not one in PEM"), ("", "crl.pem is empty"),
+                         (foreign, "is not signed by an authority of --client-ca")):
+        revoked.write_text(text)
+        daemon.process.send_signal(signal.SIGHUP)
+        assert reason in daemon.line_with("the certificates stay as they are: ")
+        assert codes() == [denied, ok, ok]
+    revoked.write_text(whole)
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.line_with("certificates were read again")
+    assert codes() == [denied, denied, ok]
+
+
+def test_a_list_of_revoked_certificates_needs_its_authority(launcherd, authority, tmp_path):
+    certificate, key = authority.issue("server", "DNS:localhost")
+    (tmp_path / "else").mkdir()
+    foreign = Authority(tmp_path / "else", "other").revoke()
+    daemon = launcherd("--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--client-ca",
+                       authority.file("pem"), "--client-crl", foreign, "--i-know-jobs-run-as-root", waits=False)
+    assert daemon.process.wait(timeout=60) != 0
+    daemon.line_with("the list of revoked certificates is not signed by an authority of --client-ca")

@@ -93,6 +93,7 @@ TEST(LauncherdOptions, Mistakes) {
       {{"--listen", "h:1"}, "needs --tls-cert, --tls-key and --client-ca"},
       {{"--listen", "h:1", "--tls-cert", "c", "--tls-key", "k"}, "needs --tls-cert"},
       {kTls, "are for --listen HOST:PORT"},
+      {{"--client-crl", "r"}, "--client-crl is for --listen HOST:PORT"},
       {{"run"}, "'run' is not an option"},
       {{"--hostfiel", "x"}, "--hostfile"},
       {{"-H", "-bad"}, "-H"},
