@@ -49,8 +49,10 @@ void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines)
 // MPICH over UCX, as Debian has it, refuses by itself and asks nobody, under mpiexec as well; elsewhere the agent
 // knows.
 void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
-  const bool is_of_mpi = outcome.stderr_tail.find("MPI_Comm_spawn") != std::string::npos;
-  if (!is_of_mpi || std::ranges::any_of(outcome.ends, &model::RankEnd::spawn_refused)) return;
+  const std::string& tail = outcome.stderr_tail;  // as MPICH writes it; to Open MPI's its agent has said why
+  const bool is_of_mpich =
+      tail.find("MPI_Comm_spawn(") != std::string::npos || tail.find("MPI_Comm_spawn_multiple(") != std::string::npos;
+  if (!is_of_mpich || std::ranges::any_of(outcome.ends, &model::RankEnd::spawn_refused)) return;
   lines->push_back(fmt::format("its MPI_Comm_spawn failed, {}", model::kSpawnAdvice));
 }
 

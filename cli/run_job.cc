@@ -246,6 +246,7 @@ int run_job(HvdrunOptions options, const base::Environment& environment) {
                     {.reads = wanted.to != model::InputTo::kNone,
                      .wants_raw = wanted.pty,
                      .on_raw = [&outlets](bool is_raw) { (*outlets)->set_raw(is_raw); }});
+  options.launch.may_spawn = true;
   auto runner = std::make_unique<launcherd::RestartingJob>(loop, clock, std::move(options.job),
                                                            std::move(placed->placement), options.launch, environment,
                                                            bootstrap->get(), (*outlets)->sink(), &record);

@@ -112,7 +112,7 @@ int root_cause(const std::vector<RankEnd>& ends) {
 std::string describe_mpi(const RankEnd& end) {
   if (end.abort_code) {
     // Most libraries abort because of the spawn; a program that handles errors itself may have had another reason.
-    const char* after = end.spawn_refused ? " after MPI_Comm_spawn, which Muster does not support" : "";
+    const char* after = end.spawn_refused ? " after its MPI_Comm_spawn had failed" : "";
     return fmt::format("called MPI_Abort({}){}", *end.abort_code, after);
   }
   return end.without_finalize ? "ended without MPI_Finalize" : "";

@@ -43,8 +43,8 @@ struct RankEnd {
 // What a shell would see of a program that called MPI_Abort(code), but never 0.
 int abort_status(int code);
 
-// "called MPI_Abort(13)", "called MPI_Comm_spawn, which Muster does not support", "ended without MPI_Finalize"; empty:
-// nothing of MPI's.
+// "called MPI_Abort(13)", "called MPI_Abort(1) after its MPI_Comm_spawn had failed", "ended without MPI_Finalize";
+// empty: nothing of MPI's.
 std::string describe_mpi(const RankEnd& end);
 
 // The root cause: the earliest end that Muster did not cause and that failed, where a signal goes before a non-zero

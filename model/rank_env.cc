@@ -176,11 +176,15 @@ void put_open_mpi(const RankEnvInput& input, Variables& variables) {
                           {"OMPI_COMM_WORLD_NODE_RANK", rank.local_rank}});
 }
 
+bool spans_hosts(const RankEnvInput& input) {
+  return input.nnodes > 1 || input.has_peers_elsewhere;
+}
+
 // MPICH's UCX takes every interface of a host for one that reaches the others. The agent takes this back on a host with
 // more than Ethernet (agent/service/rank_pmi.h).
 void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "UCX_NET_DEVICES";
-  if (input.nnodes > 1 && !input.interface.empty() && !user_set.get(name)) {
+  if (spans_hosts(input) && !input.interface.empty() && !user_set.get(name)) {
     variables.emplace_back(name, input.interface);
   }
 }
@@ -189,7 +193,7 @@ void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& 
 void put_open_mpi_network(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "OMPI_MCA_btl_tcp_if_include";
   const bool is_chosen = user_set.get(name) || user_set.get("OMPI_MCA_btl_tcp_if_exclude");
-  if (input.nnodes > 1 && !input.interface.empty() && !is_chosen) variables.emplace_back(name, input.interface);
+  if (spans_hosts(input) && !input.interface.empty() && !is_chosen) variables.emplace_back(name, input.interface);
 }
 
 // Names whose value the user's own setting replaces.

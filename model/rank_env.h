@@ -51,8 +51,9 @@ struct RankEnvInput {
   PlacedRank rank;
   int size = 0;
   int nnodes = 0;
-  std::string hostname;     // of the rank's host, as in the host list
-  std::string session_dir;  // on that host
+  bool has_peers_elsewhere = false;  // spawned ranks speak with others of the job, on more hosts than `nnodes`
+  std::string hostname;              // of the rank's host, as in the host list
+  std::string session_dir;           // on that host
   std::string master_addr;
   int master_port = 0;
   std::string role = "default";  // torch's name for the group of ranks

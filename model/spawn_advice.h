@@ -1,11 +1,11 @@
-// What agent and launcher say to a user of MPI_Comm_spawn.
+// What agent and launcher say to a user of MPI_Comm_spawn whose MPI cannot have more ranks.
 #pragma once
 
 namespace muster::model {
 
 // Follows "MPI_Comm_spawn, " in a sentence.
 inline constexpr const char* kSpawnAdvice =
-    "which Muster does not support: start all processes with the job, as with `hvdrun -np 1 ./manager : -np 4 "
-    "./worker`";
+    "which Muster supports for Open MPI alone: start all processes with the job, as with `hvdrun -np 1 ./manager : -np "
+    "4 ./worker`";
 
 }  // namespace muster::model

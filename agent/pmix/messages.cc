@@ -8,6 +8,7 @@ namespace muster::agent::pmix {
 namespace {
 
 constexpr std::size_t kMaxHosts = std::size_t{1} << 20;
+constexpr std::size_t kMaxPrograms = 4096;
 
 // One field after the other, in both directions by the same list.
 struct Writing {
@@ -78,8 +79,7 @@ bool fields(Io io, T& m) {
 
 template <typename Io, typename T>
 requires std::is_same_v<std::remove_const_t<T>, WantRankData> ||
-    std::is_same_v<std::remove_const_t<T>, RankConnected> || std::is_same_v<std::remove_const_t<T>, RankFinalized> ||
-    std::is_same_v<std::remove_const_t<T>, SpawnRefused>
+    std::is_same_v<std::remove_const_t<T>, RankConnected> || std::is_same_v<std::remove_const_t<T>, RankFinalized>
 bool fields(Io io, T& m) {
   return io(m.rank);
 }
@@ -147,7 +147,7 @@ bool fields(Io io, T& m) {
 bool fields(Writing io, const Placement& m) {
   io.out.number(static_cast<std::uint32_t>(m.hosts.size()));
   for (const HostRanks& host : m.hosts) io(host.name), io(host.ranks);
-  return io(m.programs);
+  return io(m.programs) && io(m.universe);
 }
 
 bool fields(Reading io, Placement& m) {
@@ -157,7 +157,47 @@ bool fields(Reading io, Placement& m) {
     HostRanks& host = m.hosts.emplace_back();
     if (!io(host.name) || !io(host.ranks)) return false;
   }
-  return io(m.programs);
+  return io(m.programs) && io(m.universe);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, AddWorld>
+bool fields(Io io, T& m) {
+  return io(m.nspace) && io(m.first) && io(m.spawner) && fields(io, m.placement);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, SpawnDone>
+bool fields(Io io, T& m) {
+  return io(m.id) && io(m.nspace);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, WorldAdded>
+bool fields(Io io, T& m) {
+  return io(m.first) && io(m.error);
+}
+
+template <typename Io, typename T>
+requires std::is_same_v<std::remove_const_t<T>, SpawnProgram>
+bool fields(Io io, T& m) {
+  return io(m.command) && io(m.ranks) && io(m.environment) && io(m.workdir) && io(m.hosts);
+}
+
+bool fields(Writing io, const SpawnWanted& m) {
+  io(m.id), io(m.rank);
+  io.out.number(static_cast<std::uint32_t>(m.programs.size()));
+  for (const SpawnProgram& program : m.programs) fields(io, program);
+  return true;
+}
+
+bool fields(Reading io, SpawnWanted& m) {
+  std::uint32_t count = 0;
+  if (!io(m.id) || !io(m.rank) || !io.in.number(count) || count > kMaxPrograms) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!fields(io, m.programs.emplace_back())) return false;
+  }
+  return true;
 }
 
 template <typename Message>

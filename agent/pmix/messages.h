@@ -32,6 +32,22 @@ struct HostRanks {
 struct Placement {
   std::vector<HostRanks> hosts;
   std::vector<int> programs = {};  // how many ranks each has, in rank order
+  int universe = 0;                // slots of the job's hosts; 0: as many as ranks
+};
+
+// Ranks that a rank has spawned (MPI_Comm_spawn): a namespace of their own. `rank` in all other messages is a number of
+// the job: that of a spawned rank is `first` and its rank in this world. Answered by WorldAdded.
+struct AddWorld {
+  std::string nspace;
+  int first = 0;
+  int spawner = 0;      // the number of the rank that has spawned it
+  Placement placement;  // hosts as in the job's; those without a rank of this world have an empty list
+};
+
+// To SpawnWanted of this id.
+struct SpawnDone {
+  std::uint64_t id = 0;
+  std::string nspace;  // empty: refused
 };
 
 // With a descriptor: a rank has connected, and is of the job's user.
@@ -66,7 +82,8 @@ struct NameAnswer {
   std::vector<std::string> values = {};  // theirs, as they were published
 };
 
-using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound, NameAnswer>;
+using Command = std::variant<BeginServer, Placement, Connection, FenceDone, WantRankData, RankDataFound, NameAnswer,
+                             AddWorld, SpawnDone>;
 
 struct Ready {
   std::string error;    // one sentence without the host's name; empty: it serves
@@ -112,9 +129,24 @@ struct RankText {
   std::string text;
 };
 
-// The rank asked for more processes (MPI_Comm_spawn) and was told that there are none.
-struct SpawnRefused {
+struct SpawnProgram {
+  std::vector<std::string> command = {};
+  int ranks = 0;
+  std::vector<std::string> environment = {};  // NAME=VALUE, over the job's
+  std::string workdir = {};                   // empty: the job's
+  std::vector<std::string> hosts = {};        // the names that the program allows; empty: any of the job
+};
+
+// The rank asks for more processes (MPI_Comm_spawn).
+struct SpawnWanted {
+  std::uint64_t id = 0;
   int rank = 0;
+  std::vector<SpawnProgram> programs = {};
+};
+
+struct WorldAdded {
+  int first = 0;
+  std::string error;  // one sentence without the host's name; empty: its ranks may come
 };
 
 // The rank publishes values (bytes that only helpers read) under names, for the ranks of this job.
@@ -140,7 +172,7 @@ struct NameUnpublish {
 };
 
 using Event = std::variant<Ready, RankConnected, RankFinalized, RankAborted, FenceEntered, RankDataWanted, RankData,
-                           RankText, SpawnRefused, NamePublish, NameLookUp, NameUnpublish>;
+                           RankText, SpawnWanted, NamePublish, NameLookUp, NameUnpublish, WorldAdded>;
 
 // INVALID_ARGUMENT: no whole message, or something behind it.
 std::string encode(const Command& command);

@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> rank_settings(const RankSetting
       kOnlyByPmix,
   };
   // One for each dialect; a rank takes the youngest that it knows. PMIX_VERSION is left out: then the dialect says it.
-  const std::string uri = fmt::format("{}-server.{};tcp4://127.0.0.1:{}", input.nspace, input.host, input.port);
+  const std::string uri = fmt::format("{}-server.{};tcp4://127.0.0.1:{}", input.server, input.host, input.port);
   for (const char* dialect :
        {"PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"}) {
     settings.emplace_back(dialect, uri);

@@ -12,7 +12,8 @@
 namespace muster::agent::pmix {
 
 struct RankSettingsInput {
-  std::string nspace;  // name of the job for PMIx
+  std::string nspace;  // name of the rank's world for PMIx
+  std::string server;  // name of the job, by which its servers are called
   int rank = 0;
   int host = 0;  // index of its host
   std::string host_name;

@@ -39,7 +39,11 @@ Service::Service(base::Loop& loop, rendezvous::HorovodKeys& keys, ServiceJob job
       directory_(job_.session_dir + "/pmix"),
       shared_memory_(::access("/dev/shm", W_OK | X_OK) == 0 ? shared_memory_dir(job_.session_dir) : ""),
       fence_(loop, keys, job_.host),
-      names_(loop, keys, [this](const NameAnswer& answer) { send(answer); }) {}
+      names_(loop, keys, [this](const NameAnswer& answer) { send(answer); }) {
+  if (static_cast<std::size_t>(job_.host) >= job_.placement.hosts.size()) return;
+  const std::vector<int>& ranks = job_.placement.hosts[static_cast<std::size_t>(job_.host)].ranks;
+  own_.insert(ranks.begin(), ranks.end());
+}
 
 Service::~Service() {
   for (const rendezvous::HorovodKeys::WaitId id : waits_) keys_.cancel_wait(id);
@@ -73,8 +77,10 @@ void Service::set_variables(int rank, base::Environment& environment) {
   for (const auto& [name, value] : entries) {
     if (is_in_the_way(name)) environment.unset(name);
   }
-  const RankSettingsInput input{.nspace = job_.nspace,
-                                .rank = rank,
+  const AddWorld* const spawned = world_of(rank);
+  const RankSettingsInput input{.nspace = spawned != nullptr ? spawned->nspace : job_.nspace,
+                                .server = job_.nspace,
+                                .rank = spawned != nullptr ? rank - spawned->first : rank,
                                 .host = job_.host,
                                 .host_name = job_.placement.hosts[static_cast<std::size_t>(job_.host)].name,
                                 .port = port_,
@@ -116,14 +122,51 @@ base::Status Service::start_helper() {
 // What other hosts ask of our ranks' data, each once.
 void Service::follow_wishes() {
   if (job_.placement.hosts.size() < 2) return;
-  for (const int rank : job_.placement.hosts[static_cast<std::size_t>(job_.host)].ranks) {
-    waits_.push_back(keys_.wait(kScope, wish_key(rank), [this, rank](const auto& wish) {
-      if (!wish.ok()) return;
-      loop_.post([this, rank, alive = std::weak_ptr<char>(alive_)] {
-        if (alive.lock()) send(WantRankData{rank});
-      });
-    }));
+  for (const int rank : own_) follow_wishes_of(rank);
+}
+
+void Service::follow_wishes_of(int rank) {
+  waits_.push_back(keys_.wait(kScope, wish_key(rank), [this, rank](const auto& wish) {
+    if (!wish.ok()) return;
+    loop_.post([this, rank, alive = std::weak_ptr<char>(alive_)] {
+      if (alive.lock()) send(WantRankData{rank});
+    });
+  }));
+}
+
+void Service::add_world(const AddWorld& world) {
+  const auto answer = [&](const std::string& error) {
+    loop_.post([this, first = world.first, error, alive = std::weak_ptr<char>(alive_)] {
+      if (alive.lock()) events_.on_world_added(first, error);
+    });
+  };
+  if (world.placement.hosts.size() != job_.placement.hosts.size()) return answer("the list of hosts is another one");
+  if (has_failed_) return answer("PMIx is not served here");
+  // A host without a rank that has connected has no helper yet: others will ask it.
+  if (!socket_) {
+    if (const base::Status started = start_helper(); !started.ok()) {
+      fail(started.message());
+      return answer(started.message());
+    }
   }
+  worlds_.push_back(world);
+  for (const int rank : world.placement.hosts[static_cast<std::size_t>(job_.host)].ranks) {
+    own_.insert(world.first + rank);
+    if (job_.placement.hosts.size() > 1) follow_wishes_of(world.first + rank);
+  }
+  send(world);
+}
+
+void Service::on(const WorldAdded& added) {
+  events_.on_world_added(added.first, added.error);
+}
+
+const AddWorld* Service::world_of(int rank) const {
+  const AddWorld* found = nullptr;
+  for (const AddWorld& world : worlds_) {
+    if (rank >= world.first && (found == nullptr || world.first > found->first)) found = &world;
+  }
+  return found;
 }
 
 void Service::send(const Command& command, std::vector<base::UniqueFd> fds) {
@@ -199,11 +242,16 @@ void Service::on(const Ready& ready) {
 }
 
 bool Service::is_of_this_host(int rank) const {
-  return std::ranges::binary_search(job_.placement.hosts[static_cast<std::size_t>(job_.host)].ranks, rank);
+  return own_.contains(rank);
 }
 
-bool Service::is_alone() const {
-  return job_.placement.hosts.size() == 1 && job_.placement.hosts.front().ranks.size() == 1;
+bool Service::is_alone(int rank) const {
+  const AddWorld* const spawned = world_of(rank);
+  std::size_t size = 0;
+  for (const HostRanks& host : (spawned != nullptr ? spawned->placement : job_.placement).hosts) {
+    size += host.ranks.size();
+  }
+  return size == 1;
 }
 
 std::vector<int> Service::open_ranks() const {
@@ -314,11 +362,14 @@ void Service::on(const NameUnpublish& asked) {
   if (is_of_this_host(asked.rank)) names_.unpublish(asked);
 }
 
+void Service::on(const SpawnWanted& wanted) {
+  if (is_of_this_host(wanted.rank)) events_.on_spawn(wanted);
+}
+
 // Its peers wait for the new processes, and would for ever. One that has none is free to go on with the error.
-void Service::on(const SpawnRefused& refused) {
-  if (!is_of_this_host(refused.rank)) return;
-  events_.on_spawn_refused(refused.rank);
-  if (!is_alone()) events_.on_aborted(refused.rank, 1);
+void Service::spawn_done(const SpawnWanted& wanted, const std::string& nspace) {
+  send(SpawnDone{wanted.id, nspace});
+  if (nspace.empty() && !is_alone(wanted.rank)) events_.on_aborted(wanted.rank, 1);
 }
 
 }  // namespace muster::agent::pmix

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,9 @@ struct ServiceEvents {
   std::function<void(int rank)> on_connected;
   std::function<void(int rank)> on_finalized;
   std::function<void(int rank, int code)> on_aborted;
-  std::function<void(int rank)> on_spawn_refused;                  // it goes on with an error
+  std::function<void(const SpawnWanted& wanted)> on_spawn;  // of a rank of this host; answered by spawn_done()
+  // To add_world(); `error`: a sentence without the host's name, or empty.
+  std::function<void(int first, const std::string& error)> on_world_added;
   std::function<void(int rank, const std::string& text)> on_text;  // for its stderr; ends with a newline
   std::function<void(const std::string& text)> on_problem;         // a sentence without the host's name
   // After a problem: these ranks, which had connected, would wait for ever, or others for them. `why`: a sentence about
@@ -59,6 +62,14 @@ class Service {
 
   // Completes a rank's environment, and takes out of it what another launcher has said to its own ranks.
   void set_variables(int rank, base::Environment& environment);
+  // Ranks that a rank of the job has spawned, before set_variables() for those of this host: the ranks of the job in
+  // all calls and events are numbers of the job. on_world_added() follows, not from within the call.
+  void add_world(const AddWorld& world);
+  // The answer to an on_spawn(). Its rank gets an error for an empty `nspace`; ranks that wait with it would wait for
+  // ever, so the job ends where there are any.
+  void spawn_done(const SpawnWanted& wanted, const std::string& nspace);
+  // Nobody shares its MPI_COMM_WORLD.
+  bool is_alone(int rank) const;
   // Of the helper, or 0: a child of the agent that is not of the job.
   pid_t pid() const { return helper_.pid(); }
   // Reads what the helper has said so far: before a rank that has ended is judged.
@@ -84,13 +95,15 @@ class Service {
   void on(const RankDataWanted& wanted);
   void on(const RankData& data);
   void on(const RankText& text);
-  void on(const SpawnRefused& refused);
+  void on(const SpawnWanted& wanted);
+  void on(const WorldAdded& added);
   void on(const NamePublish& asked);
   void on(const NameLookUp& asked);
   void on(const NameUnpublish& asked);
 
   bool is_of_this_host(int rank) const;
-  bool is_alone() const;
+  const AddWorld* world_of(int rank) const;  // null: it was not spawned
+  void follow_wishes_of(int rank);
   std::vector<int> open_ranks() const;
   void publish(int rank, std::string value);
   void found(std::uint64_t id, const base::Result<rendezvous::HorovodValue>& value);
@@ -105,6 +118,8 @@ class Service {
   base::Status shared_memory_made_;
   rendezvous::HostFence fence_;
   Names names_;
+  std::vector<AddWorld> worlds_;
+  std::set<int> own_;  // the ranks of this host
   std::uint16_t port_ = 0;
   std::vector<std::string> environment_;  // of some rank, for the helper
   std::unique_ptr<rendezvous::CheckedListener> listener_;

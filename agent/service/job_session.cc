@@ -100,6 +100,18 @@ JobSession::JobSession(const SessionHost& host, Warden warden, SessionOptions op
                    const auto found = rank_pids_.find(rank);
                    return found == rank_pids_.end() ? 0 : found->second;
                  },
+             .on_spawn =
+                 [this](v1::SpawnRequest request) {
+                   v1::AgentMessage message;
+                   *message.mutable_spawn_request() = std::move(request);
+                   events_.send(std::move(message));
+                 },
+             .on_world_added =
+                 [this](v1::WorldAdded added) {
+                   v1::AgentMessage message;
+                   *message.mutable_world_added() = std::move(added);
+                   events_.send(std::move(message));
+                 },
              .on_lost = [this](const std::string& why) { pmix_lost(why); }}) {
   warden_watch_ = host_.loop.on_readable(warden_.fd(), [this] { warden_readable(); });
 }
@@ -186,6 +198,17 @@ void JobSession::handle(const v1::LauncherMessage& message) {
       break;
     case v1::LauncherMessage::kStageOrder:
       stages_.order(message.stage_order());
+      break;
+    case v1::LauncherMessage::kAddWorld:
+      add_world(message.add_world());
+      break;
+    case v1::LauncherMessage::kKillRanks:
+      for (const int rank : message.kill_ranks().ranks()) {
+        if (spawned_.contains(rank) && running_.contains(rank)) kill_rank(rank);
+      }
+      break;
+    case v1::LauncherMessage::kSpawnAnswer:
+      pmix_.spawn_answered(message.spawn_answer());
       break;
     default:
       break;  // of a newer launcher
@@ -325,6 +348,32 @@ void JobSession::launch(const v1::Launch& launch) {
   for (SpawnRequest& request : requests) pals_.plan(request);
   pmix_.open(launch, stores_.keys(), warden_.session_dir(), host_.verbose);
   for (SpawnRequest& request : requests) pmix_.plan(request);
+  spawn_ranks(launch, std::move(requests), made);
+}
+
+// Where no rank runs any more, the job is over: no other may begin.
+void JobSession::add_world(const v1::AddWorld& world) {
+  if (!launched_ || running_.empty() || stopping_ || warden_lost_ || sender_ == nullptr) {
+    v1::AgentMessage message;
+    message.mutable_world_added()->set_first(world.first());
+    message.mutable_world_added()->set_error("the job's ranks here have ended");
+    message.mutable_world_added()->set_starts_no_rank(true);
+    return events_.send(std::move(message));
+  }
+  const v1::Launch& launch = world.launch();
+  for (const v1::LaunchRank& rank : launch.ranks()) {
+    running_.insert(rank.rank());
+    spawned_.insert(rank.rank());
+  }
+  pmix_.add_world(world);
+  std::vector<SpawnRequest> requests = rank_requests(launch, host_.login_environment, {});
+  for (SpawnRequest& request : requests) pmix_.plan(request);
+  spawn_ranks(launch, std::move(requests), base::ok_status());
+}
+
+void JobSession::spawn_ranks(const v1::Launch& launch, std::vector<SpawnRequest> requests,
+                             const base::Status& made_by) {
+  base::Status made = made_by;
   const base::Status contained = put_in_containers(launch, names_of_stores(), requests);
   if (made.ok()) made = contained;
   for (const SpawnRequest& request : requests) {
@@ -518,7 +567,9 @@ void JobSession::spawn_was_tried(int rank) {
 
 void JobSession::on_event(RankStartFailed& failed) {
   const v1::AgentMessage message = message_of(failed, base::monotonic_now());
-  session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_start_failed())));
+  if (!spawned_.contains(failed.rank)) {
+    session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_start_failed())));
+  }
   events_.send(message);
   spawn_was_tried(failed.rank);
   rank_is_over(failed.rank);
@@ -529,7 +580,9 @@ void JobSession::on_event(RankExited& exited) {
   v1::AgentMessage message = message_of(exited);
   pmi_.ended(exited.rank);
   mpi_ends_.judge(*message.mutable_rank_exited());
-  session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
+  if (!spawned_.contains(exited.rank)) {
+    session_socket_.rank_ended(news_of(proto::rank_end_of(message.rank_exited())));
+  }
   const TorchError error = torch_errors_.ended(warden_.session_dir(), message.rank_exited());
   if (!error.line.empty()) notice(error.line);
   if (wants_error_files_ && !error.content.empty()) events_.send(error_file_message(exited.rank, error.content));

@@ -108,6 +108,8 @@ class JobSession {
   void prepare_owner_port(const v1::Prepare& prepare, v1::Prepared& answer);
   void launch(const v1::Launch& launch);
   std::vector<std::string> names_of_stores() const;
+  void add_world(const v1::AddWorld& world);
+  void spawn_ranks(const v1::Launch& launch, std::vector<SpawnRequest> requests, const base::Status& made);
   base::Status make_sender();
   void open_session_socket(const v1::Launch& launch);
   void ranks_ended(const v1::RanksEnded& news);
@@ -166,6 +168,7 @@ class JobSession {
   RankPals pals_;
   RankPmi pmi_;
   RankPmix pmix_;
+  std::set<int> spawned_;               // by other ranks: no peers for libmuster's
   std::set<int> running_;               // told to start and not over
   std::set<int> tails_due_;             // exited, stderr tail not sent yet
   std::set<int> with_output_;           // handed to the sender

@@ -12,6 +12,7 @@
 #include "agent/pmix/rank_settings.h"
 #include "agent/service/rank_pmi.h"
 #include "base/strings.h"
+#include "proto/convert.h"
 
 namespace muster::agent {
 namespace {
@@ -35,6 +36,7 @@ base::Environment environment_of(const std::vector<std::string>& entries) {
 
 pmix::Placement placement_of(const v1::World& world) {
   pmix::Placement placement;
+  placement.universe = world.universe();
   for (const v1::WorldHost& host : world.hosts()) {
     placement.hosts.push_back({host.name(), {host.ranks().begin(), host.ranks().end()}});
   }
@@ -72,9 +74,13 @@ void RankPmix::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, con
            },
        .on_finalized = [this](int rank) { ends_.finalized(rank); },
        .on_aborted = [this](int rank, int code) { ends_.aborted(rank, code); },
-       .on_spawn_refused =
-           [this](int rank) {
-             if (ends_.spawn_refused(rank)) events_.on_problem(refused_spawn(rank));
+       .on_spawn = [this](const pmix::SpawnWanted& wanted) { spawn(wanted); },
+       .on_world_added =
+           [this](int first, const std::string& error) {
+             v1::WorldAdded added;
+             added.set_first(first);
+             added.set_error(error);
+             events_.on_world_added(std::move(added));
            },
        .on_text = [this](int rank, const std::string& text) { say(rank, text); },
        .on_problem = events_.on_problem,
@@ -84,6 +90,51 @@ void RankPmix::open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, con
   } else {
     events_.on_problem("programs of Open MPI will not start: " + opened.status().message());
   }
+}
+
+void RankPmix::spawn(const pmix::SpawnWanted& wanted) {
+  v1::SpawnRequest request;
+  request.set_id(wanted.id);
+  request.set_rank(wanted.rank);
+  for (const pmix::SpawnProgram& program : wanted.programs) {
+    v1::SpawnProgram& to = *request.add_programs();
+    to.mutable_command()->Add(program.command.begin(), program.command.end());
+    to.set_ranks(program.ranks);
+    // Open MPI hands on all its settings: those that are ours may be others on another host.
+    base::Environment environment = environment_of(program.environment);
+    for (const std::string& name : names_) environment.unset(name);
+    proto::set_environment(environment.entries(), *to.mutable_environment());
+    to.set_workdir(program.workdir);
+    for (const std::string& host : program.hosts) to.add_hosts(base::printable(host));
+  }
+  spawns_[wanted.id] = wanted;
+  events_.on_spawn(std::move(request));
+}
+
+void RankPmix::spawn_answered(const v1::SpawnAnswer& answer) {
+  const auto asked = spawns_.extract(answer.id());
+  if (asked.empty() || !service_) return;
+  if (answer.world().empty()) {
+    const int rank = asked.mapped().rank;
+    ends_.spawn_refused(rank);
+    const char* then = service_->is_alone(rank) ? "" : "; the job ends, as other ranks may wait in the same call";
+    events_.on_problem(fmt::format("rank {}: MPI_Comm_spawn failed: {}{}", rank, answer.error(), then));
+  }
+  service_->spawn_done(asked.mapped(), answer.world());
+}
+
+void RankPmix::add_world(const v1::AddWorld& world) {
+  v1::World ranks;
+  v1::WorldAdded refused;
+  refused.set_first(world.first());
+  if (!service_) {
+    refused.set_error("PMIx is not served here");
+  } else if (!ranks.ParseFromString(world.launch().world())) {
+    refused.set_error("the launcher's list of ranks cannot be read");
+  }
+  if (!refused.error().empty()) return events_.on_world_added(std::move(refused));
+  service_->add_world(
+      {.nspace = ranks.name(), .first = world.first(), .spawner = world.spawner(), .placement = placement_of(ranks)});
 }
 
 void RankPmix::plan(SpawnRequest& request) {

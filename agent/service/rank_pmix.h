@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,6 +26,8 @@ class RankPmix {
   struct Events {
     std::function<void(const std::string& text)> on_problem;  // a sentence without the host's name
     std::function<pid_t(int rank)> pid_of;                    // 0: it does not run
+    std::function<void(v1::SpawnRequest request)> on_spawn;   // answered by spawn_answered()
+    std::function<void(v1::WorldAdded added)> on_world_added;
     // Ranks that are in MPI would wait for ever. A sentence about this host, without its name.
     std::function<void(const std::string& why)> on_lost;
   };
@@ -35,6 +38,9 @@ class RankPmix {
   void open(const v1::Launch& launch, rendezvous::HorovodKeys* keys, const std::string& session_dir, bool verbose);
   // Completes the environment of one of `launch`'s ranks; before it is put into a container.
   void plan(SpawnRequest& request);
+  // Before its ranks are planned. on_world_added() follows, not from within the call.
+  void add_world(const v1::AddWorld& world);
+  void spawn_answered(const v1::SpawnAnswer& answer);
   // A rank has been reaped: reads what it has said before.
   void catch_up() {
     if (service_) service_->catch_up();
@@ -48,6 +54,7 @@ class RankPmix {
 
  private:
   void say(int rank, const std::string& text);
+  void spawn(const pmix::SpawnWanted& wanted);
 
   base::Loop& loop_;
   MpiEnds& ends_;
@@ -57,6 +64,7 @@ class RankPmix {
   std::set<std::string> names_;
   std::string library_path_;  // LD_LIBRARY_PATH of the ranks
   std::set<int> connected_;
+  std::map<std::uint64_t, pmix::SpawnWanted> spawns_;  // not answered yet
   bool has_explained_ = false;
 };
 

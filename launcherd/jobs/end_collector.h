@@ -28,6 +28,10 @@ class EndCollector {
   // True: by the job's policy the others must be stopped now.
   bool add(model::RankEnd end, base::MonotonicTime now);
 
+  // Of ranks that were spawned by others; they are numbered beyond all before them.
+  void add_ranks(int count) { size_ += count; }
+  int size() const { return size_; }
+
   bool has_ended(int rank) const { return ends_.contains(rank); }
   bool all_ended() const { return static_cast<int>(ends_.size()) == size_; }
   bool any_failed() const { return first_failure_.has_value(); }

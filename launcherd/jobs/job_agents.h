@@ -72,6 +72,8 @@ class JobAgents {
   virtual void send_unnumbered(int agent, v1::LauncherMessage message) = 0;
   // Before the ranks start: output of these is let in.
   virtual void expect_output(int agent, const std::vector<int>& ranks) = 0;
+  // More of them, before they start. Agents whose jobs get no more take nothing of theirs.
+  virtual void expect_more_output(int /*agent*/, const std::vector<int>& /*ranks*/) {}
   // It has ended after its ranks: what it has sent of their output is still taken in. output_complete() or output_cut()
   // follows; neither, where its host does not end its connection.
   virtual void output_ends(int agent) = 0;

@@ -1,5 +1,6 @@
-// The inside of JobRunner, in three files: job_start.cc (hosts come up, ranks are spawned), job_events.cc (what agents
-// say while the job runs, liveness), job_end.cc (stopping, losing hosts, finishing). Private to this folder.
+// The inside of JobRunner, in four files: job_start.cc (hosts come up, ranks are spawned), job_events.cc (what agents
+// say while the job runs, liveness), job_spawn.cc (ranks that ranks spawn), job_end.cc (stopping, losing hosts,
+// finishing). Private to this folder.
 #pragma once
 
 #include <deque>
@@ -18,6 +19,7 @@
 #include "launcherd/jobs/launch_plan.h"
 #include "launcherd/jobs/owner_questions.h"
 #include "launcherd/jobs/ping_turns.h"
+#include "launcherd/jobs/spawn_plan.h"
 #include "launcherd/jobs/stack_questions.h"
 #include "launcherd/jobs/staging.h"
 
@@ -160,6 +162,32 @@ class JobRunner::Core final : private AgentListener {
   void looked(JobHost& host, const base::Result<CommandResult>& result);
   base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
 
+  // job_spawn.cc
+  struct SpawnedWorld {
+    enum class Phase { kStarting, kRunning, kFailed };
+    int agent = 0;  // whose rank has spawned it
+    std::uint64_t request = 0;
+    std::string name{};
+    int first = 0;  // the number of its rank 0
+    int size = 0;
+    Phase phase = Phase::kStarting;
+    std::set<int> unstarted{};           // numbers of its ranks
+    std::set<int> unanswered{};          // agents that have not said WorldAdded
+    std::vector<model::RankEnd> ends{};  // that came while it was starting
+  };
+  void spawn_requested(JobHost& host, const v1::SpawnRequest& request);
+  base::Status spawn(JobHost& host, const v1::SpawnRequest& request);
+  std::vector<SpawnHost> spawn_hosts() const;
+  void begin_world(SpawnedWorld world, std::vector<v1::AddWorld> messages);
+  SpawnedWorld* world_of(int rank);  // null: the job was started with it
+  bool may_run(int rank) const;
+  void world_added(JobHost& host, const v1::WorldAdded& added);
+  void spawned_started(int rank);
+  bool keep_spawned_end(const model::RankEnd& end);
+  void world_failed(SpawnedWorld& world, const std::string& why);
+  void settle_world(SpawnedWorld& world);
+  void host_left_worlds(const JobHost& host);
+
   // job_end.cc
   bool may_have_ranks() const;
   void stop_when_taken_up(StopCause cause);
@@ -213,6 +241,8 @@ class JobRunner::Core final : private AgentListener {
   std::size_t first_not_launched_ = 0;
   std::size_t first_not_gone_ = 0;
   std::string master_address_;
+  std::deque<SpawnedWorld> worlds_;
+  int next_number_ = placement_.size;  // of the next rank that is spawned
   EndCollector ends_;
   EndNews end_news_{[this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   OwnerQuestions owner_questions_{

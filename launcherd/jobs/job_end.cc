@@ -147,7 +147,7 @@ void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::stri
   end_news_.flush();
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
-    const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return !ends_.has_ended(rank); });
+    const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return may_run(rank); });
     if (!is_any_left && !is_asked_for) continue;
     v1::LauncherMessage message;
     message.mutable_stop_ranks()->set_grace_ms(grace.count());
@@ -275,8 +275,9 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterward
   host_failures_.push_back({host.name, why});
   agents_->drop(host.agent);
   host.output_complete = true;
+  host_left_worlds(host);
   for (const int rank : host.ranks) {
-    if (ends_.has_ended(rank)) continue;
+    if (!may_run(rank)) continue;
     model::RankEnd end;
     end.rank = rank;
     end.host = host.name;
@@ -413,7 +414,7 @@ JobOutcome JobRunner::Core::make_outcome() {
   outcome.strays_killed = strays_killed_;
   outcome.stray_lines = stray_lines_;
   outcome.unclean = unclean_;
-  outcome.ranks = placement_.size;
+  outcome.ranks = ends_.size();
   outcome.hosts = static_cast<int>(placement_.hosts.size());
   outcome.elapsed = clock_.now() - started_at_;
   return outcome;

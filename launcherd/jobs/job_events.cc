@@ -39,6 +39,8 @@ std::optional<int> reported_rank(const v1::AgentMessage& message) {
       return message.rank_error_file().rank();
     case v1::AgentMessage::kInputTaken:
       return message.input_taken().rank();
+    case v1::AgentMessage::kSpawnRequest:
+      return message.spawn_request().rank();
     default:
       return std::nullopt;
   }
@@ -123,6 +125,7 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
           model::RankUp{message.rank_started().rank(), static_cast<long>(message.rank_started().pid())});
       observer_->on_note(
           fmt::format("rank {} on {}: pid {}", message.rank_started().rank(), host.name, message.rank_started().pid()));
+      spawned_started(message.rank_started().rank());
       break;
     case v1::AgentMessage::kRankStartFailed:
       rank_start_failed(host, message.rank_start_failed());
@@ -171,6 +174,12 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
     case v1::AgentMessage::kStackAnswer:
       stack_questions_.answered(host.agent, message.stack_answer());
       break;
+    case v1::AgentMessage::kSpawnRequest:
+      spawn_requested(host, message.spawn_request());
+      break;
+    case v1::AgentMessage::kWorldAdded:
+      world_added(host, message.world_added());
+      break;
     default:
       break;  // a body from a newer agent, or none
   }
@@ -212,9 +221,9 @@ void JobRunner::Core::send_window() {
 base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process,
                                      base::Loop::Task done) {
   for (const int rank : ranks) {
-    if (rank >= 0 && rank < placement_.size) continue;
+    if (rank >= 0 && rank < next_number_) continue;
     return base::error(base::Code::kInvalidArgument, "there is no rank {}: the job has ranks 0 to {}", rank,
-                       placement_.size - 1);
+                       next_number_ - 1);
   }
   std::vector<StackQuestions::Asked> asked;
   for (const JobHost& host : hosts_) {
@@ -222,7 +231,7 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
     std::vector<int> there;
     for (const int rank : host.ranks) {
       const bool is_meant = ranks.empty() || std::ranges::find(ranks, rank) != ranks.end();
-      if (is_meant && !ends_.has_ended(rank)) there.push_back(rank);
+      if (is_meant && may_run(rank)) there.push_back(rank);
     }
     if (!there.empty()) asked.push_back({.agent = host.agent, .host = host.name, .ranks = std::move(there)});
   }
@@ -281,7 +290,7 @@ void JobRunner::Core::rank_start_failed(JobHost& host, const v1::RankStartFailed
 }
 
 void JobRunner::Core::add_end(model::RankEnd end) {
-  if (end.rank < 0 || end.rank >= placement_.size) return;
+  if (end.rank < 0 || end.rank >= next_number_ || keep_spawned_end(end)) return;
   if (!ends_.has_ended(end.rank)) {
     observer_->on_event(end);
     tell_peers(end);
@@ -313,7 +322,8 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
 
 // With what else this turn of the loop brings, but before a stop that follows from it.
 void JobRunner::Core::tell_peers(const model::RankEnd& end) {
-  if (end_news_.add(end)) news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
+  if (end.rank < placement_.size && end_news_.add(end))
+    news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
 }
 
 void JobRunner::Core::set_suspect(JobHost& host, bool is_suspect) {
@@ -338,6 +348,7 @@ void JobRunner::Core::maybe_name_root_cause() {
 void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   if (host.phase != HostPhase::kUnused) host.phase = HostPhase::kEmpty;
   end_news_.unfollow(host.agent);
+  host_left_worlds(host);
   if (empty.no_output()) host.output_complete = true;
   strays_killed_ += empty.killed_size();
   for (const v1::Leftover& leftover : empty.killed()) {

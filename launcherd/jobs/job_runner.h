@@ -79,6 +79,7 @@ struct LaunchOptions {
   std::vector<int> resumed_first_of{};
   // A third stop ends the job while its agents still end the ranks. Not where others get the hosts then.
   bool may_leave = true;
+  bool may_spawn = false;      // ranks may have more ranks started (MPI_Comm_spawn)
   std::string never_staged{};  // a folder on this machine that no host may get; empty: none
   // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers at once, or later: what
   // the job needs may have to become free. Not after the runner's end. Empty: the hosts are all the job's.

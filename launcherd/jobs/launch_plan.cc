@@ -367,6 +367,7 @@ model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const 
   input.job_id = attempt_.job_id;
   input.attempt = attempt_.number;
   input.max_restarts = job_.max_restarts;
+  input.has_peers_elsewhere = attempt_.has_peers_elsewhere;
   input.size = placement_.size;
   input.nnodes = static_cast<int>(placement_.hosts.size());
   input.hostname = host.host.name;

@@ -54,6 +54,8 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 struct Attempt {
   std::string job_id;
   int number = 0;  // 0: the first
+  // The ranks are some of a job: they also speak with ranks of other hosts than theirs.
+  bool has_peers_elsewhere = false;
 };
 
 struct LaunchPlan {

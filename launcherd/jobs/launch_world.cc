@@ -36,11 +36,18 @@ void add_programs(const std::vector<int>& sizes, const std::vector<v1::Launch>& 
 
 }  // namespace
 
+int universe_of(const model::Placement& placement) {
+  int slots = 0;
+  for (const model::PlacedHost& host : placement.hosts) slots += host.slots;
+  return std::max(slots, placement.size);
+}
+
 void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
                const base::Environment& user_set, std::vector<v1::Launch>& hosts) {
   if (!model::serves(job.runtime, model::Runtime::kMpi)) return;
   v1::World world;
   world.set_size(placement.size);
+  world.set_universe(universe_of(placement));
   world.set_name(name);
   for (const model::PlacedHost& host : placement.hosts) {
     v1::WorldHost& to = *world.add_hosts();

@@ -16,4 +16,7 @@ namespace muster::launcherd {
 void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
                const base::Environment& user_set, std::vector<v1::Launch>& hosts);
 
+// MPI_UNIVERSE_SIZE: the slots of its hosts, at least its ranks.
+int universe_of(const model::Placement& placement);
+
 }  // namespace muster::launcherd

@@ -218,6 +218,10 @@ void OwnAgents::expect_output(int agent, const std::vector<int>& ranks) {
   if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
 }
 
+void OwnAgents::expect_more_output(int agent, const std::vector<int>& ranks) {
+  hub_->expect_ranks(options_.job_id, agent, ranks);
+}
+
 void OwnAgents::output_ends(int agent) {
   hub_->agent_ended(options_.job_id, agent);
 }

@@ -46,6 +46,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void send(int agent, v1::LauncherMessage message) override;
   void send_unnumbered(int agent, v1::LauncherMessage message) override;
   void expect_output(int agent, const std::vector<int>& ranks) override;
+  void expect_more_output(int agent, const std::vector<int>& ranks) override;
   void output_ends(int agent) override;
   void leave(int agent) override;
   void drop(int agent) override;

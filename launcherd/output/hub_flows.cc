@@ -64,6 +64,17 @@ void HubFlows::expect(const std::string& job, const ExpectedAgent& expected) {
   }
 }
 
+void HubFlows::expect_ranks(int number, const std::vector<int>& ranks) {
+  Flow* const flow = find(number);
+  if (flow != nullptr && !flow->is_complete_) flow->running_.insert(ranks.begin(), ranks.end());
+}
+
+bool HubFlows::knows(const Flow& flow, const proto::OutputFrame& frame) {
+  const OutputKind kind = frame.header.kind;
+  if (kind != OutputKind::kData && kind != OutputKind::kEnd) return true;
+  return flow.running_.contains(static_cast<int>(frame.header.rank));
+}
+
 void HubFlows::erase(int number) {
   const auto found = flows_.find(number);
   if (found == flows_.end()) return;

@@ -58,6 +58,7 @@ class HubFlows {
 
   // A new flow; nothing when there is no such job. `expected.secret` is not looked at.
   void expect(const std::string& job, const ExpectedAgent& expected);
+  void expect_ranks(int flow, const std::vector<int>& ranks);
   void erase(int flow);
 
   // kNone: there is none.
@@ -66,6 +67,8 @@ class HubFlows {
   std::vector<int> of_job(const std::string& job) const;
   Flow* find(int flow);  // null: there is none
 
+  // False: of a rank that is not expected, or not any more.
+  static bool knows(const Flow& flow, const proto::OutputFrame& frame);
   // Any frame but the first of a connection. What was taken before is passed over. An error is the agent's: its
   // connection is to be closed.
   base::Status take(Flow* flow, const proto::OutputFrame& frame);

@@ -51,6 +51,12 @@ struct ExpectAgent {
   std::string job;
   ExpectedAgent expected;  // without its secret
 };
+struct ExpectRanks {
+  std::string job;
+  int agent = 0;
+  std::vector<int> ranks;
+};
+
 struct ForgetAgent {
   std::string job;
   int agent;
@@ -62,7 +68,7 @@ struct AgentEnded {
 struct AddConnection {
   base::UniqueFd fd;
 };
-using Command = std::variant<AddJob, RemoveJob, ExpectAgent, ForgetAgent, AgentEnded, AddConnection>;
+using Command = std::variant<AddJob, RemoveJob, ExpectAgent, ExpectRanks, ForgetAgent, AgentEnded, AddConnection>;
 
 }  // namespace
 
@@ -83,6 +89,7 @@ class OutputHub::Worker {
   void on(AddJob command);
   void on(RemoveJob command);
   void on(ExpectAgent command);
+  void on(const ExpectRanks& command);
   void on(const ForgetAgent& command);
   void on(const AgentEnded& command);
   void on(AddConnection command);
@@ -252,6 +259,10 @@ void OutputHub::Worker::on(ExpectAgent command) {
   flows_.expect(command.job, command.expected);
 }
 
+void OutputHub::Worker::on(const ExpectRanks& command) {
+  flows_.expect_ranks(flows_.of_agent(command.job, command.agent), command.ranks);
+}
+
 void OutputHub::Worker::on(const ForgetAgent& command) {
   forget(flows_.of_agent(command.job, command.agent));
 }
@@ -395,6 +406,7 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
+  if (!flows_.knows(*flow, frame)) take_commands();  // its rank may be expected since a moment ago
   return flows_.take(flow, frame);
 }
 
@@ -443,6 +455,10 @@ base::Status OutputHub::expect_agent(const std::string& job, ExpectedAgent expec
       worker_->keys().add({proto::output_identity(job, expected.agent), std::exchange(expected.secret, {})}));
   worker_->post(ExpectAgent{job, std::move(expected)});
   return base::ok_status();
+}
+
+void OutputHub::expect_ranks(const std::string& job, int agent, std::vector<int> ranks) {
+  worker_->post(ExpectRanks{job, agent, std::move(ranks)});
 }
 
 void OutputHub::forget_agent(const std::string& job, int agent) {

@@ -75,6 +75,8 @@ class OutputHub {
   // Before the agent may connect. Again for the same agent: new ranks, another number to begin after.
   // INVALID_ARGUMENT: a secret of a length that is not allowed.
   base::Status expect_agent(const std::string& job, ExpectedAgent expected);
+  // More ranks of an agent that is expected, before they write; nothing for one whose output is complete.
+  void expect_ranks(const std::string& job, int agent, std::vector<int> ranks);
   // Its connection is closed and it is not let in again; what it sent so far is kept.
   void forget_agent(const std::string& job, int agent);
 

@@ -95,26 +95,27 @@ base::Status ConsoleSink::flush() {
 
 base::Result<std::unique_ptr<FileSink>> FileSink::create(const std::string& directory, int size) {
   MUSTER_RETURN_IF_ERROR(make_directories(directory));
-  std::unique_ptr<FileSink> sink(new FileSink);
-  for (int rank = 0; rank < size; ++rank) {
-    const std::string folder = rank_directory(directory, rank, size);
-    MUSTER_RETURN_IF_ERROR(make_directory(folder));
-    std::array<File, 2>& files = sink->files_.emplace_back();
-    files[0].path = folder + "/stdout";
-    files[1].path = folder + "/stderr";
-    for (File& file : files) {
-      file.fd.reset(open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-      if (!file.fd.valid()) return file_error("open", file.path, errno);
-    }
-  }
+  std::unique_ptr<FileSink> sink(new FileSink(directory, size));
+  for (int rank = 0; rank < size; ++rank) MUSTER_RETURN_IF_ERROR(sink->open_rank(rank));
   return sink;
 }
 
-base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
-  if (rank < 0 || static_cast<std::size_t>(rank) >= files_.size()) {
-    return base::error(base::Code::kInternal, "output of rank {}, but there are {} ranks", rank, files_.size());
+base::Status FileSink::open_rank(int rank) {
+  const std::string folder = rank_directory(directory_, rank, size_);
+  std::array<File, 2>& files = files_[rank];
+  MUSTER_RETURN_IF_ERROR(make_directory(folder));
+  files[0].path = folder + "/stdout";
+  files[1].path = folder + "/stderr";
+  for (File& file : files) {
+    file.fd.reset(open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file.fd.valid()) return file_error("open", file.path, errno);
   }
-  File& file = files_[static_cast<std::size_t>(rank)][stream == proto::OutputStream::kStdout ? 0 : 1];
+  return base::ok_status();
+}
+
+base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
+  if (!files_.contains(rank)) MUSTER_RETURN_IF_ERROR(open_rank(rank));
+  File& file = files_[rank][stream == proto::OutputStream::kStdout ? 0 : 1];
   if (!file.fd.valid()) return base::ok_status();  // failed before, and said so
   const int problem = write_all(file.fd.get(), bytes);
   if (problem == 0) return base::ok_status();
@@ -161,7 +162,8 @@ base::Status TeeSink::end_agent(int agent) {
 }
 
 base::Status SelectSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) {
-  const Streams& streams = by_rank_.at(static_cast<std::size_t>(rank));
+  const auto index = static_cast<std::size_t>(rank);
+  const Streams streams = index < by_rank_.size() ? by_rank_[index] : Streams();
   const bool passes = stream == proto::OutputStream::kStdout ? streams.out : streams.err;
   return passes ? next_->write(rank, stream, bytes, flags) : base::ok_status();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,8 @@ class ConsoleSink final : public OutputSink {
 // directory/rank.NN/{stdout,stderr}: the exact bytes. NN is padded to the width of the highest rank; one rank: rank.0.
 class FileSink final : public OutputSink {
  public:
-  // Makes the directories and truncates the files; the error names the path that failed.
+  // Makes the directories and truncates the files; the error names the path that failed. Files of ranks beyond `size`,
+  // which ranks have spawned, are made when the first bytes of theirs come.
   static base::Result<std::unique_ptr<FileSink>> create(const std::string& directory, int size);
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
@@ -60,9 +62,12 @@ class FileSink final : public OutputSink {
     base::UniqueFd fd;
     std::string path;
   };
-  FileSink() = default;
+  FileSink(std::string directory, int size) : directory_(std::move(directory)), size_(size) {}
+  base::Status open_rank(int rank);
 
-  std::vector<std::array<File, 2>> files_;  // by rank
+  const std::string directory_;
+  const int size_;
+  std::map<int, std::array<File, 2>> files_;  // by rank
 };
 
 // Writes to both; a failure of one does not keep bytes from the other. Owns neither.
@@ -82,7 +87,7 @@ class TeeSink final : public OutputSink {
   OutputSink* second_;
 };
 
-// Passes on the chosen streams of each rank, to a sink that it does not own.
+// Passes on the chosen streams of each rank, and all of ranks beyond the list; to a sink that it does not own.
 class SelectSink final : public OutputSink {
  public:
   struct Streams {

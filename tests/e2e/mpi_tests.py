@@ -124,14 +124,6 @@ def test_each_program_has_its_own_appnum(hvdrun, program):
     assert sorted(said) == [("0", "0"), ("1", "1"), ("2", "1"), ("3", "2")], done
 
 
-def test_a_refused_spawn_is_one_sentence(hvdrun, program):
-    done = hvdrun([*TWO, program, "spawn"])
-    assert done.rc not in (0, 125, 137), done
-    assert done.stderr.count("which Muster does not support: start all processes with the job, as with "
-                             "`hvdrun -np 1 ./manager : -np 4 ./worker`") == 1, done
-    assert done.elapsed < 30, done
-
-
 def test_a_rank_on_a_terminal(hvdrun, program):
     done = hvdrun([*TWO, "--pty", program])
     assert done.rc == 0 and worlds(done) == ["ranks=4 hosts=2 local=2"] * 4, done

@@ -70,6 +70,14 @@ def test_names_are_published_looked_up_and_taken_back(hvdrun, where):
     assert done.stdout.count("before=0 published=1 again=0 found=1 taken=1 after=0") == ranks, done
 
 
+def test_a_refused_spawn_is_one_sentence(hvdrun, program):
+    done = hvdrun([*TWO, program, "spawn"])
+    assert done.rc not in (0, 125, 137), done
+    assert done.stderr.count("which Muster supports for Open MPI alone: start all processes with the job, as with "
+                             "`hvdrun -np 1 ./manager : -np 4 ./worker`") == 1, done
+    assert done.elapsed < 30, done
+
+
 def test_ranks_may_go_on_without_a_spawn(hvdrun, program):
     done = hvdrun([*TWO, program, "spawn-and-go-on"])
     assert done.rc == 0 and done.stdout.count("no spawn") == 4, done

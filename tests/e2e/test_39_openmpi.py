@@ -164,17 +164,76 @@ def test_ranks_of_one_job_accept_and_connect(hvdrun, names, where):
         assert done.stdout.count(f"turn={turn} there={ranks // 2} sum={sum(range(ranks))}") == ranks, done
 
 
-def test_a_spawn_is_told_as_the_end(hvdrun, program):
+NO_SLOTS = "MPI_Comm_spawn failed: it asks for 1 ranks, and the job's hosts have 0 free slots: start the job with more"
+
+
+def test_a_failed_spawn_is_told_as_the_end(hvdrun, program):
+    """Open MPI's other ranks wait in MPI_Comm_spawn for ever, whatever rank 0 does."""
     done = hvdrun([*TWO, program, "spawn"])
-    assert done.rc == 1, done
-    assert "hvdrun: n1: rank 0 called MPI_Comm_spawn, which Muster does not support: start" in done.stderr, done
-    assert re.search(r"rank 0 on n1 \(pid .*\): called MPI_Abort\(\d+\) after MPI_Comm_spawn, which Muster does not support\n", done.stderr), done
+    assert done.rc == 1 and f"hvdrun: n1: rank 0: {NO_SLOTS}" in done.stderr, done
+    assert re.search(r"rank 0 on n1 \(pid .*\): called MPI_Abort\(\d+\) after its MPI_Comm_spawn had failed\n", done.stderr), done
 
 
 def test_one_rank_may_go_on_without_its_spawn(hvdrun, program):
     done = hvdrun(["-np", "1", "-H", "n1", program, "spawn-and-go-on"])
-    assert done.rc == 0 and "no spawn" in done.stdout, done
-    assert "rank 0 called MPI_Comm_spawn, which Muster does not support" in done.stderr, done
+    assert done.rc == 0 and "no spawn" in done.stdout and NO_SLOTS in done.stderr, done
+
+
+@pytest.fixture(scope="module")
+def spawner():
+    return compiled("mpi_spawn", "mpicc.openmpi", "libopenmpi-dev openmpi-bin")
+
+
+def said(done):
+    """(number in the job, parent or child, rank, ranks there, host) of each line."""
+    found = re.findall(r"\[(\d+)\]<stdout>:(\w+) rank=(\d+) of=\d+ there=(\d+) all=\d+ sum=\d+ host=(\S+)", done.stdout)
+    return sorted((int(number), who, int(rank), int(there), host) for number, who, rank, there, host in found)
+
+
+@pytest.mark.parametrize("where, mode, expected", [
+    (["-np", "1", "-H", "n1:3"], ["all", "2"], [(0, "parent", 0, 2, "n1"), (1, "child", 0, 1, "n1"), (2, "child", 1, 1, "n1")]),
+    (["-np", "2", "-N", "1", "-H", "n1:2,n2:2", "--map-by", "node"], ["all", "2"],
+     [(0, "parent", 0, 2, "n1"), (1, "parent", 1, 2, "n2"), (2, "child", 0, 2, "n1"), (3, "child", 1, 2, "n2")]),
+    (["-np", "2", "-H", "n1:2,n2:2", "--map-by", "node"], ["host", "1", "n2"],
+     [(0, "parent", 0, 1, "n1"), (1, "parent", 1, 1, "n2"), (2, "child", 0, 2, "n2")]),
+    (["-np", "2", "-H", "n1:2,n2:2", "--map-by", "node"], ["self", "1"], [(0, "parent", 0, 1, "n1"), (2, "child", 0, 1, "n1")]),
+    (["-np", "2", "-H", "n1:3,n2:3", "--map-by", "node"], ["multiple", "2"],
+     [(0, "parent", 0, 3, "n1"), (1, "parent", 1, 3, "n2"), (2, "child", 0, 2, "n1"), (3, "child", 1, 2, "n1"), (4, "child", 2, 2, "n2")]),
+    (["-np", "2", "-H", "n1:1,n2:1", "--oversubscribe"], ["all", "3"],
+     [(0, "parent", 0, 3, "n1"), (1, "parent", 1, 3, "n2"), (2, "child", 0, 2, "n1"), (3, "child", 1, 2, "n1"), (4, "child", 2, 2, "n2")]),
+])
+def test_spawned_ranks_fill_the_jobs_hosts(hvdrun, spawner, where, mode, expected):
+    done = hvdrun([*where, spawner, *mode])
+    assert done.rc == 0 and said(done) == expected, done
+
+
+def test_spawned_ranks_spawn_more(hvdrun, spawner):
+    done = hvdrun(["-np", "2", "-H", "n1:2,n2:2", "--map-by", "node", spawner, "deep", "1"])
+    assert done.rc == 0, done
+    assert said(done) == [(0, "parent", 0, 1, "n1"), (1, "parent", 1, 1, "n2"), (2, "child", 0, 2, "n1"),
+                          (2, "parent", 0, 1, "n1"), (3, "child", 0, 1, "n2")], done
+
+
+def test_spawned_ranks_have_the_directory_of_the_info(hvdrun, spawner):
+    done = hvdrun(["-np", "1", "-H", "n1:2", spawner, "wdir", "1", "/var"])
+    assert done.rc == 0 and re.search(r"\[1\]<stdout>:child .* dir=/var\n", done.stdout), done
+    assert "universe=2\n" in done.stdout, done
+
+
+@pytest.mark.parametrize("mode, code, end", [("fail", 7, "exit code 7"), ("abort", 9, r"called MPI_Abort\(9\)")])
+def test_a_spawned_rank_that_fails_ends_the_job(hvdrun, spawner, mode, code, end):
+    done = hvdrun(["-np", "2", "-H", "n1:2,n2:2", "--map-by", "node", spawner, mode, "2"])
+    assert done.rc == code and re.search(rf"hvdrun: rank 3 on n2 \(pid .*\): {end}\n", done.stderr), done
+
+
+@pytest.mark.parametrize("mode, reason", [
+    (["missing", "1"], "n1: cannot run '/no/such/program': no such file"),
+    (["too-many", "2"], "it asks for 2 ranks, and the job's hosts have 1 free slots"),
+])
+def test_a_spawn_that_cannot_be_is_an_error_of_the_call(hvdrun, spawner, mode, reason):
+    done = hvdrun(["-np", "1", "-H", "n1:2", spawner, *mode])
+    assert done.rc == 0 and f"refused kind={mode[0]} is_spawn=1" in done.stdout, done
+    assert f"MPI_Comm_spawn failed: {reason}" in done.stderr, done
 
 
 def test_without_libpmix_the_package_is_named(hvdrun, program, cluster):

@@ -27,6 +27,7 @@ class Infos {
     const auto number = static_cast<pmix_rank_t>(value);
     add(key, &number, PMIX_PROC_RANK);
   }
+  void process(const char* key, pmix_proc_t value) { add(key, &value, PMIX_PROC); }
   void regex(const char* key, char* value) { add(key, value, PMIX_REGEX); }
   void array(const char* key, Infos& values) {
     pmix_data_array_t array{};

@@ -133,6 +133,16 @@ class Helper {
     return base::ok_status();
   }
 
+  base::Status on(const AddWorld& world, Fds&) {
+    if (server_) tell(WorldAdded{world.first, server_->add(world).message()});
+    return base::ok_status();
+  }
+
+  base::Status on(const SpawnDone& done, Fds&) {
+    if (server_) server_->spawn_done(done);
+    return base::ok_status();
+  }
+
   base::Status on(const NameAnswer& answer, Fds&) {
     if (server_) server_->name_answered(answer);
     return base::ok_status();

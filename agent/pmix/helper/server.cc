@@ -47,7 +47,7 @@ std::vector<std::string> list_of(char** keys) {
   return list;
 }
 
-// A published value between helpers: the rank, its type (s, b), its bytes. nullopt: another type.
+// A published value between helpers: the rank's number, its type (s, b), its bytes. nullopt: another type.
 std::optional<std::string> to_bytes(const pmix_value_t& value, int rank) {
   if (value.type == PMIX_STRING && value.data.string != nullptr) return fmt::format("{} s{}", rank, value.data.string);
   if (value.type != PMIX_BYTE_OBJECT) return std::nullopt;
@@ -58,9 +58,6 @@ std::optional<std::string> to_bytes(const pmix_value_t& value, int rank) {
 bool from_bytes(std::string& bytes, pmix_pdata_t& to) {
   const std::size_t space = bytes.find(' ');
   if (space == std::string::npos || space + 1 >= bytes.size()) return false;
-  const auto rank = base::parse_decimal(std::string_view(bytes).substr(0, space), PMIX_RANK_VALID);
-  if (!rank) return false;
-  to.proc.rank = static_cast<pmix_rank_t>(*rank);
   char* const data = bytes.data() + space + 2;
   if (bytes[space + 1] == 's') {
     to.value.type = PMIX_STRING;
@@ -85,6 +82,32 @@ pmix_status_t status_of(const NameAnswer& answer) {
   }
 }
 
+SpawnProgram program_of(const pmix_app_t& app) {
+  SpawnProgram program{.command = list_of(app.argv), .ranks = app.maxprocs, .environment = list_of(app.env)};
+  if (app.cmd != nullptr && program.command.empty()) program.command.emplace_back(app.cmd);
+  if (app.cmd != nullptr) program.command.front() = app.cmd;
+  if (app.cwd != nullptr) program.workdir = app.cwd;
+  return program;
+}
+
+// What MPI_Info said of the spawned processes: the names of hosts, the directory.
+void take_directives(const pmix_info_t* info, std::size_t count, SpawnProgram& program) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string key = text_of_key(info[i].key);
+    const pmix_value_t& value = info[i].value;
+    if (value.type != PMIX_STRING || value.data.string == nullptr) continue;
+    if (key == PMIX_WDIR) program.workdir = value.data.string;
+    if (key != PMIX_HOST && key != PMIX_ADD_HOST) continue;
+    for (const std::string_view host : base::split(value.data.string, ',')) program.hosts.emplace_back(host);
+  }
+}
+
+int size_of(const Placement& placement) {
+  int size = 0;
+  for (const HostRanks& host : placement.hosts) size += static_cast<int>(host.ranks.size());
+  return size;
+}
+
 // Two 64-bit FNV-1a sums: a name for a long list.
 std::string digest(const std::string& text) {
   std::uint64_t sums[] = {14695981039346656037u, 1099511628211u * 7};
@@ -99,61 +122,59 @@ std::string digest(const std::string& text) {
 
 struct Server::Callbacks {
   // Those that have somebody to answer hold up the rank until then, so the agent has been told before the rank can end.
+  template <typename Told>
+  static void tell(const pmix_proc_t& proc, Told told) {
+    the_server->post_([proc, told]() mutable {
+      const auto number = the_server->number_of(proc);
+      if (!number) return;
+      told.rank = *number;
+      the_server->send_(told);
+    });
+  }
+
   static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t done,
                                  void* context) {
-    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(RankConnected{rank}); });
+    tell(*proc, RankConnected{});
     if (done == nullptr) return PMIX_OPERATION_SUCCEEDED;  // as of 4.2
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
 
   static pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t done, void* context) {
-    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(RankFinalized{rank}); });
+    tell(*proc, RankFinalized{});
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
 
   static pmix_status_t aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, std::size_t,
                                pmix_op_cbfunc_t done, void* context) {
-    the_server->post_([rank = static_cast<int>(proc->rank), status] { the_server->send_(RankAborted{rank, status}); });
+    tell(*proc, RankAborted{.rank = 0, .code = status});
     the_server->answer_later(done, context);
     return PMIX_SUCCESS;
   }
 
   static pmix_status_t fence(const pmix_proc_t* procs, std::size_t count, const pmix_info_t*, std::size_t, char* data,
                              std::size_t size, pmix_modex_cbfunc_t done, void* context) {
-    bool is_all = false;
-    std::vector<int> ranks;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (procs[i].rank == (PMIX_RANK_WILDCARD)) {
-        is_all = true;
-      } else if (PMIX_RANK_IS_VALID(procs[i].rank)) {
-        ranks.push_back(static_cast<int>(procs[i].rank));
-      } else {
-        return PMIX_ERR_NOT_SUPPORTED;
-      }
-    }
-    if (is_all) ranks.clear();
-    std::ranges::sort(ranks);
+    auto ranks = the_server->numbers_of(procs, count);
+    if (!ranks) return PMIX_ERR_NOT_SUPPORTED;
     // `data` stays allocated: which of the two frees it differs between versions of libpmix, and twice is worse.
     std::string blob = data == nullptr ? std::string() : std::string(data, size);
-    the_server->post_([ranks = std::move(ranks), blob = std::move(blob), waiting = Waiting{done, context}] {
+    the_server->post_([ranks = std::move(*ranks), blob = std::move(blob), waiting = Waiting{done, context}] {
       Server& self = *the_server;
       std::set<int> hosts;
-      for (const auto& [rank, host] : self.host_of_) {
-        if (ranks.empty() || std::ranges::binary_search(ranks, rank)) hosts.insert(host);
-      }
+      for (const int rank : ranks) hosts.insert(self.host_of_[rank]);
       const std::uint64_t id = ++self.last_id_;
       self.waiting_[id] = waiting;
-      self.send_(FenceEntered{id, ranks.empty() ? "all" : digest(joined(ranks)), {hosts.begin(), hosts.end()}, blob});
+      self.send_(FenceEntered{id, digest(joined(ranks)), {hosts.begin(), hosts.end()}, blob});
     });
     return PMIX_SUCCESS;
   }
 
   static pmix_status_t rank_data(const pmix_proc_t* proc, const pmix_info_t*, std::size_t, pmix_modex_cbfunc_t done,
                                  void* context) {
-    if (!PMIX_RANK_IS_VALID(proc->rank)) return PMIX_ERR_NOT_SUPPORTED;
-    the_server->post_([rank = static_cast<int>(proc->rank), waiting = Waiting{done, context}] {
+    const auto number = the_server->number_of(*proc);
+    if (!number) return PMIX_ERR_NOT_SUPPORTED;
+    the_server->post_([rank = *number, waiting = Waiting{done, context}] {
       const std::uint64_t id = ++the_server->last_id_;
       the_server->waiting_[id] = waiting;
       the_server->send_(RankDataWanted{id, rank});
@@ -161,15 +182,35 @@ struct Server::Callbacks {
     return PMIX_SUCCESS;
   }
 
-  static pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t*, std::size_t, const pmix_app_t*, std::size_t,
-                             pmix_spawn_cbfunc_t, void*) {
-    the_server->post_([rank = static_cast<int>(proc->rank)] { the_server->send_(SpawnRefused{rank}); });
-    return PMIX_ERR_NOT_SUPPORTED;
+  static pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t info_count,
+                             const pmix_app_t* apps, std::size_t count, pmix_spawn_cbfunc_t done, void* context) {
+    const auto number = the_server->number_of(*proc);
+    if (!number) return PMIX_ERR_NOT_SUPPORTED;
+    SpawnWanted asked{.rank = *number};
+    for (std::size_t i = 0; i < count; ++i) {
+      SpawnProgram program = program_of(apps[i]);
+      take_directives(info, info_count, program);
+      take_directives(apps[i].info, apps[i].ninfo, program);
+      asked.programs.push_back(std::move(program));
+    }
+    the_server->post_([asked = std::move(asked), done, context]() mutable {
+      Server& self = *the_server;
+      asked.id = ++self.last_id_;
+      self.spawns_waiting_[asked.id] = [done, context](const SpawnDone& answer) {
+        pmix_nspace_t nspace{};
+        answer.nspace.copy(nspace, sizeof nspace - 1);
+        done(answer.nspace.empty() ? PMIX_ERR_PROC_FAILED_TO_START : PMIX_SUCCESS, nspace, context);
+      };
+      self.send_(asked);
+    });
+    return PMIX_SUCCESS;
   }
 
   static pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t count,
                                pmix_op_cbfunc_t done, void* context) {
-    NamePublish asked{.rank = static_cast<int>(proc->rank)};
+    const auto number = the_server->number_of(*proc);
+    if (!number) return PMIX_ERR_NOT_SUPPORTED;
+    NamePublish asked{.rank = *number};
     for (std::size_t i = 0; i < count; ++i) {
       const std::string key = text_of_key(info[i].key);
       const pmix_value_t& value = info[i].value;
@@ -206,7 +247,9 @@ struct Server::Callbacks {
 
   static pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*, std::size_t,
                                  pmix_op_cbfunc_t done, void* context) {
-    ask(NameUnpublish{.rank = static_cast<int>(proc->rank), .names = list_of(keys)}, done, context);
+    const auto number = the_server->number_of(*proc);
+    if (!number) return PMIX_ERR_NOT_SUPPORTED;
+    ask(NameUnpublish{.rank = *number, .names = list_of(keys)}, done, context);
     return PMIX_SUCCESS;
   }
 
@@ -255,10 +298,7 @@ struct Server::Callbacks {
         text += printable_text(value.data.string);
       }
     }
-    const int rank = PMIX_RANK_IS_VALID(client->rank) ? static_cast<int>(client->rank) : -1;
-    if (!text.empty() && rank >= 0) {
-      the_server->post_([rank, text = std::move(text)] { the_server->send_(RankText{rank, text}); });
-    }
+    if (!text.empty()) tell(*client, RankText{.rank = 0, .text = std::move(text)});
     if (done != nullptr) the_server->answer_later(done, context);
   }
 
@@ -367,24 +407,84 @@ base::Status Server::wait_for(const char* what, const std::function<pmix_status_
 }
 
 base::Status Server::place(const Placement& placement) {
-  placement_ = placement;
   if (begin_.host < 0 || static_cast<std::size_t>(begin_.host) >= placement.hosts.size()) {
     return base::error(base::Code::kInvalidArgument, "the placement has no host {}", begin_.host);
   }
-  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
-    for (const int rank : placement.hosts[i].ranks) host_of_[rank] = static_cast<int>(i);
-  }
-  MUSTER_RETURN_IF_ERROR(register_job());
-  MUSTER_RETURN_IF_ERROR(register_ranks());
+  MUSTER_RETURN_IF_ERROR(add(World{.nspace = begin_.nspace, .placement = placement, .spawner = {}, .others = {}}));
   is_placed_ = true;
   for (base::UniqueFd& rank : std::exchange(early_, {})) MUSTER_RETURN_IF_ERROR(serve(std::move(rank)));
   return base::ok_status();
 }
 
-base::Status Server::register_job() {
+base::Status Server::add(const AddWorld& world) {
+  if (worlds_.empty() || world.placement.hosts.size() != worlds_.front().placement.hosts.size()) {
+    return base::error(base::Code::kInvalidArgument, "the spawned ranks are not placed on the hosts of the job");
+  }
+  return add(World{.nspace = world.nspace,
+                   .first = world.first,
+                   .placement = world.placement,
+                   .spawner = proc_of(world.spawner),
+                   .others = {}});
+}
+
+// It is known here before libpmix can speak of it.
+base::Status Server::add(World world) {
+  world.others.resize(world.placement.hosts.size());
+  for (std::size_t i = 0; i < world.placement.hosts.size(); ++i) {
+    for (const World& before : worlds_) world.others[i] += before.placement.hosts[i].ranks.size();
+    for (const int rank : world.placement.hosts[i].ranks) host_of_[world.first + rank] = static_cast<int>(i);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    worlds_.push_back(world);
+  }
+  MUSTER_RETURN_IF_ERROR(register_world(world));
+  return register_ranks(world);
+}
+
+const std::vector<int>& Server::own_ranks(const World& world) const {
+  return world.placement.hosts[static_cast<std::size_t>(begin_.host)].ranks;
+}
+
+std::optional<int> Server::number_of(const pmix_proc_t& proc) const {
+  const auto numbers = PMIX_RANK_IS_VALID(proc.rank) ? numbers_of(&proc, 1) : std::nullopt;
+  return numbers ? std::optional(numbers->front()) : std::nullopt;
+}
+
+std::optional<std::vector<int>> Server::numbers_of(const pmix_proc_t* procs, std::size_t count) const {
+  const std::lock_guard lock(mutex_);
+  std::set<int> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string_view nspace(procs[i].nspace, ::strnlen(procs[i].nspace, PMIX_MAX_NSLEN));
+    const auto world = std::ranges::find(worlds_, nspace, &World::nspace);
+    if (world == worlds_.end()) return std::nullopt;
+    const int size = size_of(world->placement);
+    const bool is_all = procs[i].rank == (PMIX_RANK_WILDCARD);
+    if (!is_all && procs[i].rank >= static_cast<pmix_rank_t>(size)) return std::nullopt;
+    const int from = is_all ? 0 : static_cast<int>(procs[i].rank);
+    const int to = is_all ? size : from + 1;
+    for (int rank = from; rank < to; ++rank) numbers.insert(numbers.end(), world->first + rank);
+  }
+  return std::vector<int>(numbers.begin(), numbers.end());
+}
+
+std::optional<pmix_proc_t> Server::proc_of(int number) const {
+  const std::lock_guard lock(mutex_);
+  for (const World& world : worlds_) {
+    if (number < world.first || number >= world.first + size_of(world.placement)) continue;
+    pmix_proc_t proc{};
+    world.nspace.copy(proc.nspace, sizeof proc.nspace - 1);
+    proc.rank = static_cast<pmix_rank_t>(number - world.first);
+    return proc;
+  }
+  return std::nullopt;
+}
+
+base::Status Server::register_world(const World& world) {
   std::vector<std::string> names;
   std::vector<std::string> ranks;
-  for (const HostRanks& host : placement_.hosts) {
+  for (const HostRanks& host : world.placement.hosts) {
+    if (host.ranks.empty()) continue;
     names.push_back(host.name);
     ranks.push_back(joined(host.ranks));
   }
@@ -394,73 +494,77 @@ base::Status Server::register_job() {
       library_.generate_ppn(base::join(ranks, ";").c_str(), &rank_map) != PMIX_SUCCESS) {
     return base::error(base::Code::kInternal, "libpmix here ({}) cannot write down where the ranks are", version());
   }
-  const std::vector<int>& own = placement_.hosts[static_cast<std::size_t>(begin_.host)].ranks;
+  const std::vector<int>& own = own_ranks(world);
+  const auto size = static_cast<std::size_t>(size_of(world.placement));
   Infos infos(library_);
   infos.regex(PMIX_NODE_MAP, node_map);
   infos.regex(PMIX_PROC_MAP, rank_map);
   for (char* map : {node_map, rank_map}) ::free(map);
-  infos.count(PMIX_JOB_SIZE, host_of_.size());
-  infos.count(PMIX_UNIV_SIZE, host_of_.size());
-  infos.count(PMIX_MAX_PROCS, host_of_.size());
-  infos.count(PMIX_JOB_NUM_APPS, std::max<std::size_t>(placement_.programs.size(), 1));
+  for (const char* key : {PMIX_JOB_SIZE, PMIX_MAX_PROCS}) infos.count(key, size);
+  infos.count(PMIX_UNIV_SIZE, std::max(size, static_cast<std::size_t>(std::max(world.placement.universe, 0))));
+  infos.count(PMIX_JOB_NUM_APPS, std::max<std::size_t>(world.placement.programs.size(), 1));
   infos.count(PMIX_NUM_NODES, names.size());
   infos.count(PMIX_LOCAL_SIZE, own.size());
   infos.text(PMIX_LOCAL_PEERS, joined(own));
   if (!own.empty()) infos.rank(PMIX_LOCALLDR, own.front());
-  infos.text(PMIX_JOBID, begin_.nspace);
+  infos.text(PMIX_JOBID, world.nspace);
+  if (world.spawner) {
+    infos.flag(PMIX_SPAWNED, true);
+    infos.process(PMIX_PARENT_ID, *world.spawner);
+  }
   // Files of ranks' sessions, which go with the directory.
   infos.text(PMIX_TMPDIR, begin_.directory);
   infos.text(PMIX_NSDIR, begin_.directory + "/ranks");
   infos.flag(PMIX_TDIR_RMCLEAN, true);
-  add_programs(infos);
-  add_ranks(infos);
+  add_programs(world, infos, library_);
+  add_ranks(world, infos);
   return wait_for("the job", [&](pmix_op_cbfunc_t done, void* context) {
-    return library_.register_nspace(begin_.nspace.c_str(), static_cast<int>(own.size()), infos.data(), infos.size(),
+    return library_.register_nspace(world.nspace.c_str(), static_cast<int>(own.size()), infos.data(), infos.size(),
                                     done, context);
   });
 }
 
-void Server::add_programs(Infos& infos) const {
+void Server::add_programs(const World& world, Infos& infos, const Library& library) {
   int first = 0;
-  for (std::size_t i = 0; i < placement_.programs.size(); ++i) {
-    Infos one(library_);
+  for (std::size_t i = 0; i < world.placement.programs.size(); ++i) {
+    Infos one(library);
     one.count(PMIX_APPNUM, i);
-    one.count(PMIX_APP_SIZE, static_cast<std::size_t>(placement_.programs[i]));
+    one.count(PMIX_APP_SIZE, static_cast<std::size_t>(world.placement.programs[i]));
     one.rank(PMIX_APPLDR, first);
     infos.array(PMIX_APP_INFO_ARRAY, one);
-    first += placement_.programs[i];
+    first += world.placement.programs[i];
   }
 }
 
-void Server::add_ranks(Infos& infos) const {
-  for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
-    const std::vector<int>& there = placement_.hosts[i].ranks;
+void Server::add_ranks(const World& world, Infos& infos) const {
+  const Placement& placement = world.placement;
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const std::vector<int>& there = placement.hosts[i].ranks;
     for (std::size_t k = 0; k < there.size(); ++k) {
-      const int program = model::program_of(placement_.programs, there[k]);
-      const auto before = placement_.programs.begin() + program;
+      const int program = model::program_of(placement.programs, there[k]);
+      const auto before = placement.programs.begin() + program;
       Infos one(library_);
       one.rank(PMIX_RANK, there[k]);
       one.short_count(PMIX_LOCAL_RANK, k);
-      one.short_count(PMIX_NODE_RANK, k);
+      one.short_count(PMIX_NODE_RANK, world.others[i] + k);
       one.count(PMIX_APPNUM, static_cast<std::size_t>(program));
-      one.rank(PMIX_APP_RANK, there[k] - std::accumulate(placement_.programs.begin(), before, 0));
+      one.rank(PMIX_APP_RANK, there[k] - std::accumulate(placement.programs.begin(), before, 0));
       one.count(PMIX_NODEID, i);
-      one.text(PMIX_HOSTNAME, placement_.hosts[i].name);
+      one.text(PMIX_HOSTNAME, placement.hosts[i].name);
       if (static_cast<int>(i) == begin_.host) {
-        one.text(PMIX_PROCDIR, fmt::format("{}/ranks/{}", begin_.directory, there[k]));
+        one.text(PMIX_PROCDIR, fmt::format("{}/ranks/{}", begin_.directory, world.first + there[k]));
       }
       infos.array(PMIX_PROC_DATA, one);
     }
   }
 }
 
-base::Status Server::register_ranks() {
-  for (const int rank : placement_.hosts[static_cast<std::size_t>(begin_.host)].ranks) {
-    pmix_proc_t proc{};
-    begin_.nspace.copy(proc.nspace, sizeof proc.nspace - 1);
-    proc.rank = static_cast<pmix_rank_t>(rank);
+base::Status Server::register_ranks(const World& world) {
+  for (const int rank : own_ranks(world)) {
+    const auto proc = proc_of(world.first + rank);
+    if (!proc) return base::error(base::Code::kInvalidArgument, "the placement has no rank {}", rank);
     MUSTER_RETURN_IF_ERROR(wait_for("a rank", [&](pmix_op_cbfunc_t done, void* context) {
-      return library_.register_client(&proc, ::getuid(), ::getgid(), nullptr, done, context);
+      return library_.register_client(&*proc, ::getuid(), ::getgid(), nullptr, done, context);
     }));
   }
   return base::ok_status();
@@ -501,6 +605,11 @@ void Server::rank_data_found(const RankDataFound& found) {
   answer(found.id, found.is_ok, found.blob);
 }
 
+void Server::spawn_done(const SpawnDone& done) {
+  const auto waiting = spawns_waiting_.extract(done.id);
+  if (!waiting.empty()) waiting.mapped()(done);
+}
+
 void Server::name_answered(const NameAnswer& answer) {
   const auto waiting = names_waiting_.extract(answer.id);
   if (!waiting.empty()) waiting.mapped()(answer);
@@ -511,9 +620,12 @@ void Server::answer_look_up(pmix_lookup_cbfunc_t done, void* context, const Name
   std::vector<pmix_pdata_t>& found = looked_up_.emplace_back();
   for (std::size_t i = 0; i < std::min(answer.names.size(), bytes.size()); ++i) {
     pmix_pdata_t one{};
-    begin_.nspace.copy(one.proc.nspace, sizeof one.proc.nspace - 1);
     answer.names[i].copy(one.key, sizeof one.key - 1);
-    if (from_bytes(bytes[i], one)) found.push_back(one);
+    const auto number = base::parse_decimal(std::string_view(bytes[i]).substr(0, bytes[i].find(' ')), PMIX_RANK_VALID);
+    const auto proc = number ? proc_of(static_cast<int>(*number)) : std::nullopt;
+    if (!proc || !from_bytes(bytes[i], one)) continue;
+    one.proc = *proc;
+    found.push_back(one);
   }
   done(status_of(answer), found.data(), found.size(), context);
   if (looked_up_.size() <= kKeptLookUps) return;
@@ -522,11 +634,10 @@ void Server::answer_look_up(pmix_lookup_cbfunc_t done, void* context, const Name
 }
 
 void Server::want_rank_data(const WantRankData& wanted) {
-  pmix_proc_t proc{};
-  begin_.nspace.copy(proc.nspace, sizeof proc.nspace - 1);
-  proc.rank = static_cast<pmix_rank_t>(wanted.rank);
+  const auto proc = proc_of(wanted.rank);
+  if (!proc) return send_(RankData{wanted.rank, false, ""});
   auto context = std::make_unique<int>(wanted.rank);
-  const pmix_status_t asked = library_.dmodex_request(&proc, Callbacks::got_rank_data, context.get());
+  const pmix_status_t asked = library_.dmodex_request(&*proc, Callbacks::got_rank_data, context.get());
   if (asked == PMIX_SUCCESS) {
     (void)context.release();  // got_rank_data() has it
   } else {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class Server {
   const std::string& version() const { return library_.version; }
   // The job is known to libpmix after it. Some ms.
   base::Status place(const Placement& placement);
+  // Spawned ranks are known to libpmix after it; after place(). The error is one sentence.
+  base::Status add(const AddWorld& world);
+  void spawn_done(const SpawnDone& done);
   // `rank`: a connected socket, before or after place(). Later errors are the rank's to see.
   base::Status serve(base::UniqueFd rank);
   void fence_done(const FenceDone& done);
@@ -52,10 +56,25 @@ class Server {
   Server(Library library, const BeginServer& begin, Post post, Send send);
   base::Status begin();
   base::Result<std::uint16_t> find_port() const;
-  base::Status register_job();
-  void add_programs(Infos& infos) const;
-  void add_ranks(Infos& infos) const;
-  base::Status register_ranks();
+  // Ranks with one MPI_COMM_WORLD: those of the job, or spawned ones.
+  struct World {
+    std::string nspace;
+    int first = 0;  // the job's number of its rank 0
+    Placement placement;
+    std::optional<pmix_proc_t> spawner;
+    std::vector<std::size_t> others;  // ranks of earlier worlds, by host
+  };
+  base::Status add(World world);
+  base::Status register_world(const World& world);
+  static void add_programs(const World& world, Infos& infos, const Library& library);
+  void add_ranks(const World& world, Infos& infos) const;
+  base::Status register_ranks(const World& world);
+  const std::vector<int>& own_ranks(const World& world) const;
+  // From any thread. nullopt: no rank of the job.
+  std::optional<int> number_of(const pmix_proc_t& proc) const;
+  std::optional<pmix_proc_t> proc_of(int number) const;
+  // The numbers of a list that may say "all of this world"; ascending. nullopt: a rank of it is unknown.
+  std::optional<std::vector<int>> numbers_of(const pmix_proc_t* procs, std::size_t count) const;
   // Waits for libpmix to have done what `start` asks for.
   base::Status wait_for(const char* what, const std::function<pmix_status_t(pmix_op_cbfunc_t, void*)>& start);
   void answer(std::uint64_t id, bool is_ok, const std::string& blob);
@@ -68,12 +87,14 @@ class Server {
   const Post post_;
   const Send send_;
   std::uint16_t port_ = 0;
-  Placement placement_;
-  std::map<int, int> host_of_;  // by rank
+  mutable std::mutex mutex_;
+  std::vector<World> worlds_;   // the first is the job's; written by the owner's thread with mutex_, read by all
+  std::map<int, int> host_of_;  // by number; the owner's thread
   std::vector<base::UniqueFd> early_;
   bool is_placed_ = false;
   std::map<std::uint64_t, Waiting> waiting_;                                       // for the agent; the owner's thread
   std::map<std::uint64_t, std::function<void(const NameAnswer&)>> names_waiting_;  // the same
+  std::map<std::uint64_t, std::function<void(const SpawnDone&)>> spawns_waiting_;  // the same
   std::deque<std::vector<pmix_pdata_t>> looked_up_;  // the last answers: libpmix may read them later
   std::deque<std::vector<std::string>> looked_up_bytes_;
   std::uint64_t last_id_ = 0;

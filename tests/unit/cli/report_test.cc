@@ -80,10 +80,10 @@ TEST(Outcome, WhoFailedInASpawnIsToldWhatToDoOnce) {
   outcome.stderr_tail = "MPI_Comm_spawn(command=hostname) failed\n";
   auto lines = format_outcome(outcome, false);
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(
-      lines[2],
-      "its MPI_Comm_spawn failed, which Muster does not support: start all processes with the job, as with `hvdrun "
-      "-np 1 ./manager : -np 4 ./worker`");
+  EXPECT_EQ(lines[2],
+            "its MPI_Comm_spawn failed, which Muster supports for Open MPI alone: start all processes with the job, as "
+            "with `hvdrun "
+            "-np 1 ./manager : -np 4 ./worker`");
   outcome.ends[0].spawn_refused = true;  // its agent has said it
   EXPECT_EQ(format_outcome(outcome, false).size(), 3u);
 }

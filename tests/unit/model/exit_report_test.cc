@@ -146,7 +146,7 @@ TEST(RankEnd, ARefusedSpawnIsToldWithTheAbort) {
   aborted.abort_code = 1;
   aborted.spawn_refused = true;
   EXPECT_EQ(aborted.status(), 1);
-  EXPECT_EQ(describe(aborted), "called MPI_Abort(1) after MPI_Comm_spawn, which Muster does not support");
+  EXPECT_EQ(describe(aborted), "called MPI_Abort(1) after its MPI_Comm_spawn had failed");
   EXPECT_EQ(describe_to_peers(aborted), describe(aborted));
 }
 

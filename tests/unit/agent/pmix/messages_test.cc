@@ -42,6 +42,16 @@ TEST(PmixMessages, CommandsArriveAsTheyWere) {
   EXPECT_EQ(done.blob, "\0\xff"s);
   EXPECT_EQ(command_again<WantRankData>(WantRankData{7}).rank, 7);
   EXPECT_FALSE(command_again<RankDataFound>(RankDataFound{3, false, ""}).is_ok);
+  const auto world = command_again<AddWorld>(AddWorld{"muster-a-0-2", 2, 1, {{{"n1", {}}, {"n2", {0, 1}}}, {2}, 8}});
+  EXPECT_EQ(world.nspace, "muster-a-0-2");
+  EXPECT_EQ(world.first, 2);
+  EXPECT_EQ(world.spawner, 1);
+  ASSERT_EQ(world.placement.hosts.size(), 2u);
+  EXPECT_EQ(world.placement.hosts[1].ranks, (std::vector<int>{0, 1}));
+  EXPECT_EQ(world.placement.universe, 8);
+  const auto spawned = command_again<SpawnDone>(SpawnDone{6, "muster-a-0-2"});
+  EXPECT_EQ(spawned.id, 6u);
+  EXPECT_EQ(spawned.nspace, "muster-a-0-2");
   const auto answer = command_again<NameAnswer>(NameAnswer{4, 2, {"a", "b"}, {"1", "\0"s}});
   EXPECT_EQ(answer.id, 4u);
   EXPECT_EQ(answer.status, 2);
@@ -64,7 +74,20 @@ TEST(PmixMessages, EventsArriveAsTheyWere) {
   EXPECT_EQ(event_again<RankDataWanted>(RankDataWanted{4, 5}).rank, 5);
   EXPECT_EQ(event_again<RankData>(RankData{6, true, "data"}).blob, "data");
   EXPECT_EQ(event_again<RankText>(RankText{1, "text\n"}).text, "text\n");
-  EXPECT_EQ(event_again<SpawnRefused>(SpawnRefused{8}).rank, 8);
+  const auto wanted = event_again<SpawnWanted>(
+      SpawnWanted{3, 8, {{{"./a", "x y"}, 2, {"A=1"}, "/tmp", {"n1", "n2"}}, {{"./b"}, 1, {}, "", {}}}});
+  EXPECT_EQ(wanted.id, 3u);
+  EXPECT_EQ(wanted.rank, 8);
+  ASSERT_EQ(wanted.programs.size(), 2u);
+  EXPECT_EQ(wanted.programs[0].command, (std::vector<std::string>{"./a", "x y"}));
+  EXPECT_EQ(wanted.programs[0].ranks, 2);
+  EXPECT_EQ(wanted.programs[0].environment, std::vector<std::string>{"A=1"});
+  EXPECT_EQ(wanted.programs[0].workdir, "/tmp");
+  EXPECT_EQ(wanted.programs[0].hosts, (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_EQ(wanted.programs[1].command, std::vector<std::string>{"./b"});
+  const auto added = event_again<WorldAdded>(WorldAdded{4, "no room"});
+  EXPECT_EQ(added.first, 4);
+  EXPECT_EQ(added.error, "no room");
   const auto published = event_again<NamePublish>(NamePublish{5, 1, {"a"}, {"1"}, true});
   EXPECT_EQ(published.id, 5u);
   EXPECT_EQ(published.rank, 1);

@@ -7,6 +7,7 @@ namespace {
 
 RankSettingsInput input() {
   return {.nspace = "muster-abcdefgh-0",
+          .server = "muster-abcdefgh-0",
           .rank = 3,
           .host = 1,
           .host_name = "n2",

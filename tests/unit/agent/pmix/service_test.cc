@@ -40,7 +40,8 @@ class PmixServiceTest : public ::testing::Test {
         {.on_connected = [](int) {},
          .on_finalized = [](int) {},
          .on_aborted = [](int, int) {},
-         .on_spawn_refused = [](int) {},
+         .on_spawn = [](const SpawnWanted&) {},
+         .on_world_added = [this](int first, const std::string& error) { added_.emplace_back(first, error); },
          .on_text = [](int, const std::string&) {},
          .on_problem = [this](const std::string& text) { problems_.push_back(text); },
          .on_lost = [this](const std::vector<int>& ranks, const std::string&) { losses_.push_back(ranks); }});
@@ -68,8 +69,34 @@ class PmixServiceTest : public ::testing::Test {
   base::Environment rank_;
   std::vector<std::string> problems_;
   std::vector<std::vector<int>> losses_;
+  std::vector<std::pair<int, std::string>> added_;
   std::unique_ptr<Service> service_;
 };
+
+TEST_F(PmixServiceTest, RefusesAWorldOfOtherHosts) {
+  service_->add_world({"muster-test-2", 2, 0, {{{"h0", {0}}, {"h1", {1}}}}});
+  EXPECT_TRUE(added_.empty()) << "from within the call";
+  run_for(loop_, std::chrono::milliseconds(50));
+  ASSERT_EQ(added_.size(), 1u);
+  EXPECT_EQ(added_[0].first, 2);
+  EXPECT_NE(added_[0].second, "");
+}
+
+TEST_F(PmixServiceTest, NamesTheWorldOfASpawnedRank) {
+  service_->add_world({"muster-test-2", 2, 0, {{{"h0", {0, 1}}}}});
+  base::Environment spawned;
+  service_->set_variables(3, spawned);
+  EXPECT_EQ(spawned.get("PMIX_NAMESPACE"), "muster-test-2");
+  EXPECT_EQ(spawned.get("PMIX_RANK"), "1");
+  EXPECT_TRUE(spawned.get("PMIX_SERVER_URI41").value_or("").starts_with("muster-test-server.0;"));
+  EXPECT_EQ(rank_.get("PMIX_NAMESPACE"), "muster-test");
+}
+
+TEST_F(PmixServiceTest, KnowsWhoIsAloneInItsWorld) {
+  service_->add_world({"muster-test-2", 2, 0, {{{"h0", {0}}}}});
+  EXPECT_FALSE(service_->is_alone(0));
+  EXPECT_TRUE(service_->is_alone(2));
+}
 
 TEST_F(PmixServiceTest, CostsNoProcessUntilARankConnects) {
   run_for(loop_, std::chrono::milliseconds(50));
