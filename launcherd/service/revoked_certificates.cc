@@ -25,8 +25,8 @@ template <typename Object>
 PemObjects<Object> pem_objects(const std::string& pem, Object* (*read_one)(BIO*, Object**, pem_password_cb*, void*),
                                void (*free_one)(Object*)) {
   PemObjects<Object> found;
-  const std::unique_ptr<BIO, decltype(&::BIO_free_all)> bio(
-      ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free_all);
+  const std::unique_ptr<BIO, decltype(&::BIO_free_all)> bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
+                                                            &::BIO_free_all);
   if (bio == nullptr) return found;
   ::ERR_clear_error();
   while (Object* const object = read_one(bio.get(), nullptr, nullptr, nullptr)) {

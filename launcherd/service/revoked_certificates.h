@@ -15,9 +15,9 @@ namespace muster::launcherd {
 
 class RevokedCertificates {
  public:
-  // `crl_pem`: one or more X.509 lists (PEM), each signed by an authority in `ca_pem`. Empty: nothing is revoked. A list
-  // whose next update is due still counts: what it revokes stays revoked.
-  // INVALID_ARGUMENT: a list cannot be read, is of another authority, or tells only changes of an earlier one.
+  // `crl_pem`: one or more X.509 lists (PEM), each signed by an authority in `ca_pem`. Empty: nothing is revoked. A
+  // list whose next update is due still counts: what it revokes stays revoked. INVALID_ARGUMENT: a list cannot be read,
+  // is of another authority, or tells only changes of an earlier one.
   static base::Result<RevokedCertificates> read(const std::string& crl_pem, const std::string& ca_pem);
 
   // `chain_pem`: one or more certificates. True if one of them is revoked.
