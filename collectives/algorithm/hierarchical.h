@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "collectives/algorithm/choice.h"
 #include "collectives/algorithm/reduce_task.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/exchange.h"
 #include "collectives/transport/host_team.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "collectives/algorithm/reduce_task.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/host_team.h"
 
 namespace muster::collectives {

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "collectives/algorithm/blocks.h"
 #include "collectives/algorithm/reduce_task.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/host_team.h"
 
 namespace muster::collectives {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/env.h"
+#include "collectives/call/tell.h"
 #include "collectives/device/ipc_trial.h"
 #include "collectives/device/shared_gpu.h"
-#include "collectives/tell.h"
 
 namespace muster::collectives::device {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
 #include "collectives/device/nccl_route.h"
 #include "collectives/device/path.h"
 #include "collectives/device/route.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives::device {
 

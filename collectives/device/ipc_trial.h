@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
 #include "collectives/device/gpu.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives::device {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "collectives/fingerprint.h"
+#include "collectives/call/fingerprint.h"
 
 namespace muster::collectives::device {
 

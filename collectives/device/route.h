@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "collectives/algorithm/blocks.h"
 #include "collectives/algorithm/reduce_task.h"
-#include "collectives/communicator.h"
 #include "collectives/device/gpu.h"
 #include "collectives/device/kernels.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives::device {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives {
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
 #include "collectives/device/device_team.h"
 #include "collectives/engine/fused.h"
 #include "collectives/engine/negotiation.h"
 #include "collectives/engine/signature.h"
 #include "collectives/engine/ticket.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives {
 

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "collectives/call/tell.h"
 #include "collectives/engine/announcement.h"
-#include "collectives/tell.h"
 
 namespace muster::collectives {
 namespace {

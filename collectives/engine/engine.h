@@ -30,7 +30,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "collectives/communicator.h"
 #include "collectives/engine/autotuner.h"
 #include "collectives/engine/executor.h"
 #include "collectives/engine/negotiation.h"
@@ -38,6 +37,7 @@
 #include "collectives/engine/stall_watch.h"
 #include "collectives/engine/ticket.h"
 #include "collectives/engine/timeline.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives {
 

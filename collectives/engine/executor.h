@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
 #include "collectives/engine/batches.h"
 #include "collectives/engine/device_batches.h"
 #include "collectives/engine/fused.h"
 #include "collectives/engine/ticket.h"
 #include "collectives/engine/timeline.h"
+#include "collectives/group/communicator.h"
 
 namespace muster::collectives {
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "collectives/communicator.h"
+#include "collectives/group/communicator.h"
 #include "collectives/kernel/reduce.h"
 
 namespace muster::collectives {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/tell.h"
+#include "collectives/call/tell.h"
 
 namespace muster::collectives {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/segment.h"
 #include "collectives/transport/wait.h"
 

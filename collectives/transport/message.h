@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/link.h"
 
 namespace muster::collectives {

@@ -18,7 +18,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "collectives/call.h"
+#include "collectives/call/call.h"
 #include "collectives/transport/abort.h"
 #include "collectives/transport/wait.h"
 

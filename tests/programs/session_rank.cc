@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/env.h"
-#include "collectives/bootstrap/agent_socket.h"
-#include "collectives/bootstrap/session.h"
+#include "collectives/join/agent_socket.h"
+#include "collectives/join/session.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The C ABI on GPUs that are none (tests/programs/fake_cuda), of ranks that are threads: what a communicator gets from
 // the one that it was split off, and how one ends. Nothing here ran on a GPU.
-#include "collectives/c_api.h"
+#include "collectives/api/c_api.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

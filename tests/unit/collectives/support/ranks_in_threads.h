@@ -14,9 +14,9 @@
 
 #include "base/ids.h"
 #include "base/net.h"
-#include "collectives/bootstrap/alone.h"
-#include "collectives/communicator.h"
-#include "collectives/world.h"
+#include "collectives/group/communicator.h"
+#include "collectives/group/world.h"
+#include "collectives/join/alone.h"
 
 namespace muster::collectives {
 

@@ -1,0 +1,249 @@
+// The C ABI: errors, the world, communicators, shared memory, requests.
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "collectives/api/c_api.h"
+
+using muster::base::Code;
+using muster::base::Status;
+using muster::collectives::Communicator;
+using muster::collectives::Failure;
+using muster::collectives::World;
+using muster::collectives::WorldOptions;
+using muster::collectives::c_api::call;
+using muster::collectives::c_api::guarded;
+using muster::collectives::c_api::part_on_gpu;
+using muster::collectives::c_api::report;
+
+namespace {
+
+muster_code code_of(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return MUSTER_OK;
+    case Code::kInvalidArgument:
+    case Code::kAlreadyExists:  // of the engine: the name is taken
+    case Code::kNotFound:       // of GPUs: there is no driver
+      return MUSTER_INVALID;
+    case Code::kDeadlineExceeded:
+      return MUSTER_TIMEOUT;
+    case Code::kResourceExhausted:
+      return MUSTER_NO_MEMORY;
+    case Code::kFailedPrecondition:
+      return MUSTER_MISMATCH;
+    case Code::kAborted:
+      return MUSTER_FAILED;
+    case Code::kUnavailable:
+      return MUSTER_RANK_DIED;
+    case Code::kUnauthenticated:
+    case Code::kPermissionDenied:
+      return MUSTER_DENIED;
+    default:
+      return MUSTER_INTERNAL;
+  }
+}
+
+// What a forked child has inherited stays: its threads are not there, and the memory and sessions are the parent's.
+bool is_ours(Communicator& communicator) {
+  return communicator.world().is_of_this_process();
+}
+
+// `make` gets where to say whose failure it was: the new communicator's, which may be another than the old one's.
+template <typename Make>
+muster_code give(muster_comm** made, muster_error** error, const Make& make) {
+  *made = nullptr;
+  return guarded(error, [&] {
+    Failure why;
+    auto result = make(&why);
+    if (!result.ok()) return report(result.status(), why, error);
+    *made = result->release();
+    return MUSTER_OK;
+  });
+}
+
+muster::base::Result<std::unique_ptr<muster_comm>> handle_of(
+    muster::base::Result<std::shared_ptr<Communicator>> communicator) {
+  if (!communicator.ok()) return communicator.status();
+  return std::make_unique<muster_comm>(muster_comm{std::move(*communicator)});
+}
+
+// Seconds, or what MUSTER_OPERATION_TIMEOUT says where it is about an operation; the default where neither does.
+muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const char* setting,
+                                                           std::chrono::milliseconds otherwise) {
+  if (seconds == 0 && setting != nullptr && *setting != '\0') {
+    char* end = nullptr;
+    seconds = std::strtod(setting, &end);
+    if (*end != '\0' || !(seconds > 0)) {
+      return muster::base::error(Code::kInvalidArgument,
+                                 "MUSTER_OPERATION_TIMEOUT={} is not a number of seconds above 0", setting);
+    }
+  }
+  if (seconds == 0) return otherwise;
+  if (!(seconds > 0) || seconds > 1e9) {
+    return muster::base::error(Code::kInvalidArgument, "{} is not a number of seconds above 0", seconds);
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+muster_code init(const muster_options* options, muster_world** world, muster_error** error) {
+  muster_options given{};
+  if (options != nullptr) {
+    if (options->size != sizeof given) {
+      return report(Status(Code::kInvalidArgument, "muster_options.size is not sizeof(muster_options)"), nullptr,
+                    error);
+    }
+    given = *options;
+  }
+  WorldOptions wanted;
+  auto deadline = timeout_of(given.timeout_seconds, std::getenv("MUSTER_OPERATION_TIMEOUT"), wanted.deadline);
+  if (!deadline.ok()) return report(deadline.status(), nullptr, error);
+  auto join = timeout_of(given.join_seconds, nullptr, wanted.join_deadline);
+  if (!join.ok()) return report(join.status(), nullptr, error);
+  wanted.deadline = *deadline;
+  wanted.join_deadline = *join;
+  Failure why;
+  auto joined = World::join(wanted, &why);
+  if (!joined.ok()) return report(joined.status(), why, error);
+  auto all = Communicator::of_world(*joined, &why);
+  if (!all.ok()) return report(all.status(), why, error);
+  *world = new muster_world{std::move(*joined), {std::move(*all)}};
+  return MUSTER_OK;
+}
+
+}  // namespace
+
+muster_code muster::collectives::c_api::report(const Status& status, const Failure& whose, muster_error** error) {
+  if (status.ok()) return MUSTER_OK;
+  const muster_code code = code_of(status.code());
+  if (error == nullptr) return code;
+  *error = new (std::nothrow) muster_error{code, status.message(), -1, {}};
+  if (*error != nullptr && whose.code == status.code()) {
+    (*error)->rank = whose.rank;
+    (*error)->host = whose.host;
+  }
+  return code;
+}
+
+muster_code muster::collectives::c_api::report(const Status& status, const Communicator* communicator,
+                                               muster_error** error) {
+  return report(status, status.ok() || communicator == nullptr ? Failure{} : communicator->failure(), error);
+}
+
+muster_code muster::collectives::c_api::report_no_memory(muster_error** error) {
+  return report(Status(Code::kResourceExhausted, "there is no memory left for libmuster's own small objects"), nullptr,
+                error);
+}
+
+const char* muster_error_message(const muster_error* error) {
+  return error == nullptr ? "" : error->message.c_str();
+}
+muster_code muster_error_code(const muster_error* error) {
+  return error == nullptr ? MUSTER_OK : error->code;
+}
+int muster_error_rank(const muster_error* error) {
+  return error == nullptr ? -1 : error->rank;
+}
+const char* muster_error_host(const muster_error* error) {
+  return error == nullptr ? "" : error->host.c_str();
+}
+void muster_error_free(muster_error* error) {
+  delete error;
+}
+const char* muster_version(void) {
+  return MUSTER_VERSION;
+}
+size_t muster_dtype_size(muster_dtype type) {
+  return static_cast<unsigned>(type) < muster::collectives::kDTypes
+             ? size_of(static_cast<muster::collectives::DType>(type))
+             : 0;
+}
+
+muster_code muster_init(const muster_options* options, muster_world** world, muster_error** error) {
+  *world = nullptr;
+  return guarded(error, [&] { return init(options, world, error); });
+}
+void muster_finalize(muster_world* world) {
+  if (world == nullptr || !world->world->is_of_this_process()) return;
+  part_on_gpu(world->all);
+  delete world;
+}
+muster_comm* muster_world_comm(muster_world* world) {
+  return &world->all;
+}
+
+int muster_comm_rank(const muster_comm* comm) {
+  return comm->communicator->rank();
+}
+int muster_comm_size(const muster_comm* comm) {
+  return comm->communicator->size();
+}
+int muster_comm_local_rank(const muster_comm* comm) {
+  return comm->communicator->local_rank();
+}
+int muster_comm_local_size(const muster_comm* comm) {
+  return comm->communicator->local_size();
+}
+int muster_comm_hosts(const muster_comm* comm) {
+  return comm->communicator->hosts();
+}
+int muster_comm_world_rank(const muster_comm* comm, int rank) {
+  return rank < 0 || rank >= comm->communicator->size() ? -1 : comm->communicator->world_rank(rank);
+}
+
+muster_code muster_comm_split(muster_comm* comm, int color, int key, muster_comm** made, muster_error** error) {
+  return give(made, error, [&](Failure* why) { return muster::collectives::c_api::split(*comm, color, key, why); });
+}
+muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
+                              muster_error** error) {
+  return give(made, error, [&](Failure* why) -> muster::base::Result<std::unique_ptr<muster_comm>> {
+    if (ranks == nullptr || count < 1) return Status(Code::kInvalidArgument, "a group needs at least one rank");
+    return handle_of(comm->communicator->group({ranks, static_cast<std::size_t>(count)}, why));
+  });
+}
+muster_code muster_comm_shrink(muster_comm* comm, muster_comm** made, muster_error** error) {
+  return give(made, error, [&](Failure* why) { return handle_of(comm->communicator->shrink(why)); });
+}
+void muster_comm_free(muster_comm* comm) {
+  if (comm == nullptr || !is_ours(*comm->communicator)) return;
+  part_on_gpu(*comm);
+  delete comm;
+}
+
+muster_code muster_buffer_alloc(muster_comm* comm, size_t bytes, void** data, muster_error** error) {
+  *data = nullptr;
+  return call(comm, error, [&](Communicator& on) {
+    MUSTER_ASSIGN_OR_RETURN(*data, on.allocate(bytes));
+    return Status();
+  });
+}
+muster_code muster_buffer_free(muster_comm* comm, void* data, muster_error** error) {
+  return call(comm, error, [&](Communicator& on) {
+    if (is_ours(on)) return on.release(static_cast<std::byte*>(data));
+    return Status(Code::kInvalidArgument, "this buffer belongs to the process that this one was forked from");
+  });
+}
+
+muster_code muster_test(muster_request* request, int* done) {
+  *done = request->request->test().has_value() ? 1 : 0;
+  return MUSTER_OK;
+}
+muster_code muster_wait(muster_request* request, double seconds, muster_error** error) {
+  return guarded(error, [&] {
+    const bool is_limited = seconds >= 0 && seconds < 1e9;  // not for NaN, either
+    if (!is_limited) return report(request->request->wait(), request->communicator.get(), error);
+    const auto done = request->request->wait_for(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    return done ? report(*done, request->communicator.get(), error) : MUSTER_TIMEOUT;
+  });
+}
+void muster_request_free(muster_request* request) {
+  if (request == nullptr || !is_ours(*request->communicator)) return;
+  delete request;
+}
+
+const char* muster_last_algorithm(const muster_comm* comm) {
+  return muster::collectives::name_of(comm->communicator->last_algorithm()).data();
+}

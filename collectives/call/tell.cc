@@ -1,0 +1,14 @@
+#include "collectives/call/tell.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace muster::collectives {
+
+void tell(const std::string& line) {
+  // stderr is not buffered: fputs of one string is one write. Where it is closed there is nobody to tell.
+  std::fputs(fmt::format("muster: {}\n", line).c_str(), stderr);
+}
+
+}  // namespace muster::collectives

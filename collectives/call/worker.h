@@ -1,0 +1,53 @@
+// Runs a communicator's asynchronous operations, one after the other in the order in which they came. The thread begins
+// with the first one and sleeps between them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+#include "collectives/call/request.h"
+
+namespace muster::collectives {
+
+class Worker {
+ public:
+  using Work = std::function<base::Status()>;
+
+  Worker() = default;
+  ~Worker() { finish(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Any thread. The work is gone, with what it holds, when its request is done. Without a thread to be had the request
+  // is done with RESOURCE_EXHAUSTED.
+  std::shared_ptr<Request> submit(Work work);
+  // Runs what is queued (which fails at once when the communicator has ended), then ends.
+  void finish();
+  // Nothing is queued or runs.
+  bool is_idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // Whether it is the worker that asks.
+  bool is_current_thread() const { return running_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+
+ private:
+  struct Item {
+    Work work;
+    std::shared_ptr<Request> request;
+  };
+  void run();
+
+  std::atomic<int> pending_{0};
+  std::atomic<std::thread::id> running_{};
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::deque<Item> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace muster::collectives

@@ -1,0 +1,143 @@
+// How a communicator ends: who failed, and why, as far as it is known here, and who is told.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "collectives/group/communicator.h"
+
+namespace muster::collectives {
+void Communicator::on_ended(const Member& member, bool failed, const std::string& cause) {
+  const auto found = std::find(members_.begin(), members_.end(), member.rank);
+  if (found == members_.end()) return;
+  if (failed) {
+    team_->abort().raise({base::Code::kUnavailable, member.rank, member.host,
+                          fmt::format("rank {} ({}, pid {}) {}", member.rank, member.host, member.pid, cause)});
+    return;
+  }
+  const int rank = static_cast<int>(found - members_.begin());
+  const auto local = std::find(local_members_.begin(), local_members_.end(), rank);
+  if (local != local_members_.end()) team_->set_gone(static_cast<int>(local - local_members_.begin()));
+}
+
+Failure Communicator::failure() const {
+  const AbortRecord& record = team_->abort();
+  return record.is_raised() ? record.read() : Failure{};
+}
+
+base::Status Communicator::ended() const {
+  if (!team_->abort().is_raised()) return base::ok_status();
+  const Failure why = failure();
+  return {why.code, why.message};
+}
+
+base::Status Communicator::part(base::Status why) {
+  if (std::exchange(has_parted_, true)) return why;
+  const base::Status kept = registered_->keep_to_oneself();
+  if (kept.ok()) return why;
+  return {why.code(),
+          fmt::format("{}; late ranks may still write to registered buffers: {}", why.message(), kept.message())};
+}
+
+// Of a chain of ranks that wait for each other at the deadline: the one at its end.
+Failure Communicator::blame_last(Failure failure) {
+  if (failure.code != base::Code::kDeadlineExceeded || failure.rank < 0) return failure;
+  world_->tell_late(name_, failure.rank);
+  const int first = failure.rank;
+  for (int hop = 0; hop < size(); ++hop) {
+    const std::optional<int> next = world_->late_for(name_, failure.rank);
+    if (!next || *next == world_->rank() || *next == first) break;
+    failure.rank = *next;
+    failure.host = world_->member(*next).host;
+  }
+  if (failure.rank != first) {
+    failure.message +=
+        fmt::format("; that one waits for rank {} ({}), which does not come", failure.rank, failure.host);
+  }
+  if (!blame_silent_host(failure)) blame_host(failure);
+  return team_->abort().is_raised() ? team_->abort().read() : failure;
+}
+
+// Ranks of the world, ascending.
+std::vector<int> Communicator::members_at(const std::string& place) const {
+  std::vector<int> there;
+  std::ranges::copy_if(members_, std::back_inserter(there),
+                       [&](int rank) { return world_->member(rank).place == place; });
+  std::ranges::sort(there);
+  return there;
+}
+
+// The launcher knows of a host that does not answer it. All ranks name the first one there, whomever they wait for. But
+// a rank there that says whom it waits for is alive: then the host is not the reason.
+bool Communicator::blame_silent_host(Failure& failure) {
+  const std::vector<int> silent = world_->silent_of(members_);
+  if (silent.empty()) return false;
+  const Member& first = world_->member(std::ranges::min(silent));
+  const std::vector<int> there = members_at(first.place);
+  if (first.place == world_->member(world_->rank()).place || world_->late_for_any(name_, there)) return false;
+  failure.rank = there.front();
+  failure.host = first.host;
+  failure.message += fmt::format(
+      "; {} does not answer the launcher, and its ranks {} do not answer here: check the "
+      "host and its network",
+      first.host, fmt::join(there, ","));
+  return true;
+}
+
+// Each rank waits for another one of a host that cannot be reached. Where none of its ranks says whom it waits for, all
+// name the first of them.
+void Communicator::blame_host(Failure& failure) {
+  const std::string& place = world_->member(failure.rank).place;
+  if (place == world_->member(world_->rank()).place) return;
+  const std::vector<int> on_host = members_at(place);
+  if (on_host.size() < 2 || world_->late_for_any(name_, on_host)) return;
+  failure.rank = on_host.front();
+  failure.message += fmt::format("; none of the ranks {} of {} answers: is the host gone, or its network?",
+                                 fmt::join(on_host, ","), failure.host);
+}
+
+// Who it was, and why, as far as it is known here.
+Failure Communicator::explain(const base::Status& status) {
+  if (team_->abort().is_raised()) return team_->abort().read();
+  const bool is_of_team = team_->failure().message == status.message();
+  Failure failure = is_of_team ? team_->failure() : Failure{status.code(), -1, "", status.message()};
+  for (const Exchange* exchange : {exchange_.get(), slice_exchange_.get()}) {
+    if (is_of_team || exchange == nullptr || exchange->failed_peer() < 0) continue;
+    const Peers& peers = exchange == exchange_.get() ? static_cast<const Peers&>(*links_) : *slice_peers_;
+    failure.rank = peers.world_rank(exchange->failed_peer());
+    failure.host = world_->member(failure.rank).host;
+  }
+  return look_into(std::move(failure));
+}
+
+// What an error of a link or a deadline says of one rank, completed by what is known of that rank.
+Failure Communicator::look_into(Failure failure) {
+  if (team_->abort().is_raised()) return team_->abort().read();
+  if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
+  if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
+  // A link that ends says no more than that, nor does memory that is gone. How its rank ended is news that is on its
+  // way; or that rank has given up because another one has ended, which raises the record.
+  const auto end = world_->wait_for_end(failure.rank, kNewsTime, members_);
+  if (team_->abort().is_raised()) return team_->abort().read();
+  if (end) {
+    failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
+                                  end->failed ? "" : " before it had done its part");
+  } else {
+    (void)blame_silent_host(failure);  // the system has given up the link to such a host
+  }
+  return failure;
+}
+
+base::Status Communicator::fail(const base::Status& status) {
+  return end_with(explain(status));
+}
+
+base::Status Communicator::end_with(const Failure& failure) {
+  const bool is_ours = team_->abort().raise(failure);
+  // layout_ is not known yet where forming it has failed.
+  if (is_ours && hosts_.size() > 1) world_->tell_failure(name_, failure);
+  return {failure.code, failure.message};
+}
+
+}  // namespace muster::collectives

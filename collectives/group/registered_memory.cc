@@ -1,0 +1,129 @@
+#include "collectives/group/registered_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+namespace muster::collectives {
+namespace {
+
+constexpr std::size_t kSmallPage = 4096;
+constexpr std::size_t kPage = std::size_t{2} << 20;  // so that huge pages fit, where the system gives them
+
+struct Want {
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace
+
+RegisteredMemory::~RegisteredMemory() {
+  for (const auto& [id, region] : regions_) munmap(region.memory, region.mapped);
+}
+
+base::Result<base::UniqueFd> RegisteredMemory::share_file(std::uint32_t id, std::size_t bytes) {
+  const std::string name = fmt::format("{}/memory{}", communicator_, id);
+  if (team_.rank() != 0) {
+    const Member& first = world_.member(team_.mate(0).world_rank);
+    return ask_for_memory(first.unix_name, name, world_.options().deadline);
+  }
+  base::UniqueFd fd(memfd_create("muster-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return base::errno_error(errno, "memfd_create, for a registered buffer");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return base::errno_error(errno, fmt::format("giving registered buffers their {} bytes", bytes));
+  }
+  MUSTER_RETURN_IF_ERROR(world_.service().share(name, fd.get()));
+  return fd;
+}
+
+base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
+  MUSTER_ASSIGN_OR_RETURN(region.fd, share_file(id, region.mapped));
+  struct stat found {};
+  if (fstat(region.fd.get(), &found) != 0 || std::cmp_not_equal(found.st_size, region.mapped)) {
+    return base::error(base::Code::kInternal, "the first rank of this host shares a registered buffer of another size");
+  }
+  void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
+  if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
+  region.memory = static_cast<std::byte*>(memory);
+  madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where it is allowed
+#ifdef MADV_POPULATE_WRITE
+  madvise(own_part(region), region.own_bytes, MADV_POPULATE_WRITE);  // older kernels take the pages at the first touch
+#endif
+  return base::ok_status();
+}
+
+base::Result<std::byte*> RegisteredMemory::allocate(std::size_t bytes) {
+  const Call call{.op = Op::kAllocate};
+  team_.begin();
+  team_.say(Want{bytes});
+  team_.publish(call);
+  MUSTER_RETURN_IF_ERROR(team_.wait_for_all(call));
+  std::uint64_t most = 1;
+  for (int i = 0; i < team_.size(); ++i) most = std::max(most, team_.said<Want>(i).bytes);
+  Region region;
+  region.bytes_per_rank = (most + kPage - 1) / kPage * kPage;
+  region.own_bytes = bytes;
+  region.mapped = region.bytes_per_rank * static_cast<std::size_t>(team_.size());
+  const std::uint32_t id = ++last_;
+  const base::Status mapped = map(region, id);
+  std::byte* const own = mapped.ok() ? own_part(region) : nullptr;
+  if (mapped.ok()) regions_[id] = std::move(region);
+  const base::Status met = mapped.ok() ? team_.meet(call) : mapped;
+  if (team_.rank() == 0) world_.service().unshare(fmt::format("{}/memory{}", communicator_, id));
+  MUSTER_RETURN_IF_ERROR(met);
+  return own;
+}
+
+base::Status RegisteredMemory::release(std::byte* memory) {
+  for (auto& [id, region] : regions_) {
+    if (memory != own_part(region) || region.is_released) continue;
+    region.is_released = true;
+    region.own_bytes = 0;
+    // Its pages go. Where they do not, they are used until the communicator ends.
+    madvise(memory, region.bytes_per_rank, MADV_REMOVE);
+    return base::ok_status();
+  }
+  return base::error(base::Code::kInvalidArgument, "this is no buffer that the communicator {} has given out",
+                     communicator_);
+}
+
+base::Status RegisteredMemory::keep_to_oneself() {
+  for (auto& [id, region] : regions_) {
+    if (region.is_released) continue;
+    std::byte* const own = own_part(region);
+    const auto at = static_cast<off_t>(own - region.memory);
+    // In place, so that other threads find it at any time; a page is copied when it is written, so each of them is.
+    void* const memory =
+        mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
+    if (memory == MAP_FAILED) return base::errno_error(errno, "taking registered buffers back from other ranks");
+    for (std::size_t page = 0; page < region.own_bytes; page += kSmallPage) {
+      std::atomic_ref<unsigned char>(*reinterpret_cast<unsigned char*>(own + page)).fetch_or(0);
+    }
+  }
+  return base::ok_status();
+}
+
+Place RegisteredMemory::find(const void* data, std::size_t bytes) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  for (const auto& [id, region] : regions_) {
+    const auto own = reinterpret_cast<std::uintptr_t>(own_part(region));
+    if (at >= own && at - own <= region.own_bytes && bytes <= region.own_bytes - (at - own)) return {id, at - own};
+  }
+  return {};
+}
+
+std::byte* RegisteredMemory::address(int rank, Place place, std::size_t bytes) const {
+  const auto found = regions_.find(place.region);
+  if (found == regions_.end()) return nullptr;
+  const Region& region = found->second;
+  if (place.offset > region.bytes_per_rank || bytes > region.bytes_per_rank - place.offset) return nullptr;
+  return region.memory + region.bytes_per_rank * static_cast<std::size_t>(rank) + place.offset;
+}
+
+}  // namespace muster::collectives

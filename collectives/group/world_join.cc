@@ -1,0 +1,110 @@
+// How a process finds its job: from what its environment says (CONTRACT.md §1).
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/env.h"
+#include "base/net.h"
+#include "collectives/group/world.h"
+#include "collectives/join/agent_socket.h"
+#include "collectives/join/alone.h"
+
+namespace muster::collectives {
+namespace {
+
+base::Result<int> number_of(const base::Environment& environment, const char* name) {
+  const auto text = environment.get(name);
+  if (!text) {
+    return base::error(base::Code::kInvalidArgument,
+                       "{} is not set beside MUSTER_SESSION_DIR: start this program with hvdrun", name);
+  }
+  int number = -1;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (problem != std::errc() || end != text->data() + text->size() || number < 0) {
+    return base::error(base::Code::kInvalidArgument, "{}={} is not a number of ranks", name, *text);
+  }
+  return number;
+}
+
+// Where ranks of other hosts reach this one: by the route to rank 0's host, else at the interface that the launcher
+// names for Gloo.
+base::Result<std::string> own_address(const base::Environment& environment) {
+  if (const auto hosts = environment.get("MUSTER_NNODES"); hosts && *hosts == "1") return std::string("127.0.0.1");
+  if (const auto master = environment.get("MASTER_ADDR")) {
+    const auto address = base::IpAddress::parse(*master);
+    const auto source = address.ok() ? base::route_source(*address) : base::Result<base::IpAddress>(address.status());
+    if (source.ok() && !source->is_loopback()) return source->str();
+  }
+  if (const auto interface = environment.get("GLOO_SOCKET_IFNAME")) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<base::InterfaceAddress> all, base::interface_addresses());
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.interface == *interface; });
+    if (found != all.end()) return found->address.str();
+  }
+  return base::error(base::Code::kFailedPrecondition,
+                     "it cannot be told at which address other hosts reach this rank: neither MASTER_ADDR nor "
+                     "GLOO_SOCKET_IFNAME, which hvdrun sets, names one");
+}
+
+base::Result<WorldSetup> setup_of_agent(const base::Environment& environment, std::string_view directory) {
+  WorldSetup setup;
+  MUSTER_ASSIGN_OR_RETURN(setup.rank, number_of(environment, "MUSTER_RANK"));
+  MUSTER_ASSIGN_OR_RETURN(setup.size, number_of(environment, "MUSTER_SIZE"));
+  if (setup.rank >= setup.size) {
+    return base::error(base::Code::kInvalidArgument, "MUSTER_RANK={} is not below MUSTER_SIZE={}", setup.rank,
+                       setup.size);
+  }
+  MUSTER_ASSIGN_OR_RETURN(setup.address, own_address(environment));
+  MUSTER_ASSIGN_OR_RETURN(setup.session, connect_to_agent(std::string(directory)));
+  return setup;
+}
+
+base::Result<bool> encrypts(const base::Environment& environment) {
+  const std::string_view text = environment.get("MUSTER_ENCRYPT").value_or("");
+  if (text.empty() || text == "0") return false;
+  if (text == "1") return true;
+  return base::error(base::Code::kInvalidArgument, "MUSTER_ENCRYPT={} is neither 0 nor 1", text);
+}
+
+}  // namespace
+
+base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Failure* why) {
+  const base::Environment environment = base::Environment::current();
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<AloneSettings> alone, read_alone_settings(environment));
+  WorldSetup setup;
+  Published published;  // taken back when all have come
+  if (alone) {
+    setup.rank = alone->rank;
+    setup.size = alone->size;
+    if (setup.rank == 0 && setup.size > 1) {
+      MUSTER_ASSIGN_OR_RETURN(AloneHost host, open_alone(*alone));
+      setup.address = host.place.addresses.front().str();
+      setup.listener = std::move(host.listening);
+      setup.host = std::make_unique<SessionHost>(setup.size);
+      setup.secret = std::move(host.place.secret);
+      published = std::move(host.published);
+    } else if (setup.size > 1) {
+      MUSTER_ASSIGN_OR_RETURN(AloneGuest guest,
+                              join_alone(*alone, reach_session_host(setup.rank), options.join_deadline));
+      setup.session = std::move(guest.session);
+      setup.secret = std::move(guest.place.secret);
+      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress own, address_for_others(*alone, setup.session.get()));
+      MUSTER_ASSIGN_OR_RETURN(const base::IpAddress rank_0, base::peer_address(setup.session.get()));
+      setup.address = own.str();
+      setup.address_of_rank_0 = rank_0.str();
+      // On rank 0's host it cannot know which of its addresses others reach: they reach it where they reached rank 0.
+      if (!base::IpAddress::parse(alone->host).ok()) {
+        MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kPeerBacklog));
+      }
+    }
+  } else if (const auto directory = environment.get("MUSTER_SESSION_DIR"); directory && !directory->empty()) {
+    MUSTER_ASSIGN_OR_RETURN(setup, setup_of_agent(environment, *directory));
+  }
+  MUSTER_ASSIGN_OR_RETURN(setup.encrypts, encrypts(environment));
+  return join(options, std::move(setup), why);
+}
+
+}  // namespace muster::collectives

@@ -1,0 +1,196 @@
+#include "collectives/join/memory_share.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "collectives/join/poll_until.h"
+#include "collectives/join/service.h"
+
+namespace muster::collectives {
+namespace {
+
+constexpr int kMemoryBacklog = 1024;
+constexpr std::size_t kMaxAskers = 2048;
+constexpr std::chrono::milliseconds kPause{100};  // without file descriptors
+constexpr std::string_view kMemoryGone = "the rank that has the shared memory has gone";
+constexpr std::chrono::milliseconds kOverStep{100};  // between two looks at whether the memory is of use
+
+struct AbstractAddress {
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+base::Result<AbstractAddress> abstract_address(const std::string& name) {
+  AbstractAddress made;
+  if (name.empty() || name.size() + 1 > sizeof made.address.sun_path) {
+    return base::error(base::Code::kInvalidArgument, "'{}' is no name of an abstract Unix socket", name);
+  }
+  made.address.sun_family = AF_UNIX;
+  std::memcpy(made.address.sun_path + 1, name.data(), name.size());
+  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return made;
+}
+
+bool is_our_uid(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+base::Status send_fd(int socket, int fd) {
+  char byte = 1;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    return base::errno_error(errno, "handing over shared memory");
+  }
+  return base::ok_status();
+}
+
+base::Result<base::UniqueFd> receive_fd(int socket) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0 && errno != ECONNRESET) return base::errno_error(errno, "taking shared memory");
+  if (got > 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
+    return base::error(base::Code::kResourceExhausted, "taking shared memory: no file descriptor is free (ulimit -n)");
+  }
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (got <= 0 || header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
+  }
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return base::UniqueFd(fd);
+}
+
+}  // namespace
+
+base::Result<MemoryShare> MemoryShare::open() {
+  MemoryShare share;
+  share.unix_name_ = "muster-" + base::random_hex(16);
+  MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(share.unix_name_));
+  share.listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!share.listener_.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
+  if (bind(share.listener_.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0 ||
+      listen(share.listener_.get(), kMemoryBacklog) != 0) {
+    return base::errno_error(errno, "listening at a Unix socket for shared memory");
+  }
+  return share;
+}
+
+base::Status MemoryShare::add(const std::string& name, int fd) {
+  if (name.size() >= kMemoryName) {
+    return base::error(base::Code::kInvalidArgument, "'{}' is too long a name for shared memory", name);
+  }
+  base::UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return base::errno_error(errno, "keeping shared memory");
+  shared_[name] = std::move(copy);
+  return base::ok_status();
+}
+
+void MemoryShare::remove(const std::string& name) {
+  shared_.erase(name);
+}
+
+void MemoryShare::add_to(std::vector<pollfd>& fds) const {
+  const bool accepts = askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_;
+  fds.push_back({listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0});
+  for (const Asker& asker : askers_) {
+    // One that has asked and waits is only watched for its end.
+    const bool is_whole = asker.got == kMemoryName;
+    fds.push_back({asker.socket.get(), static_cast<short>(is_whole ? 0 : POLLIN), 0});
+  }
+}
+
+void MemoryShare::turn() {
+  accept_new();
+  std::erase_if(askers_, [this](Asker& asker) { return !serve(asker); });
+}
+
+void MemoryShare::accept_new() {
+  while (askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_) {
+    base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      // For want of descriptors it stays readable.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pauses_until_ = base::monotonic_now() + kPause;
+      return;
+    }
+    if (is_our_uid(socket.get())) askers_.push_back({std::move(socket), {}, 0});
+  }
+}
+
+bool MemoryShare::serve(Asker& asker) {
+  while (asker.got < kMemoryName) {
+    const ssize_t got = recv(asker.socket.get(), asker.name.data() + asker.got, kMemoryName - asker.got, 0);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (got == 0) return false;
+    asker.got += static_cast<std::size_t>(got);
+  }
+  const auto found = shared_.find(std::string(asker.name.data(), strnlen(asker.name.data(), kMemoryName)));
+  if (found != shared_.end()) {
+    // One that does not take it will ask again or give up; either way it is served.
+    return !send_fd(asker.socket.get(), found->second.get()).ok() && errno == EAGAIN;
+  }
+  char nothing = 0;
+  const ssize_t got = recv(asker.socket.get(), &nothing, 1, MSG_PEEK);
+  return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
+                                            std::chrono::milliseconds deadline, const std::function<bool()>& is_over) {
+  MUSTER_ASSIGN_OR_RETURN(const AbstractAddress at, abstract_address(unix_name));
+  const base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return base::errno_error(errno, "a Unix socket for shared memory");
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0) {
+    const int problem = errno;
+    if (problem == ECONNREFUSED) return base::error(base::Code::kUnavailable, "{}", kMemoryGone);
+    return base::errno_error(problem, "asking the first rank of this host for shared memory");
+  }
+  if (!is_our_uid(socket.get())) {
+    return base::error(base::Code::kPermissionDenied, "who offers shared memory here is another user");
+  }
+  std::array<char, kMemoryName> asked{};
+  std::memcpy(asked.data(), name.data(), std::min(name.size(), kMemoryName - 1));
+  const base::Status sent = base::write_all_blocking(socket.get(), asked.data(), asked.size());
+  if (!sent.ok()) return base::error(base::Code::kUnavailable, "{} ({})", kMemoryGone, sent.message());
+  const base::MonotonicTime end = end_of(deadline);
+  while (!poll_until(socket.get(), POLLIN, std::min(end, base::monotonic_now() + kOverStep))) {
+    if (is_over && is_over()) return base::error(base::Code::kUnavailable, "the shared memory is of no use any more");
+    if (base::monotonic_now() < end) continue;
+    return base::error(base::Code::kDeadlineExceeded,
+                       "the first rank of this host has not made shared memory for '{}' within {} ms", name,
+                       deadline.count());
+  }
+  return receive_fd(socket.get());
+}
+
+}  // namespace muster::collectives
