@@ -1,10 +1,10 @@
 // hvdrun: runs a job in the foreground. The build links horovodrun to it.
 #include "base/build_id.h"
-#include "cli/horovodrun.h"
-#include "cli/options.h"
-#include "cli/run_job.h"
-#include "cli/standard_streams.h"
-#include "cli/surroundings.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/horovodrun.h"
+#include "cli/options/options.h"
+#include "cli/run/run_job.h"
 
 int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);

@@ -1,6 +1,6 @@
 // launcherd: runs jobs that others submit.
-#include "cli/run_launcherd.h"
-#include "cli/standard_streams.h"
+#include "cli/daemon/run_launcherd.h"
+#include "cli/hosts/standard_streams.h"
 
 int main(int argc, char** argv) {
   muster::cli::hold_standard_streams(argv);

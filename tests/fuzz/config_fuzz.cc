@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cli/config_file.h"
-#include "cli/dmlc.h"
-#include "cli/options.h"
-#include "cli/print_config.h"
-#include "cli/role_file.h"
+#include "cli/foreign/dmlc.h"
+#include "cli/options/config_file.h"
+#include "cli/options/options.h"
+#include "cli/options/print_config.h"
+#include "cli/options/role_file.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "cli/ensemble_file.h"
-#include "cli/env_file.h"
-#include "cli/setting_reader.h"
+#include "cli/ensemble/ensemble_file.h"
+#include "cli/hosts/env_file.h"
+#include "cli/options/setting_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view content(reinterpret_cast<const char*>(data), size);

@@ -4,7 +4,7 @@
 Its first table holds what our programs read (env_var, getenv, Environment::get with a literal name, the variables that
 the table of options names; os.environ and os.getenv of our Python), its second variables of Horovod that nothing reads,
 its third what ranks get (the names in the functions of RANK_SETTERS), its fourth what options set for ranks
-(cli/horovod_tuning.cc): a variable of Horovod's or Muster's among these is in the first or second as well.
+(cli/options/horovod_tuning.cc): a variable of Horovod's or Muster's among these is in the first or second as well.
 MUSTER_<OPTION> variables follow from the table of options and are not listed one by one. Prints what is missing and what
 is stale; exits with 1 if anything is.
 
@@ -68,12 +68,12 @@ def rank_names(root):
 
 
 def option_names(root):
-    """Name -> cli/horovod_tuning.cc:line where an option sets it."""
+    """Name -> cli/options/horovod_tuning.cc:line where an option sets it."""
     names = {}
-    file = root / "cli/horovod_tuning.cc"
+    file = root / "cli/options/horovod_tuning.cc"
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines() if file.exists() else [], 1):
         for name in NAME.findall(line):
-            names.setdefault(name, f"cli/horovod_tuning.cc:{number}")
+            names.setdefault(name, f"cli/options/horovod_tuning.cc:{number}")
     return names
 
 

@@ -91,8 +91,8 @@ def test_layers_cover_every_room_of_the_tree():
 def plant_environment(root, documented_read, documented_ranks, documented_options, documented_idle=()):
     plant(root, "base/a.cc", 'auto a = env_var("MUSTER_A");\nauto b = std::getenv("B");\n')
     plant(root, "cli/b.cc", 'environment.get("HOROVOD_C"); map.get("lower"); get(key);\n')
-    plant(root, "cli/flags.cc", 'option("x").environment("HOROVOD_D")\n')
-    plant(root, "cli/horovod_tuning.cc", '{"cycle", "HOROVOD_CYCLE", Kind::kReal}, {"tcp", "NCCL_X", Kind::kOn}\n')
+    plant(root, "cli/help/flags.cc", 'option("x").environment("HOROVOD_D")\n')
+    plant(root, "cli/options/horovod_tuning.cc", '{"cycle", "HOROVOD_CYCLE", Kind::kReal}, {"tcp", "NCCL_X", Kind::kOn}\n')
     plant(root, "model/rank_env.cc", '"NOT_THIS",\nvoid put_x() {\n  put("MUSTER_RANK", 1);\n}\n"NOR_THIS"\n')
     plant(root, "python/muster/a.py", 'x = os.environ.get("P_GET", ""), os.environ["P_INDEX"], names.get("NOT_THIS")\n'
                                       "if 'P_IN' in os.environ or os.getenv('P_GETENV'): pass\n")
@@ -117,14 +117,14 @@ def test_environment_finds_missing_and_stale(tmp_path):
                       ["MUSTER_A"])
     assert environment.differences(tmp_path) == [
         "base/a.cc:1: MUSTER_A is read, but docs/environment.md says that it changes nothing",
-        "cli/horovod_tuning.cc:1: nothing reads HOROVOD_CYCLE, and docs/environment.md does not say so",
+        "cli/options/horovod_tuning.cc:1: nothing reads HOROVOD_CYCLE, and docs/environment.md does not say so",
         "cli/b.cc:1: HOROVOD_C is missing in docs/environment.md (read)",
-        "cli/flags.cc:1: HOROVOD_D is missing in docs/environment.md (read)",
+        "cli/help/flags.cc:1: HOROVOD_D is missing in docs/environment.md (read)",
         "python/muster/a.py:1: P_GET is missing in docs/environment.md (read)",
         "docs/environment.md: GONE is listed (read), but no code uses it",
         "model/rank_env.cc:3: MUSTER_RANK is missing in docs/environment.md (ranks)",
         "docs/environment.md: MUSTER_OLD is listed (ranks), but no code uses it",
-        "cli/horovod_tuning.cc:1: HOROVOD_CYCLE is missing in docs/environment.md (options)",
-        "cli/horovod_tuning.cc:1: NCCL_X is missing in docs/environment.md (options)",
+        "cli/options/horovod_tuning.cc:1: HOROVOD_CYCLE is missing in docs/environment.md (options)",
+        "cli/options/horovod_tuning.cc:1: NCCL_X is missing in docs/environment.md (options)",
         "docs/environment.md: HOROVOD_GONE is listed (options), but no code uses it",
     ]

@@ -1,0 +1,78 @@
+// The options of launcherd: hvdrun's that say which hosts and how they are reached, and its own.
+#include <array>
+
+#include "cli/daemon/launcherd_options.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr auto kLauncherdFlagsOfHvdrun =
+    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
+                                     "bootstrap-cmd", "agent-dir", "verbose", "config-file", "version", "man"});
+
+// Also set by files, under "launcherd:", and by MUSTER_LAUNCHERD_<OPTION>.
+std::vector<FlagRow> launcherd_settings() {
+  return {
+      option("listen", {"--listen"}, "ADDR",
+             "Where to serve: unix:PATH, or HOST:PORT with TLS; repeats add up. Without it: launcherd.sock in "
+             "$XDG_RUNTIME_DIR/muster, else in /tmp/muster-<uid>.")
+          .key("launcherd.listen")
+          .repeats(Repeat::kAddsUp),
+      option("tls-cert", {"--tls-cert"}, "FILE", "launcherd's certificate for HOST:PORT, with its chain (PEM).")
+          .key("launcherd.tls_cert")
+          .completes(Completes::kFile),
+      option("tls-key", {"--tls-key"}, "FILE", "Its key (PEM).").key("launcherd.tls_key").completes(Completes::kFile),
+      option("client-ca", {"--client-ca"}, "FILE",
+             "Who by TCP shows a certificate of this authority is heard; its URI muster://role/watch, submit or admin "
+             "says what it may do (PEM).")
+          .key("launcherd.client_ca")
+          .completes(Completes::kFile),
+      option("client-crl", {"--client-crl"}, "FILE",
+             "Certificates that --client-ca has revoked (PEM): who shows one of them is refused.")
+          .key("launcherd.client_crl")
+          .completes(Completes::kFile),
+      option("state", {"--state"}, "DIR",
+             "Where jobs are kept, on a disk of this host; default "
+             "${XDG_STATE_HOME:-~/.local/state}/muster/<hostname>.")
+          .key("launcherd.state")
+          .completes(Completes::kDirectory),
+      option("http", {"--http"}, "ADDR",
+             "Serve a page, its JSON and /metrics at 127.0.0.1:PORT, to processes of this user.")
+          .key("launcherd.http"),
+      option("accept-agents", {"--accept-agents"}, "[ADDR:]PORT",
+             "Hosts come by themselves, too: who starts muster-agent --join FILE there adds that host. 0: any port.")
+          .key("launcherd.accept_agents"),
+      option("join-file", {"--join-file"}, "FILE",
+             "The file for --accept-agents, on a disk that those hosts see, for your eyes only; default: join in the "
+             "state directory.")
+          .key("launcherd.join_file")
+          .completes(Completes::kFile),
+  };
+}
+
+}  // namespace
+
+const FlagTable& launcherd_flags() {
+  static const FlagTable kTable = [] {
+    std::vector<FlagRow> own = launcherd_settings();
+    own.push_back(toggle("i-know-jobs-run-as-root", {{"--i-know-jobs-run-as-root", "true"}},
+                         "Listen by TCP although launcherd runs as root.")
+                      .command_line_only());
+    own.push_back(option("completion", {"--completion"}, "bash|zsh|fish",
+                         "Print the completion of options for a shell: eval \"$(launcherd --completion bash)\".")
+                      .stands_alone());
+    return host_verb_flags(kLauncherdFlagsOfHvdrun, std::move(own));
+  }();
+  return kTable;
+}
+
+const FlagTable& launcherd_settable_flags() {
+  static const FlagTable kTable = [] {
+    std::vector<Flag> flags = hvdrun_flags().flags();
+    add_group(FlagGroup::kGeneral, launcherd_settings(), flags);
+    return FlagTable(std::move(flags));
+  }();
+  return kTable;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,140 @@
+#include "cli/daemon/launcherd_options.h"
+
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/help/completion.h"
+#include "cli/help/help.h"
+#include "cli/help/man_page.h"
+#include "cli/options/setting_reader.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+constexpr long kHighestPort = 65'535;
+
+base::Status bad(const Setting& option, std::string_view problem) {
+  return base::error(base::Code::kInvalidArgument, "{}: {}", option.label, problem);
+}
+
+base::Status read_listen(const Setting& option, ParsedLauncherd& parsed) {
+  const std::string& value = option.value;
+  if (value.starts_with(kUnix)) {
+    std::string path = value.substr(kUnix.size());
+    if (!path.starts_with('/')) return bad(option, "the path after unix: must begin with /");
+    if (!parsed.sockets.empty()) return bad(option, "one Unix socket is enough: every program of yours reaches it");
+    parsed.sockets.push_back(std::move(path));
+    return base::ok_status();
+  }
+  const auto colon = value.rfind(':');
+  const auto port =
+      colon == std::string::npos ? std::nullopt : base::parse_decimal(value.substr(colon + 1), kHighestPort);
+  if (!port || colon == 0) {
+    return bad(option, fmt::format("must be unix:PATH or HOST:PORT, not '{}'", base::printable(value)));
+  }
+  parsed.addresses.push_back(value);
+  return base::ok_status();
+}
+
+base::Status read_accept_agents(const Setting& option, ParsedLauncherd& parsed) {
+  std::string_view value = option.value;
+  launcherd::AcceptAgents accept;
+  const auto colon = value.rfind(':');
+  if (colon != std::string_view::npos) {
+    std::string_view host = value.substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    const auto address = base::IpAddress::parse(host);
+    if (!address.ok()) return bad(option, address.status().message());
+    accept.address = *address;
+    value = value.substr(colon + 1);
+  }
+  const auto port = base::parse_decimal(value, kHighestPort);
+  if (!port) return bad(option, fmt::format("must be [ADDRESS:]PORT, not '{}'", base::printable(option.value)));
+  accept.port = static_cast<std::uint16_t>(*port);
+  parsed.accept_agents = accept;
+  return base::ok_status();
+}
+
+base::Status read_own(const Settings& settings, ParsedLauncherd& parsed) {
+  SettingReader read(settings);
+  read.custom("listen", [&](const Setting& setting) { return read_listen(setting, parsed); });
+  read.text("tls-cert", parsed.tls_certificate);
+  read.text("tls-key", parsed.tls_key);
+  read.text("client-ca", parsed.client_ca);
+  read.text("client-crl", parsed.client_crl);
+  read.text("state", parsed.state);
+  read.text("http", parsed.http);
+  read.custom("accept-agents", [&](const Setting& setting) { return read_accept_agents(setting, parsed); });
+  read.text("join-file", parsed.join_file);
+  return read.status();
+}
+
+// Options that no file and no variable can give. False: this is none of them.
+base::Result<bool> take(const GivenOption& option, ParsedLauncherd& parsed) {
+  if (option.flag->name != "i-know-jobs-run-as-root") return false;
+  parsed.is_root_accepted = true;
+  return true;
+}
+
+// --version, --man, --completion SHELL.
+std::string answer_text(const GivenOption& option, std::string_view build_id) {
+  if (option.flag->name == "version") return version_text("launcherd", build_id);
+  if (option.flag->name == "man") return man_page(launcherd_doc());
+  return completion(option.value, {.name = "launcherd", .verbs = {{"", &launcherd_flags()}}}).value_or("");
+}
+
+// What belongs together.
+base::Status check(const ParsedLauncherd& parsed, bool is_root) {
+  const bool has_all = !parsed.tls_certificate.empty() && !parsed.tls_key.empty() && !parsed.client_ca.empty();
+  const bool has_any = !parsed.tls_certificate.empty() || !parsed.tls_key.empty() || !parsed.client_ca.empty();
+  if (!parsed.addresses.empty() && !has_all) {
+    return base::error(
+        base::Code::kInvalidArgument,
+        "--listen {} needs --tls-cert, --tls-key and --client-ca: by TCP only who shows a certificate is "
+        "heard (docs/operations.md)",
+        parsed.addresses.front());
+  }
+  if (parsed.addresses.empty() && has_any) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--tls-cert, --tls-key and --client-ca are for --listen HOST:PORT, which is not there");
+  }
+  if (parsed.addresses.empty() && !parsed.client_crl.empty()) {
+    return base::error(base::Code::kInvalidArgument, "--client-crl is for --listen HOST:PORT, which is not there");
+  }
+  if (!parsed.join_file.empty() && !parsed.accept_agents) {
+    return base::error(base::Code::kInvalidArgument, "--join-file is for --accept-agents, which is not there");
+  }
+  if (!parsed.addresses.empty() && is_root && !parsed.is_root_accepted) {
+    return base::error(base::Code::kInvalidArgument,
+                       "as root every job that comes by TCP runs as root: start launcherd as another user, or add "
+                       "--i-know-jobs-run-as-root");
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
+                                const ParseContext& context, bool is_root) {
+  ParsedLauncherd parsed;
+  const HostVerb verb{
+      .doc = launcherd_doc(),
+      .take = [&parsed](const GivenOption& option) { return take(option, parsed); },
+      .advice =
+          [](const std::vector<std::string>&) {
+            return std::string("hosts are named by -H or --hostfile; jobs come by muster submit");
+          },
+      .settable = &launcherd_settable_flags(),
+      .read = [&parsed](const Settings& settings) { return read_own(settings, parsed); },
+      .answer = [&context](const GivenOption& option) { return answer_text(option, context.build_id); }};
+  static_cast<HostVerbLine&>(parsed) = read_host_verb(verb, arguments, environment, context);
+  if (parsed.exit_code) return parsed;
+  if (const base::Status wrong = check(parsed, is_root); !wrong.ok()) {
+    parsed.exit_code = 2;
+    parsed.text = fmt::format("launcherd: {}\n", wrong.message());
+  }
+  return parsed;
+}
+
+}  // namespace muster::cli

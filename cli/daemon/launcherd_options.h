@@ -1,0 +1,39 @@
+// launcherd's command line: hvdrun's options on which hosts and how they are reached, and its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "cli/doctor/host_verb.h"
+#include "cli/help/command_doc.h"
+#include "cli/options/options.h"
+#include "launcherd/bootstrap/accept_agents.h"
+
+namespace muster::cli {
+
+struct ParsedLauncherd : HostVerbLine {
+  std::vector<std::string> sockets;    // paths of --listen unix:PATH, at most one
+  std::vector<std::string> addresses;  // of --listen HOST:PORT
+  std::string tls_certificate;         // paths of files
+  std::string tls_key;
+  std::string client_ca;
+  std::string client_crl;
+  std::string state;  // empty: the default
+  std::string http;   // empty: none
+  std::optional<launcherd::AcceptAgents> accept_agents;
+  std::string join_file;  // of --accept-agents; empty: in the state directory
+  bool is_root_accepted = false;
+};
+
+// Reads no file but the configuration. `is_root`: whether jobs would run as root.
+ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const base::Environment& environment,
+                                const ParseContext& context, bool is_root);
+
+const FlagTable& launcherd_flags();
+// hvdrun's, which launcherd reads from the same files, and its own that files and variables may set.
+const FlagTable& launcherd_settable_flags();
+const CommandDoc& launcherd_doc();
+
+}  // namespace muster::cli

@@ -1,0 +1,192 @@
+#include "cli/daemon/run_launcherd.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "base/build_id.h"
+#include "base/descriptor_limit.h"
+#include "base/file.h"
+#include "base/loop.h"
+#include "base/print.h"
+#include "base/thread.h"
+#include "cli/daemon/launcherd_options.h"
+#include "cli/hosts/job_hosts.h"
+#include "cli/hosts/site_choice.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/exit_codes.h"
+#include "cli/view/bootstrap_options.h"
+#include "cli/view/signals.h"
+#include "launcherd/daemon/daemon.h"
+#include "launcherd/output/terminal.h"
+#include "launcherd/service/api_socket.h"
+#include "launcherd/service/tls_files.h"
+#include "launcherd/store/state_directory.h"
+
+namespace muster::cli {
+namespace {
+
+// gRPC's, those of the store, and some to spare.
+constexpr int kLauncherdThreads = 24;
+constexpr std::size_t kLongestPem = std::size_t{1} << 20;
+
+// The hosts of the command line, of the hostfile as it is now, or this one; none where they come by themselves.
+base::Result<std::vector<model::HostSpec>> hosts_of(const ParsedLauncherd& parsed, const base::Environment& environment,
+                                                    const std::string& directory) {
+  HvdrunOptions options = parsed.options;
+  MUSTER_ASSIGN_OR_RETURN(const HostSource source, find_hosts(options, environment, directory));
+  std::vector<model::HostSpec> hosts = std::move(options.job.placement.hosts);
+  // As with hvdrun: hosts that the user, or a scheduler that counts no tasks, has named once are asked for their GPUs.
+  settle_uncounted(options, source, hosts);
+  if (hosts.empty() && !parsed.accept_agents) {
+    const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    hosts.push_back({.name = "localhost", .slots = processors});
+  }
+  return hosts;
+}
+
+base::Result<std::string> state_directory(const ParsedLauncherd& parsed, const base::Environment& environment,
+                                          const std::string& directory) {
+  if (!parsed.state.empty()) return absolute_path(parsed.state, directory);
+  char name[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(name, sizeof name - 1) != 0) return base::errno_error(errno, "ask for the host's name");
+  return launcherd::default_state_directory(environment, name);
+}
+
+base::Result<std::vector<launcherd::TlsListener>> tls_listeners(const ParsedLauncherd& parsed,
+                                                                const std::string& directory) {
+  std::vector<launcherd::TlsListener> listeners;
+  if (parsed.addresses.empty()) return listeners;
+  const auto read = [&](const std::string& path) {
+    return base::read_file(absolute_path(path, directory), kLongestPem);
+  };
+  MUSTER_ASSIGN_OR_RETURN(const std::string certificate, read(parsed.tls_certificate));
+  auto key_text = launcherd::read_private_key(absolute_path(parsed.tls_key, directory));
+  if (!key_text.ok()) return key_text.status().with_context("--tls-key");
+  const std::string key = std::move(*key_text);
+  MUSTER_ASSIGN_OR_RETURN(const std::string client_ca, read(parsed.client_ca));
+  std::string client_crl;
+  if (!parsed.client_crl.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(client_crl, read(parsed.client_crl));
+    if (client_crl.empty()) {
+      return base::error(base::Code::kInvalidArgument, "--client-crl: {} is empty", parsed.client_crl);
+    }
+  }
+  for (const std::string& address : parsed.addresses) {
+    listeners.push_back(
+        {.address = address, .certificate = certificate, .key = key, .client_ca = client_ca, .client_crl = client_crl});
+  }
+  return listeners;
+}
+
+base::Result<launcherd::DaemonOptions> daemon_options(const ParsedLauncherd& parsed,
+                                                      const base::Environment& environment,
+                                                      const std::string& directory, launcherd::NoticeWriter& notices) {
+  launcherd::DaemonOptions options;
+  MUSTER_ASSIGN_OR_RETURN(options.hosts, hosts_of(parsed, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.state_directory, state_directory(parsed, environment, directory));
+  MUSTER_ASSIGN_OR_RETURN(options.tls, tls_listeners(parsed, directory));
+  MUSTER_ASSIGN_OR_RETURN(std::string agent_path, find_agent(environment));
+  if (!parsed.sockets.empty()) options.socket = parsed.sockets.front();
+  options.has_socket = !parsed.sockets.empty() || parsed.addresses.empty();
+  options.http = parsed.http;
+  options.accept_agents = parsed.accept_agents;
+  if (!parsed.join_file.empty()) options.accept_agents->join_file = absolute_path(parsed.join_file, directory);
+  options.socket_directories = launcherd::api_directories(environment);
+  HvdrunOptions settled = parsed.options;
+  MUSTER_RETURN_IF_ERROR(settle_bootstrap(settled, environment).status());
+  options.bootstrap = bootstrap_options(settled, std::move(agent_path), notices);
+  options.verbose = parsed.options.launch.verbose;
+  options.version = MUSTER_VERSION;
+  options.build_id = base::build_id();
+  options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
+  options.on_line = [&notices](const std::string& line) { notices.line(line); };
+  return options;
+}
+
+void read_hosts_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
+                      launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
+  const auto hosts = hosts_of(parsed, environment, directory);
+  if (!hosts.ok()) {
+    notices.line("the hosts stay as they are: " + hosts.status().message());
+    return;
+  }
+  daemon.replace_hosts(*hosts);
+  notices.line(daemon.description());
+}
+
+void read_certificates_again(const ParsedLauncherd& parsed, const std::string& directory, launcherd::Daemon& daemon,
+                             launcherd::NoticeWriter& notices) {
+  const auto listeners = tls_listeners(parsed, directory);
+  base::Status status = listeners.ok() ? daemon.replace_certificates(*listeners) : listeners.status();
+  notices.line(status.ok() ? "certificates were read again: connections from now on need them"
+                           : "the certificates stay as they are: " + status.message());
+}
+
+// SIGHUP.
+void read_files_again(const ParsedLauncherd& parsed, const base::Environment& environment, const std::string& directory,
+                      launcherd::Daemon& daemon, launcherd::NoticeWriter& notices) {
+  const bool has_hosts = !parsed.options.hostfile.empty();
+  const bool has_certificates = !parsed.addresses.empty();
+  if (has_certificates) read_certificates_again(parsed, directory, daemon, notices);
+  if (has_hosts) read_hosts_again(parsed, environment, directory, daemon, notices);
+  if (has_hosts || has_certificates) return;
+  notices.line("SIGHUP reads the hostfile and the certificates of --listen again, and neither is given");
+}
+
+int serve(const ParsedLauncherd& parsed, const base::Environment& environment) {
+  const std::string directory = logical_working_directory(environment);
+  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  if (!signals.ok()) return fail_as("launcherd", kMusterFailed, signals.status().message());
+  ::signal(SIGPIPE, SIG_IGN);
+  hide_memory();
+  base::raise_descriptor_limit();  // one descriptor or more a host
+  if (const base::Status room = base::check_thread_room(kLauncherdThreads); !room.ok()) {
+    return fail_as("launcherd", kMusterFailed, room.message());
+  }
+  const base::SystemClock clock;
+  launcherd::Terminal terminal(STDERR_FILENO, "stderr");
+  launcherd::NoticeWriter notices(&terminal, "launcherd: ");
+  auto options = daemon_options(parsed, environment, directory, notices);
+  if (!options.ok()) return fail_as("launcherd", kUsageError, options.status().message());
+  {
+    auto daemon = launcherd::Daemon::open(loop, clock, std::move(*options));
+    if (!daemon.ok()) return fail_as("launcherd", kMusterFailed, daemon.status().message());
+    signals->watch(loop, [&](int signo) {
+      if (signo == SIGHUP) {
+        read_files_again(parsed, environment, directory, **daemon, notices);
+      } else {
+        (*daemon)->leave([&loop] { loop.stop(); });
+      }
+    });
+    notices.line((*daemon)->description());
+    loop.run();
+  }
+  if (!notices.flush_blocking(clock.now() + kLastWords)) terminal.cancel();
+  return 0;
+}
+
+}  // namespace
+
+int run_launcherd(const std::vector<std::string>& arguments) {
+  try {
+    const base::Environment environment = base::Environment::current();
+    const ParsedLauncherd parsed =
+        parse_launcherd(arguments, environment, {.build_id = base::build_id()}, ::geteuid() == 0);
+    if (!parsed.exit_code) return serve(parsed, environment);
+    if (*parsed.exit_code == 0) return print_answer("launcherd", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return fail_as("launcherd", kMusterFailed, base::thread_failure(failure));
+  }
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,181 @@
+#include "cli/doctor/cleanup_view.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::size_t kColumns = 8;
+using CleanupRow = std::array<std::string, kColumns>;
+
+std::string_view word(v1::RemainsKind kind) {
+  switch (kind) {
+    case v1::REMAINS_KIND_PROCESS:
+      return "process";
+    case v1::REMAINS_KIND_SESSION:
+      return "session";
+    case v1::REMAINS_KIND_SOCKET:
+      return "socket";
+    case v1::REMAINS_KIND_CGROUP:
+      return "cgroup";
+    case v1::REMAINS_KIND_SHARED_MEMORY:
+      return "memory";
+    default:
+      return "?";
+  }
+}
+
+std::string_view word(v1::RemainsState state) {
+  switch (state) {
+    case v1::REMAINS_STATE_FOUND:
+      return "found";
+    case v1::REMAINS_STATE_GONE:
+      return "gone";
+    case v1::REMAINS_STATE_LEFT:
+      return "LEFT";
+    default:
+      return "?";
+  }
+}
+
+std::string format_age(long seconds) {
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);
+  return fmt::format("{} d", seconds / 86400);
+}
+
+CleanupRow row_of(const std::string& host, const v1::Remains& remains) {
+  return {host,
+          base::printable(remains.job_id()),
+          std::string(word(remains.kind())),
+          remains.pid() > 0 ? std::to_string(remains.pid()) : "",
+          base::printable(remains.name()),
+          format_age(remains.age_s()),
+          base::printable(remains.found_by()),
+          std::string(word(remains.state()))};
+}
+
+std::string format_table(const std::vector<CleanupRow>& rows) {
+  std::array<std::size_t, kColumns> widths{};
+  for (const CleanupRow& row : rows) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const CleanupRow& row : rows) {
+    for (std::size_t i = 0; i + 1 < kColumns; ++i) text += fmt::format("{:<{}}  ", row[i], widths[i]);
+    text += row.back() + "\n";
+  }
+  return text;
+}
+
+struct Counts {
+  int found = 0;
+  int gone = 0;
+  int left = 0;
+  int waiting = 0;  // jobs
+  int unknown = 0;  // hosts
+  int problems = 0;
+  std::set<std::string> alive;
+};
+
+Counts count(const std::vector<v1::CleanupReport>& reports) {
+  Counts counts;
+  for (const v1::CleanupReport& report : reports) {
+    for (const v1::Remains& remains : report.remains()) {
+      if (remains.state() == v1::REMAINS_STATE_GONE) {
+        ++counts.gone;
+      } else if (remains.state() == v1::REMAINS_STATE_FOUND) {
+        ++counts.found;
+      } else {
+        ++counts.left;
+      }
+    }
+    counts.left += report.left_out_not_gone();
+    counts.gone += report.left_out() - report.left_out_not_gone();
+    counts.waiting += report.waiting_jobs_size();
+    counts.problems += report.problems_size();
+    counts.unknown += report.unreachable().empty() ? 0 : 1;
+    counts.alive.insert(report.alive_jobs().begin(), report.alive_jobs().end());
+  }
+  return counts;
+}
+
+std::string summary(const std::vector<v1::CleanupReport>& reports, const Counts& counts) {
+  std::string text = fmt::format("{} {}: ", reports.size(), reports.size() == 1 ? "host" : "hosts");
+  std::vector<std::string> parts;
+  if (counts.found > 0) parts.push_back(fmt::format("{} found, not touched", counts.found));
+  if (counts.gone > 0) parts.push_back(fmt::format("{} ended and gone", counts.gone));
+  if (counts.left > 0) parts.push_back(fmt::format("{} LEFT", counts.left));
+  if (parts.empty()) parts.emplace_back("nothing found");
+  if (counts.waiting > 0) parts.push_back(fmt::format("{} not over yet", counts.waiting));
+  if (counts.unknown > 0) parts.push_back(fmt::format("{} unknown", counts.unknown));
+  if (!counts.alive.empty()) parts.push_back(fmt::format("{} living and not touched", counts.alive.size()));
+  return text + base::join(parts, ", ") + "\n";
+}
+
+// What is not in the table.
+std::string remarks(const v1::CleanupReport& report, const std::string& job) {
+  const std::string host = base::printable(report.host());
+  std::string text;
+  if (!report.unreachable().empty()) {
+    text += fmt::format("{}: unknown, not clean: {}\n", host, base::printable(report.unreachable()));
+  }
+  for (const v1::Remains& remains : report.remains()) {
+    if (remains.problem().empty()) continue;
+    const std::string what =
+        remains.pid() > 0 ? fmt::format("pid {} ({})", remains.pid(), remains.name()) : remains.name();
+    text += fmt::format("{}: {}: {}\n", host, base::printable(what), base::printable(remains.problem()));
+  }
+  for (const v1::WaitingJob& waiting : report.waiting_jobs()) {
+    text += fmt::format("{}: job {} has no agent any more, but its lease runs for another {} s: try again then\n", host,
+                        base::printable(waiting.job_id()), (waiting.lease_left_ms() + 999) / 1000);
+  }
+  for (const std::string& problem : report.problems()) {
+    text += fmt::format("{}: {}\n", host, base::printable(problem));
+  }
+  if (report.left_out() > 0) text += fmt::format("{}: {} more are not listed\n", host, report.left_out());
+  for (const std::string& alive : report.alive_jobs()) {
+    if (job.empty()) break;
+    text += fmt::format("{}: job {} lives: end it with its hvdrun (Ctrl-C there, or kill it)\n", host,
+                        base::printable(alive));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string format_cleanup(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
+  std::vector<CleanupRow> rows{{"HOST", "JOB", "WHAT", "PID", "NAME", "AGE", "FOUND BY", "STATE"}};
+  std::string after;
+  for (const v1::CleanupReport& report : reports) {
+    for (const v1::Remains& remains : report.remains()) rows.push_back(row_of(base::printable(report.host()), remains));
+    after += remarks(report, job);
+  }
+  return (rows.size() > 1 ? format_table(rows) : "") + after + summary(reports, count(reports));
+}
+
+int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::string& job) {
+  const Counts counts = count(reports);
+  if (counts.unknown == static_cast<int>(reports.size())) return 125;
+  const bool lives = !job.empty() && !counts.alive.empty();
+  const bool is_left = counts.found + counts.left + counts.waiting + counts.unknown + counts.problems > 0;
+  return is_left || lives ? 1 : 0;
+}
+
+std::set<std::string> jobs_of(const std::vector<v1::CleanupReport>& reports) {
+  std::set<std::string> jobs;
+  for (const v1::CleanupReport& report : reports) {
+    for (const v1::Remains& remains : report.remains()) jobs.insert(remains.job_id());
+    for (const v1::WaitingJob& waiting : report.waiting_jobs()) jobs.insert(waiting.job_id());
+    jobs.insert(report.alive_jobs().begin(), report.alive_jobs().end());
+  }
+  return jobs;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,103 @@
+#include "cli/doctor/doctor_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::cli {
+namespace {
+
+using model::Check;
+using model::CheckState;
+using model::HostDiagnosis;
+
+constexpr std::size_t kNameWidth = 15;  // of "back-connection"
+
+std::string_view word(CheckState state) {
+  switch (state) {
+    case CheckState::kOk:
+      return "ok";
+    case CheckState::kWarn:
+      return "warn";
+    case CheckState::kFail:
+      return "FAIL";
+  }
+  return "?";
+}
+
+std::string row(const Check& check) {
+  std::string text = fmt::format("  {:<{}}  {:<4}  {}\n", check.name, kNameWidth, word(check.state), check.seen);
+  if (!check.advice.empty()) text += fmt::format("  {:<{}}        -> {}\n", "", kNameWidth, check.advice);
+  return text;
+}
+
+// By name: the hosts' own values, each with who has it, and the advice once.
+std::string format_differences(const std::vector<HostDiagnosis>& diagnoses) {
+  struct Row {
+    std::string advice;
+    std::vector<std::pair<std::string, std::vector<std::string>>> hosts_of;  // by value
+  };
+  std::vector<std::pair<std::string, Row>> rows;
+  for (const HostDiagnosis& diagnosis : diagnoses) {
+    for (const Check& check : diagnosis.differences) {
+      auto known = std::ranges::find(rows, check.name, [](const auto& entry) { return entry.first; });
+      if (known == rows.end()) known = rows.insert(rows.end(), {check.name, {check.advice, {}}});
+      auto& values = known->second.hosts_of;
+      auto value = std::ranges::find(values, check.seen, [](const auto& entry) { return entry.first; });
+      if (value == values.end()) value = values.insert(values.end(), {check.seen, {}});
+      value->second.push_back(diagnosis.host);
+    }
+  }
+  if (rows.empty()) return "";
+  std::string text = "hosts differ\n";
+  for (const auto& [name, differing] : rows) {
+    std::string seen;
+    for (const auto& [value, hosts] : differing.hosts_of) {
+      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", value, base::join(hosts, ","));
+    }
+    text += row({name, CheckState::kWarn, seen, differing.advice});
+  }
+  return text + "\n";
+}
+
+std::string summary(const std::vector<HostDiagnosis>& diagnoses) {
+  std::map<CheckState, std::vector<std::string>> by_state;
+  for (const HostDiagnosis& diagnosis : diagnoses) by_state[diagnosis.state()].push_back(diagnosis.host);
+  std::string text = fmt::format("{} {}: {} ok", diagnoses.size(), diagnoses.size() == 1 ? "host" : "hosts",
+                                 by_state[CheckState::kOk].size());
+  if (const auto& hosts = by_state[CheckState::kWarn]; !hosts.empty()) {
+    text += fmt::format(", {} with warnings", hosts.size());
+  }
+  if (const auto& hosts = by_state[CheckState::kFail]; !hosts.empty()) {
+    text += fmt::format(", {} with failures ({})", hosts.size(), base::join(hosts, ","));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string format_diagnoses(const std::vector<HostDiagnosis>& diagnoses) {
+  std::string text;
+  for (const HostDiagnosis& diagnosis : diagnoses) {
+    text += diagnosis.host + "\n";
+    for (const Check& check : diagnosis.checks) text += row(check);
+    text += "\n";
+  }
+  return text + format_differences(diagnoses) + summary(diagnoses);
+}
+
+std::string format_waiting(std::size_t total, const std::vector<std::string>& waiting) {
+  constexpr std::size_t kNamed = 3;
+  if (waiting.empty()) return "";
+  const std::vector<std::string> named(waiting.begin(),
+                                       waiting.begin() + static_cast<long>(std::min(kNamed, waiting.size())));
+  std::string text =
+      fmt::format("{}/{} hosts have answered · waiting: {}", total - waiting.size(), total, base::join(named, ", "));
+  if (waiting.size() > kNamed) text += fmt::format(" and {} more", waiting.size() - kNamed);
+  return text;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,25 @@
+// The options of `muster cleanup`: hvdrun's that say which hosts and how they are reached, and its own.
+#include <array>
+
+#include "cli/doctor/cleanup.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr auto kCleanupFlagsOfHvdrun =
+    std::to_array<std::string_view>({"hosts", "hostfile", "ssh-port", "ssh-identity-file", "ssh-backend", "bootstrap",
+                                     "bootstrap-cmd", "agent-dir", "verbose", "start-timeout", "config-file"});
+
+}  // namespace
+
+const FlagTable& cleanup_flags() {
+  static const FlagTable kTable = host_verb_flags(
+      kCleanupFlagsOfHvdrun,
+      {option("job", {"--job"}, "JOB", "Only what this job has left: its id, or the beginning of it.")
+           .command_line_only(),
+       toggle("dry-run", {{"--dry-run", "true"}}, "Say what is there, and touch nothing.").command_line_only(),
+       toggle("json", {{"--json", "true"}}, "Print one muster.v1.CleanupReport a line, as JSON.").command_line_only()});
+  return kTable;
+}
+
+}  // namespace muster::cli

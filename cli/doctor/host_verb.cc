@@ -1,0 +1,59 @@
+#include "cli/doctor/host_verb.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/help/help.h"
+#include "cli/options/config_file.h"
+
+namespace muster::cli {
+namespace {
+
+base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, const base::Environment& environment,
+                                      const ParseContext& context) {
+  if (verb.take_words) {
+    MUSTER_RETURN_IF_ERROR(verb.take_words(line.command));
+  } else if (!line.command.empty()) {
+    return base::error(base::Code::kInvalidArgument, "'{}' is not an option: {}", base::printable(line.command.front()),
+                       verb.advice(line.command));
+  }
+  const FlagTable& settable = verb.settable != nullptr ? *verb.settable : hvdrun_flags();
+  CommandLine given;
+  for (GivenOption& option : line.options) {
+    MUSTER_ASSIGN_OR_RETURN(const bool is_taken, verb.take(option));
+    if (is_taken) continue;
+    option.flag = &settable.named(option.flag->name);
+    given.options.push_back(std::move(option));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings,
+                          gather_settings(given, environment, context.system_config, settable));
+  if (verb.read) MUSTER_RETURN_IF_ERROR(verb.read(settings));
+  return read_options(settings);
+}
+
+}  // namespace
+
+FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own) {
+  std::vector<Flag> flags;
+  for (const Flag& flag : hvdrun_flags().flags()) {
+    if (std::ranges::find(of_hvdrun, flag.name) != of_hvdrun.end()) flags.push_back(flag);
+  }
+  own.push_back(toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone());
+  add_group(FlagGroup::kGeneral, std::move(own), flags);
+  return FlagTable(std::move(flags));
+}
+
+HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>& arguments,
+                            const base::Environment& environment, const ParseContext& context) {
+  auto line = split_command_line(arguments, *verb.doc.table);
+  if (line.ok() && line->is_answered) {
+    const GivenOption& option = line->options.back();
+    std::string text = option.flag->name == "help" ? help_text(verb.doc) : verb.answer(option);
+    return {.exit_code = 0, .text = std::move(text), .options = {}};
+  }
+  auto options = line.ok() ? read_line(verb, std::move(*line), environment, context) : line.status();
+  if (options.ok()) return {.exit_code = {}, .text = {}, .options = std::move(*options)};
+  return {.exit_code = 2, .text = fmt::format("{}: {}\n", verb.doc.name, options.status().message()), .options = {}};
+}
+
+}  // namespace muster::cli

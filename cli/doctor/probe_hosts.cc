@@ -1,0 +1,80 @@
+#include "cli/doctor/probe_hosts.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "cli/doctor/asking.h"
+#include "cli/doctor/doctor_report.h"
+#include "launcherd/doctor/host_probes.h"
+#include "proto/convert.h"
+
+namespace muster::cli {
+namespace {
+
+using Findings = std::vector<launcherd::HostFindings>;
+
+}  // namespace
+
+base::Result<Findings> probe_hosts(const HvdrunOptions& options, const std::vector<model::HostSpec>& hosts,
+                                   const base::Environment& environment, const ProbeStyle& style) {
+  Asking asking(style.program);
+  std::unique_ptr<launcherd::HostProbes> probes;
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<launcherd::Bootstrap> bootstrap,
+      asking.make_bootstrap(options, environment,
+                            [&probes](const launcherd::BootstrapTarget& target, launcherd::FailureKind kind) {
+                              probes->failed(target, kind);
+                            }));
+  Findings found;
+  launcherd::ProbePlan plan{.hosts = hosts,
+                            .job = options.job,
+                            .agent_link = options.launch.agent_link,
+                            .contain = options.launch.contain,
+                            .environment = environment,
+                            .shape_only = style.shape_only};
+  launcherd::ProbeEvents events;
+  events.on_progress = [&notices = asking.notices, total = hosts.size()](const std::vector<std::string>& waiting) {
+    notices.status(format_waiting(total, waiting));
+  };
+  events.on_done = [&found, &loop = asking.loop](Findings findings) {
+    found = std::move(findings);
+    loop.stop();
+  };
+  probes = std::make_unique<launcherd::HostProbes>(asking.loop, bootstrap.get(), std::move(plan), std::move(events));
+  MUSTER_RETURN_IF_ERROR(probes->start());
+  asking.run_blocking();
+  return found;
+}
+
+std::vector<model::HostSpec> distinct_hosts(const std::vector<model::HostSpec>& hosts) {
+  std::vector<model::HostSpec> distinct;
+  for (const model::HostSpec& host : hosts) {
+    const auto is_same = [&](const model::HostSpec& other) {
+      return std::tie(host.name, host.user, host.port) == std::tie(other.name, other.user, other.port);
+    };
+    if (std::ranges::none_of(distinct, is_same)) distinct.push_back(host);
+  }
+  if (distinct.empty()) distinct.push_back({.name = "localhost"});
+  return distinct;
+}
+
+std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& options,
+                                                         const std::vector<model::HostSpec>& hosts,
+                                                         const base::Environment& environment) {
+  const auto findings = probe_hosts(options, hosts, environment, {.program = "hvdrun", .shape_only = true});
+  std::vector<base::Result<model::NodeShape>> shapes;
+  if (!findings.ok()) return {findings.status()};
+  for (const launcherd::HostFindings& each : *findings) {
+    if (!each.status.ok()) {
+      shapes.push_back(each.status);
+    } else if (!each.facts) {
+      shapes.push_back(base::error(base::Code::kUnavailable, "host {}: its agent did not say what the host looks like",
+                                   each.host.name));
+    } else {
+      shapes.push_back(proto::node_shape_of(each.facts->hello()));
+    }
+  }
+  return shapes;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,111 @@
+#include "cli/doctor/run_cleanup.h"
+
+#include <cstdio>
+#include <system_error>
+
+#include "base/build_id.h"
+#include "base/ids.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "base/thread.h"
+#include "cli/doctor/asking.h"
+#include "cli/doctor/cleanup.h"
+#include "cli/doctor/cleanup_view.h"
+#include "cli/doctor/doctor_report.h"
+#include "cli/doctor/probe_hosts.h"
+#include "cli/hosts/job_hosts.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/exit_codes.h"
+#include "launcherd/cleanup/host_cleanups.h"
+#include "proto/message_json.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kNobodyAsked = 125;
+
+using Reports = std::vector<v1::CleanupReport>;
+
+base::Result<Reports> ask_hosts(const ParsedCleanup& parsed, launcherd::CleanupPlan plan,
+                                const base::Environment& environment) {
+  Asking asking("muster cleanup");
+  std::unique_ptr<launcherd::HostCleanups> cleanups;
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<launcherd::Bootstrap> bootstrap,
+                          asking.make_bootstrap(parsed.options, environment, {}));
+  Reports found;
+  launcherd::CleanupEvents events;
+  events.on_progress = [&asking, total = plan.hosts.size()](const std::vector<std::string>& waiting) {
+    asking.notices.status(format_waiting(total, waiting));
+  };
+  events.on_done = [&asking, &found](Reports reports) {
+    found = std::move(reports);
+    asking.loop.stop();
+  };
+  cleanups =
+      std::make_unique<launcherd::HostCleanups>(asking.loop, bootstrap.get(), std::move(plan), std::move(events));
+  cleanups->start();
+  asking.run_blocking();
+  return found;
+}
+
+int show(const Reports& reports, const ParsedCleanup& parsed) {
+  std::string text;
+  if (parsed.json) {
+    for (const v1::CleanupReport& report : reports) text += proto::message_line(report);
+  } else {
+    text = format_cleanup(reports, parsed.job);
+  }
+  if (const int failed = print_answer("muster cleanup", text); failed != 0) return failed;
+  return cleanup_exit_code(reports, parsed.job);
+}
+
+int clean(ParsedCleanup parsed, const base::Environment& environment) {
+  HvdrunOptions& options = parsed.options;
+  // Without a word about hosts it is this one, also within a scheduler's allocation.
+  if (!options.job.placement.hosts.empty() || !options.hostfile.empty()) {
+    const auto note = choose_hosts(options, environment, logical_working_directory(environment));
+    if (!note.ok()) return fail_as("muster cleanup", kUsageError, note.status().message());
+  }
+  launcherd::CleanupPlan plan{.hosts = distinct_hosts(options.job.placement.hosts),
+                              .job = parsed.job,
+                              .dry_run = parsed.dry_run,
+                              .session_root = std::string(environment.get("MUSTER_TMPDIR").value_or(""))};
+  // The beginning of an id must mean one job on all hosts together before anything is ended.
+  if (!parsed.job.empty() && !base::JobId::parse(parsed.job).ok()) {
+    plan.dry_run = true;
+    const auto reports = ask_hosts(parsed, plan, environment);
+    if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
+    const std::set<std::string> jobs = jobs_of(*reports);
+    if (jobs.size() > 1) {
+      return fail_as(
+          "muster cleanup", kUsageError,
+          fmt::format("which job? There are {}", base::join(std::vector<std::string>(jobs.begin(), jobs.end()), ", ")));
+    }
+    if (jobs.empty() || parsed.dry_run) return show(*reports, parsed);
+    plan.job = *jobs.begin();
+    if (!base::JobId::parse(plan.job).ok())
+      return fail_as("muster cleanup", kUsageError, "a host names a job that is none");
+    plan.dry_run = false;
+  }
+  const auto reports = ask_hosts(parsed, plan, environment);
+  if (!reports.ok()) return fail_as("muster cleanup", kNobodyAsked, reports.status().message());
+  return show(*reports, parsed);
+}
+
+}  // namespace
+
+int run_cleanup(const std::vector<std::string>& arguments) {
+  try {
+    const base::Environment environment = base::Environment::current();
+    ParsedCleanup parsed = parse_cleanup(arguments, environment, {.build_id = base::build_id()});
+    if (!parsed.exit_code) return clean(std::move(parsed), environment);
+    if (*parsed.exit_code == 0) return print_answer("muster cleanup", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return fail_as("muster cleanup", kNobodyAsked, base::thread_failure(failure));
+  }
+}
+
+}  // namespace muster::cli

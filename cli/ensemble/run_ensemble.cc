@@ -1,0 +1,275 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "base/build_id.h"
+#include "base/descriptor_limit.h"
+#include "base/file.h"
+#include "base/loop.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "base/thread.h"
+#include "cli/ensemble/ensemble.h"
+#include "cli/ensemble/ensemble_file.h"
+#include "cli/ensemble/ensemble_folder.h"
+#include "cli/ensemble/ensemble_run.h"
+#include "cli/hosts/job_hosts.h"
+#include "cli/hosts/site_choice.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/exit_codes.h"
+#include "cli/run/host_health.h"
+#include "cli/verbs/submission.h"
+#include "cli/verbs/submit.h"
+#include "cli/view/bootstrap_options.h"
+#include "cli/view/job_table.h"
+#include "cli/view/signals.h"
+#include "launcherd/daemon/daemon.h"
+#include "launcherd/output/terminal.h"
+#include "proto/message_json.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Result;
+using Requests = std::vector<std::pair<std::string, v1::SubmitRequest>>;
+
+constexpr int kFailed = 1;
+// gRPC's, those of the store and of the jobs' own run, and some to spare.
+constexpr int kEnsembleThreads = 30;
+constexpr std::size_t kLargestFile = std::size_t{16} << 20;
+// No other launcherd comes after this one: agents wait as hvdrun's do, for a connection that was cut.
+constexpr std::chrono::seconds kAgentLease{15};
+
+Result<Ensemble> read_ensemble(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string content, base::read_file(path, kLargestFile));
+  return parse_ensemble(content, path);
+}
+
+// What launcherd is asked for; a mistake in a job's options names the job's place in the file.
+Result<Requests> make_requests(const Ensemble& ensemble, const base::Environment& environment,
+                               const std::string& directory, base::WallTime now) {
+  Requests requests;
+  for (const EnsembleJob& job : ensemble.jobs) {
+    ParsedSubmit parsed = parse_submit(job.arguments, environment, {.build_id = base::build_id()}, now);
+    if (parsed.exit_code) {
+      return base::error(base::Code::kInvalidArgument, "{}: job {}: {}", job.where, job.name, base::trim(parsed.text));
+    }
+    parsed.options.job.environment.python_folders = python_folders();
+    auto request = make_submission(parsed.options, environment, directory);
+    if (!request.ok()) return request.status().with_context(fmt::format("{}: job {}", job.where, job.name));
+    // Nobody takes a job up again when this launcherd is gone, nor waits for a host that is.
+    request->mutable_spec()->mutable_lease()->set_seconds(kAgentLease.count());
+    request->MergeFrom(parsed.wishes);
+    requests.emplace_back(job.name, *std::move(request));
+  }
+  return requests;
+}
+
+// Hosts without a number of slots get -N of them.
+Result<std::vector<model::HostSpec>> find_hosts(ParsedEnsemble& parsed, const base::Environment& environment,
+                                                const std::string& directory) {
+  HvdrunOptions& options = parsed.options;
+  const int slots = options.job.placement.ranks_per_node;
+  const CheckHosts check = [&](const std::vector<model::HostSpec>& hosts) {
+    return check_health(options, hosts, environment);
+  };
+  MUSTER_ASSIGN_OR_RETURN(const HostSource source, cli::find_hosts(options, environment, directory));
+  MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
+  std::vector<model::HostSpec> hosts = options.job.placement.hosts;
+  if (hosts.empty()) {
+    const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    hosts.push_back({.name = "localhost", .slots = processors});
+  }
+  if (slots == 0) {
+    settle_uncounted(options, source, hosts);
+    return hosts;
+  }
+  std::vector<model::HostSpec> distinct;
+  for (model::HostSpec& host : hosts) {  // a scheduler's list: a host once for each of its own slots
+    const auto same = std::ranges::find(distinct, host.name, &model::HostSpec::name);
+    if (!host.slots && same != distinct.end()) continue;
+    if (!host.slots) host.slots = slots;
+    distinct.push_back(std::move(host));
+  }
+  return distinct;
+}
+
+launcherd::DaemonOptions daemon_options(const ParsedEnsemble& parsed, std::vector<model::HostSpec> hosts,
+                                        const std::string& folder, std::string agent_path,
+                                        const base::Environment& environment, launcherd::NoticeWriter& notices) {
+  launcherd::DaemonOptions options;
+  options.hosts = std::move(hosts);
+  options.socket = folder + "/launcherd.sock";
+  options.state_directory = folder + "/state";
+  options.bootstrap = bootstrap_options(parsed.options, std::move(agent_path), notices);
+  options.bootstrap.start_timeout = parsed.options.job.start_timeout;
+  options.agent_lease = kAgentLease;
+  options.verbose = parsed.options.launch.verbose;
+  options.version = MUSTER_VERSION;
+  options.build_id = base::build_id();
+  options.session_root = environment.get("MUSTER_TMPDIR").value_or("");
+  options.on_line = [&notices](const std::string& line) { notices.line(line); };
+  return options;
+}
+
+std::string end_line(const EnsembleEnd& end) {
+  std::string line = fmt::format("{} {} with exit code {}", end.name, end.job.exit_code() == 0 ? "ended" : "failed",
+                                 end.job.exit_code());
+  if (end.job.exit_code() != 0 && !end.job.reason().empty()) {
+    line += ": " + base::printable(end.job.reason());
+  }
+  if (!end.output_problem.empty()) line += "; its output is not whole: " + base::printable(end.output_problem);
+  return line;
+}
+
+// What the run's thread tells, counted.
+struct Tally {
+  std::size_t failed = 0;
+  base::Status outcome;
+  bool is_stdout_closed = false;
+};
+
+int exit_code_of(const Tally& tally, int signo) {
+  if (signo != 0) return 128 + signo;
+  if (tally.is_stdout_closed) return kStdoutClosed;
+  if (!tally.outcome.ok()) return tally.outcome.code() == base::Code::kInvalidArgument ? kUsageError : kMusterFailed;
+  return tally.failed == 0 ? 0 : kFailed;
+}
+
+// `when_closed`: nobody reads stdout any more.
+EnsembleRun::Events make_events(const ParsedEnsemble& parsed, launcherd::Terminal& out,
+                                launcherd::NoticeWriter& notices, Tally& tally, std::function<void()> when_closed) {
+  EnsembleRun::Events events;
+  events.on_end = [&parsed, &out, &notices, &tally, when_closed = std::move(when_closed)](const EnsembleEnd& end) {
+    if (end.job.exit_code() != 0 || !end.output_problem.empty()) ++tally.failed;
+    if (parsed.json) {
+      if (out.write_notice(proto::message_line(end.job)).ok()) return;
+      tally.is_stdout_closed = true;
+      when_closed();
+    } else {
+      notices.line(end_line(end));
+    }
+  };
+  events.on_progress = [&notices, &tally](std::size_t ended, std::size_t submitted) {
+    notices.status(
+        ended == submitted ? "" : fmt::format("{} of {} jobs have ended, {} failed", ended, submitted, tally.failed));
+  };
+  return events;
+}
+
+int run_jobs_of(ParsedEnsemble parsed, Requests requests, const std::string& output,
+                const base::Environment& environment) {
+  auto hosts = find_hosts(parsed, environment, logical_working_directory(environment));
+  if (!hosts.ok()) return fail_as("muster ensemble", placement_exit_code(hosts.status()), hosts.status().message());
+  base::Loop loop;
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  if (!signals.ok()) return fail_as("muster ensemble", kMusterFailed, signals.status().message());
+  ::signal(SIGPIPE, SIG_IGN);
+  hide_memory();
+  base::raise_descriptor_limit();  // one descriptor or more a host
+  if (const base::Status room = base::check_thread_room(kEnsembleThreads); !room.ok()) {
+    return fail_as("muster ensemble", kMusterFailed, room.message());
+  }
+  auto agent_path = find_agent(environment);
+  if (!agent_path.ok()) return fail_as("muster ensemble", kMusterFailed, agent_path.status().message());
+  auto folder = EnsembleFolder::make(environment);
+  if (!folder.ok()) return fail_as("muster ensemble", kMusterFailed, folder.status().message());
+
+  const base::SystemClock clock;
+  launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
+  launcherd::NoticeWriter notices(terminals.err(), "muster ensemble: ");
+  for (const std::string& note : parsed.options.notes) notices.line(note);
+  if (const auto why = settle_bootstrap(parsed.options, environment); !why.ok()) {
+    return fail_as("muster ensemble", kUsageError, why.status().message());
+  }
+  launcherd::DaemonOptions options =
+      daemon_options(parsed, *std::move(hosts), (*folder)->path(), *std::move(agent_path), environment, notices);
+  Tally tally;
+  std::function<void()> when_closed;
+  EnsembleRun run({.path = options.socket}, output, parsed.stops_at_failure,
+                  make_events(parsed, *terminals.out(), notices, tally, [&when_closed] { when_closed(); }));
+  options.on_job_ended = [&run](const std::string& id) { run.ended(id); };
+  int signo = 0;
+  {
+    auto daemon = launcherd::Daemon::open(loop, clock, std::move(options));
+    if (!daemon.ok()) return fail_as("muster ensemble", kMusterFailed, daemon.status().message());
+    notices.line(
+        fmt::format("{} {}; {}", requests.size(), requests.size() == 1 ? "job" : "jobs", (*daemon)->description()));
+    signals->watch(loop, [&](int which) {
+      if (signo == 0) notices.line("stopping all jobs; once more ends them at once");
+      signo = which;
+      run.cancel();
+      (*daemon)->leave([&loop] { loop.stop(); });
+    });
+    when_closed = [&] {
+      run.cancel();
+      loop.post([&] {
+        if (signo == 0) (*daemon)->leave([&loop] { loop.stop(); });
+      });
+    };
+    std::thread thread([&] {
+      tally.outcome = run.run_blocking(requests);
+      loop.post([&] {
+        if (signo == 0 && !tally.is_stdout_closed) (*daemon)->leave([&loop] { loop.stop(); });
+      });
+    });
+    loop.run();
+    run.cancel();
+    if (signo != 0) terminals.out()->cancel();  // a reader that has stopped must not hold up the end
+    thread.join();
+  }
+  notices.status("");
+  if (signo == 0 && !tally.outcome.ok() && !tally.is_stdout_closed) notices.line(tally.outcome.message());
+  if (!parsed.json && signo == 0 && tally.outcome.ok()) {
+    notices.line(
+        fmt::format("{} of {} jobs ended well; output in {}", requests.size() - tally.failed, requests.size(), output));
+  }
+  if (!notices.flush_blocking(clock.now() + kLastWords)) terminals.cancel();
+  return exit_code_of(tally, signo);
+}
+
+int list_jobs(const Ensemble& ensemble) {
+  std::string text;
+  for (const EnsembleJob& job : ensemble.jobs) {
+    text += "muster submit";
+    for (const std::string& word : job.arguments) text += " " + base::shell_quote(word);
+    text += "\n";
+  }
+  return print_answer("muster ensemble", text);
+}
+
+}  // namespace
+
+int run_ensemble(const std::string&, const std::vector<std::string>& arguments) {
+  try {
+    const base::Environment environment = base::Environment::current();
+    ParsedEnsemble parsed = parse_ensemble_line(arguments, environment, {.build_id = base::build_id()});
+    if (parsed.exit_code) {
+      if (*parsed.exit_code == 0) return print_answer("muster ensemble", parsed.text);
+      (void)base::print_text(stderr, parsed.text);
+      return *parsed.exit_code;
+    }
+    const std::string directory = logical_working_directory(environment);
+    const auto ensemble = read_ensemble(absolute_path(parsed.file, directory));
+    if (!ensemble.ok()) return fail_as("muster ensemble", kUsageError, ensemble.status().message());
+    auto requests = make_requests(*ensemble, environment, directory, base::SystemClock().wall());
+    if (!requests.ok()) return fail_as("muster ensemble", kUsageError, requests.status().message());
+    if (parsed.dry_run) return list_jobs(*ensemble);
+    const std::string stem = std::filesystem::path(parsed.file).stem().string();
+    const std::string output = !parsed.output.empty()      ? parsed.output
+                               : !ensemble->output.empty() ? ensemble->output
+                                                           : stem;
+    return run_jobs_of(std::move(parsed), *std::move(requests), absolute_path(output, directory), environment);
+  } catch (const std::system_error& failure) {  // a constructor on this thread got no thread of its own
+    return fail_as("muster ensemble", kMusterFailed, base::thread_failure(failure));
+  }
+}
+
+}  // namespace muster::cli

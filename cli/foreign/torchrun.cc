@@ -1,0 +1,399 @@
+#include "cli/foreign/torchrun.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+
+#include "base/strings.h"
+#include "cli/help/help.h"
+#include "cli/options/command_line.h"
+#include "cli/options/config_file.h"
+#include "cli/options/setting_reader.h"
+#include "model/output_routes.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using base::Status;
+using Words = std::vector<std::string>;
+
+constexpr std::string_view kLaunchModule = "torch.distributed.launch";
+constexpr std::string_view kRunModule = "torch.distributed.run";
+
+// The old command line, cut up.
+struct TorchLine {
+  CommandLine ours;             // options of hvdrun, and nothing else
+  std::vector<Setting> torchs;  // its own options
+  Words script;                 // and its arguments
+  std::string python;           // as named before -m; empty: not named
+  bool is_launch = false;       // torch.distributed.launch
+  bool asks_help = false;
+  bool has_dashes = false;       // --nproc-per-node rather than …
+  bool has_underscores = false;  // … --nproc_per_node
+};
+
+std::string base_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_python(const std::string& word) {
+  const std::string name = base_name(word);
+  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos;
+}
+
+// How many words of `words` say which of torch's launchers this is; 0: none of them does.
+std::size_t take_launcher_name(const Words& words, TorchLine& line) {
+  if (!words.empty() && base_name(words[0]) == "torchrun") return 1;
+  if (words.size() < 3 || !is_python(words[0])) return 0;
+  const std::size_t at = words[1] == "-u" ? 2 : 1;
+  if (words[at] != "-m" || at + 1 >= words.size()) return 0;
+  if (words[at + 1] != kLaunchModule && words[at + 1] != kRunModule) return 0;
+  line.python = words[0];
+  line.is_launch = words[at + 1] == kLaunchModule;
+  return at + 2;
+}
+
+bool is_hvdruns(const Flag& flag) {
+  return flag.group != FlagGroup::kTorch && flag.group != FlagGroup::kTorchUnneeded;
+}
+
+void sort_options(const CommandLine& line, TorchLine& into) {
+  for (const GivenOption& option : line.options) {
+    if (is_hvdruns(*option.flag)) {
+      GivenOption ours = option;
+      ours.flag = &hvdrun_flags().named(option.flag->name);
+      into.ours.options.push_back(std::move(ours));
+      continue;
+    }
+    into.torchs.push_back({option.flag, option.value, option.spelling, option.spelling});
+    into.has_underscores = into.has_underscores || option.spelling.find('_') != std::string::npos;
+    into.has_dashes = into.has_dashes || option.spelling.find('-', 2) != std::string::npos;
+  }
+}
+
+Result<TorchLine> cut_line(const std::string& verb, const Words& words) {
+  TorchLine into;
+  into.is_launch = verb == kLaunchModule;
+  MUSTER_ASSIGN_OR_RETURN(CommandLine line, split_command_line(words, torchrun_flags()));
+  into.asks_help = line.is_answered;
+  if (const std::size_t named = into.asks_help ? 0 : take_launcher_name(line.command, into); named > 0) {
+    sort_options(line, into);
+    const Words rest(line.command.begin() + static_cast<std::ptrdiff_t>(named), line.command.end());
+    MUSTER_ASSIGN_OR_RETURN(line, split_command_line(rest, torchrun_flags()));
+    into.asks_help = line.is_answered;
+  }
+  sort_options(line, into);
+  into.script = std::move(line.command);
+  return into;
+}
+
+// PET_NNODES and the like: torchrun reads one for each of its options.
+std::vector<Setting> variables_of(const base::Environment& environment) {
+  std::vector<Setting> layer;
+  for (const Flag& flag : torchrun_flags().flags()) {
+    if (is_hvdruns(flag)) continue;
+    const std::string variable = "PET_" + flag.variable().substr(std::string_view("MUSTER_").size());
+    const auto value = environment.get(variable);
+    if (value && !value->empty()) layer.push_back({&flag, std::string(*value), variable, variable});
+  }
+  return layer;
+}
+
+Status read_ranks_per_host(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+  using Of = DeviceCount::Of;
+  const Setting* setting = settings.find("nproc-per-node");
+  constexpr std::pair<std::string_view, Of> kWords[] = {
+      {"gpu", Of::kGpus}, {"cpu", Of::kCpus}, {"auto", Of::kGpusElseCpus}};
+  for (const auto& [word, of] : kWords) {
+    if (setting == nullptr || setting->value != word) continue;
+    options.job.placement.ranks_per_node = 0;  // as many as there are slots
+    options.devices = DeviceCount{of, fmt::format("{} {}", setting->label, word)};
+    return base::ok_status();
+  }
+  if (setting != nullptr && setting->value == "xpu") {
+    return error(Code::kUnimplemented, "{}: Intel's GPUs are not counted: give the number of ranks", setting->label);
+  }
+  if (setting != nullptr && !setting->value.empty() &&
+      setting->value.find_first_of("0123456789") == std::string::npos) {
+    return error(Code::kInvalidArgument, "{} must be gpu, cpu, auto or a number, not '{}'", setting->label,
+                 base::printable(setting->value));
+  }
+  read.number("nproc-per-node", 1, model::kMaxSlotsPerHost, options.job.placement.ranks_per_node);
+  return read.status();
+}
+
+Status read_ranks(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+  model::PlacementRequest& placement = options.job.placement;
+  placement.np = 0;  // N on every host, whatever a configuration file says
+  placement.ranks_per_node = 1;
+  MUSTER_RETURN_IF_ERROR(read_ranks_per_host(settings, read, options));
+  read.custom("nnodes", [&](const Setting& setting) -> Status {
+    const auto parts = base::split(setting.value, ':');
+    const auto min = base::parse_decimal(parts.front(), model::kMaxHosts);
+    const auto max = base::parse_decimal(parts.back(), model::kMaxHosts);
+    if (parts.size() > 2 || !min || !max || *min == 0 || *min > *max) {
+      return error(Code::kInvalidArgument, "{} must be a number of hosts, or MIN:MAX, not '{}'", setting.label,
+                   base::printable(setting.value));
+    }
+    options.nodes = NodeCount{static_cast<int>(*min), static_cast<int>(*max), setting.label};
+    return base::ok_status();
+  });
+  bool is_standalone = false;
+  read.toggle("standalone", is_standalone);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  if (!is_standalone) return base::ok_status();
+  if (!placement.hosts.empty() || !options.hostfile.empty()) {
+    return error(Code::kInvalidArgument, "--standalone means this host: leave -H and --hostfile out, or --standalone");
+  }
+  model::HostSpec localhost;
+  localhost.name = "localhost";
+  placement.hosts = {localhost};
+  return base::ok_status();
+}
+
+Result<model::StreamMap> read_streams(const Settings& settings, const char* name) {
+  const Setting* setting = settings.find(name);
+  if (setting == nullptr) return model::StreamMap{};
+  auto map = model::parse_stream_map(setting->value);
+  if (!map.ok()) return error(Code::kInvalidArgument, "{} {}", setting->label, map.status().message());
+  return map;
+}
+
+// `a` of every rank, and `b`.
+model::StreamMap joined(const model::StreamMap& a, const model::StreamMap& b) {
+  model::StreamMap both{.of_others = a.of_others | b.of_others};
+  for (const model::StreamMap& map : {a, b}) {
+    for (const auto& [rank, streams] : map.of_ranks) both.of_ranks[rank] = a.of(rank) | b.of(rank);
+  }
+  return both;
+}
+
+// `a` of every rank, without `b`.
+model::StreamMap without(const model::StreamMap& a, const model::StreamMap& b) {
+  model::StreamMap rest{.of_others = a.of_others & ~b.of_others};
+  for (const model::StreamMap& map : {a, b}) {
+    for (const auto& [rank, streams] : map.of_ranks) rest.of_ranks[rank] = a.of(rank) & ~b.of(rank);
+  }
+  return rest;
+}
+
+// The words of --duplicate-stdout-filters and its sister, and a line where there is no directory for the files.
+void read_filters(const Settings& settings, HvdrunOptions& options) {
+  constexpr std::array<const char*, 2> kNames = {"duplicate-stdout-filters", "duplicate-stderr-filters"};
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const Setting* const setting = settings.find(kNames[i]);
+    if (setting == nullptr) continue;
+    if (options.job.log_dir.empty()) {
+      options.notes.push_back(setting->label + ": writes no file without --log-dir");
+      continue;
+    }
+    for (const std::string_view word : base::split(setting->value, ',')) {
+      if (!word.empty()) options.job.output.filters[i].emplace_back(word);
+    }
+  }
+}
+
+// torch writes to its log directory what --redirects and --tee name; --logdir, of torch 1.x, all. What goes to no file
+// stays on the console.
+Status read_logs(const Settings& settings, SettingReader& read, HvdrunOptions& options) {
+  model::JobSpec& job = options.job;
+  std::string directory;
+  read.text("log-dir", directory);
+  MUSTER_ASSIGN_OR_RETURN(const model::StreamMap redirects, read_streams(settings, "redirects"));
+  MUSTER_ASSIGN_OR_RETURN(const model::StreamMap tee, read_streams(settings, "tee"));
+  const bool all = settings.find("log-dir") != nullptr && settings.find("log-dir")->origin == "--logdir";
+  const model::StreamMap files = joined(redirects, tee);
+  if (job.output_dir.empty() && (all || !files.is_empty())) {
+    job.output_dir = directory;
+    if (!all) job.output.files = files;
+  }
+  if (!job.output_dir.empty()) job.output.hidden = without(redirects, tee);
+  job.log_dir = directory;
+  read_filters(settings, options);
+  for (const char* name : {"redirects", "tee"}) {
+    const bool some = !(std::string_view(name) == "tee" ? tee : redirects).is_empty();
+    if (some && job.output_dir.empty()) {
+      options.notes.push_back(settings.find(name)->label + ": writes no file without --log-dir");
+    }
+  }
+  read.custom("local-ranks-filter", [&](const Setting& setting) -> Status {
+    auto ranks = model::parse_local_ranks(setting.value);
+    if (!ranks.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, ranks.status().message());
+    job.output.shown_ranks = std::move(*ranks);
+    return base::ok_status();
+  });
+  return read.status();
+}
+
+Status read_binding(SettingReader& read, HvdrunOptions& options) {
+  std::string binding;
+  read.word("numa-binding", binding);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  if (binding == "node") options.job.pinning.bind_to = model::BindTo::kNuma;
+  if (binding == "socket") options.job.pinning.bind_to = model::BindTo::kSocket;
+  if (binding == "exclusive") options.job.pinning.bind_to = model::BindTo::kShare;
+  if (binding == "core-complex") {
+    return error(Code::kUnimplemented, "--numa-binding core-complex comes later: node, socket and exclusive are there");
+  }
+  return base::ok_status();
+}
+
+// --virtual-local-rank: a rank's LOCAL_RANK is 0, and its GPU the only one that it sees.
+Status read_virtual_rank(SettingReader& read, HvdrunOptions& options) {
+  bool is_virtual = false;
+  read.toggle("virtual-local-rank", is_virtual);
+  if (is_virtual) options.job.pinning.gpu_bind = model::GpuBind::kOne;
+  return read.status();
+}
+
+void read_run_id(const Settings& settings, HvdrunOptions& options) {
+  const Setting* const id = settings.find("rdzv-id");
+  if (id != nullptr) options.job.environment.named.push_back("TORCHELASTIC_RUN_ID=" + id->value);
+}
+
+Status read_shutdown_timeout(SettingReader& read, HvdrunOptions& options) {
+  std::optional<long> seconds;
+  read.number("shutdown-timeout", 0, 86'400, seconds);
+  if (seconds) options.job.kill_grace = std::chrono::seconds(*seconds);
+  return read.status();
+}
+
+void note_without_effect(const Settings& settings, HvdrunOptions& options) {
+  if (const Setting* const setting = settings.find("log-line-prefix-template")) {
+    options.notes.push_back(setting->label + ": has no effect: lines begin with [rank]<stdout>:");
+  }
+}
+
+void note_unneeded(const Settings& settings, HvdrunOptions& options) {
+  std::string unneeded;
+  for (const Setting& setting : settings.entries()) {
+    if (setting.flag->group != FlagGroup::kTorchUnneeded && setting.flag->name != "nnodes") continue;
+    unneeded += (unneeded.empty() ? "" : ", ") + setting.label;
+  }
+  const bool only_nodes = options.nodes && unneeded == options.nodes->label;
+  if (unneeded.empty() || only_nodes) return;
+  options.notes.push_back(
+      fmt::format("{}: not needed: this one command starts the ranks on all hosts and brings them together", unneeded));
+}
+
+Status read_torchs(const Settings& settings, HvdrunOptions& options) {
+  SettingReader read(settings);
+  MUSTER_RETURN_IF_ERROR(read_ranks(settings, read, options));
+  MUSTER_RETURN_IF_ERROR(read_logs(settings, read, options));
+  MUSTER_RETURN_IF_ERROR(read_binding(read, options));
+  MUSTER_RETURN_IF_ERROR(read_virtual_rank(read, options));
+  MUSTER_RETURN_IF_ERROR(read_shutdown_timeout(read, options));
+  read_run_id(settings, options);
+  read.number("max-restarts", 0, 1'000'000, options.job.max_restarts);
+  read.text("role", options.job.role);
+  options.job.torch_agent_store = true;  // as torchrun's agent does
+  MUSTER_RETURN_IF_ERROR(read.status());
+  note_unneeded(settings, options);
+  note_without_effect(settings, options);
+  return base::ok_status();
+}
+
+// As torch's workers do it: the script finds itself as __main__, and sys.argv as if it had been started alone.
+constexpr const char* kRunPath =
+    "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
+// torch.distributed.launch spells the script's argument --local_rank before torch 2.0 and --local-rank since. Only the
+// rank's own torch knows: its version.py is read, without importing torch. The words are the rank's number, the
+// separator where there is no torch, where the argument goes in the command, and the command, which this Python
+// becomes.
+constexpr const char* kInsertLocalRank =
+    R"(import importlib.util, os, re, sys
+_, rank, between, at, *words = sys.argv
+sys.path = [folder for folder in sys.path if folder]
+try:
+    folder = os.path.dirname(importlib.util.find_spec('torch').origin)
+    with open(os.path.join(folder, 'version.py')) as file:
+        major = int(re.search(r'^__version__[^=]*=\s*[\x22\x27](\d+)', file.read(), re.M)[1])
+    between = '-' if major >= 2 else '_'
+except (AttributeError, ImportError, OSError, TypeError, ValueError):
+    pass
+words.insert(int(at), f'--local{between}rank={rank}')
+os.execvp(words[0], words))";
+
+// The words before `command`, whose script is its last word so far, and where the rank's number goes.
+void insert_local_rank(const std::string& python, const char* separator, model::JobSpec& job) {
+  const std::string at = std::to_string(job.command.size());
+  const Words prefix = {python, "-c", kInsertLocalRank, "{local_rank}", separator, at};
+  job.command.insert(job.command.begin(), prefix.begin(), prefix.end());
+  job.expand = {3};
+}
+
+// The command of a rank, as torch's launchers put it together.
+Status make_command(TorchLine& line, const Settings& settings, const base::Environment& environment,
+                    model::JobSpec& job) {
+  SettingReader read(settings);
+  bool is_module = false;
+  bool no_python = false;
+  bool use_env = !line.is_launch;
+  read.toggle("module", is_module);
+  read.toggle("no-python", no_python);
+  bool asks_env = false;
+  read.toggle("use-env", asks_env);
+  bool is_virtual = false;
+  read.toggle("virtual-local-rank", is_virtual);
+  bool by_path = false;  // goes before --no-python, and such a script gets no --local_rank
+  read.toggle("run-path", by_path);
+  no_python = no_python && !by_path;
+  use_env = use_env || asks_env || by_path;
+  MUSTER_RETURN_IF_ERROR(read.status());
+  if (line.script.empty() || line.script.front().empty()) {
+    return error(Code::kInvalidArgument, "no script is given, as in muster torchrun --nproc-per-node 4 train.py");
+  }
+  if (is_module && no_python) return error(Code::kInvalidArgument, "--module and --no-python exclude each other");
+  if (is_module && by_path) return error(Code::kInvalidArgument, "--module and --run-path exclude each other");
+  const auto named = environment.get("PYTHON_EXEC");
+  const std::string python = named ? std::string(*named) : line.python.empty() ? "python3" : line.python;
+  if (!no_python) {
+    job.command = {python, "-u"};
+    if (is_module) job.command.emplace_back("-m");
+    if (by_path) job.command.insert(job.command.end(), {"-c", kRunPath});
+  }
+  job.command.push_back(line.script.front());
+  if (!use_env) insert_local_rank(python, line.has_dashes && !line.has_underscores ? "-" : "_", job);
+  job.command.insert(job.command.end(), line.script.begin() + 1, line.script.end());
+  if (is_virtual) {
+    job.command.insert(job.command.begin(), {"env", "LOCAL_RANK=0"});
+    for (std::size_t& at : job.expand) at += 2;
+  }
+  return base::ok_status();
+}
+
+Result<ParsedHvdrun> read_line(TorchLine line, const base::Environment& environment, const ParseContext& context) {
+  MUSTER_ASSIGN_OR_RETURN(const Settings ours,
+                          gather_settings(line.ours, environment, context.system_config, hvdrun_flags()));
+  Settings torchs;
+  MUSTER_RETURN_IF_ERROR(torchs.add_layer(variables_of(environment)));
+  MUSTER_RETURN_IF_ERROR(torchs.add_layer(line.torchs));
+  ParsedHvdrun parsed;
+  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(ours));
+  MUSTER_RETURN_IF_ERROR(assume_template_node(ours, environment, parsed.options.dry_run));
+  MUSTER_RETURN_IF_ERROR(read_torchs(torchs, parsed.options));
+  if (parsed.options.dry_run.is_on && line.script.empty()) return parsed;
+  MUSTER_RETURN_IF_ERROR(make_command(line, torchs, environment, parsed.options.job));
+  return parsed;
+}
+
+}  // namespace
+
+ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::string>& arguments,
+                            const base::Environment& environment, const ParseContext& context) {
+  const auto mistake = [&](const Status& status) {
+    return answer(2, fmt::format("muster {}: {}\n", verb, status.message()));
+  };
+  Result<TorchLine> line = cut_line(verb, arguments);
+  if (!line.ok()) return mistake(line.status());
+  if (line->asks_help) return answer(0, help_text(torchrun_doc()));
+  Result<ParsedHvdrun> parsed = read_line(std::move(line).value(), environment, context);
+  return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,32 @@
+// What there is to say about `muster torchrun`.
+#include "cli/foreign/torchrun.h"
+
+namespace muster::cli {
+
+const CommandDoc& torchrun_doc() {
+  static const CommandDoc kDoc = {
+      .name = "muster torchrun",
+      .summary = "run a torch program on all hosts with one command",
+      .usage = "[options] [torchrun | python -m torch.distributed.launch] [options] script [arguments]",
+      .description =
+          "Takes the command lines of torchrun and of torch.distributed.launch and starts the ranks on all hosts, from "
+          "here: what would have to be typed on every host is accepted and not needed. The rest is as with hvdrun.\n\n"
+          "As torch.distributed.launch, named in the command line or called as muster torch.distributed.launch, the "
+          "script's first argument is --local-rank=N (--local_rank=N where the rank's torch is older than 2.0), unless "
+          "--use_env is given.",
+      .groups = with_run_groups(
+          {{FlagGroup::kTorch, "torch's options"}, {FlagGroup::kTorchUnneeded, "Accepted, and not needed"}}),
+      .table = &torchrun_flags(),
+      .notes =
+          "STREAMS: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:STREAMS,… for local ranks. Variables PET_<OPTION> set "
+          "torch's options as they do for torchrun. Options end at the first word that is not one of them.",
+      .examples =
+          {{"muster torchrun --nproc-per-node 4 train.py --epochs 3", ""},
+           {"muster torchrun -H n1,n2 --nproc_per_node=4 train.py", ""},
+           {"muster torchrun -H n1,n2 python3 -m torch.distributed.launch --nproc_per_node=4 --nnodes=2 train.py", ""}},
+      .exit_codes = hvdrun_doc().exit_codes,
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli

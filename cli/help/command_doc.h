@@ -1,0 +1,43 @@
+// What there is to say about a command, for its help, its man page and the completion of its options. Constant data.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "cli/help/flags.h"
+
+namespace muster::cli {
+
+struct GroupTitle {
+  FlagGroup group;
+  std::string_view title;
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view effect;  // empty: it speaks for itself
+};
+
+struct ExitCode {
+  std::string_view codes;
+  std::string_view meaning;
+};
+
+struct CommandDoc {
+  std::string_view name;         // "hvdrun", "muster torchrun"
+  std::string_view summary;      // after the name, without a full stop
+  std::string_view usage;        // the words after the name
+  std::string_view description;  // paragraphs, divided by an empty line
+  std::vector<GroupTitle> groups;
+  const FlagTable* table;
+  std::string_view notes;  // paragraphs about all options
+  std::vector<Example> examples;
+  std::vector<ExitCode> exit_codes;
+};
+
+const CommandDoc& hvdrun_doc();
+
+// The groups of options that every command which runs ranks from here has, after those of its own.
+std::vector<GroupTitle> with_run_groups(std::vector<GroupTitle> own);
+
+}  // namespace muster::cli

@@ -1,0 +1,97 @@
+// Writes one row of a flag table in two or three lines. For the files that hold tables only.
+//
+//   option("map-by", {"--map-by"}, "slot|node", "How ranks are dealt to hosts.").standard("slot")
+//   toggle("oversubscribe", "Allow more ranks than slots.")     --oversubscribe, --no-oversubscribe
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "cli/help/flags.h"
+
+namespace muster::cli {
+
+class FlagRow {
+ public:
+  explicit FlagRow(Flag flag) : flag_(std::move(flag)) {}
+
+  FlagRow& standard(std::string_view value) { return set(&Flag::standard, value); }
+  FlagRow& completes(Completes what) { return set(&Flag::completes, what); }
+  FlagRow& key(std::string_view config_key) { return set(&Flag::config_key, std::string(config_key)); }
+  FlagRow& command_line_only() { return key(""); }
+  FlagRow& list(char separator) { return set(&Flag::separator, separator); }
+  FlagRow& repeats(Repeat repeat) { return set(&Flag::repeat, repeat); }
+  FlagRow& exclusive(std::string_view group) { return set(&Flag::exclusive, group); }
+  FlagRow& environment(std::string_view variable) { return set(&Flag::environment, variable); }
+  // The value's name lists examples, not all there is.
+  FlagRow& any_value() { return set(&Flag::choices, std::vector<std::string_view>()); }
+  // What completion offers; there are other values, too.
+  FlagRow& offers(std::vector<std::string_view> words) { return set(&Flag::choices, std::move(words)); }
+  FlagRow& words(int count) { return set(&Flag::values, count); }
+  FlagRow& says(Spelling spelling) {
+    flag_.spellings.push_back(spelling);
+    return *this;
+  }
+  FlagRow& note(std::string_view text) { return set(&Flag::answer, Answer::kNote).set(&Flag::answer_text, text); }
+  FlagRow& refusal(std::string_view text) { return set(&Flag::answer, Answer::kRefusal).set(&Flag::answer_text, text); }
+  FlagRow& except(std::string_view harmless) { return set(&Flag::harmless, harmless); }
+  FlagRow& stands_alone() { return set(&Flag::stands_alone, true).command_line_only(); }
+  FlagRow& group(FlagGroup group) { return set(&Flag::group, group); }
+
+  const Flag& flag() const { return flag_; }
+
+ private:
+  template <typename T>
+  FlagRow& set(T Flag::*member, T value) {
+    flag_.*member = std::move(value);
+    return *this;
+  }
+
+  Flag flag_;
+};
+
+inline std::string own_key(std::string_view name) {
+  std::string key = "muster." + std::string(name);
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+// An option with a value. "a|b|c" as the value's name: these are the only values.
+inline FlagRow option(std::string_view name, std::initializer_list<std::string_view> spellings,
+                      std::string_view value_name, std::string_view help) {
+  Flag flag;
+  flag.name = name;
+  for (const std::string_view text : spellings) flag.spellings.push_back({text});
+  flag.values = 1;
+  flag.value_name = value_name;
+  if (value_name.find('|') != std::string_view::npos) flag.choices = base::split(value_name, '|');
+  flag.help = help;
+  flag.config_key = own_key(name);
+  return FlagRow(std::move(flag));
+}
+
+// A switch, by the spellings that it has and no others.
+inline FlagRow toggle(std::string_view name, std::initializer_list<Spelling> spellings, std::string_view help) {
+  Flag flag;
+  flag.name = name;
+  flag.spellings = spellings;
+  flag.help = help;
+  flag.config_key = own_key(name);
+  return FlagRow(std::move(flag));
+}
+
+inline void add_group(FlagGroup group, std::vector<FlagRow> rows, std::vector<Flag>& flags) {
+  for (FlagRow& row : rows) flags.push_back(row.group(group).flag());
+}
+
+// The rows of hvdrun_flags(), by the file that holds them.
+void add_launch_flags(std::vector<Flag>& flags);   // flags_launch.cc
+void add_horovod_flags(std::vector<Flag>& flags);  // flags_horovod.cc
+void add_general_flags(std::vector<Flag>& flags);  // flags_general.cc
+
+}  // namespace muster::cli

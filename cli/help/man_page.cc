@@ -1,0 +1,117 @@
+#include "cli/help/man_page.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::cli {
+namespace {
+
+// A character beyond ASCII as roff names it: "\\[u2026]". Takes it from the beginning of `text`, which is UTF-8.
+std::string take_wide(std::string_view& text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  const std::size_t size = std::min<std::size_t>(lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2, text.size());
+  unsigned code = lead & (0xffU >> (size + 1));
+  for (std::size_t i = 1; i < size; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fU);
+  text.remove_prefix(size);
+  return fmt::format("\\[u{:04X}]", code);
+}
+
+// Text that roff must not take for its own: backslashes, dashes that are to be typed, dots and quotes at the beginning
+// of a line.
+std::string plain(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const char c = text.front();
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      result += take_wide(text);
+      continue;
+    }
+    if ((c == '.' || c == '\'') && (result.empty() || result.back() == '\n')) result += "\\&";
+    if (c == '\\') {
+      result += "\\e";
+    } else if (c == '-') {
+      result += "\\-";
+    } else {
+      result += c;
+    }
+    text.remove_prefix(1);
+  }
+  return result;
+}
+
+std::string paragraphs(std::string_view text) {
+  std::string result;
+  for (const std::string_view paragraph : base::split(text, '\n')) {
+    if (!paragraph.empty()) result += fmt::format(".PP\n{}\n", plain(paragraph));
+  }
+  return result;
+}
+
+std::string page_name(std::string_view name) {
+  std::string page(name);
+  std::ranges::replace(page, ' ', '-');
+  return page;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// All spellings of an option. The name of its value comes after those that take one, as in --help.
+std::string spellings(const Flag& flag) {
+  std::vector<std::string> with_value;
+  std::vector<std::string> alone;
+  for (const Spelling& spelling : flag.spellings) {
+    (spelling.value.empty() ? with_value : alone).push_back(fmt::format("\\fB{}\\fR", plain(spelling.text)));
+  }
+  if (!with_value.empty()) {
+    alone.insert(alone.begin(), fmt::format("{} \\fI{}\\fR", base::join(with_value, ", "), plain(flag.value_name)));
+  }
+  return base::join(alone, ", ");
+}
+
+std::string option(const Flag& flag) {
+  std::string text = fmt::format(".TP\n{}\n{}\n", spellings(flag), plain(flag.help));
+  if (!flag.standard.empty()) text += fmt::format("Default: {}.\n", plain(flag.standard));
+  if (!flag.answer_text.empty()) text += fmt::format("In this version: {}.\n", plain(flag.answer_text));
+  if (flag.group == FlagGroup::kTorch || flag.group == FlagGroup::kTorchUnneeded || !flag.is_setting()) return text;
+  const std::string variable = flag.variable();
+  return text + fmt::format("Configuration: {}{}{}.\n", plain(flag.config_key),
+                            variable.empty() ? "" : "; variable: ", variable);
+}
+
+}  // namespace
+
+std::string man_page(const CommandDoc& doc) {
+  const std::string page = page_name(doc.name);
+  std::string text = fmt::format(".TH {} 1 \"\" \"muster {}\" \"Muster\"\n", upper(page), MUSTER_VERSION);
+  text += fmt::format(".SH NAME\n{} \\- {}\n", plain(page), plain(doc.summary));
+  text += fmt::format(".SH SYNOPSIS\n\\fB{}\\fR {}\n", plain(doc.name), plain(doc.usage));
+  text += fmt::format(".SH DESCRIPTION\n{}", paragraphs(doc.description));
+  text += ".SH OPTIONS\n";
+  for (const GroupTitle& group : doc.groups) {
+    text += fmt::format(".SS {}\n", plain(group.title));
+    for (const Flag& flag : doc.table->flags()) {
+      if (flag.group == group.group) text += option(flag);
+    }
+  }
+  if (!doc.notes.empty()) text += fmt::format(".SH NOTES\n{}", paragraphs(doc.notes));
+  text += ".SH EXAMPLES\n";
+  for (const Example& example : doc.examples) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(example.command), plain(example.effect));
+  }
+  text += ".SH EXIT STATUS\n";
+  for (const ExitCode& code : doc.exit_codes) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", plain(code.codes), plain(code.meaning));
+  }
+  if (std::ranges::find(doc.table->flags(), "config-file", &Flag::name) == doc.table->flags().end()) return text;
+  text += ".SH FILES\n.TP\n/etc/muster/config.yaml\n.TQ\n~/.config/muster/config.yaml\n";
+  return text + plain("Settings; --config-file names another file, --print-config shows what holds.") + "\n";
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,353 @@
+#include "cli/hosts/job_hosts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <iterator>
+#include <set>
+
+#include "base/strings.h"
+#include "cli/hosts/env_file.h"
+#include "cli/hosts/held_signals.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/dmlc_job.h"
+#include "job_templates/shape.h"
+#include "launcherd/hosts/allocation.h"
+#include "launcherd/hosts/ask_program.h"
+#include "launcherd/hosts/discovery.h"
+#include "launcherd/hosts/hostfile.h"
+#include "model/gpu_binding.h"
+#include "model/gpu_mask.h"
+#include "model/job_placement.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::chrono::seconds kDiscoveryLimit{60};
+
+// Keeps the first `nodes.max` hosts; entries of one host count once. A note names the others.
+base::Status limit_hosts(const NodeCount& nodes, std::vector<model::HostSpec>& hosts, std::vector<std::string>& notes) {
+  std::set<std::string> kept;
+  std::vector<std::string> left_out;
+  std::vector<model::HostSpec> result;
+  for (const model::HostSpec& host : hosts) {
+    if (!kept.contains(host.name) && kept.size() == static_cast<std::size_t>(nodes.max)) {
+      if (std::ranges::find(left_out, host.name) == left_out.end()) left_out.push_back(host.name);
+      continue;
+    }
+    kept.insert(host.name);
+    result.push_back(host);
+  }
+  const std::size_t known = hosts.empty() ? 1 : kept.size();  // without names: this host
+  if (known < static_cast<std::size_t>(nodes.min)) {
+    return base::error(base::Code::kInvalidArgument,
+                       "{} asks for {} hosts, and {} known: name them by -H n1,n2 or --hostfile", nodes.label,
+                       nodes.min, known == 1 ? "one is" : fmt::format("{} are", known));
+  }
+  if (!left_out.empty()) {
+    const std::string rest = left_out.size() == 1 ? "" : fmt::format(" and {} more", left_out.size() - 1);
+    notes.push_back(fmt::format("{} takes {} of {} hosts: {}{} {} left out", nodes.label, kept.size(),
+                                kept.size() + left_out.size(), left_out.front(), rest,
+                                left_out.size() == 1 ? "is" : "are"));
+  }
+  hosts = std::move(result);
+  return base::ok_status();
+}
+
+// One status that says what all of them say; ok: there are none.
+base::Status all_of(const std::vector<base::Status>& failures) {
+  if (failures.empty()) return base::ok_status();
+  std::vector<std::string> messages;
+  for (const base::Status& failure : failures) messages.push_back(failure.message());
+  return {failures.front().code(), base::join(messages, "; ")};
+}
+
+// How many ranks a host of this shape has GPUs for, as they will be bound there.
+base::Result<int> count_gpus(const model::NodeShape& shape, const model::JobSpec& job,
+                             const base::Environment& environment, const model::HostSpec& host) {
+  model::GpuMasks masks;
+  model::set_gpu_masks(model::exported_variables(environment, job.environment, model::is_localhost(host)), masks);
+  return model::most_ranks(shape, job.pinning, masks);
+}
+
+// How many ranks a host of this shape gets.
+base::Result<int> count_devices(const DeviceCount& devices, const std::string& host, const model::NodeShape& shape,
+                                const base::Result<int>& counted) {
+  using Of = DeviceCount::Of;
+  if (devices.of == Of::kGpus && !counted.ok()) return counted.status().with_context(host);
+  const int gpus = counted.ok() ? *counted : 0;
+  if (devices.of == Of::kGpus && gpus == 0) {
+    return base::error(base::Code::kFailedPrecondition, "no GPU is seen on {}: --nproc-per-node cpu, or a number",
+                       host);
+  }
+  if (devices.of == Of::kGpus || (devices.of == Of::kGpusElseCpus && gpus > 0)) return gpus;
+  std::size_t cpus = 0;
+  for (const model::CoreShape& core : shape.cores) cpus += core.cpus.size();
+  return static_cast<int>(cpus);
+}
+
+// Sets the slots of the hosts that have no explicit ones; none named: this host. A host named twice counts once. The
+// error names all hosts that cannot be counted.
+base::Status count_slots(const DeviceCount& devices, const model::JobSpec& job, const base::Environment& environment,
+                         const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
+  if (hosts.empty()) hosts.push_back({.name = "localhost"});
+  std::vector<model::HostSpec> unknown;
+  std::erase_if(hosts, [&](const model::HostSpec& host) {
+    if (host.slots) return false;
+    const bool is_again = std::ranges::find(unknown, host) != unknown.end();
+    if (!is_again) unknown.push_back(host);
+    return is_again;
+  });
+  if (unknown.empty()) return base::ok_status();
+  const auto shapes = look(unknown);
+  std::vector<base::Status> failures;
+  auto host = hosts.begin();
+  for (const base::Result<model::NodeShape>& shape : shapes) {
+    host = std::find_if(host, hosts.end(), [](const model::HostSpec& each) { return !each.slots; });
+    MUSTER_CHECK(host != hosts.end());
+    const base::Result<int> count =
+        shape.ok() ? count_devices(devices, host->name, *shape, count_gpus(*shape, job, environment, *host))
+                   : shape.status();
+    if (!count.ok()) failures.push_back(count.status());
+    host->slots = count.ok() ? *count : 0;
+  }
+  return all_of(failures).with_context(devices.label);
+}
+
+// Hosts that the user, or a scheduler that counts no tasks, has named once and without slots have as many as GPUs.
+// Nobody is asked where one rank on each is enough, as horovodrun has it, or where the number on each host is said in
+// another way.
+bool counts_gpus(const HvdrunOptions& options) {
+  const model::PlacementRequest& request = options.job.placement;
+  using launcherd::BootstrapBy;
+  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
+  const bool is_said = !has_ssh || options.devices || request.ranks_per_node > 0 || !options.job.roles.empty() ||
+                       !options.elastic.discovery_script.empty() || (request.oversubscribe && request.np > 0);
+  if (is_said) return false;
+  int slots = 0;
+  bool is_open = false;
+  for (const model::HostSpec& host : request.hosts) {
+    is_open = is_open || !host.slots;
+    slots += host.slots.value_or(1);
+  }
+  return is_open && (request.np == 0 || request.np > slots);
+}
+
+// A host that cannot be asked keeps its one slot: a line for each.
+std::vector<std::string> count_gpu_slots(const model::JobSpec& job, const base::Environment& environment,
+                                         const LookAtHosts& look, std::vector<model::HostSpec>& hosts) {
+  std::vector<std::string> notes;
+  std::vector<model::HostSpec*> open;
+  std::vector<model::HostSpec> asked;
+  for (model::HostSpec& host : hosts) {
+    const auto same = [&](const model::HostSpec& other) { return other.name == host.name; };
+    if (host.slots || std::ranges::count_if(hosts, same) > 1) continue;
+    open.push_back(&host);
+    asked.push_back(host);
+  }
+  if (asked.empty()) return notes;
+  const auto shapes = look(asked);
+  if (shapes.size() != asked.size()) {  // nobody could be asked
+    for (const auto& shape : shapes) {
+      if (!shape.ok())
+        notes.push_back(fmt::format("{}; hosts without slots count as one slot", shape.status().message()));
+    }
+    return notes;
+  }
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (!shapes[i].ok()) {
+      notes.push_back(fmt::format("{}; {} counts as one slot, as its GPUs are not known", shapes[i].status().message(),
+                                  asked[i].name));
+      continue;
+    }
+    // Where its ranks cannot be given what they were to have, the launch says so.
+    const base::Result<int> count = count_gpus(*shapes[i], job, environment, asked[i]);
+    if (count.ok() && *count > 0) open[i]->slots = *count;
+  }
+  return notes;
+}
+
+// --min-np and --max-np at the start.
+base::Status fit_elastic(const ElasticOptions& elastic, const model::PlacementRequest& request,
+                         model::Placement& placement) {
+  if (elastic.max_ranks && request.np == 0 && placement.size > *elastic.max_ranks) {
+    model::PlacementRequest fewer = request;
+    fewer.np = static_cast<int>(*elastic.max_ranks);
+    MUSTER_ASSIGN_OR_RETURN(placement, model::place(fewer));
+  }
+  if (elastic.min_ranks && placement.size < *elastic.min_ranks) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--min-np asks for {} ranks, and there are {}: name more hosts or slots", *elastic.min_ranks,
+                       placement.size);
+  }
+  return base::ok_status();
+}
+
+// As many as the ranks need that are asked for; one if nobody has asked for any.
+std::vector<model::HostSpec> made_up_hosts(const HvdrunOptions& options, const base::Environment& environment) {
+  const model::PlacementRequest& request = options.job.placement;
+  const auto& node = options.dry_run.assumed_node;
+  const base::Result<int> counted =
+      node ? count_gpus(*node, options.job, environment, {.name = "made-up"}) : base::Result<int>(0);
+  const int gpus = counted.ok() ? *counted : 0;
+  const int on_each = request.ranks_per_node > 0 ? request.ranks_per_node : std::max(gpus, 1);
+  const int needed = request.np > 0 ? (request.np - 1) / on_each + 1 : 1;
+  const int count = options.dry_run.host_count.value_or(needed);
+  std::vector<model::HostSpec> hosts;
+  for (std::string& name : job_templates::made_up_names({.names = *options.dry_run.host_pattern}, count)) {
+    model::HostSpec& host = hosts.emplace_back();
+    host.name = std::move(name);
+    if (request.ranks_per_node == 0) host.slots = on_each;
+  }
+  return hosts;
+}
+
+// Fills the list from whatever names hosts.
+base::Result<HostSource> list_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory) {
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (!options.hostfile.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::read_hostfile(absolute_path(options.hostfile, directory)));
+    return HostSource{.may_be_counted = true};
+  }
+  if (!options.elastic.discovery_script.empty()) {
+    // The script has a session of its own: Ctrl-C would end us alone.
+    MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
+    const launcherd::Waiter waiter{.cancel_fd = signals.fd(),
+                                   .deadline = std::chrono::steady_clock::now() + kDiscoveryLimit};
+    MUSTER_ASSIGN_OR_RETURN(hosts, launcherd::discover_hosts(options.elastic.discovery_script, waiter));
+    for (model::HostSpec& host : hosts) {
+      if (!host.slots && options.elastic.slots_per_host) host.slots = static_cast<int>(*options.elastic.slots_per_host);
+    }
+    return HostSource{.note = fmt::format("hosts from {}", options.elastic.discovery_script)};
+  }
+  if (!hosts.empty()) return HostSource{.may_be_counted = true};
+  MUSTER_ASSIGN_OR_RETURN(auto allocation, launcherd::find_allocation(environment, ask_scheduler));
+  if (!allocation && options.dry_run.host_pattern) {
+    hosts = made_up_hosts(options, environment);
+    options.notes.push_back(fmt::format("the names of the hosts are made up{}; -H names real ones",
+                                        options.dry_run.host_pattern->empty() ? "" : " in the site's manner"));
+    return HostSource{.may_be_counted = true};
+  }
+  if (!allocation) return HostSource();
+  hosts = std::move(allocation->hosts);
+  return HostSource{
+      fmt::format("hosts from the {} allocation ({}); -H names others", allocation->scheduler, allocation->source),
+      allocation->has_uncounted};
+}
+
+// Before any host is asked: what is to be staged must be there.
+base::Status check_stages(const model::JobSpec& job) {
+  for (const model::StagedPath& staged : job.stages) {
+    if (::access(staged.source.c_str(), R_OK) == 0) continue;
+    const int problem = errno;
+    return base::error(base::Code::kInvalidArgument, "--stage {}: {}", base::printable(staged.source),
+                       base::errno_error(problem, "it cannot be read").message());
+  }
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<std::string> ask_scheduler(const std::vector<std::string>& argv) {
+  return ask_scheduler_within(kDiscoveryLimit, argv);
+}
+
+base::Result<std::string> ask_scheduler_within(std::chrono::seconds limit, const std::vector<std::string>& argv) {
+  MUSTER_ASSIGN_OR_RETURN(const HeldSignals signals, HeldSignals::open());
+  const launcherd::Waiter waiter{.cancel_fd = signals.fd(), .deadline = std::chrono::steady_clock::now() + limit};
+  MUSTER_ASSIGN_OR_RETURN(launcherd::ProgramResult answer, launcherd::ask_program(base::join(argv, " "), argv, waiter));
+  return std::move(answer.output);
+}
+
+base::Result<HostSource> find_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                    const std::string& directory) {
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, list_hosts(options, environment, directory));
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (options.host_numbers) {
+    MUSTER_ASSIGN_OR_RETURN(hosts, pick_hosts(*options.host_numbers, hosts));
+  }
+  return source;
+}
+
+void settle_uncounted(const HvdrunOptions& options, const HostSource& source, std::vector<model::HostSpec>& hosts) {
+  using launcherd::BootstrapBy;
+  const bool has_ssh = options.bootstrap.by == BootstrapBy::kAuto || options.bootstrap.by == BootstrapBy::kSsh;
+  if (source.may_be_counted && has_ssh) return;
+  for (model::HostSpec& host : hosts) host.slots = host.slots.value_or(1);
+}
+
+base::Result<std::string> choose_hosts(HvdrunOptions& options, const base::Environment& environment,
+                                       const std::string& directory) {
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  return std::move(source.note);
+}
+
+base::Status leave_out_hosts(HvdrunOptions& options, const CheckHosts& check) {
+  if (options.health_check == HealthCheck::kOff) return base::ok_status();
+  std::vector<model::HostSpec>& hosts = options.job.placement.hosts;
+  if (hosts.empty() && std::ranges::any_of(options.job.roles, [](const auto& role) { return !role.hosts.empty(); })) {
+    return base::error(base::Code::kInvalidArgument,
+                       "--spare and --health-check choose among the hosts of all programs: name those by --hostfile");
+  }
+  std::vector<HostHealth> health;
+  if (check) {
+    MUSTER_ASSIGN_OR_RETURN(health, check(hosts));
+  }
+  if (hosts.empty()) hosts.push_back({.name = "localhost"});
+  MUSTER_ASSIGN_OR_RETURN(HostChoice choice, leave_spares_out(options.spares, health, hosts));
+  hosts = std::move(choice.hosts);
+  options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
+  return base::ok_status();
+}
+
+void settle_directories(model::JobSpec& job, const std::string& directory) {
+  job.workdir = job.workdir.empty() ? directory : absolute_path(job.workdir, directory);
+  for (model::Role& role : job.roles) {
+    if (!role.workdir.empty()) role.workdir = absolute_path(role.workdir, directory);
+  }
+  for (model::StagedPath& staged : job.stages) {
+    staged.source = absolute_path(staged.source, directory);
+    staged.destination = staged.destination.empty() ? staged.source : absolute_path(staged.destination, job.workdir);
+  }
+}
+
+int placement_exit_code(const base::Status& failure) {
+  constexpr base::Code kWorld[] = {base::Code::kUnavailable, base::Code::kDeadlineExceeded, base::Code::kCancelled};
+  return std::ranges::find(kWorld, failure.code()) == std::end(kWorld) ? 2 : 125;
+}
+
+base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
+                                  const std::string& directory, const LookAtHosts& look, const CheckHosts& check) {
+  model::JobSpec& job = options.job;
+  settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
+  MUSTER_RETURN_IF_ERROR(check_stages(job));
+  job.umask = current_umask();
+  PlacedJob placed;
+  MUSTER_ASSIGN_OR_RETURN(HostSource source, find_hosts(options, environment, directory));
+  placed.hosts_note = std::move(source.note);
+  MUSTER_RETURN_IF_ERROR(leave_out_hosts(options, check));
+  if (options.nodes) MUSTER_RETURN_IF_ERROR(limit_hosts(*options.nodes, job.placement.hosts, options.notes));
+  if (options.devices) {
+    MUSTER_RETURN_IF_ERROR(count_slots(*options.devices, job, environment, look, job.placement.hosts));
+  }
+  std::vector<std::string> not_counted;
+  if (look && source.may_be_counted && counts_gpus(options)) {
+    not_counted = count_gpu_slots(job, environment, look, job.placement.hosts);
+    options.notes.insert(options.notes.end(), not_counted.begin(), not_counted.end());
+  }
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, false));
+  auto placement = model::place(job);
+  if (!placement.ok() && !not_counted.empty()) {  // which may be why
+    return placement.status().with_context(base::join(not_counted, "; "));
+  }
+  MUSTER_ASSIGN_OR_RETURN(placed.placement, std::move(placement));
+  MUSTER_RETURN_IF_ERROR(fit_elastic(options.elastic, job.placement, placed.placement));
+  MUSTER_RETURN_IF_ERROR(model::check_input(job.input, placed.placement.size));
+  return placed;
+}
+
+}  // namespace muster::cli

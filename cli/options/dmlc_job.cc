@@ -1,0 +1,62 @@
+#include "cli/options/dmlc_job.h"
+
+#include <algorithm>
+
+#include "model/runtime.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Status;
+
+}  // namespace
+
+void read_dmlc(SettingReader& read, HvdrunOptions& options) {
+  for (const char* name : {"num-workers", "num-servers"}) {
+    if (options.job.runtime == model::Runtime::kMxnet) break;
+    read.custom(name, [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{} belongs to --runtime mxnet", setting.label);
+    });
+  }
+  int workers = 0;
+  int servers = 0;
+  read.number("num-workers", 1, model::kMaxRanks, workers);
+  read.number("num-servers", 1, model::kMaxRanks, servers);
+  if (workers == 0) {
+    read.custom("num-servers", [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{}: for how many workers? Say it with --num-workers N", setting.label);
+    });
+    return;
+  }
+  read.custom("num-proc", [](const Setting& setting) {
+    return error(Code::kInvalidArgument, "{}: --num-workers and --num-servers say how many ranks there are",
+                 setting.label);
+  });
+  options.dmlc.emplace().counts = {.workers = workers, .servers = servers > 0 ? servers : workers};
+}
+
+Status settle_dmlc(HvdrunOptions& options, bool any_hosts) {
+  if (!options.dmlc) return base::ok_status();
+  model::JobSpec& job = options.job;
+  if (!job.roles.empty()) {
+    return error(Code::kInvalidArgument, "--num-workers: scheduler, servers and workers run one command, not several");
+  }
+  const DmlcOptions& dmlc = *options.dmlc;
+  job.roles = model::dmlc_roles(dmlc.counts);
+  MUSTER_RETURN_IF_ERROR(model::check_roles(job.roles));
+  job.is_dmlc = true;
+  job.placement.np = model::count_ranks(job.roles);
+  std::vector<model::HostSpec>& hosts = job.placement.hosts;
+  if (hosts.empty() && any_hosts) return base::ok_status();
+  if (hosts.empty()) hosts.push_back({.name = "localhost"});
+  MUSTER_ASSIGN_OR_RETURN(job.places,
+                          model::dmlc_places(dmlc.counts, hosts, dmlc.server_hosts, job.placement.oversubscribe));
+  for (const model::HostSpec& host : dmlc.server_hosts) {
+    if (std::ranges::find(hosts, host.name, &model::HostSpec::name) == hosts.end()) hosts.push_back(host);
+  }
+  return base::ok_status();
+}
+
+}  // namespace muster::cli

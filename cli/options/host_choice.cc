@@ -1,0 +1,101 @@
+#include "cli/options/host_choice.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+
+// Each name once, in order.
+std::vector<std::string> names_of(const std::vector<model::HostSpec>& hosts) {
+  std::vector<std::string> names;
+  for (const model::HostSpec& host : hosts) {
+    if (std::ranges::find(names, host.name) == names.end()) names.push_back(host.name);
+  }
+  return names;
+}
+
+std::vector<model::HostSpec> entries_of(const std::set<std::string>& names, const std::vector<model::HostSpec>& hosts) {
+  std::vector<model::HostSpec> entries;
+  std::ranges::copy_if(hosts, std::back_inserter(entries),
+                       [&](const model::HostSpec& host) { return names.contains(host.name); });
+  return entries;
+}
+
+const HostHealth* find_problem(const std::vector<HostHealth>& health, const std::string& host) {
+  const auto found = std::ranges::find(health, host, &HostHealth::host);
+  return found == health.end() || found->problem.empty() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Result<HostNumbers> parse_host_numbers(std::string_view text, std::string_view label) {
+  HostNumbers numbers{.ranges = {}, .label = std::string(label)};
+  for (const std::string_view part : base::split(text, ',')) {
+    const std::string_view range = base::trim(part);
+    const auto dash = range.find('-');
+    const auto first = base::parse_decimal(range.substr(0, dash), model::kMaxHosts - 1);
+    const auto last =
+        dash == std::string_view::npos ? first : base::parse_decimal(range.substr(dash + 1), model::kMaxHosts - 1);
+    if (!first || !last || *last < *first) {
+      return error(Code::kInvalidArgument, "{}: '{}' is no list of host numbers: write them as 0-3,5, from 0", label,
+                   base::printable(text));
+    }
+    numbers.ranges.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
+  }
+  return numbers;
+}
+
+Result<std::vector<model::HostSpec>> pick_hosts(const HostNumbers& numbers, const std::vector<model::HostSpec>& hosts) {
+  const std::vector<std::string> names = names_of(hosts);
+  std::set<std::string> wanted;
+  for (const auto& [first, last] : numbers.ranges) {
+    if (static_cast<std::size_t>(last) >= names.size()) {
+      return error(Code::kInvalidArgument, "{}: there is no host {}, {}: name them by -H or run inside an allocation",
+                   numbers.label, last,
+                   names.empty() ? "and no list of hosts"
+                                 : fmt::format("the {} are numbered from 0 to {}", names.size(), names.size() - 1));
+    }
+    for (int number = first; number <= last; ++number) wanted.insert(names[static_cast<std::size_t>(number)]);
+  }
+  return entries_of(wanted, hosts);
+}
+
+Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& health,
+                                    const std::vector<model::HostSpec>& hosts) {
+  const std::vector<std::string> names = names_of(hosts);
+  if (static_cast<std::size_t>(spares) >= names.size()) {
+    return error(Code::kInvalidArgument, "--spare {} leaves no host for the job: {} known", spares,
+                 names.size() == 1 ? "one is" : fmt::format("{} are", names.size()));
+  }
+  const std::size_t needed = names.size() - static_cast<std::size_t>(spares);
+  HostChoice choice;
+  std::set<std::string> taken;
+  std::vector<std::string> problems;
+  for (const std::string& name : names) {
+    if (const HostHealth* bad = find_problem(health, name)) {
+      problems.push_back(fmt::format("{}: {}", name, bad->problem));
+      choice.notes.push_back(fmt::format("{} is left out: {}", name, bad->problem));
+    } else if (taken.size() < needed) {
+      taken.insert(name);
+    } else {
+      choice.notes.push_back(fmt::format("{} stays spare", name));
+    }
+  }
+  if (taken.size() < needed) {
+    return error(Code::kUnavailable, "{} of the {} hosts that are needed are well; {}; muster doctor tells more",
+                 taken.size(), needed, base::join(problems, "; "));
+  }
+  choice.hosts = entries_of(taken, hosts);
+  return choice;
+}
+
+}  // namespace muster::cli

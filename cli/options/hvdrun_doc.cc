@@ -1,0 +1,70 @@
+// What there is to say about hvdrun.
+#include "cli/help/command_doc.h"
+
+#include <iterator>
+
+namespace muster::cli {
+namespace {
+
+constexpr GroupTitle kRunGroups[] = {
+    {FlagGroup::kRanks, "Ranks"},         {FlagGroup::kHosts, "Hosts"},   {FlagGroup::kSsh, "Reaching the hosts"},
+    {FlagGroup::kProgram, "The program"}, {FlagGroup::kOutput, "Output"}, {FlagGroup::kLife, "Start, end and failure"},
+    {FlagGroup::kGeneral, "General"}};
+
+}  // namespace
+
+std::vector<GroupTitle> with_run_groups(std::vector<GroupTitle> own) {
+  own.insert(own.end(), std::begin(kRunGroups), std::end(kRunGroups));
+  return own;
+}
+
+const CommandDoc& hvdrun_doc() {
+  static const CommandDoc kDoc = {
+      .name = "hvdrun",
+      .summary = "run a distributed program on this host or on many",
+      .usage = "[options] command [arguments of the command]",
+      .description =
+          "Runs a distributed program: one process (rank) for each slot, on this machine or on many hosts over ssh. "
+          "Nothing has to be installed on the hosts, and nothing is left running there afterwards.\n\n"
+          "All options of horovodrun 0.28.1 are understood. Called as horovodrun, it also takes abbreviations of them.",
+      .groups = {{FlagGroup::kRanks, "Ranks"},
+                 {FlagGroup::kHosts, "Hosts"},
+                 {FlagGroup::kSsh, "Reaching the hosts"},
+                 {FlagGroup::kProgram, "The program"},
+                 {FlagGroup::kOutput, "Output"},
+                 {FlagGroup::kLife, "Start, end and failure"},
+                 {FlagGroup::kTuning, "Tuning Horovod"},
+                 {FlagGroup::kElastic, "Elastic jobs (come later)"},
+                 {FlagGroup::kGeneral, "General"}},
+      .table = &hvdrun_flags(),
+      .notes =
+          "TIME is a number and a unit: 30, 30s, 5m, 1.5h, 500ms. Options end at the first word that is not one of "
+          "them, or at --; from there on everything is the command, unchanged.\n\n"
+          "Inside a Slurm, PBS or Cobalt job the hosts are those of the job, unless -H or --hostfile names others.",
+      .examples = {{"hvdrun -np 4 ./my_program", "four ranks on this host"},
+                   {"hvdrun -np 16 -H n1:4,n2:4,n3:4,n4:4 python3 train.py", ""},
+                   {"hvdrun -N 4 -H 'gpu[01-16]' python3 train.py --epochs 3", "four ranks on each of 16 hosts"},
+                   {"hvdrun -np 8 --hostfile hosts -p 2222 -i key --output-filename logs python3 train.py", ""},
+                   {"hvdrun -np 8 -H n1:4,n2:4 -x NCCL_DEBUG=INFO --timeout 2h -- python3 train.py", ""},
+                   {"hvdrun -np 8 -H n1:4,n2:4 --dry-run", "who would run where"},
+                   {"hvdrun --dry-run --assume-node polaris -np 8 -N 4", "the same at a site, by its job template"},
+                   {"hvdrun -t polaris python3 train.py", "in a job of the site: pinned as its template says"},
+                   {"hvdrun -np 1 -H n1 ./server : -np 4 -H n2:2,n3:2 ./worker", "two programs as one job"},
+                   {"hvdrun --runtime mxnet --num-workers 2 --num-servers 2 -H n1,n2 python3 train.py", ""},
+                   {"hvdrun --stage train -np 8 -H n1:4,n2:4 ./train/run", "the folder train is brought to the hosts"},
+                   {"hvdrun -np 4 --expand ./sim --seed {rank}", "a rank's number as an argument"}},
+      .exit_codes = {{"0", "all ranks ended with 0"},
+                     {"N, 128+signal", "that of the rank that failed first"},
+                     {"2",
+                      "wrong command line or configuration, also one that a host's GPUs or cores do not fit; no rank "
+                      "was started"},
+                     {"124", "--timeout"},
+                     {"125", "Muster failed: a host did not start or was lost, output could not be written"},
+                     {"126, 127", "the command cannot be executed, was not found"},
+                     {"129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM"},
+                     {"141", "nobody reads stdout any more"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,542 @@
+#include "cli/options/options.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/cpu_set.h"
+#include "base/signal_name.h"
+#include "base/strings.h"
+#include "cli/help/completion.h"
+#include "cli/help/help.h"
+#include "cli/help/man_page.h"
+#include "cli/options/check_build.h"
+#include "cli/options/command_line.h"
+#include "cli/options/config_file.h"
+#include "cli/options/dmlc_job.h"
+#include "cli/options/horovod_tuning.h"
+#include "cli/options/label_option.h"
+#include "cli/options/node_shapes.h"
+#include "cli/options/print_config.h"
+#include "cli/options/programs.h"
+#include "cli/options/setting_reader.h"
+#include "cli/options/template_defaults.h"
+#include "cli/options/template_line.h"
+#include "job_templates/shape.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using base::Status;
+using std::chrono::milliseconds;
+
+Status check_interface(const std::string& name) {
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ without its NUL
+  const bool is_clean = std::ranges::none_of(
+      name, [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '/' || c == '^' || c == '='; });
+  if (!name.empty() && name.size() <= kMost && is_clean) return base::ok_status();
+  return error(Code::kInvalidArgument, "'{}' is not the name of a network interface: write them as eth0,ib0",
+               base::printable(name));
+}
+
+void read_placement(SettingReader& read, HvdrunOptions& options) {
+  model::PlacementRequest& placement = options.job.placement;
+  read.number("num-proc", 1, model::kMaxRanks, placement.np);
+  read.number("ranks-per-node", 1, model::kMaxSlotsPerHost, placement.ranks_per_node);
+  read.toggle("oversubscribe", placement.oversubscribe);
+  read.choice("map-by", std::vector{model::MapBy::kSlot, model::MapBy::kNode}, placement.map_by);
+  read.text("hostfile", options.hostfile);
+  read.custom("hosts", [&](const Setting& setting) -> Status {
+    auto hosts = model::parse_host_list(setting.value, setting.label);
+    if (!hosts.ok()) return hosts.status();
+    placement.hosts = std::move(*hosts);
+    return base::ok_status();
+  });
+  read.custom("nodes", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(options.host_numbers, parse_host_numbers(setting.value, setting.label));
+    return base::ok_status();
+  });
+  read.choice("health-check", std::vector{HealthCheck::kOff, HealthCheck::kQuick, HealthCheck::kFull},
+              options.health_check);
+  read.number("spare", 0, model::kMaxHosts, options.spares);
+  if (options.spares > 0 && options.health_check == HealthCheck::kOff) options.health_check = HealthCheck::kQuick;
+}
+
+void read_network(SettingReader& read, model::JobSpec& job) {
+  read.custom("network-interfaces", [&](const Setting& setting) -> Status {
+    for (const std::string_view part : base::split(setting.value, ',')) {
+      const std::string name(base::trim(part));
+      MUSTER_RETURN_IF_ERROR(check_interface(name).with_context(setting.label));
+      if (std::ranges::find(job.network_interfaces, name) == job.network_interfaces.end()) {
+        job.network_interfaces.push_back(name);
+      }
+    }
+    return base::ok_status();
+  });
+  read.custom("network", [&](const Setting& setting) -> Status {
+    auto network = base::IpNetwork::parse(setting.value);
+    if (!network.ok()) return network.status().with_context(setting.label);
+    job.network = std::move(*network);
+    return base::ok_status();
+  });
+}
+
+void read_reach(SettingReader& read, HvdrunOptions& options) {
+  using launcherd::SshBackend;
+  read.number("ssh-port", 1, 65535, options.bootstrap.default_port);
+  read.text("ssh-identity-file", options.bootstrap.identity_file);
+  read.choice("ssh-backend", std::vector{SshBackend::kAuto, SshBackend::kLibssh, SshBackend::kSsh},
+              options.bootstrap.backend);
+  using launcherd::BootstrapBy;
+  options.bootstrap.by = BootstrapBy::kAuto;
+  read.choice(
+      "bootstrap",
+      std::vector{BootstrapBy::kAuto, BootstrapBy::kSsh, BootstrapBy::kSrun, BootstrapBy::kAprun, BootstrapBy::kPals,
+                  BootstrapBy::kPbsdsh, BootstrapBy::kFlux, BootstrapBy::kJsrun, BootstrapBy::kManual},
+      options.bootstrap.by);
+  read.custom("bootstrap-cmd", [&](const Setting& setting) -> Status {
+    if (setting.value.empty()) return error(Code::kInvalidArgument, "{} is empty", setting.label);
+    if (options.bootstrap.by != BootstrapBy::kAuto) {
+      return error(Code::kInvalidArgument, "{} and --bootstrap exclude each other: one of them starts the agents",
+                   setting.label);
+    }
+    options.bootstrap.by = BootstrapBy::kCommand;
+    options.bootstrap.command = setting.value;
+    return base::ok_status();
+  });
+  read.word("agent-link", options.launch.agent_link);
+  read.text("agent-dir", options.bootstrap.agent_dir);
+}
+
+void read_pinning(SettingReader& read, model::Pinning& pinning) {
+  const auto word = [&](std::string_view name, auto parse) {
+    bool is_said = false;
+    read.custom(name, [&](const Setting& setting) -> Status {
+      is_said = true;
+      return parse(setting.value, pinning).with_context(setting.label);
+    });
+    return is_said;
+  };
+  const bool is_bound = word("bind-to", model::parse_bind_to);
+  read.custom("depth", [&](const Setting& setting) -> Status {
+    if (!is_bound) pinning.bind_to = model::BindTo::kDepth;
+    if (pinning.bind_to == model::BindTo::kDepth) return base::ok_status();
+    return error(Code::kInvalidArgument, "{} belongs to --bind-to depth", setting.label);
+  });
+  read.number("depth", 1, base::kMaxCpu, pinning.depth);
+  read.number("hyperthreads", 1, model::kMostThreads, pinning.hyperthreads);
+  word("reserve-cores", model::parse_reserved_cores);
+  using model::GpuBind;
+  read.choice("gpu-bind", std::vector{GpuBind::kOrder, GpuBind::kOne, GpuBind::kTile, GpuBind::kNone},
+              pinning.gpu_bind);
+  read.custom("gpus-per-rank", [&](const Setting& setting) -> Status {
+    if (pinning.gpu_bind != GpuBind::kNone) return base::ok_status();
+    return error(Code::kInvalidArgument, "{} and --gpu-bind none exclude each other: none gives no rank a GPU",
+                 setting.label);
+  });
+  read.number("gpus-per-rank", 1, model::kMostGpus, pinning.gpus_per_rank);
+  read.toggle("share-gpu", pinning.share_gpu);
+  word("gpu-order", model::parse_gpu_order);
+  word("gpu-tiles", model::parse_gpu_tiles);
+}
+
+void read_container(SettingReader& read, model::Container& container) {
+  read.text("container", container.image);
+  for (const char* name : {"container-args", "container-program"}) {
+    if (!container.image.empty()) break;
+    read.custom(name, [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{} belongs to --container", setting.label);
+    });
+  }
+  read.text("container-program", container.program);
+  read.custom("container-args", [&](const Setting& setting) -> Status {
+    auto words = model::split_words(setting.value);
+    if (!words.ok()) return words.status().with_context(setting.label);
+    container.args = *std::move(words);
+    return base::ok_status();
+  });
+}
+
+// SRC or SRC:DST, as typed; job_hosts.h makes them absolute.
+Result<model::StagedPath> parse_stage(const Setting& setting) {
+  const std::size_t colon = setting.value.find(':');
+  model::StagedPath staged{.source = setting.value.substr(0, colon)};
+  if (colon != std::string::npos) staged.destination = setting.value.substr(colon + 1);
+  if (staged.source.empty() || (colon != std::string::npos && staged.destination.empty())) {
+    return error(Code::kInvalidArgument, "{} takes a path, or two as SRC:DST, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  return staged;
+}
+
+void read_program(SettingReader& read, HvdrunOptions& options) {
+  model::JobSpec& job = options.job;
+  // horovodrun's options first: a variable that the user names himself wins over them.
+  job.environment.named = horovod_tuning(read);
+  // NCCL takes those of the list that a host has, all of them. The others take one: the launcher chooses it for each
+  // host, once it knows the host's interfaces.
+  if (!job.network_interfaces.empty()) {
+    job.environment.named.push_back("NCCL_SOCKET_IFNAME=" + base::join(job.network_interfaces, ","));
+  }
+  read.custom("env", [&](const Setting& setting) -> Status {
+    MUSTER_RETURN_IF_ERROR(check_variable(setting.value).with_context(setting.label));
+    job.environment.named.push_back(setting.value);
+    return base::ok_status();
+  });
+  read.custom("env-file", [&](const Setting& setting) -> Status {
+    options.env_files.push_back(setting.value);
+    return base::ok_status();
+  });
+  read.custom("stage", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(model::StagedPath staged, parse_stage(setting));
+    job.stages.push_back(std::move(staged));
+    return base::ok_status();
+  });
+  read.toggle("env-none", job.environment.only_named);
+  read.text("wdir", job.workdir);
+  read_pinning(read, job.pinning);
+  read_container(read, job.container);
+  read.custom("ulimit", [&](const Setting& setting) -> Status {
+    const auto limit = model::parse_ulimit(setting.value);
+    if (!limit.ok()) return limit.status().with_context(setting.label);
+    job.limits.push_back(*limit);
+    return base::ok_status();
+  });
+}
+
+void read_input(SettingReader& read, model::JobInput& input) {
+  read.custom("stdin", [&](const Setting& setting) -> Status {
+    auto parsed = model::parse_input(setting.value);
+    if (!parsed.ok()) return error(Code::kInvalidArgument, "{} {}", setting.label, parsed.status().message());
+    input = *parsed;
+    return base::ok_status();
+  });
+  read.toggle("pty", input.pty);
+}
+
+void read_output(SettingReader& read, HvdrunOptions& options) {
+  read.text("output-filename", options.job.output_dir);
+  read.toggle("prefix-output-with-timestamp", options.job.prefix_timestamp);
+  read.toggle("verbose", options.launch.verbose);
+  read.toggle("report-bindings", options.reports_bindings);
+  read.toggle("quiet", options.quiet);
+  read.text("json-events", options.events_file);
+  read.text("launcher", options.launcher);
+}
+
+Result<model::EndSignal> parse_end_signal(const Setting& setting) {
+  const std::size_t at = setting.value.find('@');
+  const auto signo = base::signal_named(std::string_view(setting.value).substr(0, at));
+  const auto ahead = at == std::string::npos ? Result<milliseconds>(error(Code::kInvalidArgument, "no time"))
+                                             : parse_duration(std::string_view(setting.value).substr(at + 1));
+  if (signo && ahead.ok()) return model::EndSignal{*signo, *ahead};
+  return error(Code::kInvalidArgument,
+               "{} takes a signal and how long before the end, as USR1@120 or TERM@5m, not '{}'", setting.label,
+               base::printable(setting.value));
+}
+
+void read_life(SettingReader& read, HvdrunOptions& options) {
+  model::JobSpec& job = options.job;
+  read.time("start-timeout", milliseconds(1), job.start_timeout);
+  read.time("timeout", milliseconds(1), job.timeout);
+  read.time("kill-grace", milliseconds(0), job.kill_grace);
+  read.custom("signal", [&](const Setting& setting) -> Status {
+    MUSTER_ASSIGN_OR_RETURN(job.end_signal, parse_end_signal(setting));
+    return base::ok_status();
+  });
+  read.word("contain", options.launch.contain);
+  using model::Runtime;
+  read.choice("runtime",
+              std::vector{Runtime::kAuto, Runtime::kTorch, Runtime::kHorovod, Runtime::kMpi, Runtime::kMxnet,
+                          Runtime::kJax, Runtime::kTensorflow, Runtime::kNone},
+              job.runtime);
+  using model::OnExit;
+  read.choice("on-exit", std::vector{OnExit::kNonzeroKill, OnExit::kAnyKill, OnExit::kWait}, job.on_exit);
+}
+
+Status check_cooldown(const Setting& setting) {
+  constexpr long kMost = 3600;
+  const auto words = base::split(setting.value, ' ');
+  const auto low = base::parse_decimal(words.front(), kMost);
+  const auto high = base::parse_decimal(words.back(), kMost);
+  if (words.size() == 2 && low && high && *low >= 1 && *low <= *high) return base::ok_status();
+  return error(Code::kInvalidArgument, "{} takes two numbers, the lower one first, from 1 to {} seconds, not '{}'",
+               setting.label, kMost, base::printable(setting.value));
+}
+
+// Elastic jobs come later: what they need beyond the start is checked, so that a mistake is found today, and answered
+// by their note.
+void read_elastic(SettingReader& read, ElasticOptions& elastic) {
+  std::optional<long> ignored;
+  read.text("host-discovery-script", elastic.discovery_script);
+  read.number("min-num-proc", 1, model::kMaxRanks, elastic.min_ranks);
+  read.number("max-num-proc", 1, model::kMaxRanks, elastic.max_ranks);
+  read.number("slots-per-host", 1, model::kMaxSlotsPerHost, elastic.slots_per_host);
+  read.number("elastic-timeout", 0, 1'000'000'000, ignored);
+  read.number("reset-limit", 0, 1'000'000'000, ignored);
+  read.custom("blacklist-cooldown-range", check_cooldown);
+}
+
+// hvdrun's ranks find each other over TCP; a program that was told to use MPI would find itself alone.
+void check_controller(SettingReader& read) {
+  std::string controller;
+  read.word("controller", controller);
+  if (controller.empty() || controller == "gloo") return;
+  read.custom("controller", [&](const Setting& setting) {
+    return error(Code::kUnimplemented,
+                 "{}: Horovod's controller {} comes later in hvdrun; the same program runs with --gloo", setting.label,
+                 controller);
+  });
+}
+
+void read_dry_run(SettingReader& read, DryRunOptions& dry_run) {
+  read.toggle("dry-run", dry_run.is_on);
+  read.toggle("json", dry_run.json);
+  const Setting* assumed = nullptr;
+  read.custom("assume-node", [&](const Setting& setting) -> Status {
+    assumed = &setting;
+    if (!is_node_shape(setting.value)) return base::ok_status();  // a template: apply_template()
+    auto node = parse_assumed_node(setting.value);
+    if (!node.ok()) return node.status().with_context(setting.label);
+    dry_run.assumed_node = std::move(*node);
+    return base::ok_status();
+  });
+  read.toggle("probe", dry_run.probe);
+  if (dry_run.probe && assumed != nullptr) {
+    read.custom("assume-node", [](const Setting& setting) {
+      return error(Code::kInvalidArgument,
+                   "{} and --probe exclude each other: say what the hosts look like, or ask them", setting.label);
+    });
+  }
+  for (const char* name : {"json", "assume-node", "probe"}) {
+    if (dry_run.is_on) break;
+    read.custom(name, [](const Setting& setting) {
+      return error(Code::kInvalidArgument, "{} belongs to --dry-run", setting.label);
+    });
+  }
+}
+
+// Options with the same note share a line.
+Status answer_unsupported(const Settings& settings, std::vector<std::string>& notes) {
+  std::vector<std::pair<std::string_view, std::string>> labels;  // by note
+  for (const Setting& setting : settings.entries()) {
+    const Flag& flag = *setting.flag;
+    if (!flag.harmless.empty() && setting.value == flag.harmless) continue;
+    if (flag.answer == Answer::kRefusal) {
+      return error(Code::kUnimplemented, "{}: {}", setting.label, flag.answer_text);
+    }
+    if (flag.answer != Answer::kNote) continue;
+    const auto found = std::ranges::find(labels, flag.answer_text, &std::pair<std::string_view, std::string>::first);
+    if (found == labels.end()) {
+      labels.emplace_back(flag.answer_text, setting.label);
+    } else {
+      found->second += ", " + setting.label;
+    }
+  }
+  for (const auto& [text, all] : labels) notes.push_back(fmt::format("{}: {}", all, text));
+  return base::ok_status();
+}
+
+ParsedHvdrun mistake(const Status& status) {
+  return answer(2, fmt::format("hvdrun: {}\n", status.message()));
+}
+
+ParsedHvdrun answer_alone(const GivenOption& option, const ParseContext& context) {
+  const std::string_view name = option.flag->name;
+  if (name == "help") return answer(0, help_text(hvdrun_doc()));
+  if (name == "version") return answer(0, version_text("hvdrun", context.build_id));
+  if (name == "man") return answer(0, man_page(hvdrun_doc()));
+  const auto script = completion(option.value, {.name = "hvdrun", .verbs = {{"", &hvdrun_flags()}}});
+  if (script) return answer(0, *script);
+  return mistake(error(Code::kInvalidArgument, "{} must be one of bash, zsh, fish, not '{}'", option.spelling,
+                       base::printable(option.value)));
+}
+
+Status take_command(CommandLine& line, model::JobSpec& job) {
+  if (line.command.empty()) {
+    return error(Code::kInvalidArgument,
+                 "no command is given: say what to run, as in hvdrun -np 4 python3 train.py; hvdrun --help tells more");
+  }
+  if (line.command.front().empty()) return error(Code::kInvalidArgument, "the command is an empty word");
+  job.command = std::move(line.command);
+  return base::ok_status();
+}
+
+// --self-test: the command is muster_perf, which lies beside this program.
+Status take_self_test(CommandLine& line, const std::string& directory) {
+  if (!line.command.empty()) {
+    return error(Code::kInvalidArgument, "--self-test brings its own command: leave out '{}'",
+                 base::printable(line.command.front()));
+  }
+  line.command = {directory + "/muster_perf", "--self-test"};
+  return base::ok_status();
+}
+
+// --expand: in every word of the command.
+void expand_all(model::JobSpec& job) {
+  for (std::size_t i = 0; i < job.command.size(); ++i) job.expand.push_back(i);
+  job.expands_roles = !job.roles.empty();
+}
+
+bool is_on(const Settings& settings, std::string_view name) {
+  const Setting* setting = settings.find(name);
+  return setting != nullptr && parse_toggle(setting->value).value_or(false);
+}
+
+Result<job_templates::Template> named_template(const GivenOption& option, const base::Environment& environment) {
+  auto found = find_template(option.value, environment);
+  if (found.ok()) return found;
+  const bool is_node = option.flag->name == "assume-node";
+  return error(found.status().code(), "{}: {}{}", option.spelling, found.status().message(),
+               is_node ? "; a shape is SOCKETSxCORES[xTHREADS][+GPUS]" : "");
+}
+
+// The last one on the line; nullptr: not given.
+const GivenOption* given(const CommandLine& line, std::string_view name) {
+  const GivenOption* found = nullptr;
+  for (const GivenOption& option : line.options) {
+    if (option.flag->name == name) found = &option;
+  }
+  return found;
+}
+
+// What -t says, or else --assume-node by the name of a template.
+struct TemplateWish {
+  std::optional<job_templates::Template> job_template;
+  job_templates::LaunchPlan plan;
+  std::vector<Setting> defaults;
+};
+
+Result<TemplateWish> read_template_wish(const CommandLine& line, const base::Environment& environment) {
+  TemplateWish wish;
+  const GivenOption* option = given(line, "template");
+  const GivenOption* set = given(line, "set");
+  if (option == nullptr && set != nullptr) {
+    return error(Code::kInvalidArgument, "{} belongs to -t", set->spelling);
+  }
+  if (option == nullptr) option = given(line, "assume-node");
+  if (option == nullptr || (option->flag->name == "assume-node" && is_node_shape(option->value))) return wish;
+  MUSTER_ASSIGN_OR_RETURN(wish.job_template, named_template(*option, environment));
+  job_templates::Values values(*wish.job_template);
+  for (const GivenOption& each : line.options) {
+    if (each.flag->name == "set") MUSTER_RETURN_IF_ERROR(set_parameter(each.value, values));
+  }
+  MUSTER_ASSIGN_OR_RETURN(wish.plan, job_templates::plan_launch(values));
+  MUSTER_ASSIGN_OR_RETURN(wish.defaults, settings_of(wish.plan, "template " + wish.job_template->name));
+  return wish;
+}
+
+Status take_node(const job_templates::Template& job_template, DryRunOptions& dry_run) {
+  MUSTER_ASSIGN_OR_RETURN(dry_run.assumed_node, job_templates::node_shape(job_template));
+  dry_run.host_pattern = job_template.node.names;
+  return base::ok_status();
+}
+
+// Empty unless the template alone has chosen that a rank sees one tile: scripts of the field then choose a wrong
+// device.
+std::string tile_note(const Settings& settings) {
+  const Setting* const bind = settings.find("gpu-bind");
+  if (bind == nullptr || bind->value != "tile" || !bind->origin.starts_with("template ")) return {};
+  return fmt::format(
+      "{}: each rank sees its own tile alone, as device 0, and set_device(local_rank) fails from local "
+      "rank 1 on (--gpu-bind tile if that is meant)",
+      bind->origin);
+}
+
+// Beside the options: what is said, and what hosts look like that nobody asks.
+Status apply_template(const TemplateWish& wish, const Settings& settings, const base::Environment& environment,
+                      HvdrunOptions& options) {
+  MUSTER_RETURN_IF_ERROR(assume_template_node(settings, environment, options.dry_run));
+  if (!wish.job_template) return base::ok_status();
+  const auto& notes = wish.job_template->notes;
+  options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+  std::string left_out = job_templates::left_out_note(*wish.job_template);
+  std::string tile = tile_note(settings);
+  for (std::string* note : {&left_out, &tile}) {
+    if (!note->empty() && !options.dry_run.is_on) options.notes.push_back(std::move(*note));
+  }
+  const bool is_asked = !options.dry_run.is_on || options.dry_run.probe || options.dry_run.assumed_node;
+  return is_asked || !wish.job_template->node.is_known() ? base::ok_status()
+                                                         : take_node(*wish.job_template, options.dry_run);
+}
+
+Result<ParsedHvdrun> read_job(CommandLine line, const base::Environment& environment, const ParseContext& context) {
+  MUSTER_ASSIGN_OR_RETURN(const TemplateWish wish, read_template_wish(line, environment));
+  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(line, environment, hvdrun_flags()));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(line, environment, context.system_config,
+                                                                   hvdrun_flags(), wish.defaults, NamedFile::kJob));
+  ParsedHvdrun parsed;
+  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
+  MUSTER_RETURN_IF_ERROR(apply_template(wish, settings, environment, parsed.options));
+  if (is_on(settings, "print-config")) return answer(0, format_settings(settings, hvdrun_flags()));
+  if (is_on(settings, "check-build")) return answer(0, format_build(this_build(), parsed.options.launch.verbose));
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
+  // Who runs where does not depend on what runs.
+  if (parsed.options.dry_run.is_on && line.command.empty()) return parsed;
+  if (is_on(settings, "self-test")) MUSTER_RETURN_IF_ERROR(take_self_test(line, context.program_directory));
+  model::JobSpec& job = parsed.options.job;
+  if (job.roles.empty()) MUSTER_RETURN_IF_ERROR(take_command(line, job));
+  const auto put_prefix = [&](std::vector<std::string>& command) {
+    if (!command.empty()) command.insert(command.begin(), wish.plan.prefix.begin(), wish.plan.prefix.end());
+  };
+  put_prefix(job.command);
+  for (model::Role& role : job.roles) put_prefix(role.command);
+  if (is_on(settings, "expand")) expand_all(job);
+  return parsed;
+}
+
+}  // namespace
+
+ParsedHvdrun answer(int exit_code, std::string text) {
+  ParsedHvdrun parsed;
+  parsed.exit_code = exit_code;
+  parsed.text = std::move(text);
+  return parsed;
+}
+
+Status assume_template_node(const Settings& settings, const base::Environment& environment, DryRunOptions& dry_run) {
+  const Setting* setting = settings.find("assume-node");
+  if (setting == nullptr || is_node_shape(setting->value)) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const auto found,
+                          named_template({setting->flag, setting->label, setting->value}, environment));
+  return take_node(found, dry_run);
+}
+
+Result<HvdrunOptions> read_options(const Settings& settings) {
+  HvdrunOptions options;
+  options.notes = settings.notes();
+  SettingReader read(settings);
+  read_placement(read, options);
+  read_network(read, options.job);
+  read_reach(read, options);
+  read_program(read, options);
+  read_input(read, options.job.input);
+  read_output(read, options);
+  read_life(read, options);
+  read_dmlc(read, options);
+  // Hands are slower than programs.
+  const bool is_typed = options.bootstrap.by == launcherd::BootstrapBy::kManual;
+  if (is_typed && settings.find("start-timeout") == nullptr) options.job.start_timeout = std::chrono::minutes(10);
+  read_elastic(read, options.elastic);
+  check_controller(read);
+  read_dry_run(read, options.dry_run);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  MUSTER_ASSIGN_OR_RETURN(options.label, read_label_format(settings));
+  MUSTER_RETURN_IF_ERROR(answer_unsupported(settings, options.notes));
+  return options;
+}
+
+ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base::Environment& environment,
+                          const ParseContext& context) {
+  Result<CommandLine> line = split_command_line(
+      arguments, hvdrun_flags(), context.is_horovodrun ? Abbreviations::kHorovodruns : Abbreviations::kNone);
+  if (!line.ok()) return mistake(line.status());
+  if (line->is_answered) return answer_alone(line->options.back(), context);
+  Result<ParsedHvdrun> parsed = read_job(std::move(line).value(), environment, context);
+  return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
+}
+
+}  // namespace muster::cli

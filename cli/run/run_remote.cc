@@ -1,0 +1,163 @@
+#include "cli/run/run_remote.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/loop.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/exit_codes.h"
+#include "cli/verbs/attached_job.h"
+#include "cli/verbs/launcher_address.h"
+#include "cli/verbs/submission.h"
+#include "cli/view/log_output.h"
+#include "cli/view/outlets.h"
+#include "cli/view/signals.h"
+#include "proto/message_json.h"
+
+namespace muster::cli {
+namespace {
+
+int fail(const base::Status& status) {
+  const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound;
+  base::print_remark("hvdrun: {}\n", base::printable(status.message()));
+  return is_usage ? kUsageError : kMusterFailed;
+}
+
+base::Result<launcherd::LauncherAddress> launcher_of(const HvdrunOptions& options,
+                                                     const base::Environment& environment) {
+  if (options.launcher == "auto") return need_launcherd(Settings(), environment);
+  return named_launcherd(options.launcher, "--launcher", Settings(), environment);
+}
+
+// --json-events: launcherd's own events, as it numbers and dates them. Used by one thread.
+class EventLines {
+ public:
+  static base::Result<EventLines> open(const std::string& path) {
+    EventLines lines;
+    if (path.empty()) return lines;
+    lines.fd_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!lines.fd_.valid()) return base::errno_error(errno, fmt::format("--json-events: open {}", path));
+    return lines;
+  }
+  void write(const v1::Event& event, launcherd::NoticeWriter& notices) {
+    if (!fd_.valid()) return;
+    const std::string line = proto::message_line(event);
+    const base::Status written = base::write_all_blocking(fd_.get(), line.data(), line.size());
+    if (written.ok()) return;
+    fd_.reset();
+    notices.line(fmt::format("--json-events: {}; no more events are written", written.message()));
+  }
+
+ private:
+  base::UniqueFd fd_;
+};
+
+struct Order {
+  launcherd::LauncherAddress launcher;
+  v1::SubmitRequest request;
+};
+
+base::Result<Order> make_order(HvdrunOptions& options, const base::Environment& environment,
+                               const std::string& directory) {
+  MUSTER_RETURN_IF_ERROR(check_for_launcherd(options));
+  Order order;
+  MUSTER_ASSIGN_OR_RETURN(order.launcher, launcher_of(options, environment));
+  MUSTER_ASSIGN_OR_RETURN(order.request, make_submission(options, environment, directory));
+  order.request.mutable_spec()->set_on_launcher_loss(v1::ON_LAUNCHER_LOSS_HOLD);
+  return order;
+}
+
+// How many files there will be, only the job tells; that there can be any is known before it runs.
+base::Status make_output_folder(const HvdrunOptions& options, const std::string& directory) {
+  if (options.job.output_dir.empty()) return base::ok_status();
+  const std::string folder = absolute_path(options.job.output_dir, directory);
+  MUSTER_RETURN_IF_ERROR(launcherd::FileSink::create(folder, 0).status());
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return base::ok_status();
+  return base::errno_error(errno, fmt::format("--output-filename: write to {}", folder));
+}
+
+// A job that cannot be followed is not left to run behind the back of who has asked for it.
+int abandon(const FoundJob& job, const base::Status& why) {
+  v1::KillRequest request;
+  request.set_job(job.id);
+  const base::Status killed = launcherd::ApiClient(job.launcher).kill(request, kPatience);
+  // FAILED_PRECONDITION: it has ended already.
+  const bool is_ended = killed.ok() || killed.code() == base::Code::kFailedPrecondition;
+  const std::string fate =
+      is_ended ? "was ended" : fmt::format("may still run ({}): muster kill {}", killed.message(), job.id);
+  base::print_remark("hvdrun: {}; job {}, which had been submitted, {}\n", base::printable(why.message()), job.id,
+                     base::printable(fate));
+  return kMusterFailed;
+}
+
+// As many files as it has ranks; which rank is where, launcherd decides.
+base::Result<std::unique_ptr<Outlets>> open_outlets(const HvdrunOptions& options, const FoundJob& job,
+                                                    const base::Clock& clock, const std::string& directory) {
+  model::Placement placement;
+  if (!options.job.output_dir.empty()) {
+    launcherd::ApiClient client(job.launcher);
+    MUSTER_ASSIGN_OR_RETURN(const v1::Job now, ask_job(client, job, kNoRanks));
+    placement.size = now.size();
+  }
+  return Outlets::open(clock, options.job, options.label, placement, absolute_path(options.job.output_dir, directory),
+                       absolute_path(options.job.log_dir, directory));
+}
+
+int follow(const HvdrunOptions& options, const FoundJob& job, EventLines& events, Signals& signals, base::Loop& loop,
+           const std::string& directory) {
+  ChunkClock clock;
+  auto outlets = open_outlets(options, job, clock, directory);
+  if (!outlets.ok()) return abandon(job, outlets.status());
+  launcherd::NoticeWriter& notices = (*outlets)->notices();
+  for (const std::string& note : options.notes) {
+    if (!options.quiet) notices.line(note);
+  }
+  if (options.launch.verbose) {
+    notices.line(fmt::format("job {} of the launcherd at {}", job.id, format_launcher_address(job.launcher)));
+  }
+  LogOutput output((*outlets)->sink(), &clock, [&](const std::string& line) { notices.line(line); });
+  AttachedJob attached(loop,
+                       {.job = job,
+                        .wish = {},
+                        .owns_job = true,
+                        .is_terminal = (*outlets)->is_terminal(),
+                        .quiet = options.quiet,
+                        .on_event = [&](const v1::Event& event) { events.write(event, notices); }},
+                       &output, notices, [&] { loop.stop(); });
+  signals.watch(loop, [&](int signo) { attached.on_signal(signo); });
+  if (const base::Status started = attached.start(); !started.ok()) return abandon(job, started);
+  loop.run();
+  (*outlets)->close(std::chrono::steady_clock::now() + kLastWords);
+  return attached.exit_code();
+}
+
+}  // namespace
+
+int run_remote(HvdrunOptions options, const base::Environment& environment) {
+  const std::string directory = logical_working_directory(environment);
+  base::Loop loop;  // first: it outlives whatever waits on it or posts to it
+  // From here on a signal ends the job, also if it comes before launcherd has answered.
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+  if (!signals.ok()) return fail(signals.status());
+  ::signal(SIGPIPE, SIG_IGN);
+  auto order = make_order(options, environment, directory);
+  if (!order.ok()) return fail(order.status());
+  // Whatever can be opened before anything runs.
+  auto events = EventLines::open(absolute_path(options.events_file, directory));
+  const base::Status ready = events.ok() ? make_output_folder(options, directory) : events.status();
+  if (!ready.ok()) {
+    fail(ready);
+    return kUsageError;
+  }
+  const auto id = submit_once(order->launcher, std::move(order->request));
+  if (!id.ok()) return fail(id.status());
+  return follow(options, {*id, order->launcher}, *events, *signals, loop, directory);
+}
+
+}  // namespace muster::cli

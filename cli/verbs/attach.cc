@@ -1,0 +1,68 @@
+// muster attach: a job of launcherd as if it ran in the foreground.
+#include <unistd.h>
+#include <csignal>
+
+#include "base/loop.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/options/label_option.h"
+#include "cli/verbs/attached_job.h"
+#include "cli/verbs/job_verbs.h"
+#include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/log_wish.h"
+#include "cli/verbs/verb.h"
+#include "cli/view/log_output.h"
+#include "cli/view/signals.h"
+#include "launcherd/output/sinks.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::int64_t kTailLines = 10;
+
+int attach(const VerbCall& call, const FoundJob& job, v1::LogsRequest wish, const model::LabelFormat& label) {
+  base::Loop loop;
+  auto signals = Signals::block({SIGINT, SIGTERM, SIGHUP});
+  if (!signals.ok()) return call.fail(signals.status());
+  ::signal(SIGPIPE, SIG_IGN);
+  ChunkClock clock;
+  launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
+  launcherd::NoticeWriter notices(terminals.err(), fmt::format("muster {}: ", call.verb()));
+  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = label});
+  LogOutput output(&console, &clock, [&](const std::string& line) { notices.line(line); });
+  int exit_code = kNotAnswered;
+  {
+    AttachedJob attached(loop,
+                         {.job = job,
+                          .wish = std::move(wish),
+                          .owns_job = call.has("kill-on-interrupt"),
+                          .is_terminal = terminals.err()->is_tty()},
+                         &output, notices, [&] { loop.stop(); });
+    signals->watch(loop, [&](int signo) { attached.on_signal(signo); });
+    if (const base::Status started = attached.start(); !started.ok()) return call.fail(started);
+    loop.run();
+    exit_code = attached.exit_code();
+    if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminals.err()->cancel();
+    terminals.out()->cancel();  // a console that nobody reads must not hold up the end
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int run_attach(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, attach_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
+  if (!wish.ok()) return call.fail(wish.status());
+  if (wish->tail_lines() == 0) wish->set_tail_lines(kTailLines);
+  const auto label = read_label_format(call.settings());
+  if (!label.ok()) return call.fail(label.status());
+  const auto job = one_job(call);
+  if (!job.ok()) return call.fail(job.status());
+  if (job->launcher.is_foreground_job) {
+    return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
+  }
+  return attach(call, *job, std::move(*wish), *label);
+}
+
+}  // namespace muster::cli

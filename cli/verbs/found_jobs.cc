@@ -1,0 +1,160 @@
+#include "cli/verbs/found_jobs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/env.h"
+#include "base/strings.h"
+#include "cli/verbs/launcher_address.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using launcherd::ApiClient;
+using launcherd::LauncherAddress;
+
+constexpr std::size_t kMostIds = 10;  // in a message
+
+std::string ids_of(const std::vector<FoundJob>& jobs) {
+  std::vector<std::string> ids;
+  for (const FoundJob& job : jobs) {
+    if (ids.size() < kMostIds) ids.push_back(job.id);
+  }
+  const std::size_t more = jobs.size() - ids.size();
+  return base::join(ids, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+void add_named(const std::vector<v1::Job>& jobs, const LauncherAddress& launcher, const std::string& name,
+               std::vector<FoundJob>& found) {
+  for (const v1::Job& job : jobs) {
+    if (job.name() == name && std::ranges::find(found, job.id(), &FoundJob::id) == found.end()) {
+      found.push_back({job.id(), launcher});
+    }
+  }
+}
+
+// Those of launcherd whose id begins with `word` or whose name it is. An ended job is found by name only if no other
+// job is meant. Empty word: all that have not ended.
+base::Result<std::vector<FoundJob>> daemon_jobs(const LauncherAddress& launcher, const std::string& word) {
+  ApiClient client(launcher);
+  std::vector<FoundJob> found;
+  if (word.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const auto jobs, list_all_jobs(client, false));
+    for (const v1::Job& job : jobs) found.push_back({job.id(), launcher});
+    return found;
+  }
+  v1::GetJobRequest request;
+  request.set_job(word);
+  request.set_max_ranks(kNoRanks);
+  const auto job = client.get_job(request, kPatience);
+  if (!job.ok() && job.status().code() != Code::kNotFound) return job.status();
+  if (job.ok()) found.push_back({job->id(), launcher});
+  if (job.ok() && job->id() == word) return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto open, list_all_jobs(client, false));
+  add_named(open, launcher, word, found);
+  if (!found.empty()) return found;
+  MUSTER_ASSIGN_OR_RETURN(const auto all, list_all_jobs(client, true));
+  add_named(all, launcher, word, found);
+  return found;
+}
+
+// Whatever its state; none if launcherd has no job at all.
+base::Result<std::optional<FoundJob>> newest_job(const LauncherAddress& launcher) {
+  v1::ListJobsRequest request;
+  request.set_all(true);
+  request.set_page_size(1);
+  MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page, ApiClient(launcher).list_jobs(request, kPatience));
+  if (page.jobs().empty()) return std::optional<FoundJob>();
+  return std::optional(FoundJob{page.jobs(0).id(), launcher});
+}
+
+base::Status none_meant(const std::vector<FoundJob>& foreground, bool has_daemon, const std::string& word) {
+  if (word.empty() && has_daemon)
+    return {Code::kNotFound, "no job of yours runs or waits: muster jobs --all lists all"};
+  if (foreground.empty() && !has_daemon)
+    return {Code::kNotFound, "no hvdrun of yours runs on this host, and no launcherd"};
+  if (has_daemon) {
+    return base::error(Code::kNotFound, "no job begins with {} or is named so: muster jobs --all lists them",
+                       base::printable(word));
+  }
+  return base::error(Code::kNotFound, "no job begins with {}: there are {}", base::printable(word), ids_of(foreground));
+}
+
+}  // namespace
+
+std::vector<FoundJob> foreground_jobs() {
+  std::vector<FoundJob> jobs;
+  for (const auto& found : launcherd::find_launchers(launcherd::api_directories(base::Environment::current()))) {
+    jobs.push_back({found.job_id, launcherd::foreground_address(found.path)});
+  }
+  return jobs;
+}
+
+base::Result<std::vector<v1::Job>> list_all_jobs(ApiClient& client, bool all) {
+  std::vector<v1::Job> jobs;
+  v1::ListJobsRequest request;
+  request.set_all(all);
+  request.set_page_size(1000);
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page, client.list_jobs(request, kPatience));
+    std::move(page.mutable_jobs()->begin(), page.mutable_jobs()->end(), std::back_inserter(jobs));
+    if (page.next_page_token().empty()) return jobs;
+    request.set_page_token(page.next_page_token());
+  }
+}
+
+base::Result<FoundJob> job_named(const VerbCall& call, const std::string& word) {
+  const std::vector<FoundJob> foreground = foreground_jobs();
+  std::vector<FoundJob> meant;
+  std::ranges::copy_if(foreground, std::back_inserter(meant),
+                       [&](const FoundJob& job) { return job.id.starts_with(word); });
+  MUSTER_ASSIGN_OR_RETURN(const auto daemon, find_launcherd(call.settings(), base::Environment::current()));
+  if (daemon) {
+    const auto more = daemon_jobs(*daemon, word);
+    if (!more.ok() && (meant.empty() || more.status().code() == Code::kInvalidArgument)) return more.status();
+    if (more.ok()) meant.insert(meant.end(), more->begin(), more->end());
+  }
+  const auto whole = std::ranges::find(meant, word, &FoundJob::id);
+  if (whole != meant.end()) return *whole;
+  if (meant.size() == 1) return meant.front();
+  if (meant.empty()) return none_meant(foreground, daemon.has_value(), word);
+  return base::error(Code::kInvalidArgument, "which job? There are {}", ids_of(meant));
+}
+
+base::Result<FoundJob> one_job(const VerbCall& call) {
+  if (call.words().size() > 1) {
+    return base::error(Code::kInvalidArgument, "one job at a time: {} is one word too many",
+                       base::printable(call.words()[1]));
+  }
+  return job_named(call, call.words().empty() ? std::string() : call.words().front());
+}
+
+base::Result<FoundJob> one_job_or_newest(const VerbCall& call) {
+  auto job = one_job(call);
+  if (job.ok() || !call.words().empty() || job.status().code() != Code::kNotFound) return job;
+  MUSTER_ASSIGN_OR_RETURN(const auto daemon, find_launcherd(call.settings(), base::Environment::current()));
+  if (!daemon) return job;
+  MUSTER_ASSIGN_OR_RETURN(const auto newest, newest_job(*daemon));
+  if (!newest) return job;
+  call.remark(fmt::format("no job runs or waits: this is {}, the last one that was submitted", newest->id));
+  return *newest;
+}
+
+base::Result<v1::Job> ask_job(ApiClient& client, const FoundJob& job, int max_ranks) {
+  v1::GetJobRequest request;
+  request.set_job(job.name_there());
+  request.set_max_ranks(max_ranks);
+  MUSTER_ASSIGN_OR_RETURN(v1::Job whole, client.get_job(request, kPatience));
+  while (max_ranks == 0 && whole.ranks_size() < whole.size()) {
+    request.set_first_rank(whole.ranks_size());
+    MUSTER_ASSIGN_OR_RETURN(const v1::Job more, client.get_job(request, kPatience));
+    if (more.ranks().empty()) break;
+    whole.mutable_ranks()->MergeFrom(more.ranks());
+  }
+  return whole;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,150 @@
+#include "cli/verbs/job_verbs.h"
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/signal_name.h"
+#include "base/strings.h"
+#include "cli/verbs/follow_job.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/launcher_address.h"
+#include "cli/verbs/verb.h"
+#include "cli/view/job_table.h"
+#include "launcherd/service/api_client.h"
+#include "proto/message_json.h"
+
+namespace muster::cli {
+namespace {
+
+using launcherd::ApiClient;
+
+// The exit code. The job, whose first event is its start, is watched before it is ended: or it could be over, and its
+// launcher gone, before it is.
+int kill_and_wait(const VerbCall& call, const FoundJob& job, bool at_once) {
+  ApiClient client(job.launcher);
+  const auto now = ask_job(client, job, kNoRanks);
+  if (!now.ok()) return job_not_answered(call, job, now.status());
+  std::optional<base::Status> told;
+  const auto kill = [&] {
+    v1::KillRequest request;
+    request.set_job(job.name_there());
+    request.set_at_once(at_once);
+    told = ApiClient(job.launcher).kill(request, kPatience);  // its own: `client` may be watching
+  };
+  Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
+  const auto ended = watch_to_end(client, job, now->last_event(), reconnecting, [&](const v1::Event&) {
+    if (!told) kill();
+    return told->ok();
+  });
+  if (told && !told->ok()) return job_not_answered(call, job, *told);
+  if (!ended.ok()) return job_not_answered(call, job, ended.status());
+  return call.print(fmt::format("job {} ended with exit code {}\n", job.id, (*ended)->exit_code));
+}
+
+int send_signal(const VerbCall& call, const FoundJob& job, int signo) {
+  v1::SignalRequest request;
+  request.set_job(job.name_there());
+  request.set_signal(signo);
+  const base::Status sent = ApiClient(job.launcher).signal(request, kPatience);
+  return sent.ok() ? 0 : job_not_answered(call, job, sent);
+}
+
+}  // namespace
+
+int job_not_answered(const VerbCall& call, const FoundJob& job, const base::Status& status) {
+  return call.fail(fmt::format("job {}: {}", job.id, base::printable(status.message())), kNotAnswered);
+}
+
+int run_jobs(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, jobs_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  if (!call.words().empty()) {
+    return call.fail(
+        fmt::format("'{}' is a word too many: muster status shows one job", base::printable(call.words().front())));
+  }
+  int exit_code = 0;
+  std::vector<v1::Job> jobs;
+  for (const FoundJob& found : foreground_jobs()) {
+    ApiClient client(found.launcher);
+    auto job = ask_job(client, found, kNoRanks);
+    // UNAVAILABLE: it has ended since it was found.
+    if (job.ok()) jobs.push_back(std::move(*job));
+    if (!job.ok() && job.status().code() != base::Code::kUnavailable) job_not_answered(call, found, job.status());
+  }
+  const auto daemon = find_launcherd(call.settings(), base::Environment::current());
+  if (!daemon.ok()) return call.fail(daemon.status());
+  if (*daemon) {
+    ApiClient client(**daemon);
+    auto listed = list_all_jobs(client, call.has("all"));
+    if (!listed.ok()) exit_code = call.fail(listed.status());
+    if (listed.ok()) std::move(listed->begin(), listed->end(), std::back_inserter(jobs));
+  } else if (call.has("all")) {
+    exit_code = call.fail(need_launcherd(call.settings(), base::Environment::current()).status());
+  }
+  std::string text;
+  if (!call.has("json")) text = format_jobs(jobs, base::SystemClock().wall());
+  for (const v1::Job& job : jobs) {
+    if (call.has("json")) text += proto::message_line(job);
+  }
+  const int printed = call.print(text);
+  return printed != 0 ? printed : exit_code;
+}
+
+int run_status(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, status_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  const auto found = one_job_or_newest(call);
+  if (!found.ok()) return call.fail(found.status());
+  ApiClient client(found->launcher);
+  const auto job = ask_job(client, *found, 0);
+  if (!job.ok()) return job_not_answered(call, *found, job.status());
+  return call.print(call.has("json") ? proto::message_line(*job) : format_status(*job, base::SystemClock().wall()));
+}
+
+int run_kill(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, kill_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  if (call.words().empty()) return call.fail("which job? muster jobs lists them");
+  std::optional<int> signo;
+  if (const Setting* const name = call.settings().find("signal")) {
+    signo = base::signal_named(name->value);
+    if (!signo) return call.fail(fmt::format("{}: there is no signal {}", name->label, base::printable(name->value)));
+  }
+  std::vector<FoundJob> jobs;
+  for (const std::string& word : call.words()) {
+    const auto job = job_named(call, word);
+    if (!job.ok()) return call.fail(job.status());
+    jobs.push_back(*job);
+  }
+  int exit_code = 0;
+  for (const FoundJob& job : jobs) {
+    const int ended = signo ? send_signal(call, job, *signo) : kill_and_wait(call, job, call.has("now"));
+    if (ended != 0) exit_code = ended;
+  }
+  return exit_code;
+}
+
+int run_events(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, events_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  const auto found = one_job_or_newest(call);
+  if (!found.ok()) return call.fail(found.status());
+  ApiClient client(found->launcher);
+  const auto job = ask_job(client, *found, kNoRanks);
+  if (!job.ok()) return job_not_answered(call, *found, job.status());
+  const bool follow = call.has("follow");
+  if (!follow && job->last_event() == 0) return 0;
+  int failed = 0;
+  Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
+  const auto watched = watch_to_end(client, *found, 0, reconnecting, [&](const v1::Event& event) {
+    failed = call.print(call.has("json") ? proto::message_line(event) : format_event(event));
+    return failed == 0 && (follow || event.sequence() < job->last_event());
+  });
+  if (failed != 0) return failed;
+  return watched.ok() ? 0 : job_not_answered(call, *found, watched.status());
+}
+
+}  // namespace muster::cli

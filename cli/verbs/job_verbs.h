@@ -1,0 +1,26 @@
+// The verbs on jobs that are there: `muster jobs`, `status`, `kill`, `events`. They ask launchers
+// (cli/verbs/found_jobs.h). Each returns its exit code: 2 for a mistake in the command line or a job that there is not.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/help/command_doc.h"
+#include "cli/verbs/found_jobs.h"
+
+namespace muster::cli {
+
+int run_jobs(const std::string& verb, const std::vector<std::string>& arguments);
+int run_status(const std::string& verb, const std::vector<std::string>& arguments);
+int run_kill(const std::string& verb, const std::vector<std::string>& arguments);
+int run_events(const std::string& verb, const std::vector<std::string>& arguments);
+
+// A launcher did not answer a question about this job, or refused: says so; the exit code.
+int job_not_answered(const VerbCall& call, const FoundJob& job, const base::Status& status);
+
+const CommandDoc& jobs_doc();
+const CommandDoc& status_doc();
+const CommandDoc& kill_doc();
+const CommandDoc& events_doc();
+
+}  // namespace muster::cli

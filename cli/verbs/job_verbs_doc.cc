@@ -1,0 +1,99 @@
+// What there is to say about the verbs on jobs that are there, and their options.
+#include "cli/verbs/job_verbs.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli {
+namespace {
+
+const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
+constexpr std::string_view kWhich =
+    "JOB is the beginning of a job's id, or its name. Without JOB the only job that has not ended is meant, and if all "
+    "have ended, the newest. Jobs are those that an hvdrun of yours runs on this host, and those of launcherd.";
+
+}  // namespace
+
+const CommandDoc& jobs_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {toggle("all", {{"-a", "true"}, {"--all", "true"}}, "Also launcherd's jobs that have ended.").command_line_only(),
+       json_row("One muster.v1.Job a line, without its ranks.")}));
+  static const CommandDoc kDoc = {
+      .name = "muster jobs",
+      .summary = "the jobs that run or wait",
+      .usage = "[options]",
+      .description =
+          "Lists the jobs that an hvdrun of yours runs on this host, and those of launcherd, where there is "
+          "one: with those that wait for slots; muster status says for what.",
+      .groups = kGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster jobs", ""}, {"muster jobs --json | jq -r .id", ""}},
+      .exit_codes = {{"0", "the jobs were listed"},
+                     {"1", "launcherd did not answer"},
+                     {"2", "a mistake in the command line"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& status_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows({json_row("The muster.v1.Job.")}));
+  static const CommandDoc kDoc = {
+      .name = "muster status",
+      .summary = "a job with its hosts and ranks, or what it waits for",
+      .usage = "[options] [JOB]",
+      .description = kWhich,
+      .groups = kGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster status", ""}, {"muster status k7 --json", ""}},
+      .exit_codes = {{"0", "the job was shown"},
+                     {"1", "the launcher did not answer"},
+                     {"2", "a mistake in the command line, or no such job"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& kill_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {option("signal", {"-s", "--signal"}, "NAME", "Send this signal to all ranks instead, as USR1 or 10, and go on.")
+           .command_line_only(),
+       toggle("now", {{"--now", "true"}}, "SIGKILL at once, without the grace time.").command_line_only()}));
+  static const CommandDoc kDoc = {
+      .name = "muster kill",
+      .summary = "end jobs",
+      .usage = "[options] JOB...",
+      .description =
+          "Ends jobs as SIGTERM to their hvdrun does: SIGTERM to all ranks, SIGKILL after the job's --kill-grace, "
+          "nothing "
+          "left behind; then waits for the end. Each JOB is the beginning of an id, or a name; muster jobs lists them.",
+      .groups = kGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster kill k7", ""}, {"muster kill --signal USR1 k7", "the ranks get it and run on"}},
+      .exit_codes = {{"0", "the jobs have ended"},
+                     {"1", "a launcher did not answer"},
+                     {"2", "a mistake in the command line, or no such job: nothing was sent"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& events_doc() {
+  static const FlagTable kTable = verb_table(with_launcher_rows(
+      {toggle("follow", {{"-f", "true"}, {"--follow", "true"}}, "Go on until the job ends.").command_line_only(),
+       json_row("One muster.v1.Event a line, as --json-events of hvdrun.")}));
+  static const CommandDoc kDoc = {
+      .name = "muster events",
+      .summary = "what has happened to a job",
+      .usage = "[options] [JOB]",
+      .description = kWhich,
+      .groups = kGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster events", ""}, {"muster events -f k7", ""}},
+      .exit_codes = {{"0", "the events were printed"},
+                     {"1", "the launcher did not answer"},
+                     {"2", "a mistake in the command line, or no such job"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,66 @@
+// muster logs: what the ranks of a job have written, as hvdrun would have shown it.
+#include <csignal>
+
+#include <unistd.h>
+
+#include "base/strings.h"
+#include "cli/options/label_option.h"
+#include "cli/verbs/follow_job.h"
+#include "cli/verbs/job_verbs.h"
+#include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/log_wish.h"
+#include "cli/verbs/verb.h"
+#include "cli/view/log_output.h"
+#include "launcherd/output/sinks.h"
+#include "proto/message_json.h"
+
+namespace muster::cli {
+namespace {
+
+// The exit code of a failure of our own stdout or stderr.
+int output_failed(const VerbCall& call, const base::Status& status) {
+  if (status.code() == base::Code::kCancelled) return kStdoutClosed;
+  return call.fail(status.message(), 125);
+}
+
+}  // namespace
+
+int run_logs(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, logs_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  auto wish = read_log_wish(call.settings(), base::SystemClock().wall());
+  if (!wish.ok()) return call.fail(wish.status());
+  wish->set_follow(call.has("follow"));
+  const auto label = read_label_format(call.settings());
+  if (!label.ok()) return call.fail(label.status());
+  const auto job = one_job_or_newest(call);
+  if (!job.ok()) return call.fail(job.status());
+  if (job->launcher.is_foreground_job) {
+    return call.fail(fmt::format("job {} runs in the foreground: its output is where its hvdrun is", job->id));
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  ChunkClock clock;
+  launcherd::Terminals terminals(STDOUT_FILENO, STDERR_FILENO);
+  launcherd::ConsoleSink console(terminals.out(), terminals.err(), &clock, {.label = *label});
+  const auto remark = [&](const std::string& line) {
+    (void)terminals.err()->write_notice(fmt::format("muster {}: {}\n", call.verb(), line));
+  };
+  LogOutput output(&console, &clock, remark);
+  base::Status shown;
+  int printed = 0;
+  Reconnecting reconnecting(remark, -1);
+  launcherd::ApiClient client(job->launcher);
+  const base::Status read = read_logs(client, *job, *wish, reconnecting, [&](const v1::LogChunk& chunk) {
+    if (call.has("json")) {
+      printed = call.print(proto::message_line(chunk));
+    } else {
+      shown = output.show(chunk);
+    }
+    return shown.ok() && printed == 0;
+  });
+  if (printed != 0) return printed;
+  if (!shown.ok()) return output_failed(call, shown);
+  return read.ok() ? 0 : job_not_answered(call, *job, read);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,61 @@
+// What there is to say about `muster templates` and `muster render`.
+#include "cli/verbs/templates_verbs.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli {
+namespace {
+
+const std::vector<GroupTitle> kTemplateGroups = {{FlagGroup::kGeneral, "Options"}};
+
+}  // namespace
+
+const CommandDoc& templates_doc() {
+  static const FlagTable kTable =
+      verb_table({json_row("One muster.v1.JobTemplate a line."),
+                  toggle("names", {{"--names", "true"}}, "Only the names, one a line.").command_line_only()});
+  static const CommandDoc kDoc = {
+      .name = "muster templates",
+      .summary = "the job templates that there are",
+      .usage = "[options] [show NAME|FILE]",
+      .description =
+          "Lists the templates: the built-in ones and those in ~/.config/muster/templates. show prints one of them: "
+          "its parameters with their help, and its YAML with all that it extends. docs/templates.md tells how to write "
+          "one.",
+      .groups = kTemplateGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster templates", ""},
+                   {"muster templates show polaris", ""},
+                   {"muster templates show polaris > ~/.config/muster/templates/mine.yaml",
+                    "to begin one of your own"}},
+      .exit_codes = {{"0", "the templates were listed, or the template was shown"},
+                     {"1", "a template of the list cannot be read"},
+                     {"2", "no such template, or a mistake in it"}},
+  };
+  return kDoc;
+}
+
+const CommandDoc& render_doc() {
+  static const FlagTable kTable = verb_table(with_template_rows({}));
+  static const CommandDoc kDoc = {
+      .name = "muster render",
+      .summary = "print a job's script, from a template",
+      .usage = "-t NAME [--PARAMETER VALUE]... [options of hvdrun] [--] COMMAND...",
+      .description =
+          "Prints a script for the template's scheduler, which starts the command by hvdrun and ends with its exit "
+          "code. The template's parameters are options (muster templates show NAME lists them); hvdrun's own options "
+          "are passed on and win over what the template says.\n\n"
+          "Values are quoted for the shell; what a scheduler's line cannot hold is refused.",
+      .groups = kTemplateGroups,
+      .table = &kTable,
+      .notes = "",
+      .examples = {{"muster render -t thetagpu --nodes 2 --time 30m --project datascience -- python3 train.py > job.sh",
+                    "chmod +x job.sh && qsub-gpu job.sh"},
+                   {"muster render -t slurm-gpu --nodes 4 --queue gpu --bind-to none -- ./app", ""},
+                   {"muster render -t ./site.yaml --set data=/lustre/x -- ./app", ""}},
+      .exit_codes = {{"0", "the script was printed"}, {"2", "a mistake in the command line or the template"}},
+  };
+  return kDoc;
+}
+
+}  // namespace muster::cli

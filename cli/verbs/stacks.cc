@@ -1,0 +1,72 @@
+#include "cli/verbs/stacks.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/job_verbs.h"
+#include "cli/verbs/verb.h"
+#include "cli/view/stack_view.h"
+#include "launcherd/service/api_client.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kMaxStackRank = 1'000'000;
+
+struct Wish {
+  bool json = false;
+  std::vector<int> ranks;
+};
+
+base::Result<Wish> read_wish(const VerbCall& call) {
+  Wish wish;
+  wish.json = call.has("json");
+  const Setting* const ranks = call.settings().find("rank");
+  if (ranks == nullptr) return wish;
+  const auto list = base::parse_number_list(ranks->value, kMaxStackRank);
+  if (!list || list->empty()) {
+    return base::error(base::Code::kInvalidArgument, "{} must be a list as 0-3,7, not '{}'", ranks->label,
+                       base::printable(ranks->value));
+  }
+  wish.ranks = *list;
+  return wish;
+}
+
+// A launcher gives its agents 10 s, less than kPatience.
+int show(const VerbCall& call, const FoundJob& job, const Wish& wish) {
+  v1::StacksRequest request;
+  request.set_job(job.name_there());
+  request.mutable_ranks()->Add(wish.ranks.begin(), wish.ranks.end());
+  std::vector<v1::ProcessStack> processes;
+  const base::Status fetched =
+      launcherd::ApiClient(job.launcher).stacks(request, kPatience, [&](const v1::ProcessStack& process) {
+        processes.push_back(process);
+        return true;
+      });
+  // Hosts answer in any order; sentences on hosts come first.
+  std::ranges::stable_sort(processes, {}, &v1::ProcessStack::rank);
+  bool is_whole = true;
+  std::string text;
+  for (const v1::ProcessStack& process : processes) {
+    is_whole = is_whole && process.problem().empty();
+    text += wish.json ? process_stack_json(process) : format_process_stack(process);
+  }
+  if (const int failed = call.print(text); failed != 0) return failed;
+  if (!fetched.ok()) return job_not_answered(call, job, fetched);
+  return is_whole ? 0 : kNotAnswered;
+}
+
+}  // namespace
+
+int run_stacks(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, stacks_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  const auto wish = read_wish(call);
+  if (!wish.ok()) return call.fail(wish.status());
+  const auto job = one_job(call);
+  if (!job.ok()) return call.fail(job.status());
+  return show(call, *job, *wish);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,142 @@
+#include "cli/verbs/submission.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/ids.h"
+#include "cli/hosts/env_file.h"
+#include "cli/hosts/job_hosts.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/dmlc_job.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/submit.h"
+#include "model/job_placement.h"
+#include "proto/convert.h"
+#include "proto/job_spec_convert.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::size_t kRequestIdBytes = 16;
+
+}  // namespace
+
+base::Status check_for_launcherd(HvdrunOptions& options) {
+  const model::JobInput& input = options.job.input;
+  if (input.pty || (input.to != model::InputTo::kNone && input.to != model::InputTo::kAuto)) {
+    return base::error(base::Code::kInvalidArgument,
+                       "{}: ranks of launcherd's jobs have no input; run without --launcher",
+                       input.pty ? "--pty" : "--stdin");
+  }
+  if (options.elastic.min_ranks || options.elastic.max_ranks) {
+    return {base::Code::kInvalidArgument, "--min-np and --max-np: launcherd's jobs have a fixed size; say -np"};
+  }
+  if (options.health_check != HealthCheck::kOff) {
+    return {base::Code::kInvalidArgument,
+            "--spare and --health-check: launcherd knows how its hosts are by itself; leave them out, or run without "
+            "--launcher"};
+  }
+  if (options.host_numbers && options.hostfile.empty() && options.job.placement.hosts.empty()) {
+    return base::error(base::Code::kInvalidArgument, "{} counts the hosts of a list: name them by -H or --hostfile",
+                       options.host_numbers->label);
+  }
+  if (!options.job.stages.empty()) {
+    options.notes.emplace_back("--stage: the files are taken from launcherd's machine, under the same path");
+  }
+  if (!options.job.log_dir.empty()) {
+    options.notes.emplace_back("--log-dir: error.json of ranks that fail is not copied from hosts of launcherd's jobs");
+  }
+  if (options.reports_bindings) {
+    options.notes.emplace_back("--report-bindings: muster status JOB shows what the ranks of launcherd's jobs have");
+  }
+  const launcherd::BootstrapOptions defaults;
+  const launcherd::BootstrapOptions& wanted = options.bootstrap;
+  if (wanted.backend != defaults.backend || wanted.identity_file != defaults.identity_file ||
+      wanted.default_port != defaults.default_port || wanted.agent_dir != defaults.agent_dir ||
+      (wanted.by != launcherd::BootstrapBy::kAuto && wanted.by != defaults.by) ||
+      options.launch.agent_link != launcherd::LaunchOptions().agent_link) {
+    options.notes.emplace_back(
+        "launcherd reaches its hosts as it was told itself: options about ssh and agents are left out");
+  }
+  return base::ok_status();
+}
+
+namespace {
+
+// Programs with hosts of their own are placed here: launcherd deals all ranks of a job alike.
+base::Status settle_places(model::JobSpec& job) {
+  const bool is_told = !job.places.empty() ||
+                       std::ranges::any_of(job.roles, [](const model::Role& role) { return !role.hosts.empty(); });
+  if (!is_told) return base::ok_status();
+  MUSTER_ASSIGN_OR_RETURN(const model::Placement placement, model::place(job));
+  job.places = model::places_of(placement);
+  job.placement.hosts.clear();
+  for (const model::PlacedHost& placed : placement.hosts) job.placement.hosts.push_back(placed.host);
+  return base::ok_status();
+}
+
+}  // namespace
+
+base::Result<v1::SubmitRequest> make_submission(HvdrunOptions& options, const base::Environment& environment,
+                                                const std::string& directory) {
+  model::JobSpec& job = options.job;
+  settle_directories(job, directory);
+  MUSTER_RETURN_IF_ERROR(read_env_files(options, directory));
+  job.umask = current_umask();
+  // Without a list launcherd chooses; what this shell was allocated is not its.
+  if (!options.hostfile.empty() || !options.elastic.discovery_script.empty() || options.host_numbers) {
+    MUSTER_RETURN_IF_ERROR(choose_hosts(options, environment, directory).status());
+  }
+  MUSTER_RETURN_IF_ERROR(settle_dmlc(options, true));
+  MUSTER_RETURN_IF_ERROR(settle_places(job));
+  v1::SubmitRequest request;
+  *request.mutable_spec() = proto::to_proto(job);
+  request.mutable_spec()->clear_lease();  // hvdrun's own is short: its ranks end with it
+  request.mutable_spec()->set_contain(options.launch.contain);
+  proto::set_environment(model::exported_variables(environment, job.environment, false),
+                         *request.mutable_environment());
+  for (const model::Role& role : job.roles) {
+    const model::ExportPolicy own{.named = role.environment, .only_named = true};
+    proto::set_environment(model::exported_variables(environment, own, false),
+                           *request.add_role_environment()->mutable_environment());
+  }
+  return request;
+}
+
+base::Status in_words_of_options(const base::Status& refusal) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOptions = {
+      {{"spec.size", "-np"},
+       {"spec.hosts", "-H"},
+       {"spec.hosts.ranks", "-H"},
+       {"spec.ranks_per_host", "-N"},
+       {"spec.working_directory", "--wdir"},
+       {"spec.limits", "--ulimit"}}};
+  const std::string& message = refusal.message();
+  const std::size_t end = message.find(": ");
+  if (refusal.code() != base::Code::kInvalidArgument || end == std::string::npos) return refusal;
+  const std::string_view field = std::string_view(message).substr(0, end);
+  const auto* const known = std::ranges::find(kOptions, field, [](const auto& pair) { return pair.first; });
+  std::string option(known != kOptions.end() ? known->second : std::string_view());
+  if (option.empty()) {
+    option = "--" + std::string(field.substr(field.starts_with("spec.") ? 5 : 0));
+    std::ranges::replace(option, '_', '-');
+    if (!submit_doc().table->find(option)) return refusal;
+  }
+  return {refusal.code(), option + message.substr(end)};
+}
+
+base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request) {
+  if (request.request_id().empty()) request.set_request_id(base::random_hex(kRequestIdBytes));
+  const auto submitted = launcherd::ApiClient(launcher).submit(request, kPatience);
+  if (submitted.ok()) return submitted->job_id();
+  const base::Status& failure = submitted.status();
+  if (failure.code() != base::Code::kDeadlineExceeded) return in_words_of_options(failure);
+  return base::error(failure.code(),
+                     "{}; the job may have been submitted all the same: see muster jobs before you try again; muster "
+                     "submit --request-id {} makes no second one",
+                     failure.message(), request.request_id());
+}
+
+}  // namespace muster::cli

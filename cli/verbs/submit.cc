@@ -1,0 +1,266 @@
+#include "cli/verbs/submit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "base/build_id.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "cli/help/help.h"
+#include "cli/hosts/dry_run.h"
+#include "cli/hosts/standard_streams.h"
+#include "cli/hosts/surroundings.h"
+#include "cli/options/config_file.h"
+#include "cli/options/programs.h"
+#include "cli/options/setting_reader.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/launcher_address.h"
+#include "cli/verbs/log_wish.h"
+#include "cli/verbs/submission.h"
+#include "cli/verbs/template_job.h"
+#include "cli/verbs/templates_verbs.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Status;
+using std::chrono::milliseconds;
+
+Status read_deadline(const Setting& setting, base::WallTime now, v1::JobSpec& spec) {
+  const auto ahead = parse_duration(setting.value);
+  const auto at = ahead.ok() ? base::Result<base::WallTime>(now + *ahead) : parse_time(setting.value);
+  if (!at.ok()) {
+    return error(Code::kInvalidArgument, "{}: '{}' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z",
+                 setting.label, base::printable(setting.value));
+  }
+  set_timestamp(*at, *spec.mutable_deadline());
+  return base::ok_status();
+}
+
+Status read_priority(const Setting& setting, v1::SubmitRequest& request) {
+  int priority = 0;
+  const char* const end = setting.value.data() + setting.value.size();
+  const auto [rest, problem] = std::from_chars(setting.value.data(), end, priority);
+  if (problem != std::errc() || rest != end) {
+    return error(Code::kInvalidArgument, "{} must be a whole number, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  request.set_priority(priority);
+  return base::ok_status();
+}
+
+Status read_label(const Setting& setting, v1::SubmitRequest& request) {
+  const std::size_t equals = setting.value.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return error(Code::kInvalidArgument, "{} must be NAME=VALUE, not '{}'", setting.label,
+                 base::printable(setting.value));
+  }
+  v1::NameValue& label = *request.add_labels();
+  label.set_name(setting.value.substr(0, equals));
+  label.set_value(setting.value.substr(equals + 1));
+  return base::ok_status();
+}
+
+void set_duration(milliseconds time, google::protobuf::Duration& into) {
+  into.set_seconds(time.count() / 1000);
+  into.set_nanos(static_cast<std::int32_t>(time.count() % 1000 * 1'000'000));
+}
+
+// submit's own options; those of the spec go into `request.spec` and are merged over what hvdrun's say.
+Status read_own(const Settings& settings, base::WallTime now, v1::SubmitRequest& request) {
+  v1::JobSpec& spec = *request.mutable_spec();
+  SettingReader read(settings);
+  read.text("name", *request.mutable_name());
+  read.text("request-id", *request.mutable_request_id());
+  read.custom("priority", [&](const Setting& setting) { return read_priority(setting, request); });
+  read.custom("label", [&](const Setting& setting) { return read_label(setting, request); });
+  read.custom("deadline", [&](const Setting& setting) { return read_deadline(setting, now, spec); });
+  std::optional<long> restarts;
+  read.number("max-restarts", 0, 1'000'000, restarts);
+  spec.set_max_restarts(static_cast<int>(restarts.value_or(0)));
+  v1::OnLauncherLoss loss = v1::ON_LAUNCHER_LOSS_HOLD;
+  read.choice("on-launcher-loss", std::vector{v1::ON_LAUNCHER_LOSS_HOLD, v1::ON_LAUNCHER_LOSS_KILL}, loss);
+  spec.set_on_launcher_loss(loss);
+  std::optional<milliseconds> lease;
+  read.time("lease", milliseconds(1000), lease);
+  if (lease) set_duration(*lease, *spec.mutable_lease());
+  std::optional<milliseconds> retention;
+  read.time("retention", milliseconds(0), retention);
+  if (retention) set_duration(*retention, *request.mutable_retention());
+  return read.status();
+}
+
+base::Result<ParsedSubmit> read_line(CommandLine line, const base::Environment& environment,
+                                     const ParseContext& context, base::WallTime now) {
+  ParsedSubmit parsed;
+  CommandLine of_hvdrun;
+  CommandLine own;
+  for (GivenOption& option : line.options) {
+    const auto shared = hvdrun_flags().find(option.spelling);
+    const bool is_shared =
+        shared && shared->flag->name == option.flag->name && option.flag->group != FlagGroup::kGeneral;
+    const bool is_config = option.flag->name == "config-file";
+    if (is_shared || is_config) option.flag = &hvdrun_flags().named(option.flag->name);
+    (is_shared || is_config ? of_hvdrun : own).options.push_back(std::move(option));
+  }
+  of_hvdrun.command = std::move(line.command);
+  of_hvdrun.is_verbatim = line.is_verbatim;
+  MUSTER_ASSIGN_OR_RETURN(auto roles, take_programs(of_hvdrun, environment, hvdrun_flags()));
+  MUSTER_RETURN_IF_ERROR(parsed.own.add_layer(settings_of(own)));
+  MUSTER_RETURN_IF_ERROR(read_own(parsed.own, now, parsed.wishes));
+  MUSTER_ASSIGN_OR_RETURN(const Settings settings, gather_settings(of_hvdrun, environment, context.system_config,
+                                                                   hvdrun_flags(), {}, NamedFile::kJob));
+  MUSTER_ASSIGN_OR_RETURN(parsed.options, read_options(settings));
+  MUSTER_RETURN_IF_ERROR(set_roles(std::move(roles), settings, parsed.options.job));
+  for (const char* name : {"set", "hvdrun", "script", "dry-run", "json"}) {
+    if (const Setting* setting = parsed.own.find(name)) {
+      return error(Code::kInvalidArgument, "{} belongs to -t", setting->label);
+    }
+  }
+  model::JobSpec& job = parsed.options.job;
+  if (job.roles.empty() && (of_hvdrun.command.empty() || of_hvdrun.command.front().empty())) {
+    return error(Code::kInvalidArgument,
+                 "no command is given: say what to run, as in muster submit -np 4 python3 train.py");
+  }
+  job.command = std::move(of_hvdrun.command);
+  bool is_expanded = false;
+  SettingReader(settings).toggle("expand", is_expanded);
+  for (std::size_t i = 0; is_expanded && i < job.command.size(); ++i) job.expand.push_back(i);
+  job.expands_roles = is_expanded && !job.roles.empty();
+  return parsed;
+}
+
+ParsedSubmit answered(int exit_code, std::string text) {
+  ParsedSubmit parsed;
+  parsed.exit_code = exit_code;
+  parsed.text = std::move(text);
+  return parsed;
+}
+
+int fail(const Status& status) {
+  const bool is_usage = status.code() == Code::kInvalidArgument || status.code() == Code::kNotFound ||
+                        status.code() == Code::kAlreadyExists || status.code() == Code::kFailedPrecondition;
+  base::print_remark("muster submit: {}\n", base::printable(status.message()));
+  return is_usage ? kUsageError : kNotAnswered;
+}
+
+}  // namespace
+
+ParsedSubmit parse_submit(const std::vector<std::string>& arguments, const base::Environment& environment,
+                          const ParseContext& context, base::WallTime now) {
+  auto line = split_command_line(arguments, *submit_doc().table);
+  if (line.ok() && line->is_answered) return answered(0, help_text(submit_doc()));
+  auto parsed =
+      line.ok() ? read_line(std::move(*line), environment, context, now) : base::Result<ParsedSubmit>(line.status());
+  if (parsed.ok()) return std::move(*parsed);
+  return answered(kUsageError, fmt::format("muster submit: {}\n", parsed.status().message()));
+}
+
+namespace {
+
+// Gives the job to launcherd. `of_template`: what its template was told; nullptr: it has none.
+int submit_words(const std::vector<std::string>& arguments, const job_templates::Values* of_template) {
+  const base::Environment environment = base::Environment::current();
+  ParsedSubmit parsed =
+      parse_submit(arguments, environment, {.build_id = base::build_id()}, base::SystemClock().wall());
+  if (parsed.exit_code) {
+    if (*parsed.exit_code == 0) return print_answer("muster submit", parsed.text);
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  }
+  if (of_template != nullptr) take_demand(*of_template, parsed.options);
+  for (const std::string& note : parsed.options.notes) base::print_remark("muster submit: {}\n", note);
+  parsed.options.job.environment.python_folders = python_folders();
+  auto request = make_submission(parsed.options, environment, logical_working_directory(environment));
+  if (!request.ok()) return fail(request.status());
+  request->MergeFrom(parsed.wishes);
+  const auto launcher = need_launcherd(parsed.own, environment);
+  if (!launcher.ok()) return fail(launcher.status());
+  const auto job = submit_once(*launcher, std::move(*request));
+  if (!job.ok()) return fail(job.status());
+  return print_answer("muster submit", *job + "\n");
+}
+
+// submit's rows that are not hvdrun's.
+std::vector<Flag> own_flags() {
+  std::vector<Flag> own;
+  for (const Flag& flag : submit_doc().table->flags()) {
+    const bool is_own = flag.group == FlagGroup::kGeneral && flag.name != "config-file";
+    if (is_own) own.push_back(flag);
+  }
+  return own;
+}
+
+// What only launcherd understands of submit's own options.
+Status check_for_scheduler(const TemplateLine& line) {
+  constexpr std::string_view kFits[] = {"template", "set", "hvdrun", "script", "dry-run", "json"};
+  for (const Setting& setting : line.own.entries()) {
+    if (std::ranges::find(kFits, setting.flag->name) != std::end(kFits)) continue;
+    return error(Code::kInvalidArgument, "{} is for launcherd, and a scheduler takes this job: leave it out",
+                 setting.label);
+  }
+  return base::ok_status();
+}
+
+// submit's own options and those of hvdrun that launcherd understands: how hosts are reached, it knows better.
+base::Result<std::vector<std::string>> words_for_launcherd(const TemplateLine& line) {
+  std::vector<std::string> words;
+  for (const Setting& setting : line.own.entries()) {
+    constexpr std::string_view kOfTemplates[] = {"template", "set", "hvdrun", "script", "json"};
+    if (std::ranges::find(kOfTemplates, setting.flag->name) != std::end(kOfTemplates)) continue;
+    words.push_back(setting.label);
+    if (!setting.flag->is_switch()) words.push_back(setting.value);
+  }
+  const FlagTable& table = *submit_doc().table;
+  // How its hosts are, launcherd knows by itself.
+  const auto takes = [&](std::string_view option) {
+    return option != "spare" && option != "health-check" && table.find(fmt::format("--{}", option)).has_value();
+  };
+  MUSTER_ASSIGN_OR_RETURN(const auto job, hvdrun_words(line, takes));
+  words.insert(words.end(), job.begin(), job.end());
+  return words;
+}
+
+// Who would run where on the template's hosts, whatever there is here.
+int show_template(const TemplateLine& line, const base::Environment& environment) {
+  ParsedHvdrun parsed = parse_template_dry_run(line, environment, {.build_id = base::build_id()});
+  if (parsed.exit_code) {
+    (void)base::print_text(stderr, parsed.text);
+    return *parsed.exit_code;
+  }
+  return run_dry(std::move(parsed.options), environment, [](const auto&, const auto&) {
+    return std::vector<base::Result<model::NodeShape>>{error(Code::kInvalidArgument, "no host is asked")};
+  });
+}
+
+int submit_template(const std::vector<std::string>& arguments, const std::string& name) {
+  const base::Environment environment = base::Environment::current();
+  auto line = read_template_line(arguments, name, own_flags(), environment);
+  if (!line.ok()) return fail(line.status());
+  if (line->wants_help) return print_answer("muster submit", help_text(submit_doc()));
+  if (line->own.find("dry-run") != nullptr) return show_template(*line, environment);
+  if (const Status complete = line->values.check_complete(); !complete.ok()) return fail(complete);
+  if (has_scheduler(*line->job_template, environment)) {
+    if (const Status fits = check_for_scheduler(*line); !fits.ok()) return fail(fits);
+    const auto answer = submit_script(*line);
+    return answer.ok() ? *answer : fail(answer.status());
+  }
+  const std::string left_out = job_templates::left_out_note(*line->job_template);
+  if (!left_out.empty()) base::print_remark("muster submit: {}\n", left_out);
+  for (const std::string& note : line->job_template->notes) base::print_remark("muster submit: {}\n", note);
+  const auto words = words_for_launcherd(*line);
+  return words.ok() ? submit_words(*words, &line->values) : fail(words.status());
+}
+
+}  // namespace
+
+int run_submit(const std::string&, const std::vector<std::string>& arguments) {
+  const auto name = named_template(arguments, *submit_doc().table);
+  return name ? submit_template(arguments, *name) : submit_words(arguments, nullptr);
+}
+
+}  // namespace muster::cli

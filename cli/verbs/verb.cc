@@ -1,0 +1,90 @@
+#include "cli/verbs/verb.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "base/print.h"
+#include "base/strings.h"
+#include "cli/help/help.h"
+#include "cli/hosts/standard_streams.h"
+
+namespace muster::cli {
+
+base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments, const FlagTable& table) {
+  VerbLine line;
+  std::vector<std::string> rest = arguments;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(auto part, split_command_line(rest, table));
+    line.options.options.insert(line.options.options.end(), part.options.begin(), part.options.end());
+    line.options.is_answered = part.is_answered;
+    if (part.is_answered || part.command.empty()) return line;
+    line.words.push_back(part.command.front());
+    rest.assign(part.command.begin() + 1, part.command.end());
+  }
+}
+
+VerbCall::VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments)
+    : verb_(std::move(verb)) {
+  auto line = read_verb_line(arguments, *doc.table);
+  if (!line.ok()) {
+    exit_code_ = fail(line.status().message());
+    return;
+  }
+  if (line->options.is_answered) {
+    exit_code_ = print(help_text(doc));
+    return;
+  }
+  words_ = std::move(line->words);
+  if (const base::Status set = settings_.add_layer(settings_of(line->options)); !set.ok()) {
+    exit_code_ = fail(set.message());
+  }
+}
+
+int VerbCall::fail(std::string_view message, int code) const {
+  remark(message);
+  return code;
+}
+
+int VerbCall::fail(const base::Status& status) const {
+  const bool is_usage = status.code() == base::Code::kInvalidArgument || status.code() == base::Code::kNotFound ||
+                        status.code() == base::Code::kFailedPrecondition;
+  return fail(base::printable(status.message()), is_usage ? kUsageError : kNotAnswered);
+}
+
+void VerbCall::remark(std::string_view message) const {
+  base::print_remark("muster {}: {}\n", verb_, message);
+}
+
+int VerbCall::print(std::string_view text) const {
+  return print_answer("muster " + verb_, text);
+}
+
+FlagTable verb_table(std::vector<FlagRow> rows) {
+  rows.push_back(toggle("help", {{"-h", "true"}, {"--help", "true"}}, "Print this text.").stands_alone());
+  std::vector<Flag> flags;
+  add_group(FlagGroup::kGeneral, std::move(rows), flags);
+  return FlagTable(std::move(flags));
+}
+
+FlagRow json_row(std::string_view help) {
+  return toggle("json", {{"--json", "true"}}, help).command_line_only();
+}
+
+std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows) {
+  rows.push_back(option("launcher", {"--launcher"}, "ADDR",
+                        "The launcherd to ask: unix:/path, host:port or [v6]:port. Without it MUSTER_LAUNCHER, else "
+                        "the one of this user on this host.")
+                     .command_line_only());
+  rows.push_back(option("tls-cert", {"--tls-cert"}, "FILE", "By TCP: the certificate that says who asks (PEM).")
+                     .completes(Completes::kFile)
+                     .command_line_only());
+  rows.push_back(option("tls-key", {"--tls-key"}, "FILE", "By TCP: its private key (PEM).")
+                     .completes(Completes::kFile)
+                     .command_line_only());
+  rows.push_back(option("tls-ca", {"--tls-ca"}, "FILE", "By TCP: who has signed launcherd's certificate (PEM).")
+                     .completes(Completes::kFile)
+                     .command_line_only());
+  return rows;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,62 @@
+// What every verb that asks launchers has: a line of options and words in any order, help, mistakes that begin with the
+// verb's name, and answers on stdout.
+//
+//   VerbCall call(verb, wait_doc(), arguments);
+//   if (call.exit_code()) return *call.exit_code();
+//   if (call.words().empty()) return call.fail("which job? muster jobs lists them");
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/help/command_doc.h"
+#include "cli/help/flag_row.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/settings.h"
+
+namespace muster::cli {
+
+// Options and other words of a verb, which may be mixed.
+struct VerbLine {
+  CommandLine options;
+  std::vector<std::string> words;
+};
+base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments, const FlagTable& table);
+
+class VerbCall {
+ public:
+  // The line is read, and answered where it asks for help or cannot be read.
+  VerbCall(std::string verb, const CommandDoc& doc, const std::vector<std::string>& arguments);
+
+  const std::optional<int>& exit_code() const { return exit_code_; }
+  const std::string& verb() const { return verb_; }
+  const std::vector<std::string>& words() const { return words_; }
+  const Settings& settings() const { return settings_; }
+  bool has(std::string_view option) const { return settings_.find(option) != nullptr; }
+
+  // All return the exit code. Of a status: kUsageError for what the words are to blame for, else kNotAnswered.
+  int fail(std::string_view message, int code = kUsageError) const;
+  int fail(const base::Status& status) const;
+  int print(std::string_view text) const;
+  // A line on stderr, beside the answer.
+  void remark(std::string_view message) const;
+
+ private:
+  const std::string verb_;
+  std::vector<std::string> words_;
+  Settings settings_;
+  std::optional<int> exit_code_;
+};
+
+// The rows of a verb, and --help.
+FlagTable verb_table(std::vector<FlagRow> rows);
+
+FlagRow json_row(std::string_view help);
+
+// --launcher, --tls-cert, --tls-key, --tls-ca (cli/verbs/launcher_address.h).
+std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows);
+
+}  // namespace muster::cli

@@ -1,0 +1,23 @@
+// muster wait: the end of a job as an exit code.
+#include "cli/verbs/follow_job.h"
+#include "cli/verbs/found_jobs.h"
+#include "cli/verbs/job_verbs.h"
+#include "cli/verbs/launcherd_verbs.h"
+#include "cli/verbs/verb.h"
+
+namespace muster::cli {
+
+int run_wait(const std::string& verb, const std::vector<std::string>& arguments) {
+  const VerbCall call(verb, wait_doc(), arguments);
+  if (call.exit_code()) return *call.exit_code();
+  const auto job = one_job(call);
+  if (!job.ok()) return call.fail(job.status());
+  launcherd::ApiClient client(job->launcher);
+  const auto now = ask_job(client, *job, kNoRanks);
+  if (!now.ok()) return job_not_answered(call, *job, now.status());
+  Reconnecting reconnecting([&](const std::string& line) { call.fail(line); }, -1);
+  const auto ended = watch_to_end(client, *job, now->last_event(), reconnecting, [](const v1::Event&) { return true; });
+  return ended.ok() ? (*ended)->exit_code : job_not_answered(call, *job, ended.status());
+}
+
+}  // namespace muster::cli

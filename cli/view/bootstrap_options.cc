@@ -1,0 +1,23 @@
+#include "cli/view/bootstrap_options.h"
+
+#include <utility>
+
+#include "base/build_id.h"
+
+namespace muster::cli {
+
+launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std::string agent_path,
+                                              launcherd::NoticeWriter& notices) {
+  launcherd::BootstrapOptions bootstrap = options.bootstrap;
+  bootstrap.agent_path = std::move(agent_path);
+  bootstrap.agent_id = base::build_id();
+  bootstrap.on_note = [&notices, verbose = options.launch.verbose](const std::string& host, const std::string& line) {
+    if (verbose) notices.line(host + ": " + line);
+  };
+  bootstrap.on_stderr = [&notices](const std::string& host, const std::string& line) {
+    notices.line(host + ": " + line);
+  };
+  return bootstrap;
+}
+
+}  // namespace muster::cli

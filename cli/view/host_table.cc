@@ -1,0 +1,86 @@
+#include "cli/view/host_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "cli/view/gpu_table.h"
+
+namespace muster::cli {
+namespace {
+
+std::string_view agent_of(const v1::LauncherHost& host) {
+  switch (host.agent()) {
+    case v1::AGENT_STATE_NONE:
+      return "none";
+    case v1::AGENT_STATE_STARTING:
+      return "starting";
+    case v1::AGENT_STATE_UP:
+      return "up";
+    case v1::AGENT_STATE_SUSPECT:
+      return "does not answer";
+    case v1::AGENT_STATE_FAILED:
+      return "failed";
+    default:
+      return "-";
+  }
+}
+
+std::string count_of(int count) {
+  return count == 0 ? "-" : std::to_string(count);
+}
+
+// Lines for GPUs, a drain's reason and a problem; empty: there is neither.
+std::string host_remarks(const v1::LauncherHost& host) {
+  std::string text = gpu_summary(host);
+  if (!text.empty()) text = fmt::format("  gpus: {}\n", text);
+  if (!host.gpu_problem().empty()) text += fmt::format("  gpus: {}\n", base::printable(host.gpu_problem()));
+  if (host.drained() && !host.reason().empty()) {
+    text += fmt::format("  drained: {}\n", base::printable(host.reason()));
+  }
+  if (!host.problem().empty()) text += fmt::format("  {}\n", base::printable(host.problem()));
+  return text;
+}
+
+}  // namespace
+
+std::string format_hosts(const std::vector<v1::LauncherHost>& hosts) {
+  static constexpr std::string_view kColumns = "{:>9}  {:>5}  {:<15}  {:>6}  {:>9}  {:>5}  {}";
+  const auto columns = [](const v1::LauncherHost& host) {
+    return fmt::format(kColumns, slots_of(host), host.jobs(), agent_state(host), count_of(host.cores()),
+                       size_of_mib(host.memory_mib()), count_of(host.gpus_size()),
+                       host.containment().empty() ? "-" : base::printable(host.containment()));
+  };
+  return table_of_hosts(
+      hosts, fmt::format(kColumns, "slots", "jobs", "agent", "cores", "memory", "gpus", "containment"), columns);
+}
+
+std::string table_of_hosts(const std::vector<v1::LauncherHost>& hosts, std::string_view heading,
+                           const std::function<std::string(const v1::LauncherHost&)>& columns) {
+  if (hosts.empty()) return {};
+  std::size_t width = 4;
+  for (const v1::LauncherHost& host : hosts) width = std::max(width, base::printable(host.name()).size());
+  std::string table = fmt::format("{:<{}}  {}\n", "host", width, heading);
+  for (const v1::LauncherHost& host : hosts) {
+    table += fmt::format("{:<{}}  {}\n", base::printable(host.name()), width, columns(host));
+    table += host_remarks(host);
+  }
+  return table;
+}
+
+std::string size_of_mib(std::int64_t mebibytes) {
+  if (mebibytes == 0) return "-";
+  return mebibytes < 10 * 1024 ? fmt::format("{} MiB", mebibytes) : fmt::format("{} GiB", mebibytes / 1024);
+}
+
+std::string agent_state(const v1::LauncherHost& host) {
+  return host.drained() ? fmt::format("{}, drained", agent_of(host)) : std::string(agent_of(host));
+}
+
+std::string slots_of(const v1::LauncherHost& host) {
+  return fmt::format("{}/{}", host.used_slots(), host.slots());
+}
+
+}  // namespace muster::cli

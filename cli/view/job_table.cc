@@ -1,0 +1,265 @@
+#include "cli/view/job_table.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "cli/view/load_table.h"
+#include "cli/view/log_output.h"
+#include "cli/view/report.h"
+#include "model/exit_report.h"
+#include "proto/convert.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::size_t kMaxCommand = 60;
+constexpr std::size_t kMaxName = 24;
+constexpr std::string_view kNameHeading = "name";
+
+std::string shortened(const std::string& text, std::size_t limit) {
+  return text.size() <= limit ? text : base::valid_utf8(text.substr(0, limit)) + "…";
+}
+
+// Characters of UTF-8.
+std::size_t columns_of(const std::string& text) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins));
+}
+
+std::string command_of(const v1::Job& job, std::size_t limit) {
+  std::string text;
+  for (const std::string& word : job.command()) text += (text.empty() ? "" : " ") + base::shell_quote(word);
+  return shortened(base::printable(text), limit);
+}
+
+std::string shown_name(const v1::Job& job) {
+  return job.name().empty() ? "-" : shortened(base::printable(job.name()), kMaxName);
+}
+
+int hosts_up(const v1::Job& job) {
+  return static_cast<int>(std::ranges::count_if(job.hosts(), [](const v1::HostStatus& host) { return host.up(); }));
+}
+
+// Since it was started, or, before that, submitted; until its end.
+std::string age_of(const v1::Job& job, base::WallTime now) {
+  const base::WallTime from = wall_time_of(job.has_started() ? job.started() : job.submitted());
+  const base::WallTime to = job.has_ended() ? wall_time_of(job.ended()) : now;
+  return format_duration(std::chrono::duration_cast<base::Duration>(std::max(to, from) - from));
+}
+
+std::string hosts_of(const v1::Job& job) {
+  if (job.hosts().empty()) return "-";
+  return job.has_ended() ? fmt::format("{}", job.hosts_size()) : fmt::format("{}/{}", hosts_up(job), job.hosts_size());
+}
+
+// Of one that has ended: the code as well.
+std::string state_of(const v1::Job& job) {
+  const std::string name = state_name(job.state());
+  return job.has_exit_code() && job.exit_code() != 0 ? fmt::format("{} {}", name, job.exit_code()) : name;
+}
+
+std::string host_state(const v1::Job& job, const v1::HostStatus& host) {
+  if (job.has_ended()) return "ended";
+  if (host.suspect()) return "does not answer";
+  return host.up() ? "up" : "waiting";
+}
+
+std::string role_name(const v1::Job& job, int rank) {
+  for (const v1::RoleRanks& role : job.roles()) {
+    if (rank >= role.first() && rank - role.first() < role.count()) return base::printable(role.name());
+  }
+  return "-";
+}
+
+std::string rank_state(const v1::RankStatus& rank) {
+  switch (rank.state()) {
+    case v1::RANK_STATE_RUNNING:
+      return "running";
+    case v1::RANK_STATE_ENDED:
+      return base::printable(model::describe(proto::rank_end_of(rank.end())));
+    default:
+      return "waiting";
+  }
+}
+
+// Numbers of GPUs, and of tiles as "3.1"; names where nothing else is known.
+std::string gpus_of(const v1::RankStatus& rank) {
+  const v1::RankBinding& binding = rank.binding();
+  const bool has_numbers = binding.gpus_size() == binding.devices_size();
+  std::vector<std::string> gpus;
+  for (int i = 0; i < binding.devices_size(); ++i) {
+    const std::string& id = binding.devices(i);
+    const std::size_t colon = id.find(':');
+    if (colon != std::string::npos) {
+      gpus.push_back(base::printable(id.substr(colon + 1)));
+    } else {
+      gpus.push_back(has_numbers && !id.starts_with("MIG-") ? fmt::format("{}", binding.gpus(i)) : base::printable(id));
+    }
+  }
+  return gpus.empty() ? "-" : base::join(gpus, ",");
+}
+
+std::string cores_of(const v1::RankStatus& rank) {
+  if (!rank.has_binding()) return "-";
+  return rank.binding().cpus().empty() ? "all" : base::printable(rank.binding().cpus());
+}
+
+// A text for each job, or the heading for null.
+using Column = std::function<std::string(const v1::Job*)>;
+
+// The names, where at least one job has one.
+Column name_column(const std::vector<v1::Job>& jobs) {
+  std::size_t width = 0;
+  for (const v1::Job& job : jobs) {
+    if (!job.name().empty()) width = std::max({width, kNameHeading.size(), columns_of(shown_name(job))});
+  }
+  return [width](const v1::Job* job) {
+    if (width == 0) return std::string();
+    return fmt::format("{:<{}}  ", job == nullptr ? std::string(kNameHeading) : shown_name(*job), width);
+  };
+}
+
+// `more`: a column before the command.
+std::string jobs_table(const std::vector<v1::Job>& jobs, base::WallTime now, const Column& more) {
+  if (jobs.empty()) return {};
+  const Column name = name_column(jobs);
+  std::string table = fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", "job", "state", "ranks", "hosts", "age",
+                                  more(nullptr), name(nullptr), "command");
+  for (const v1::Job& job : jobs) {
+    table +=
+        fmt::format("{:<10}{:<11}{:>7}  {:>7}  {:>12}  {}{}{}\n", base::printable(job.id()), state_of(job), job.size(),
+                    hosts_of(job), age_of(job, now), more(&job), name(&job), command_of(job, kMaxCommand));
+  }
+  return table;
+}
+
+struct EventText {
+  const v1::Event& event;
+
+  std::string operator()() const {
+    switch (event.body_case()) {
+      case v1::Event::kJobStarting:
+        return fmt::format("job {} starts, {}", event.job_starting().job_id(),
+                           plural(event.job_starting().placement().size(), "rank", "ranks"));
+      case v1::Event::kHostUp:
+        return fmt::format("{} is up by {}, containment {}", event.host_up().host(), event.host_up().link(),
+                           event.host_up().containment());
+      case v1::Event::kRankUp:
+        return fmt::format("rank {} runs, pid {}", event.rank_up().rank(), event.rank_up().pid());
+      case v1::Event::kRankEnded:
+        return fmt::format("rank {} on {}: {}", event.rank_ended().rank(), event.rank_ended().host(),
+                           model::describe(proto::rank_end_of(event.rank_ended())));
+      case v1::Event::kHostSuspect:
+        return fmt::format("{} {}", event.host_suspect().host(),
+                           event.host_suspect().suspect() ? "does not answer" : "answers again");
+      case v1::Event::kJobStopping:
+        return "stopping: " + event.job_stopping().reason();
+      case v1::Event::kJobRestarting:
+        return fmt::format("restart {} after rank {}: {}", event.job_restarting().attempt(),
+                           event.job_restarting().rank(), event.job_restarting().reason());
+      case v1::Event::kJobStateChanged: {
+        const v1::JobStateChanged& change = event.job_state_changed();
+        return state_name(change.state()) + (change.reason().empty() ? "" : ": " + change.reason());
+      }
+      case v1::Event::kJobEnded:
+        return fmt::format("job {} ended with exit code {}", event.job_ended().job_id(), event.job_ended().exit_code());
+      default:
+        return "an event of a newer launcher";
+    }
+  }
+};
+
+}  // namespace
+
+std::string state_name(v1::JobState state) {
+  constexpr std::string_view kPrefix = "JOB_STATE_";
+  const std::string name = v1::JobState_Name(state);
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "UNKNOWN";
+}
+
+std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
+  return jobs_table(jobs, now, [](const v1::Job*) { return std::string(); });
+}
+
+std::string format_busy_jobs(const std::vector<v1::Job>& jobs, base::WallTime now) {
+  return jobs_table(jobs, now, [](const v1::Job* job) {
+    std::string text = job == nullptr ? "output" : "-";
+    if (job != nullptr && job->has_output_bytes_per_second()) text = format_rate(job->output_bytes_per_second());
+    return fmt::format("{:>9}  ", text);
+  });
+}
+
+namespace {
+
+// Everything about a job that is no table.
+std::string format_head(const v1::Job& job, base::WallTime now) {
+  const std::string_view on = job.hosts().empty() ? "" : " on ";
+  std::string text =
+      fmt::format("job {}: {} {} {}, {}{}{}{}\n", base::printable(job.id()), state_of(job),
+                  job.has_ended() ? "after" : "for", age_of(job, now), plural(job.size(), "rank", "ranks"), on,
+                  job.hosts().empty() ? std::string() : plural(job.hosts_size(), "host", "hosts"),
+                  job.attempt() > 0 ? fmt::format(", restart {}", job.attempt()) : "");
+  if (!job.name().empty()) text += fmt::format("name: {}\n", base::printable(job.name()));
+  if (job.priority() != 0) text += fmt::format("priority: {}\n", job.priority());
+  for (const v1::NameValue& label : job.labels()) {
+    text += fmt::format("label: {}={}\n", base::printable(label.name()), base::printable(label.value()));
+  }
+  text += fmt::format("launcher: pid {} on {}\ncommand: {}\n", job.launcher_pid(), base::printable(job.launcher_host()),
+                      command_of(job, std::string::npos));
+  if (!job.reason().empty()) text += fmt::format("reason: {}\n", base::printable(job.reason()));
+  return text;
+}
+
+}  // namespace
+
+std::string format_status(const v1::Job& job, base::WallTime now) {
+  std::string text = format_head(job, now);
+  if (job.hosts().empty()) return text;  // it waits, or has never started
+  std::size_t width = 4;
+  for (const v1::HostStatus& host : job.hosts()) width = std::max(width, host.name().size());
+  text += fmt::format("\n{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", "host", width, "ranks", "state", "link", "containment");
+  for (const v1::HostStatus& host : job.hosts()) {
+    text += fmt::format("{:<{}}  {:>5}  {:<15}  {:<4}  {}\n", base::printable(host.name()), width, host.ranks(),
+                        host_state(job, host), host.up() ? host.link() : "-",
+                        host.up() ? base::printable(host.containment()) : "-");
+  }
+  const bool has_roles = !job.roles().empty();
+  const bool is_bound = std::ranges::any_of(job.ranks(), &v1::RankStatus::has_binding);
+  std::size_t gpus = 3;
+  std::size_t cores = 5;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    gpus = std::max(gpus, gpus_of(rank).size());
+    cores = std::max(cores, cores_of(rank).size());
+  }
+  const auto bound = [&](const std::string& gpu, const std::string& core) {
+    return is_bound ? fmt::format("{:<{}}  {:<{}}  ", gpu, gpus, core, cores) : std::string();
+  };
+  text += fmt::format("\n{:>6}  {}{:<{}}  {:>8}  {}{}\n", "rank", has_roles ? fmt::format("{:<12}", "role") : "",
+                      "host", width, "pid", bound("gpu", "cores"), "state");
+  for (const v1::RankStatus& rank : job.ranks()) {
+    text += fmt::format("{:>6}  {}{:<{}}  {:>8}  {}{}\n", rank.rank(),
+                        has_roles ? fmt::format("{:<12}", role_name(job, rank.rank())) : "",
+                        base::printable(rank.host()), width, rank.pid() > 0 ? fmt::format("{}", rank.pid()) : "-",
+                        bound(gpus_of(rank), cores_of(rank)), rank_state(rank));
+  }
+  return text;
+}
+
+std::string format_event(const v1::Event& event) {
+  // In local time, as the labels of output are; the zone says which that is.
+  const std::time_t seconds = event.time().seconds();
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  std::array<char, 8> zone{};
+  (void)std::strftime(zone.data(), zone.size(), "%z", &local);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} {} {}\n", local.tm_year + 1900, local.tm_mon + 1,
+                     local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, event.time().nanos() / 1000, zone.data(),
+                     base::printable(EventText{event}()));
+}
+
+}  // namespace muster::cli

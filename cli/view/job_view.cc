@@ -1,0 +1,72 @@
+#include "cli/view/job_view.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/view/report.h"
+#include "model/node_shape.h"
+
+namespace muster::cli {
+
+std::string format_progress(int up, int total, const std::vector<std::string>& waiting) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = fmt::format("{}/{} hosts up", up, total);
+  if (waiting.empty()) return text;
+  const std::vector<std::string> named(waiting.begin(),
+                                       waiting.begin() + static_cast<long>(std::min(kNamed, waiting.size())));
+  text += " · waiting: " + base::join(named, ", ");
+  if (waiting.size() > kNamed) text += fmt::format(" and {} more", waiting.size() - kNamed);
+  return text;
+}
+
+void JobView::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  if (options_.quiet) return;
+  // With all of them up the first output is a moment away, and the status line must not be drawn again below it.
+  notices_->status(up == total ? "" : format_progress(up, total, waiting));
+}
+
+void JobView::on_note(const std::string& line) {
+  if (options_.verbose) notices_->line(line);
+}
+
+void JobView::on_remark(const std::string& line) {
+  if (!options_.quiet) notices_->line(line);
+}
+
+void JobView::on_root_cause(const model::RankEnd& root) {
+  notices_->status("");
+  notices_->line(format_root_cause(root, options_.placement.role(root.rank)));
+}
+
+std::string format_binding(const model::BoundRank& rank) {
+  std::vector<std::string> gpus;
+  for (std::size_t i = 0; i < rank.devices.size(); ++i) {
+    const std::string& id = rank.devices[i];
+    const bool has_number = rank.gpus.size() == rank.devices.size();
+    const std::size_t colon = id.find(':');  // a number of the driver's, or of a tile
+    if (colon != std::string::npos) {
+      gpus.push_back("GPU " + id.substr(colon + 1));
+    } else {
+      gpus.push_back(has_number ? fmt::format("GPU {} ({})", rank.gpus[i], id) : "GPU " + id);
+    }
+  }
+  return base::printable(
+      fmt::format("rank {} on {}, local rank {}: {}, {}", rank.rank, rank.host, rank.local_rank,
+                  rank.cpus.empty() ? std::string("not bound to cores") : "cores " + model::format_cpu_list(rank.cpus),
+                  gpus.empty() ? std::string("no GPU") : base::join(gpus, ", ")));
+}
+
+void JobView::on_bound(const std::vector<model::BoundRank>& ranks) {
+  if (!options_.reports_bindings) return;
+  notices_->status("");
+  for (const model::BoundRank& rank : ranks) notices_->line(format_binding(rank));
+}
+
+void JobView::on_finished(const launcherd::JobOutcome& outcome) {
+  notices_->status("");
+  for (const std::string& line : format_outcome(outcome, options_.is_terminal && !options_.quiet)) notices_->line(line);
+  outcome_ = outcome;
+  finished_();
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,114 @@
+#include "cli/view/report.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "model/spawn_advice.h"
+
+namespace muster::cli {
+namespace {
+
+using launcherd::JobOutcome;
+using launcherd::StopCause;
+
+// Why the job ended, for the last line.
+std::string describe_cause(const JobOutcome& outcome) {
+  switch (outcome.cause) {
+    case StopCause::kHangup:
+      return "stopped by a hangup (SIGHUP)";
+    case StopCause::kInterrupt:
+      return "stopped by Ctrl-C (SIGINT)";
+    case StopCause::kTerminate:
+      return "stopped by SIGTERM";
+    case StopCause::kTimeout:
+      return "stopped at its --timeout";
+    case StopCause::kStdoutClosed:
+      return "stopped because nobody reads its output any more";
+    case StopCause::kOutputFailed:
+      return "stopped because its output could not be written";
+    case StopCause::kHostFailed:
+      return outcome.ends.empty() ? "not started" : "stopped because a host was lost";
+    case StopCause::kRefused:
+      return "not started";
+    case StopCause::kNone:
+    case StopCause::kPolicy:
+      break;
+  }
+  if (outcome.root < 0) return "ended with exit code 0";
+  const model::RankEnd& root = outcome.ends[static_cast<std::size_t>(outcome.root)];
+  return fmt::format("failed; exit code {} is that of rank {} on {}", outcome.exit_code, root.rank, root.host);
+}
+
+void add_stderr_tail(const JobOutcome& outcome, std::vector<std::string>* lines) {
+  const std::string_view tail = base::trim(outcome.stderr_tail);
+  if (tail.empty()) return;
+  lines->push_back("the last lines of its stderr:");
+  for (const std::string_view line : base::split(tail, '\n')) lines->push_back("  | " + base::printable(line));
+}
+
+// MPICH over UCX, as Debian has it, refuses by itself and asks nobody, under mpiexec as well; elsewhere the agent
+// knows.
+void add_spawn_advice(const JobOutcome& outcome, std::vector<std::string>* lines) {
+  const std::string& tail = outcome.stderr_tail;  // as MPICH writes it; to Open MPI's its agent has said why
+  const bool is_of_mpich =
+      tail.find("MPI_Comm_spawn(") != std::string::npos || tail.find("MPI_Comm_spawn_multiple(") != std::string::npos;
+  if (!is_of_mpich || std::ranges::any_of(outcome.ends, &model::RankEnd::spawn_refused)) return;
+  lines->push_back(fmt::format("its MPI_Comm_spawn failed, {}", model::kSpawnAdvice));
+}
+
+}  // namespace
+
+std::string plural(int count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string format_duration(base::Duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  if (seconds < 1) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const long whole = static_cast<long>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string format_root_cause(const model::RankEnd& root, std::string_view role) {
+  const std::string what = model::describe(root);
+  const std::string who =
+      fmt::format("rank {}{} on {}", root.rank, role.empty() ? "" : fmt::format(" ({})", role), root.host);
+  if (root.pid == 0) return fmt::format("{}: {}", who, what);
+  if (root.pid_inside != 0 && root.pid_inside != root.pid) {
+    return fmt::format("{} (pid {}, {} in its namespace): {}", who, root.pid, root.pid_inside, what);
+  }
+  return fmt::format("{} (pid {}): {}", who, root.pid, what);
+}
+
+std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_terminal) {
+  std::vector<std::string> lines;
+  if (outcome.root >= 0) {
+    add_stderr_tail(outcome, &lines);
+    add_spawn_advice(outcome, &lines);
+    const std::string others = model::describe_consequences(outcome.ends, outcome.root);
+    if (!others.empty()) lines.push_back("then " + others);
+  }
+  for (const launcherd::HostFailure& failure : outcome.host_failures) lines.push_back(failure.message);
+  if (!outcome.output_failure.empty()) lines.push_back(outcome.output_failure);
+  if (outcome.strays_killed > 0) {
+    lines.push_back(fmt::format("{} outlived {} and {} ended:", plural(outcome.strays_killed, "process", "processes"),
+                                outcome.strays_killed == 1 ? "its rank" : "their ranks",
+                                outcome.strays_killed == 1 ? "was" : "were"));
+    for (const std::string& stray : outcome.stray_lines) lines.push_back("  " + stray);
+  }
+  for (const launcherd::HostFailure& unclean : outcome.unclean) lines.push_back(unclean.message);
+  const bool is_plain_success = outcome.exit_code == 0 && lines.empty();
+  if (is_plain_success && !is_terminal) return {};
+  lines.push_back(
+      fmt::format("{} on {}, {}: {}{}{}", plural(outcome.ranks, "rank", "ranks"),
+                  plural(outcome.hosts, "host", "hosts"), format_duration(outcome.elapsed), describe_cause(outcome),
+                  outcome.restarts > 0 ? " after " + plural(outcome.restarts, "restart", "restarts") : "",
+                  outcome.strays_killed > 0 ? fmt::format(", {} leftover {} killed", outcome.strays_killed,
+                                                          outcome.strays_killed == 1 ? "process" : "processes")
+                                            : ""));
+  return lines;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,79 @@
+#include "cli/view/top_view.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "cli/view/job_table.h"
+#include "cli/view/load_table.h"
+#include "cli/view/report.h"
+
+namespace muster::cli {
+namespace {
+
+int jobs_in(const TopSample& sample, v1::JobState state) {
+  return static_cast<int>(std::ranges::count(sample.jobs, state, &v1::Job::state));
+}
+
+std::string summary(const TopSample& sample) {
+  const int waiting = jobs_in(sample, v1::JOB_STATE_QUEUED);
+  const int running = static_cast<int>(sample.jobs.size()) - waiting;
+  std::string text = fmt::format("{} running, {} waiting", plural(running, "job", "jobs"), waiting);
+  if (sample.launcher.empty()) return text + "; no launcherd\n";
+  int slots = 0;
+  int used = 0;
+  for (const v1::LauncherHost& host : sample.hosts) {
+    slots += host.slots();
+    used += host.used_slots();
+  }
+  return fmt::format("{}; {} of {} used on {}; launcherd at {}\n", text, used, plural(slots, "slot", "slots"),
+                     plural(static_cast<int>(sample.hosts.size()), "host", "hosts"), sample.launcher);
+}
+
+// Why jobs wait, a line each.
+std::string reasons(const TopSample& sample) {
+  std::string text;
+  for (const v1::Job& job : sample.jobs) {
+    if (job.state() != v1::JOB_STATE_QUEUED || job.reason().empty()) continue;
+    text += fmt::format("{} waits: {}\n", base::printable(job.id()), base::printable(job.reason()));
+  }
+  return text;
+}
+
+// The first `columns` characters of valid UTF-8.
+std::string_view cut(std::string_view line, std::size_t columns) {
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
+    if (begins && seen++ == columns) return line.substr(0, i);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string format_top(const TopSample& sample) {
+  std::string text = summary(sample);
+  if (!sample.problem.empty()) text += base::printable(sample.problem) + "\n";
+  for (const std::string& part :
+       {format_loads(sample.hosts), format_busy_jobs(sample.jobs, sample.at), reasons(sample)}) {
+    if (!part.empty()) text += "\n" + part;
+  }
+  return text;
+}
+
+std::string fit_screen(const std::string& text, std::size_t rows, std::size_t columns) {
+  auto lines = base::split(base::trim(text), '\n');
+  std::string more;
+  if (rows > 0 && lines.size() > rows) {
+    more = fmt::format("… {} more", plural(static_cast<int>(lines.size() - rows + 1), "line", "lines"));
+    lines.resize(rows);
+    lines.back() = more;
+  }
+  std::vector<std::string> fitting;
+  for (const std::string_view line : lines) fitting.emplace_back(cut(line, columns));
+  return base::join(fitting, "\n");
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,125 @@
+#include "cli/daemon/launcherd_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
+
+namespace muster::cli::launcherd_options_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+ParsedLauncherd parse(std::vector<std::string> words, bool is_root = false) {
+  base::Environment environment;
+  environment.set("HOME", "/nonexistent");
+  return parse_launcherd(words, environment, {.build_id = "b", .system_config = "/nonexistent"}, is_root);
+}
+
+const std::vector<std::string> kTls = {"--tls-cert", "c", "--tls-key", "k", "--client-ca", "a"};
+
+std::vector<std::string> with_tls(std::vector<std::string> words) {
+  words.insert(words.end(), kTls.begin(), kTls.end());
+  return words;
+}
+
+TEST(LauncherdOptions, WithoutAWordItIsASocketOfTheUser) {
+  const ParsedLauncherd parsed = parse({});
+  EXPECT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_THAT(parsed.sockets, IsEmpty());
+  EXPECT_THAT(parsed.addresses, IsEmpty());
+  EXPECT_EQ(parsed.state, "");
+}
+
+TEST(LauncherdOptions, WhereItServes) {
+  const ParsedLauncherd parsed =
+      parse(with_tls({"-H", "n1:4", "--listen", "unix:/a/b.sock", "--listen", "[::1]:0", "--listen", "0.0.0.0:7400"}));
+  ASSERT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_THAT(parsed.sockets, ElementsAre("/a/b.sock"));
+  EXPECT_THAT(parsed.addresses, ElementsAre("[::1]:0", "0.0.0.0:7400"));
+  EXPECT_EQ(parsed.tls_certificate, "c");
+  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+}
+
+TEST(LauncherdOptions, ComeFromFilesAndVariablesToo) {
+  const testing_support::TempDir directory;
+  const std::string file = directory.write("c.yaml",
+                                           "launcherd:\n"
+                                           "  listen: [unix:/file.sock, '0.0.0.0:7400']\n"
+                                           "  tls_cert: c\n"
+                                           "  tls_key: k\n"
+                                           "  client_ca: a\n"
+                                           "  state: /file/state\n"
+                                           "  http: 127.0.0.1:7480\n"
+                                           "  accept_agents: 7411\n"
+                                           "  join_file: /file/join\n"
+                                           "muster: {hosts: 'n1:4'}\n");
+  base::Environment environment;
+  environment.set("HOME", "/nonexistent");
+  environment.set("MUSTER_LAUNCHERD_STATE", "/variable/state");
+  environment.set("MUSTER_LAUNCHERD_HTTP", "127.0.0.1:1");
+  const auto parsed_of = [&](std::vector<std::string> words) {
+    return parse_launcherd(words, environment, {.build_id = "b", .system_config = file}, false);
+  };
+  const ParsedLauncherd parsed = parsed_of({"--http", "127.0.0.1:2"});
+  ASSERT_FALSE(parsed.exit_code.has_value()) << parsed.text;
+  EXPECT_THAT(parsed.sockets, ElementsAre("/file.sock"));
+  EXPECT_THAT(parsed.addresses, ElementsAre("0.0.0.0:7400"));
+  EXPECT_EQ(parsed.tls_certificate, "c");
+  EXPECT_EQ(parsed.state, "/variable/state");
+  EXPECT_EQ(parsed.http, "127.0.0.1:2");
+  EXPECT_EQ(parsed.accept_agents.value().port, 7411);
+  EXPECT_EQ(parsed.join_file, "/file/join");
+  EXPECT_EQ(parsed.options.job.placement.hosts.at(0).slots, 4);
+  // The line's addresses replace the file's.
+  EXPECT_THAT(parsed_of({"--listen", "unix:/line.sock", "--listen", "h:1"}).addresses, ElementsAre("h:1"));
+  directory.write("c.yaml", "launcherd: {htp: x}\n");
+  EXPECT_THAT(parsed_of({}).text, HasSubstr("unknown key 'htp' in launcherd; did you mean http?"));
+}
+
+TEST(LauncherdOptions, Mistakes) {
+  const struct {
+    std::vector<std::string> words;
+    const char* says;
+  } kCases[] = {
+      {{"--listen", "unix:b.sock"}, "must begin with /"},
+      {{"--listen", "7400"}, "must be unix:PATH or HOST:PORT"},
+      {{"--listen", ":7400"}, "must be unix:PATH or HOST:PORT"},
+      {{"--listen", "h:70000"}, "must be unix:PATH or HOST:PORT"},
+      {{"--listen", "unix:/a", "--listen", "unix:/b"}, "one Unix socket is enough"},
+      {{"--listen", "h:1"}, "needs --tls-cert, --tls-key and --client-ca"},
+      {{"--listen", "h:1", "--tls-cert", "c", "--tls-key", "k"}, "needs --tls-cert"},
+      {kTls, "are for --listen HOST:PORT"},
+      {{"--client-crl", "r"}, "--client-crl is for --listen HOST:PORT"},
+      {{"run"}, "'run' is not an option"},
+      {{"--hostfiel", "x"}, "--hostfile"},
+      {{"-H", "-bad"}, "-H"},
+  };
+  for (const auto& each : kCases) {
+    const ParsedLauncherd parsed = parse(each.words);
+    EXPECT_EQ(parsed.exit_code, 2) << each.says;
+    EXPECT_THAT(parsed.text, StartsWith("launcherd: "));
+    EXPECT_THAT(parsed.text, HasSubstr(each.says));
+  }
+}
+
+TEST(LauncherdOptions, RootHasToKnow) {
+  EXPECT_THAT(parse(with_tls({"--listen", "h:1"}), true).text, HasSubstr("--i-know-jobs-run-as-root"));
+  EXPECT_FALSE(parse(with_tls({"--listen", "h:1", "--i-know-jobs-run-as-root"}), true).exit_code.has_value());
+  EXPECT_FALSE(parse({}, true).exit_code.has_value());
+}
+
+TEST(LauncherdOptions, HelpVersionAndManual) {
+  EXPECT_THAT(parse({"--help"}).text, HasSubstr("--client-ca FILE"));
+  EXPECT_THAT(parse({"--help"}).text, HasSubstr("launcherd --hostfile hosts"));
+  EXPECT_THAT(parse({"--version"}).text, StartsWith("launcherd "));
+  EXPECT_THAT(parse({"--man"}).text, HasSubstr(".TH"));
+  EXPECT_THAT(parse({"--completion", "bash"}).text, HasSubstr("--listen"));
+  for (const char* const word : {"--help", "--version", "--man"}) EXPECT_EQ(parse({word}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace muster::cli::launcherd_options_test

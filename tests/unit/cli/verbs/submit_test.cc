@@ -1,0 +1,117 @@
+#include "cli/verbs/submit.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/verbs/submission.h"
+
+namespace muster::cli::submit_test {
+namespace {
+
+const base::WallTime kNow{std::chrono::seconds(1'782'000'000)};
+
+ParsedSubmit parse(const std::vector<std::string>& words, const base::Environment& environment = {}) {
+  return parse_submit(words, environment, {.build_id = "x", .system_config = "/nonexistent"}, kNow);
+}
+
+v1::SubmitRequest request(const std::vector<std::string>& words, const base::Environment& environment = {}) {
+  ParsedSubmit parsed = parse(words, environment);
+  EXPECT_FALSE(parsed.exit_code) << parsed.text;
+  auto made = make_submission(parsed.options, environment, "/home/alice");
+  EXPECT_TRUE(made.ok()) << made.status();
+  made->MergeFrom(parsed.wishes);
+  return *made;
+}
+
+TEST(Submit, WhatHvdrunsOptionsSay) {
+  const v1::SubmitRequest made =
+      request({"-np", "3", "-H", "alice@n1:2,n2", "--wdir", "data", "--on-exit", "wait", "--", "./run", "-np", "9"});
+  const v1::JobSpec& spec = made.spec();
+  EXPECT_EQ(spec.size(), 3);
+  ASSERT_EQ(spec.hosts_size(), 2);
+  EXPECT_EQ(spec.hosts(0).name(), "n1");
+  EXPECT_EQ(spec.hosts(0).user(), "alice");
+  EXPECT_EQ(spec.hosts(0).slots(), 2);
+  EXPECT_EQ(spec.hosts(1).slots(), 0);
+  EXPECT_EQ(spec.working_directory(), "/home/alice/data");
+  EXPECT_EQ(spec.on_exit(), v1::ON_EXIT_WAIT);
+  EXPECT_EQ((std::vector<std::string>(spec.command().begin(), spec.command().end())),
+            (std::vector<std::string>{"./run", "-np", "9"}));
+  EXPECT_FALSE(spec.has_lease());
+  EXPECT_EQ(spec.on_launcher_loss(), v1::ON_LAUNCHER_LOSS_HOLD);
+}
+
+TEST(Submit, WhatItsOwnOptionsSay) {
+  const v1::SubmitRequest made =
+      request({"--name", "night", "--priority", "-3", "--label", "a=b=c", "--label", "x=", "--request-id", "r1",
+               "--deadline", "2h", "--max-restarts", "2", "--lease", "30s", "--retention", "1h", "true"});
+  EXPECT_EQ(made.name(), "night");
+  EXPECT_EQ(made.priority(), -3);
+  EXPECT_EQ(made.request_id(), "r1");
+  ASSERT_EQ(made.labels_size(), 2);
+  EXPECT_EQ(made.labels(0).name(), "a");
+  EXPECT_EQ(made.labels(0).value(), "b=c");
+  EXPECT_EQ(made.labels(1).value(), "");
+  EXPECT_EQ(made.spec().deadline().seconds(), 1'782'000'000 + 7200);
+  EXPECT_EQ(made.spec().max_restarts(), 2);
+  EXPECT_EQ(made.spec().lease().seconds(), 30);
+  EXPECT_EQ(made.retention().seconds(), 3600);
+}
+
+TEST(Submit, TheEnvironmentOfTheUserByHvdrunsRules) {
+  base::Environment environment;
+  environment.set("PATH", "/bin");
+  environment.set("HOME", "/home/alice");
+  environment.set("SECRET", "s3cret");
+  const v1::SubmitRequest all = request({"true"}, environment);
+  std::vector<std::string> names;
+  for (const v1::EnvVar& variable : all.environment()) names.push_back(variable.name());
+  EXPECT_EQ(names, (std::vector<std::string>{"PATH", "SECRET"}));
+  const v1::SubmitRequest named = request({"--env-none", "-x", "A=1", "true"}, environment);
+  ASSERT_EQ(named.environment_size(), 1);
+  EXPECT_EQ(named.environment(0).value(), "1");
+}
+
+TEST(Submit, MistakesAreOneSentence) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{}, "muster submit: no command is given: say what to run, as in muster submit -np 4 python3 train.py\n"},
+      {{"--priorty", "3", "true"}, "muster submit: unknown option --priorty, did you mean --priority?"},
+      {{"--priority", "high", "true"}, "muster submit: --priority must be a whole number, not 'high'\n"},
+      {{"--label", "x", "true"}, "muster submit: --label must be NAME=VALUE, not 'x'\n"},
+      {{"--deadline", "soon", "true"},
+       "muster submit: --deadline: 'soon' is no time: write how long from now, as 2h, or 2026-06-20T17:05:53Z\n"},
+      {{"-np", "0", "true"}, "muster submit: -np must be"},
+      {{"--pty", "true"}, "muster submit: unknown option --pty"}};
+  for (const auto& [words, message] : cases) {
+    const ParsedSubmit parsed = parse(words);
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_TRUE(parsed.text.starts_with(message)) << parsed.text;
+  }
+  EXPECT_EQ(parse({"--help"}).exit_code, 0);
+}
+
+TEST(Submit, WhatAForegroundJobHasAndThisHasNot) {
+  HvdrunOptions options;
+  EXPECT_TRUE(check_for_launcherd(options).ok());
+  EXPECT_TRUE(options.notes.empty());
+  options.bootstrap.identity_file = "/key";
+  EXPECT_TRUE(check_for_launcherd(options).ok());
+  EXPECT_EQ(options.notes.size(), 1U);
+  options.job.input.pty = true;
+  EXPECT_EQ(check_for_launcherd(options).code(), base::Code::kInvalidArgument);
+}
+
+TEST(Submit, RefusalsNameOptionsInsteadOfFields) {
+  const auto said = [](const std::string& message, base::Code code = base::Code::kInvalidArgument) {
+    return in_words_of_options({code, message}).message();
+  };
+  EXPECT_EQ(said("spec.size: 17 slots are needed"), "-np: 17 slots are needed");
+  EXPECT_EQ(said("spec.hosts: n9 is none of launcherd's hosts"), "-H: n9 is none of launcherd's hosts");
+  EXPECT_EQ(said("spec.gpus_per_rank: 3 are too many"), "--gpus-per-rank: 3 are too many");
+  EXPECT_EQ(said("priority: too high"), "--priority: too high");
+  EXPECT_EQ(said("spec.no_such_field: x"), "spec.no_such_field: x");
+  EXPECT_EQ(said("no field at all"), "no field at all");
+  EXPECT_EQ(said("spec.size: of another kind", base::Code::kUnavailable), "spec.size: of another kind");
+}
+
+}  // namespace
+}  // namespace muster::cli::submit_test

@@ -1,0 +1,198 @@
+#include "cli/view/job_table.h"
+
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace muster::cli::job_table_test {
+namespace {
+
+constexpr std::int64_t kStart = 1'700'000'000;
+
+base::WallTime after(std::chrono::seconds age) {
+  return base::WallTime(std::chrono::seconds(kStart) + age);
+}
+
+v1::Job job_of_two() {
+  v1::Job job;
+  job.set_id("abcdefgh");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  for (const char* word : {"python3", "train me.py", "\x1b[1m"}) job.add_command(word);
+  job.set_size(2);
+  job.mutable_started()->set_seconds(kStart);
+  job.set_launcher_host("head");
+  job.set_launcher_pid(77);
+  v1::HostStatus& up = *job.add_hosts();
+  up.set_name("n1");
+  up.set_up(true);
+  up.set_link("dial");
+  up.set_containment("cgroup");
+  up.set_ranks(1);
+  v1::HostStatus& waiting = *job.add_hosts();
+  waiting.set_name("n2");
+  waiting.set_ranks(1);
+  v1::RankStatus& first = *job.add_ranks();
+  first.set_host("n1");
+  first.set_state(v1::RANK_STATE_ENDED);
+  first.set_pid(4242);
+  first.mutable_end()->set_kind(v1::RANK_END_KIND_SIGNALLED);
+  first.mutable_end()->set_signal(9);
+  v1::RankStatus& second = *job.add_ranks();
+  second.set_rank(1);
+  second.set_host("n2");
+  second.set_state(v1::RANK_STATE_WAITING);
+  return job;
+}
+
+TEST(JobTable, Jobs) {
+  EXPECT_EQ(format_jobs({}, after(std::chrono::seconds(0))), "");
+  EXPECT_EQ(format_jobs({job_of_two()}, after(std::chrono::seconds(125))),
+            "job       state        ranks    hosts           age  command\n"
+            "abcdefgh  RUNNING          2      1/2     2 min 5 s  python3 'train me.py' '\\x1b[1m'\n");
+}
+
+TEST(JobTable, WhatRanksMayUseIsShownWhenItIsKnown) {
+  v1::Job job = job_of_two();
+  v1::RankBinding& first = *job.mutable_ranks(0)->mutable_binding();
+  first.set_cpus("0-3");
+  first.add_gpus(1);
+  first.add_devices("GPU-5a");
+  v1::RankBinding& second = *job.mutable_ranks(1)->mutable_binding();
+  second.add_gpus(0);
+  second.add_devices("intel:0.1");
+  const std::string text = format_status(job, after(std::chrono::seconds(5)));
+  EXPECT_NE(text.find("  rank  host       pid  gpu  cores  state\n"
+                      "     0  n1        4242  1    0-3    "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("     1  n2           -  0.1  all    waiting\n"), std::string::npos) << text;
+}
+
+TEST(JobTable, Status) {
+  EXPECT_EQ(format_status(job_of_two(), after(std::chrono::seconds(5))),
+            "job abcdefgh: RUNNING for 5.0 s, 2 ranks on 2 hosts\n"
+            "launcher: pid 77 on head\n"
+            "command: python3 'train me.py' '\\x1b[1m'\n"
+            "\n"
+            "host  ranks  state            link  containment\n"
+            "n1        1  up               dial  cgroup\n"
+            "n2        1  waiting          -     -\n"
+            "\n"
+            "  rank  host       pid  state\n"
+            "     0  n1        4242  signal 9 (Killed)\n"
+            "     1  n2           -  waiting\n");
+}
+
+v1::Job waiting_job() {
+  v1::Job job;
+  job.set_id("bcdefghi");
+  job.set_state(v1::JOB_STATE_QUEUED);
+  job.add_command("./run");
+  job.set_size(16);
+  job.mutable_submitted()->set_seconds(kStart);
+  job.set_launcher_host("head");
+  job.set_launcher_pid(77);
+  job.set_name("night");
+  job.set_priority(-1);
+  v1::NameValue& label = *job.add_labels();
+  label.set_name("team");
+  label.set_value("a\x1b");
+  job.set_reason("needs 16 slots, 12 are free");
+  return job;
+}
+
+TEST(JobTable, AJobThatWaitsSaysForWhat) {
+  EXPECT_EQ(format_status(waiting_job(), after(std::chrono::seconds(5))),
+            "job bcdefghi: QUEUED for 5.0 s, 16 ranks\n"
+            "name: night\n"
+            "priority: -1\n"
+            "label: team=a\\x1b\n"
+            "launcher: pid 77 on head\n"
+            "command: ./run\n"
+            "reason: needs 16 slots, 12 are free\n");
+}
+
+TEST(JobTable, OfAJobThatHasEndedItsTimeAndCode) {
+  v1::Job failed = job_of_two();
+  failed.set_state(v1::JOB_STATE_FAILED);
+  failed.set_exit_code(137);
+  failed.mutable_ended()->set_seconds(kStart + 9);
+  EXPECT_EQ(format_jobs({waiting_job(), failed}, after(std::chrono::seconds(125))),
+            "job       state        ranks    hosts           age  name   command\n"
+            "bcdefghi  QUEUED          16        -     2 min 5 s  night  ./run\n"
+            "abcdefgh  FAILED 137       2        2         9.0 s  -      python3 'train me.py' '\\x1b[1m'\n");
+  EXPECT_TRUE(format_status(failed, after(std::chrono::seconds(125)))
+                  .starts_with("job abcdefgh: FAILED 137 after 9.0 s, 2 ranks on 2 hosts\n"));
+}
+
+TEST(JobTable, HostsOfAnEndedJobWaitForNothing) {
+  v1::Job ended = job_of_two();
+  ended.set_state(v1::JOB_STATE_SUCCEEDED);
+  ended.mutable_ended()->set_seconds(kStart + 9);
+  for (v1::HostStatus& host : *ended.mutable_hosts()) host.set_up(false);
+  const std::string text = format_status(ended, after(std::chrono::seconds(125)));
+  EXPECT_NE(text.find("n1        1  ended            -     -\n"
+                      "n2        1  ended            -     -\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(JobTable, LongNamesAreCut) {
+  v1::Job job = waiting_job();
+  job.set_name("a name of more than twenty-four bytes");
+  const std::string text = format_jobs({job}, after(std::chrono::seconds(5)));
+  EXPECT_NE(text.find("  a name of more than twen…  ./run\n"), std::string::npos) << text;
+}
+
+// Local time is six hours behind UTC while this lives.
+class TimeZone {
+ public:
+  TimeZone() {
+    if (const char* before = std::getenv("TZ")) before_ = before;
+    set("XST6");
+  }
+  ~TimeZone() {
+    before_ ? set(before_->c_str()) : (void)::unsetenv("TZ");
+    ::tzset();
+  }
+  TimeZone(const TimeZone&) = delete;
+  TimeZone& operator=(const TimeZone&) = delete;
+
+ private:
+  static void set(const char* zone) {
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+  }
+  std::optional<std::string> before_;
+};
+
+TEST(JobTable, EveryEventHasALine) {
+  const TimeZone zone;
+  v1::Event event;
+  event.mutable_time()->set_seconds(kStart);
+  event.mutable_time()->set_nanos(123'456'000);
+  event.mutable_rank_up()->set_rank(3);
+  event.mutable_rank_up()->set_pid(42);
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 rank 3 runs, pid 42\n");
+  event.mutable_host_suspect()->set_host("n1\x1b");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 n1\\x1b answers again\n");
+  event.mutable_job_restarting()->set_attempt(1);
+  event.mutable_job_restarting()->set_reason("exit code 3");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 restart 1 after rank 0: exit code 3\n");
+  event.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED\n");
+  event.mutable_job_state_changed()->set_reason("needs 16 slots, 12 are free");
+  EXPECT_EQ(format_event(event), "2023-11-14 16:13:20.123456 -0600 QUEUED: needs 16 slots, 12 are free\n");
+  EXPECT_EQ(format_event(v1::Event()), "1969-12-31 18:00:00.000000 -0600 an event of a newer launcher\n");
+}
+
+TEST(JobTable, States) {
+  EXPECT_EQ(state_name(v1::JOB_STATE_LOST), "LOST");
+  EXPECT_EQ(state_name(static_cast<v1::JobState>(99)), "UNKNOWN");
+}
+
+}  // namespace
+}  // namespace muster::cli::job_table_test

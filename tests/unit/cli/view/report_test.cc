@@ -1,0 +1,125 @@
+#include "cli/view/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/view/job_view.h"
+
+namespace muster::cli::report_test {
+namespace {
+
+using launcherd::JobOutcome;
+using launcherd::StopCause;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+model::RankEnd exited(int rank, int code) {
+  model::RankEnd end;
+  end.rank = rank;
+  end.host = "n2";
+  end.pid = 42;
+  end.pid_inside = 42;
+  end.exit_code = code;
+  return end;
+}
+
+JobOutcome good(int ranks) {
+  JobOutcome outcome;
+  for (int rank = 0; rank < ranks; ++rank) outcome.ends.push_back(exited(rank, 0));
+  outcome.ranks = ranks;
+  outcome.hosts = 1;
+  outcome.elapsed = milliseconds(1234);
+  return outcome;
+}
+
+TEST(Duration, UnitsThatPeopleRead) {
+  EXPECT_EQ(format_duration(milliseconds(42)), "0.04 s");
+  EXPECT_EQ(format_duration(milliseconds(1250)), "1.2 s");
+  EXPECT_EQ(format_duration(milliseconds(200'000)), "3 min 20 s");
+  EXPECT_EQ(format_duration(std::chrono::minutes(125)), "2 h 5 min");
+}
+
+TEST(RootCause, NamesRankHostAndBothPids) {
+  model::RankEnd end = exited(3, 1);
+  EXPECT_EQ(format_root_cause(end), "rank 3 on n2 (pid 42): exit code 1");
+  end.pid_inside = 5;
+  EXPECT_EQ(format_root_cause(end), "rank 3 on n2 (pid 42, 5 in its namespace): exit code 1");
+  end.pid = 0;
+  EXPECT_EQ(format_root_cause(end), "rank 3 on n2: exit code 1");
+  EXPECT_EQ(format_root_cause(end, "worker"), "rank 3 (worker) on n2: exit code 1");
+}
+
+TEST(Outcome, PlainSuccessIsSilentButOnATerminal) {
+  EXPECT_THAT(format_outcome(good(2), false), IsEmpty());
+  EXPECT_THAT(format_outcome(good(2), true), ElementsAre("2 ranks on 1 host, 1.2 s: ended with exit code 0"));
+}
+
+TEST(Outcome, FailureShowsTailAndConsequences) {
+  JobOutcome outcome = good(3);
+  outcome.ends[1] = exited(1, 7);
+  outcome.root = 1;
+  outcome.exit_code = 7;
+  outcome.cause = StopCause::kPolicy;
+  outcome.stderr_tail = "one\ntwo\x1b[2J\n";
+  const auto lines = format_outcome(outcome, false);
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "the last lines of its stderr:");
+  EXPECT_EQ(lines[1], "  | one");
+  EXPECT_EQ(lines[2], "  | two\\x1b[2J");  // a program's bytes do not reach the terminal through us
+  EXPECT_EQ(lines.back(), "3 ranks on 1 host, 1.2 s: failed; exit code 7 is that of rank 1 on n2");
+}
+
+TEST(Outcome, WhoFailedInASpawnIsToldWhatToDoOnce) {
+  JobOutcome outcome = good(1);
+  outcome.ends[0] = exited(0, 15);
+  outcome.root = 0;
+  outcome.exit_code = 15;
+  outcome.cause = StopCause::kPolicy;
+  outcome.stderr_tail = "MPI_Comm_spawn(command=hostname) failed\n";
+  auto lines = format_outcome(outcome, false);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[2],
+            "its MPI_Comm_spawn failed, which Muster supports for Open MPI alone: start all processes with the job, as "
+            "with `hvdrun "
+            "-np 1 ./manager : -np 4 ./worker`");
+  outcome.ends[0].spawn_refused = true;  // its agent has said it
+  EXPECT_EQ(format_outcome(outcome, false).size(), 3u);
+}
+
+TEST(Outcome, StraysAreCounted) {
+  JobOutcome outcome = good(1);
+  outcome.strays_killed = 2;
+  outcome.stray_lines = {"n1: pid 5 (sleep): descendant", "n1: pid 6 (sleep): descendant"};
+  const auto lines = format_outcome(outcome, false);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], HasSubstr("2 processes outlived their ranks"));
+  EXPECT_THAT(lines[3], HasSubstr("2 leftover processes killed"));
+}
+
+TEST(Outcome, HostsThatFailedAreAllNamed) {
+  JobOutcome outcome;
+  outcome.ranks = 4;
+  outcome.hosts = 2;
+  outcome.cause = StopCause::kHostFailed;
+  outcome.exit_code = 125;
+  outcome.host_failures = {{"n1", "host n1: refused"}, {"n2", "host n2: no such name"}};
+  EXPECT_THAT(format_outcome(outcome, false),
+              ElementsAre("host n1: refused", "host n2: no such name", HasSubstr("not started")));
+}
+
+TEST(Progress, NamesAFewOfThoseThatAreMissing) {
+  EXPECT_EQ(format_progress(3, 3, {}), "3/3 hosts up");
+  EXPECT_EQ(format_progress(1, 2, {"n3"}), "1/2 hosts up · waiting: n3");
+  EXPECT_EQ(
+      format_binding({.rank = 3, .host = "n2", .local_rank = 1, .cpus = {4, 5, 6}, .gpus = {1}, .devices = {"GPU-a"}}),
+      "rank 3 on n2, local rank 1: cores 4-6, GPU 1 (GPU-a)");
+  EXPECT_EQ(format_binding({.rank = 0, .host = "n1", .gpus = {0}, .devices = {"intel:0.1"}}),
+            "rank 0 on n1, local rank 0: not bound to cores, GPU 0.1");
+  EXPECT_EQ(format_binding({.rank = 0, .host = "n1"}), "rank 0 on n1, local rank 0: not bound to cores, no GPU");
+  EXPECT_EQ(format_progress(0, 5, {"a", "b", "c", "d", "e"}), "0/5 hosts up · waiting: a, b, c and 2 more");
+}
+
+}  // namespace
+}  // namespace muster::cli::report_test
