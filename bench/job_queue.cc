@@ -18,7 +18,7 @@
 
 #include <fmt/format.h>
 
-#include "launcherd/placement/job_queue.h"
+#include "launcherd/queue/job_queue.h"
 
 namespace {
 

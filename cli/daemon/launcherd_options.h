@@ -9,7 +9,7 @@
 #include "cli/doctor/host_verb.h"
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
-#include "launcherd/bootstrap/accept_agents.h"
+#include "launcherd/enrol/accept_agents.h"
 
 namespace muster::cli {
 

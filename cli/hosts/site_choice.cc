@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/hosts/job_hosts.h"
-#include "launcherd/bootstrap/site_command.h"
+#include "launcherd/site/site_command.h"
 
 namespace muster::cli {
 namespace {

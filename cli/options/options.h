@@ -17,7 +17,7 @@
 #include "cli/options/host_choice.h"
 #include "cli/options/settings.h"
 #include "launcherd/bootstrap/bootstrap.h"
-#include "launcherd/jobs/job_runner.h"
+#include "launcherd/run/job_runner.h"
 #include "model/dmlc.h"
 #include "model/job_spec.h"
 #include "model/label_format.h"

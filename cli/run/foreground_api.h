@@ -6,8 +6,8 @@
 
 #include "base/env.h"
 #include "base/loop.h"
-#include "launcherd/jobs/job_record.h"
-#include "launcherd/jobs/restarting_job.h"
+#include "launcherd/run/job_record.h"
+#include "launcherd/run/restarting_job.h"
 #include "launcherd/service/api_server.h"
 
 namespace muster::cli {

@@ -33,8 +33,8 @@
 #include "cli/view/stdin_reader.h"
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/hosts/time_limit.h"
-#include "launcherd/jobs/restarting_job.h"
 #include "launcherd/output/rank_folder.h"
+#include "launcherd/run/restarting_job.h"
 #include "model/job_placement.h"
 
 namespace muster::cli {

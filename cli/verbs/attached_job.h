@@ -22,8 +22,8 @@
 #include "cli/verbs/follow_job.h"
 #include "cli/verbs/found_jobs.h"
 #include "cli/view/log_output.h"
-#include "launcherd/jobs/job_runner.h"
 #include "launcherd/output/terminal.h"
+#include "launcherd/run/job_runner.h"
 
 namespace muster::cli {
 

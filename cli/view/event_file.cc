@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "launcherd/jobs/job_record.h"
+#include "launcherd/run/job_record.h"
 #include "proto/event_json.h"
 
 namespace muster::cli {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "launcherd/jobs/job_runner.h"
+#include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
 namespace muster::cli {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "launcherd/jobs/job_runner.h"
 #include "launcherd/output/terminal.h"
+#include "launcherd/run/job_runner.h"
 
 namespace muster::cli {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcherd/jobs/job_runner.h"
+#include "launcherd/run/job_runner.h"
 
 namespace muster::cli {
 

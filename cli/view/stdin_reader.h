@@ -11,7 +11,7 @@
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "cli/view/raw_terminal.h"
-#include "launcherd/jobs/input_feed.h"
+#include "launcherd/run/input_feed.h"
 #include "model/job_input.h"
 
 namespace muster::cli {

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "launcherd/bootstrap/accept_agents.h"
 #include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/enrol/accept_agents.h"
 #include "launcherd/service/api_server.h"
 #include "model/host_spec.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcherd/placement/job_need.h"
+#include "launcherd/queue/job_need.h"
 #include "proto/job_spec_convert.h"
 
 namespace muster::launcherd {

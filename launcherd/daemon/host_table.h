@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "launcherd/placement/slots.h"
+#include "launcherd/queue/slots.h"
 #include "launcherd/store/records.h"
 #include "model/host_spec.h"
 #include "proto/muster/v1/launcher.pb.h"

@@ -6,8 +6,8 @@
 
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/daemon/recovery.h"
-#include "launcherd/placement/fit.h"
-#include "launcherd/placement/job_need.h"
+#include "launcherd/queue/fit.h"
+#include "launcherd/queue/job_need.h"
 #include "model/job_placement.h"
 #include "proto/muster/v1/stored.pb.h"
 #include "proto/stored_event.h"

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "launcherd/placement/job_queue.h"
+#include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
 #include "launcherd/store/job_store.h"
 #include "proto/job_spec_convert.h"

@@ -24,7 +24,7 @@
 #include "launcherd/daemon/job_admission.h"
 #include "launcherd/daemon/late_share.h"
 #include "launcherd/daemon/running_job.h"
-#include "launcherd/placement/job_queue.h"
+#include "launcherd/queue/job_queue.h"
 #include "launcherd/service/api_handler.h"
 #include "launcherd/store/job_store.h"
 #include "proto/job_spec_convert.h"

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/late_share.h"
-#include "launcherd/jobs/launch_plan.h"
+#include "launcherd/plan/launch_plan.h"
 #include "model/gpu_binding.h"
 #include "proto/convert.h"
 

@@ -4,7 +4,7 @@
 #include "launcherd/daemon/job_exit_codes.h"
 #include "launcherd/daemon/job_manager.h"
 #include "launcherd/daemon/job_view.h"
-#include "launcherd/placement/job_need.h"
+#include "launcherd/queue/job_need.h"
 #include "model/job_placement.h"
 
 namespace muster::launcherd {

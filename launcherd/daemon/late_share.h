@@ -9,9 +9,9 @@
 
 #include "base/status.h"
 #include "launcherd/daemon/host_table.h"
-#include "launcherd/jobs/job_runner.h"
-#include "launcherd/placement/host_share.h"
-#include "launcherd/placement/slots.h"
+#include "launcherd/queue/host_share.h"
+#include "launcherd/queue/slots.h"
+#include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
 namespace muster::launcherd {

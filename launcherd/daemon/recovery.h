@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "launcherd/jobs/job_runner.h"
+#include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
 namespace muster::launcherd {

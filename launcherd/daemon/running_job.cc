@@ -11,7 +11,7 @@
 #include "base/shortened.h"
 #include "base/strings.h"
 #include "launcherd/daemon/job_exit_codes.h"
-#include "launcherd/jobs/job_record.h"
+#include "launcherd/run/job_record.h"
 #include "proto/bound_rank.h"
 #include "proto/convert.h"
 #include "proto/stored_event.h"

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "launcherd/bootstrap/failure.h"
-#include "launcherd/jobs/launch_plan.h"
+#include "launcherd/plan/launch_plan.h"
 #include "model/host_spec.h"
 #include "proto/muster/v1/probe.pb.h"
 

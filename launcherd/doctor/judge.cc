@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "launcherd/doctor/checks.h"
 #include "launcherd/doctor/compare.h"
-#include "launcherd/jobs/launch_plan.h"
+#include "launcherd/plan/launch_plan.h"
 
 namespace muster::launcherd {
 namespace {

@@ -38,14 +38,14 @@ def test_a_mistake_is_usage_error():
 
 
 @pytest.mark.parametrize(("name", "target", "selection"), [
-    ("launcherd_jobs_test", "launcherd_jobs_test", "-R ^launcherd_jobs_test"),
-    ("launcherd_jobs_test.EndNews", "launcherd_jobs_test", "-R ^launcherd_jobs_test\\.EndNews"),
+    ("launcherd_run_test", "launcherd_run_test", "-R ^launcherd_run_test"),
+    ("launcherd_run_test.EndNews", "launcherd_run_test", "-R ^launcherd_run_test\\.EndNews"),
     ("e2e.03", "all", "-R ^e2e\\.03"),
     ("unit", "all", "-L ^unit$")])
 def test_a_name_builds_what_it_needs_and_runs_its_tests(tmp_path, name, target, selection):
     """The build and the tests are played: which are asked for is looked at."""
     program(tmp_path, "dpkg-query", "echo install ok installed")
-    program(tmp_path, "ninja", '[ "$5" = launcherd_jobs_test ]')  # -C build/release -t query NAME
+    program(tmp_path, "ninja", '[ "$5" = launcherd_run_test ]')  # -C build/release -t query NAME
     program(tmp_path, "cmake", f'echo "cmake $*" >>{tmp_path}/asked')
     path = program(tmp_path, "ctest", f'echo "ctest $*" >>{tmp_path}/asked\n'
                                       'case "$*" in *" -N "*) echo "  Test #1: one";; esac')
@@ -63,7 +63,7 @@ def test_a_name_whose_tests_fail_is_a_failure(tmp_path):
     program(tmp_path, "ninja", "true")
     program(tmp_path, "cmake", "true")
     path = program(tmp_path, "ctest", 'case "$*" in *" -N "*) echo "  Test #1: one";; *) exit 8;; esac')
-    assert run("tools/test", "launcherd_jobs_test", PATH=path).returncode == 8
+    assert run("tools/test", "launcherd_run_test", PATH=path).returncode == 8
 
 
 def test_quickstart_says_how_long_it_takes_and_stops_where_the_disk_is_too_small(tmp_path):

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "launcherd/bootstrap/ssh_bootstrap.h"
+#include "launcherd/ssh/ssh_bootstrap.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::launcherd {

@@ -1,0 +1,252 @@
+#include "launcherd/agents/own_agents.h"
+
+#include <future>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/net.h"
+#include "base/tls.h"
+#include "proto/frame.h"
+#include "proto/peer_names.h"
+
+namespace muster::launcherd {
+namespace {
+
+constexpr int kListenBacklog = 1024;
+constexpr int kMaxDialAddresses = 8;
+
+}  // namespace
+
+void add_launcher_addresses(bool is_local, v1::AgentJoin& join) {
+  if (is_local) {
+    join.add_launcher_addresses("127.0.0.1");
+    join.add_launcher_addresses("::1");
+    return;
+  }
+  const auto own = base::interface_addresses();
+  if (!own.ok()) return;
+  // After the address that sshd saw, which the agent tries first: the launcher may be multi-homed.
+  for (const base::InterfaceAddress& entry : *own) {
+    if (entry.address.is_loopback() || join.launcher_addresses_size() >= kMaxDialAddresses) continue;
+    join.add_launcher_addresses(entry.address.str());
+  }
+}
+
+std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root) {
+  std::vector<std::string> arguments = {"--sweep", job_id};
+  if (!session_root.empty()) {
+    arguments.emplace_back("--session-root");
+    arguments.push_back(session_root);
+  }
+  return arguments;
+}
+
+OwnAgents::OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap)
+    : loop_(loop), options_(std::move(options)), bootstrap_(bootstrap) {}
+
+base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) {
+  listener_ = listener;
+  sink->begin_attempt(options_.attempt);
+  for (AgentHost& host : hosts) {
+    Host& entry = hosts_.emplace_back();
+    entry.host = std::move(host);
+    entry.token = base::random_hex(32);
+  }
+  std::vector<BootstrapTarget> targets;
+  for (const Host& host : hosts_) targets.push_back(host.host.target);
+  bootstrap_->expect(targets);
+  // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
+  std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    start_agent(static_cast<int>(i), promises[i].get_future().share());
+  }
+  auto joins = open_services(sink);
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    promises[i].set_value(joins.ok() ? base::Result<std::string>(std::move((*joins)[i])) : joins.status());
+  }
+  return joins.status();
+}
+
+base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink) {
+  MUSTER_ASSIGN_OR_RETURN(const auto ca, base::CertificateAuthority::create());
+  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity identity, ca.issue("launcherd", {std::string(proto::kLauncherName)}));
+  MUSTER_ASSIGN_OR_RETURN(
+      control_, ControlServer::start(loop_, {.job_id = options_.job_id,
+                                             .ca_pem = ca.ca_pem(),
+                                             .certificate_pem = identity.cert_pem,
+                                             .key_pem = identity.key_pem,
+                                             .on_line = [this](const std::string& line) { listener_->warn(line); },
+                                             .on_grpc_error = posted([](OwnAgents& self, const std::string& line) {
+                                               self.listener_->note(line);
+                                             })}));
+  for (const Host& host : hosts_) control_->add_agent(host.token);
+  control_->on_hello = [this](int agent, const v1::Hello& hello, bool resumed) { said_hello(agent, hello, resumed); };
+  control_->on_message = [this](int agent, const v1::AgentMessage& message) { listener_->agent_said(agent, message); };
+  control_->on_cut = [this](int agent) { listener_->agent_stream(agent, false); };
+  control_->on_unreadable = [this](int agent) { listener_->agent_unreadable(agent); };
+
+  MUSTER_ASSIGN_OR_RETURN(base::UniqueFd listening, base::listen_any(0, kListenBacklog));
+  MUSTER_ASSIGN_OR_RETURN(output_port_, base::local_port(listening.get()));
+  MUSTER_ASSIGN_OR_RETURN(hub_, OutputHub::start({}, std::move(listening)));
+  OutputHubEvents events;
+  events.on_agent_complete = posted([](OwnAgents& self, int agent) { self.listener_->output_complete(agent); });
+  events.on_agent_cut = posted([](OwnAgents& self, int agent) { self.listener_->output_cut(agent); });
+  events.on_error = posted([](OwnAgents& self, const base::Status& status) { self.listener_->output_failed(status); });
+  hub_->add_job(options_.job_id, sink, std::move(events));
+  // One for all agents of the job: making a key and a certificate takes longer than all else on this path.
+  MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
+                          ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
+  std::vector<std::string> joins;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(joins.emplace_back(), make_join(static_cast<int>(i), ca.ca_pem(), shared));
+  }
+  return joins;
+}
+
+base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_pem,
+                                               const base::TlsIdentity& identity) const {
+  const Host& host = hosts_[static_cast<std::size_t>(agent)];
+  v1::AgentJoin join;
+  join.set_job_id(options_.job_id);
+  join.set_agent_index(agent);
+  add_launcher_addresses(host.host.is_local, join);
+  join.set_control_port(control_->port());
+  join.set_output_port(output_port_);
+  join.set_ca_pem(ca_pem);
+  join.set_certificate_pem(identity.cert_pem);
+  join.set_key_pem(identity.key_pem);
+  join.set_token(host.token);
+  join.set_link(options_.agent_link);
+  join.set_lease_ms(options_.lease.count());
+  join.set_contain(options_.contain);
+  join.set_session_root(options_.session_root);
+  join.set_dial_timeout_ms(options_.dial_timeout.count());
+  join.set_verbose(options_.verbose);
+  join.set_host_name(host.host.target.name);
+  join.set_attempt(options_.attempt);
+  join.set_without_gpus(options_.without_gpus);
+  return proto::frame_message(join);
+}
+
+void OwnAgents::start_agent(int agent, JoinSource join) {
+  bootstrap_->start(at(agent).host.target, std::move(join),
+                    [&loop = loop_, weak = weak_from_this(), agent](base::Result<StartedAgent> started) {
+                      // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
+                      auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
+                      loop.post([weak, agent, shared] {
+                        if (const auto self = weak.lock()) self->bootstrapped(agent, std::move(*shared));
+                      });
+                    });
+}
+
+void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
+  Host& host = at(agent);
+  if (host.is_dropped) return;  // too late: closing the stream ends the agent
+  if (!started.ok()) {
+    listener_->agent_failed(agent, started.status().message());
+    return;
+  }
+  host.up.launcher_addresses = started->launcher_addresses;
+  host.up.host_address = started->host_address;
+  listener_->note(fmt::format("{}: agent started by {}{}", host.host.target.name, started->backend,
+                              started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
+  HostLink::Events events;
+  events.on_link = [this, agent](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
+    linked(agent, choice, std::move(control), std::move(output));
+  };
+  events.on_gone = [this, agent](const base::Status& status) { listener_->agent_gone(agent, status); };
+  host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
+  listener_->agent_started(agent);
+  if (const auto early = std::exchange(host.early_hello, std::nullopt)) report_up(agent, *early);
+}
+
+void OwnAgents::linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
+  Host& host = at(agent);
+  host.up.link = choice.over_ssh ? "ssh" : "dial";
+  if (!choice.over_ssh) {
+    listener_->note(fmt::format("{}: control and output by connections from the host", host.host.target.name));
+    return;
+  }
+  listener_->note(fmt::format("{}: control and output over ssh ({})", host.host.target.name, choice.reason));
+  const base::Status added = control_->add_connection(std::move(control));
+  if (!added.ok()) {
+    listener_->agent_gone(agent, added);
+    return;
+  }
+  host.output_over_ssh = std::move(output);
+}
+
+void OwnAgents::said_hello(int agent, const v1::Hello& hello, bool resumed) {
+  Host& host = at(agent);
+  if (host.is_dropped) return;
+  listener_->agent_stream(agent, true);
+  if (resumed) {
+    listener_->note(fmt::format("{}: the control connection is back", host.host.target.name));
+    return;
+  }
+  // The agent has its join before the bootstrap's thread posts that it runs. On a busy machine the Hello comes first.
+  if (host.link == nullptr) {
+    host.early_hello = hello;
+    return;
+  }
+  report_up(agent, hello);
+}
+
+void OwnAgents::report_up(int agent, const v1::Hello& hello) {
+  Host& host = at(agent);
+  host.up.hello = hello;
+  listener_->agent_up(agent, host.up);
+}
+
+void OwnAgents::cancel_start() {
+  bootstrap_->cancel();
+}
+
+void OwnAgents::send(int agent, v1::LauncherMessage message) {
+  control_->send(agent, std::move(message));
+}
+
+void OwnAgents::send_unnumbered(int agent, v1::LauncherMessage message) {
+  control_->send_unnumbered(agent, std::move(message));
+}
+
+void OwnAgents::expect_output(int agent, const std::vector<int>& ranks) {
+  Host& host = at(agent);
+  const base::Status expected =
+      hub_->expect_agent(options_.job_id, {.agent = agent, .secret = host.token, .ranks = ranks});
+  if (!expected.ok()) listener_->output_failed(expected);
+  if (host.output_over_ssh.valid()) hub_->add_connection(std::move(host.output_over_ssh));
+}
+
+void OwnAgents::expect_more_output(int agent, const std::vector<int>& ranks) {
+  hub_->expect_ranks(options_.job_id, agent, ranks);
+}
+
+void OwnAgents::output_ends(int agent) {
+  hub_->agent_ended(options_.job_id, agent);
+}
+
+void OwnAgents::leave(int agent) {
+  v1::LauncherMessage leave;
+  leave.mutable_leave();
+  control_->send(agent, std::move(leave));
+}
+
+void OwnAgents::drop(int agent) {
+  Host& host = at(agent);
+  host.is_dropped = true;
+  control_->forget(agent);
+  hub_->forget_agent(options_.job_id, agent);
+  host.link.reset();
+}
+
+void OwnAgents::sweep(int agent, std::function<void(base::Result<CommandResult>)> done) {
+  bootstrap_->run(at(agent).host.target, sweep_arguments(options_.job_id, options_.session_root),
+                  [&loop = loop_, weak = weak_from_this(), done = std::move(done)](base::Result<CommandResult> result) {
+                    loop.post([weak, done, result = std::move(result)] {
+                      if (weak.lock() != nullptr) done(result);
+                    });
+                  });
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,96 @@
+// Agents that are started for one job and end with it: hvdrun's. Makes the job's certificates, control server and
+// output hub, starts an agent on every host by the bootstrap, and watches its log-in connection: the agent ends when
+// that does.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/tls.h"
+#include "launcherd/agents/host_link.h"
+#include "launcherd/agents/job_agents.h"
+#include "launcherd/output/output_hub.h"
+#include "launcherd/service/control_server.h"
+
+namespace muster::launcherd {
+
+struct OwnAgentsOptions {
+  std::string job_id;
+  int attempt = 0;
+  std::string agent_link = "auto";  // auto | ssh | dial
+  std::string contain = "auto";     // auto | cgroup | pidns | subreaper
+  std::chrono::milliseconds lease{15'000};
+  // Until an agent that cannot connect back uses its log-in connection, or gives up where it may not (agent_link dial).
+  std::chrono::milliseconds dial_timeout{1'000};
+  std::string session_root;  // empty: the host's own
+  bool verbose = false;
+  bool without_gpus = false;  // no rank is given any
+};
+
+// Addresses at which agents on other hosts may reach this launcher, beside the one that their sshd saw.
+void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
+
+// What `muster-agent` is told to look for what a dead agent has left of a job.
+std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root);
+
+class OwnAgents final : public JobAgents, public std::enable_shared_from_this<OwnAgents> {
+ public:
+  // `bootstrap` is borrowed. To be held by a shared_ptr: threads of the bootstrap and of the hub post to it.
+  OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap);
+
+  base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
+  void cancel_start() override;
+  void send(int agent, v1::LauncherMessage message) override;
+  void send_unnumbered(int agent, v1::LauncherMessage message) override;
+  void expect_output(int agent, const std::vector<int>& ranks) override;
+  void expect_more_output(int agent, const std::vector<int>& ranks) override;
+  void output_ends(int agent) override;
+  void leave(int agent) override;
+  void drop(int agent) override;
+  void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
+
+ private:
+  struct Host {
+    AgentHost host;
+    std::string token;
+    AgentUp up;
+    std::unique_ptr<HostLink> link;
+    // The agent's Hello, if it came before the bootstrap's thread reported that the agent runs.
+    std::optional<v1::Hello> early_hello;
+    base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
+    bool is_dropped = false;
+  };
+
+  base::Result<std::vector<std::string>> open_services(OutputSink* sink);
+  base::Result<std::string> make_join(int agent, const std::string& ca_pem, const base::TlsIdentity& identity) const;
+  void start_agent(int agent, JoinSource join);
+  void bootstrapped(int agent, base::Result<StartedAgent> started);
+  void linked(int agent, const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output);
+  void said_hello(int agent, const v1::Hello& hello, bool resumed);
+  void report_up(int agent, const v1::Hello& hello);
+  Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  // A closure for another thread: runs on the loop while this lives.
+  template <typename Function>
+  auto posted(Function function) {
+    return [&loop = loop_, weak = weak_from_this(), function](auto... arguments) {
+      loop.post([weak, function, ... arguments = std::move(arguments)]() mutable {
+        if (const auto self = weak.lock()) function(*self, std::move(arguments)...);
+      });
+    };
+  }
+
+  base::Loop& loop_;
+  const OwnAgentsOptions options_;
+  Bootstrap* const bootstrap_;
+  AgentListener* listener_ = nullptr;
+  std::vector<Host> hosts_;
+  std::uint16_t output_port_ = 0;
+  // Last, so that their threads end before anything that they post to.
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<OutputHub> hub_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,49 @@
+// A job's view of the warm agents that it uses (host_pool.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcherd/agents/host_pool.h"
+#include "launcherd/agents/job_agents.h"
+#include "launcherd/agents/output_meter.h"
+
+namespace muster::launcherd {
+
+class PooledAgents final : public JobAgents, public std::enable_shared_from_this<PooledAgents> {
+ public:
+  // To be held by a shared_ptr: the hub's thread posts to it.
+  PooledAgents(HostPool::Core& pool, PooledJob job);
+  ~PooledAgents() override;
+
+  base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
+  void cancel_start() override {}  // other jobs may wait for the same agents
+  void send(int agent, v1::LauncherMessage message) override;
+  void send_unnumbered(int agent, v1::LauncherMessage message) override;
+  void expect_output(int agent, const std::vector<int>& ranks) override;
+  void output_ends(int agent) override;
+  void leave(int agent) override;
+  void drop(int agent) override;
+  void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
+
+  // What the pool tells of a session; the first three after it has been taken out of the pool.
+  void pool_failed(int agent, const std::string& message);
+  void pool_gone(int agent, const std::string& why);
+  void pool_unreadable(int agent);
+  void pool_up(int agent, AgentUp up);
+  void pool_said(int agent, const v1::AgentMessage& message);
+  void pool_stream(int agent, bool is_there);
+
+ private:
+  const AgentHost& at(int agent) const { return hosts_[static_cast<std::size_t>(agent)]; }
+  std::string output_secret(int agent) const;
+
+  HostPool::Core& pool_;
+  const PooledJob job_;
+  std::vector<AgentHost> hosts_;
+  std::shared_ptr<OutputMeter> meter_;
+  AgentListener* listener_ = nullptr;
+};
+
+}  // namespace muster::launcherd

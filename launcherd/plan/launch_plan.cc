@@ -1,0 +1,419 @@
+#include "launcherd/plan/launch_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/strings.h"
+#include "launcherd/plan/launch_world.h"
+#include "model/dmlc.h"
+#include "model/expand.h"
+#include "model/gpu_mask.h"
+#include "model/host_binding.h"
+#include "proto/convert.h"
+
+namespace muster::launcherd {
+namespace {
+
+// By which the ranks of a host talk: as the user chose, else the way to rank 0's host.
+std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
+  if (!is_network_chosen(job)) return fact.prepared.interface();
+  const auto chosen = choose_interface(fact.hello, job);
+  return chosen.ok() ? chosen->name() : fact.prepared.interface();
+}
+
+// Where the other hosts reach its ranks.
+std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
+  if (!is_network_chosen(job)) return fact.prepared.address();
+  const auto chosen = choose_interface(fact.hello, job);
+  return chosen.ok() ? chosen->address() : fact.prepared.address();
+}
+
+// Of each rank, where the others reach it: for TF_CONFIG.
+std::vector<std::string> tensorflow_workers(const model::JobSpec& job, const model::Placement& placement,
+                                            const std::vector<HostFacts>& facts) {
+  std::vector<std::string> workers;
+  if (job.runtime != model::Runtime::kTensorflow) return workers;
+  workers.resize(static_cast<std::size_t>(placement.size));
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const HostFacts& fact = facts.at(i);
+    const std::string address = rank_address(fact, job);
+    const auto& ranks = placement.hosts[i].ranks;
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const int port =
+          static_cast<int>(k) < fact.prepared.held_ports_size() ? fact.prepared.held_ports(static_cast<int>(k)) : 0;
+      workers[static_cast<std::size_t>(ranks[k].rank)] = model::host_and_port(address, port);
+    }
+  }
+  return workers;
+}
+
+std::optional<std::string> first_routable(const v1::Hello& hello) {
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    const auto address = base::IpAddress::parse(entry.address());
+    if (address.ok() && !address->is_loopback()) return entry.address();
+  }
+  return std::nullopt;
+}
+
+// The rank's own command, where its role has one, or some of the job's words are to be expanded.
+void set_command(const model::JobSpec& job, const model::Role* role, const model::RankEnvInput& input,
+                 v1::LaunchRank& rank) {
+  const bool is_own = role != nullptr && !role->command.empty();
+  if (is_own && !job.expands_roles) {
+    rank.mutable_command()->Add(role->command.begin(), role->command.end());
+    return;
+  }
+  if (!is_own && job.expand.empty()) return;
+  const model::ExpandValues values{.rank = input.rank.rank,
+                                   .local_rank = input.rank.local_rank,
+                                   .node_rank = input.rank.host_index,
+                                   .nnodes = input.nnodes,
+                                   .size = input.size,
+                                   .host = input.hostname,
+                                   .master_addr = input.master_addr,
+                                   .master_port = input.master_port};
+  if (is_own) {
+    for (const std::string& word : role->command) rank.add_command(model::expand(word, values));
+    return;
+  }
+  rank.mutable_command()->Add(job.command.begin(), job.command.end());
+  for (const std::size_t index : job.expand) {
+    std::string& word = *rank.mutable_command(static_cast<int>(index));
+    word = model::expand(word, values);
+  }
+}
+
+// Its place in its role, and what the user said of the role alone.
+base::Environment set_role(const model::JobSpec& job, const base::Environment& launcher_environment,
+                           model::RankEnvInput& input) {
+  base::Environment variables;
+  const model::RoleOfRank place = model::role_of(job.roles, input.rank.rank);
+  if (place.role == nullptr) return variables;
+  input.role = place.role->name;
+  input.role_rank = place.rank;
+  input.role_size = place.role->np;
+  const model::ExportPolicy own{.named = place.role->environment, .only_named = true};
+  for (const auto& [name, value] : model::exported_variables(launcher_environment, own, false)) {
+    variables.set(name, value);
+  }
+  return variables;
+}
+
+// After its environment.
+void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::optional<std::string_view> terminal,
+               v1::LaunchRank& rank) {
+  rank.set_input(std::ranges::binary_search(readers, rank.rank()));
+  rank.set_pty(job.input.pty && rank.rank() == 0);
+  if (!rank.pty() || !terminal) return;
+  v1::EnvVar& variable = *rank.add_environment();
+  variable.set_name("TERM");
+  variable.set_value(std::string(*terminal));
+}
+
+// Over the job's: the role's own variables, then what makes it this rank. GPUs that the role names itself
+// stay, unless somebody has placed the rank on others.
+proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
+                                const base::Environment& of_job, const base::Environment& of_role,
+                                const proto::EnvList& gpus, bool is_placed) {
+  base::Environment user_set = of_job;
+  for (const auto& [name, value] : of_role.entries()) user_set.set(name, value);
+  proto::EnvList variables = of_role.entries();
+  const auto add = [&](const proto::EnvList& more) { variables.insert(variables.end(), more.begin(), more.end()); };
+  add(model::rank_variables(input, user_set));
+  if (job.is_dmlc) add(model::dmlc_variables(job.roles, input, rank_address(fact, job), user_set));
+  for (const auto& [name, value] : gpus) {
+    if (is_placed || !of_role.get(name)) variables.emplace_back(name, value);
+  }
+  return variables;
+}
+
+std::string no_tiles_warning(const std::string& host) {
+  return fmt::format(
+      "{}: --gpu-bind tile: the kernel shows no Intel GPU, so no rank is given one (--gpu-tiles 6x2 says what there "
+      "is, "
+      "--gpu-bind none that none is needed)",
+      host);
+}
+
+// What NVIDIA's library does not tell is taken from files, and may be less than there is.
+std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
+  const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
+  if (!hello.gpu_driver().empty()) return text;  // of one of the GPUs
+  return text + "; its GPUs are known from files only (--gpu-bind none if the ranks need none)";
+}
+
+model::BoundRank binding_of(const model::PlacedHost& host, const model::PlacedRank& place,
+                            const model::RankBinding& cores, const model::RankGpus& gpus) {
+  return {.rank = place.rank,
+          .host = host.host.name,
+          .local_rank = place.local_rank,
+          .cpus = cores.cpus,
+          .gpus = gpus.indices,
+          .devices = gpus.devices};
+}
+
+}  // namespace
+
+namespace {
+
+v1::JobPeer peer_of(const HostFacts& fact) {
+  v1::JobPeer peer;
+  for (const v1::NetworkInterface& entry : fact.hello.interfaces()) peer.add_addresses(entry.address());
+  peer.set_owner_port(fact.prepared.owner_port());
+  return peer;
+}
+
+}  // namespace
+
+bool has_address(const v1::Hello& hello, const std::string& address) {
+  return std::ranges::any_of(hello.interfaces(), [&](const auto& entry) { return entry.address() == address; });
+}
+
+bool gives_gpus(const model::JobSpec& job) {
+  return job.pinning.gpu_bind != model::GpuBind::kNone ||
+         std::ranges::any_of(job.places, [](const model::RankPlace& place) { return !place.gpus.empty(); });
+}
+
+bool tells_gpu_users(const v1::Hello& hello) {
+  return !hello.gpu_driver().empty() || std::ranges::any_of(hello.gpus(), [](const v1::Gpu& gpu) {
+    return gpu.vendor() == v1::GPU_VENDOR_AMD || gpu.vendor() == v1::GPU_VENDOR_INTEL;
+  });
+}
+
+bool may_wait_for_gpus(const v1::Hello& hello) {
+  return tells_gpu_users(hello) || !hello.gpu_problem().empty() || !hello.gpus().empty();
+}
+
+bool is_network_chosen(const model::JobSpec& job) {
+  return job.network.has_value() || !job.network_interfaces.empty();
+}
+
+base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job) {
+  const auto is_in_network = [&](const v1::NetworkInterface& entry) {
+    const auto address = base::IpAddress::parse(entry.address());
+    return address.ok() && (!job.network || job.network->contains(*address));
+  };
+  std::vector<std::string> has;
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    if (job.network_interfaces.empty() && is_in_network(entry)) return entry;
+    has.push_back(fmt::format("{} {}", entry.name(), entry.address()));
+  }
+  for (const std::string& name : job.network_interfaces) {
+    for (const v1::NetworkInterface& entry : hello.interfaces()) {
+      if (entry.name() == name && is_in_network(entry)) return entry;
+    }
+  }
+  const std::string wish = job.network ? "--network " + job.network->str()
+                                       : "--network-interfaces " + base::join(job.network_interfaces, ",");
+  return base::error(base::Code::kNotFound, "none of its interfaces is in {}: it has {}", wish,
+                     base::printable(base::join(has, ", ")));
+}
+
+base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job) {
+  const HostFacts& master = facts.at(0);
+  if (is_network_chosen(job)) {
+    MUSTER_ASSIGN_OR_RETURN(const v1::NetworkInterface chosen, choose_interface(master.hello, job));
+    return chosen.address();
+  }
+  if (facts.size() == 1) return std::string("127.0.0.1");
+  if (master.local) {
+    // The other hosts reach this machine by the address that it has on the way to them.
+    for (const HostFacts& other : facts) {
+      if (other.local) continue;
+      for (const base::IpAddress& address : other.launcher_addresses) {
+        if (!address.is_loopback() && has_address(master.hello, address.str())) return address.str();
+      }
+      if (has_address(master.hello, other.hello.ssh_client_address())) return other.hello.ssh_client_address();
+    }
+  } else {
+    // Where sshd was reached: an address of the host that is known to work from outside.
+    const std::string& reached = master.hello.ssh_server_address();
+    if (!reached.empty() && has_address(master.hello, reached)) return reached;
+    if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
+  }
+  if (const auto any = first_routable(master.hello)) return *any;
+  return base::error(base::Code::kUnavailable,
+                     "host {} has no network address but loopback, so the other hosts cannot reach rank 0: bring up an "
+                     "interface there, or list another host first",
+                     master.hello.hostname());
+}
+
+std::string host_identity(const v1::Hello& hello) {
+  // Copies of one machine have its name, and the first namespace has the same number on many kernels.
+  return fmt::format("{} net:{} {}", hello.hostname(), hello.netns_inode(), first_routable(hello).value_or(""));
+}
+
+std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
+  std::map<std::pair<std::string, std::uint32_t>, int> firsts;
+  std::vector<int> first_of;
+  for (const HostFacts& each : facts) {
+    const int index = static_cast<int>(first_of.size());
+    const v1::Hello& hello = each.hello;
+    first_of.push_back(firsts.try_emplace({host_identity(hello), hello.uid()}, index).first->second);
+  }
+  return first_of;
+}
+
+namespace {
+
+// One start of the job, host after host. Borrows all that it is given.
+class Planner {
+ public:
+  Planner(const model::JobSpec& job, const model::Placement& placement, const std::vector<HostFacts>& facts,
+          const Attempt& attempt, const std::string& master_address, const base::Environment& launcher_environment)
+      : job_(job),
+        placement_(placement),
+        facts_(facts),
+        attempt_(attempt),
+        master_address_(master_address),
+        launcher_environment_(launcher_environment),
+        readers_(model::reading_ranks(job.input, placement.size)),
+        workers_(tensorflow_workers(job, placement, facts)),
+        role_masks_(model::role_masks(job.roles, launcher_environment)) {
+    for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
+      user_set_.set(name, value);
+    }
+    // What kind of terminal it is, unless the user says another.
+    if (!user_set_.get("TERM")) terminal_ = launcher_environment.get("TERM");
+    plan_.bindings.resize(static_cast<std::size_t>(placement.size));
+  }
+
+  base::Status add_host(std::size_t index);
+  LaunchPlan finish();
+
+ private:
+  v1::Launch launch_of_host(std::size_t index, const proto::EnvList& exported, const model::NodeShape& node) const;
+  void warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding);
+  model::RankEnvInput input_of_host(const model::PlacedHost& host, const HostFacts& fact) const;
+  v1::LaunchRank launch_of_rank(const HostFacts& fact, model::RankEnvInput input, const model::RankBinding& cores,
+                                const model::RankGpus& gpus, bool is_placed) const;
+
+  const model::JobSpec& job_;
+  const model::Placement& placement_;
+  const std::vector<HostFacts>& facts_;
+  const Attempt& attempt_;
+  const std::string& master_address_;
+  const base::Environment& launcher_environment_;
+  std::vector<int> readers_;
+  std::vector<std::string> workers_;
+  std::vector<model::RoleMasks> role_masks_;
+  base::Environment user_set_;
+  std::optional<std::string_view> terminal_;
+  LaunchPlan plan_;
+};
+
+base::Status Planner::add_host(std::size_t index) {
+  const model::PlacedHost& host = placement_.hosts[index];
+  const HostFacts& fact = facts_.at(index);
+  const auto exported = model::exported_variables(launcher_environment_, job_.environment, fact.local);
+  const model::NodeShape node = proto::node_shape_of(fact.hello);
+  model::GpuMasks masks;
+  model::set_gpu_masks(exported, masks);
+  const std::vector<model::RankWish> wishes = model::wishes_on(job_.places, role_masks_, host);
+  auto binding = model::bind_host(node, wishes, job_.pinning, masks, host.share ? &*host.share : nullptr);
+  if (!binding.ok()) return binding.status().with_context(host.host.name);
+  warn(host, fact, *binding);
+  v1::Launch launch = launch_of_host(index, exported, node);
+  model::RankEnvInput input = input_of_host(host, fact);
+  for (std::size_t k = 0; k < host.ranks.size(); ++k) {
+    const model::RankBinding& cores = binding->cores[k];
+    const model::RankGpus& gpus = binding->gpus[k];
+    input.rank = host.ranks[k];
+    *launch.add_ranks() = launch_of_rank(fact, input, cores, gpus, wishes[k].has_gpus());
+    plan_.bindings[static_cast<std::size_t>(input.rank.rank)] = binding_of(host, input.rank, cores, gpus);
+  }
+  plan_.hosts.push_back(std::move(launch));
+  return base::ok_status();
+}
+
+// Without its ranks.
+v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& exported,
+                                   const model::NodeShape& node) const {
+  v1::Launch launch;
+  launch.mutable_command()->Add(job_.command.begin(), job_.command.end());
+  launch.set_workdir(job_.workdir);
+  launch.set_umask(job_.umask);
+  launch.set_wants_error_files(!job_.log_dir.empty());
+  if (index > 0) {
+    launch.set_horovod_address(master_address_);
+    launch.set_horovod_port(facts_.at(0).prepared.horovod_port());
+  }
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
+    if (i != index && (i == 0 || index == 0)) *launch.add_peers() = peer_of(facts_.at(i));
+  }
+  launch.set_host(static_cast<int>(index));
+  proto::set_limits(job_.limits, launch);
+  proto::set_environment(exported, *launch.mutable_environment());
+  if (!job_.container.image.empty()) *launch.mutable_container() = proto::to_proto(on_host(job_.container, node));
+  return launch;
+}
+
+void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const model::NodeBinding& binding) {
+  const std::string& name = host.host.name;
+  const int ranks = binding.dealt_ranks;
+  if (gives_gpus(job_) && !fact.hello.gpu_problem().empty()) plan_.warnings.push_back(gpu_warning(name, fact.hello));
+  const std::string crowd = model::crowd_remark(ranks, binding.visible_gpus, job_.pinning);
+  if (!crowd.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, crowd));
+  if (!binding.remark.empty()) plan_.warnings.push_back(fmt::format("{}: {}", name, binding.remark));
+  if (binding.visible_gpus == 0 && ranks > 0 && job_.pinning.gpu_bind == model::GpuBind::kTile) {
+    plan_.warnings.push_back(no_tiles_warning(name));
+  }
+}
+
+// The same for all its ranks.
+model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
+  model::RankEnvInput input;
+  input.job_id = attempt_.job_id;
+  input.attempt = attempt_.number;
+  input.max_restarts = job_.max_restarts;
+  input.has_peers_elsewhere = attempt_.has_peers_elsewhere;
+  input.size = placement_.size;
+  input.nnodes = static_cast<int>(placement_.hosts.size());
+  input.hostname = host.host.name;
+  input.session_dir = fact.hello.session_dir();
+  input.master_addr = master_address_;
+  input.master_port = facts_.at(0).prepared.master_port();
+  input.role = job_.role;
+  input.torch_agent_store = job_.torch_agent_store;
+  input.runtime = job_.runtime;
+  input.tensorflow_workers = workers_;
+  input.interface = rank_interface(fact, job_);
+  return input;
+}
+
+v1::LaunchRank Planner::launch_of_rank(const HostFacts& fact, model::RankEnvInput input,
+                                       const model::RankBinding& cores, const model::RankGpus& gpus,
+                                       bool is_placed) const {
+  v1::LaunchRank rank;
+  input.omp_num_threads = cores.physical_cores;
+  rank.set_rank(input.rank.rank);
+  const base::Environment of_role = set_role(job_, launcher_environment_, input);
+  const model::Role* const role = model::role_of(job_.roles, input.rank.rank).role;
+  set_command(job_, role, input, rank);
+  if (role != nullptr) rank.set_workdir(role->workdir);
+  proto::set_environment(rank_environment(job_, input, fact, user_set_, of_role, gpus.variables, is_placed),
+                         *rank.mutable_environment());
+  set_input(job_, readers_, terminal_, rank);
+  rank.mutable_cpus()->Add(cores.cpus.begin(), cores.cpus.end());
+  return rank;
+}
+
+LaunchPlan Planner::finish() {
+  set_world(job_, placement_, fmt::format("muster-{}-{}", attempt_.job_id, attempt_.number), user_set_, plan_.hosts);
+  return std::move(plan_);
+}
+
+}  // namespace
+
+base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
+                                     const std::vector<HostFacts>& facts, const Attempt& attempt,
+                                     const std::string& master_address, const base::Environment& launcher_environment) {
+  Planner planner(job, placement, facts, attempt, master_address, launcher_environment);
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    MUSTER_RETURN_IF_ERROR(planner.add_host(host));
+  }
+  return planner.finish();
+}
+
+}  // namespace muster::launcherd

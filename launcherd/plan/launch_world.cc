@@ -1,0 +1,64 @@
+#include "launcherd/plan/launch_world.h"
+
+#include <algorithm>
+#include <map>
+
+namespace muster::launcherd {
+namespace {
+
+// Cray's programs read a file, and find a PMI_CONTROL_PORT whatever else is there; other programs, and scripts that ask
+// by PALS_RANKID who started them, must not. Cray's module sets the variable for whoever compiles with its MPI.
+bool serves_pals(const model::JobSpec& job, const base::Environment& user_set) {
+  if (job.runtime == model::Runtime::kMpi) return true;
+  return job.runtime == model::Runtime::kAuto && user_set.get("CRAY_MPICH_DIR").has_value();
+}
+
+std::vector<int> program_sizes(const model::JobSpec& job, const model::Placement& placement) {
+  std::vector<int> sizes;
+  for (const model::Role& role : job.roles) sizes.push_back(role.np);
+  if (sizes.empty()) sizes.push_back(placement.size);
+  return sizes;
+}
+
+void add_programs(const std::vector<int>& sizes, const std::vector<v1::Launch>& hosts, v1::World& world) {
+  std::map<int, int> cpus;  // by rank
+  for (const v1::Launch& host : hosts) {
+    for (const v1::LaunchRank& rank : host.ranks()) cpus[rank.rank()] = rank.cpus_size();
+  }
+  int first = 0;
+  for (const int size : sizes) {
+    v1::WorldProgram& program = *world.add_programs();
+    program.set_ranks(size);
+    program.set_cpus_per_rank(std::max(cpus[first], 1));
+    first += size;
+  }
+}
+
+}  // namespace
+
+int universe_of(const model::Placement& placement) {
+  int slots = 0;
+  for (const model::PlacedHost& host : placement.hosts) slots += host.slots;
+  return std::max(slots, placement.size);
+}
+
+void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
+               const base::Environment& user_set, std::vector<v1::Launch>& hosts) {
+  if (!model::serves(job.runtime, model::Runtime::kMpi)) return;
+  v1::World world;
+  world.set_size(placement.size);
+  world.set_universe(universe_of(placement));
+  world.set_name(name);
+  for (const model::PlacedHost& host : placement.hosts) {
+    v1::WorldHost& to = *world.add_hosts();
+    to.set_name(host.host.name);
+    for (const model::PlacedRank& rank : host.ranks) to.add_ranks(rank.rank);
+  }
+  add_programs(program_sizes(job, placement), hosts, world);
+  world.set_pals(serves_pals(job, user_set));
+  // Once for all hosts, who are many.
+  const std::string serialised = world.SerializeAsString();
+  for (v1::Launch& host : hosts) host.set_world(serialised);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,14 @@
+#include "launcherd/queue/device_lists.h"
+
+#include <algorithm>
+
+namespace muster::launcherd {
+
+DeviceLists::ByHost& DeviceLists::of(const ShareWish& wish) {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const Entry& entry) { return entry.pinning == wish.pinning && entry.masks == wish.masks; });
+  if (found != entries_.end()) return found->lists;
+  return entries_.emplace_back(Entry{.pinning = wish.pinning, .masks = wish.masks, .lists = {}}).lists;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,276 @@
+#include "launcherd/queue/host_share.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "model/cpu_binding.h"
+#include "model/device_id.h"
+#include "model/gpu_choice.h"
+#include "model/gpu_mask.h"
+#include "model/host_binding.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+using base::error;
+using base::Result;
+using model::BindTo;
+using model::CoreShape;
+using model::NodeShape;
+using model::touches;
+using model::whole_cores;
+using Wishes = std::span<const model::RankWish>;
+
+// Of all that may be this device, or a part of it.
+HostUse::Users users_of(const HostUse& use, const NodeShape& node, const std::string& id) {
+  HostUse::Users all;
+  for (const auto& [other, users] : use.devices()) {
+    if (!model::may_be_same_device(node, id, other)) continue;
+    all.count += users.count;
+    all.are_open = all.are_open && users.are_open;
+  }
+  return all;
+}
+
+std::vector<std::string> free_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
+  std::vector<std::string> free;
+  std::ranges::copy_if(all, std::back_inserter(free),
+                       [&](const std::string& id) { return users_of(use, node, id).count == 0; });
+  return free;
+}
+
+// Those that are free or that others share, the least used first.
+std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
+  std::vector<std::string> open;
+  std::ranges::copy_if(all, std::back_inserter(open),
+                       [&](const std::string& id) { return users_of(use, node, id).are_open; });
+  std::ranges::stable_sort(open, {}, [&](const std::string& id) { return users_of(use, node, id).count; });
+  return open;
+}
+
+std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
+  std::vector<int> cpus;
+  for (const CoreShape& core : cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+// Cores that no other job has; all, where there are none. A depth is never of other jobs' cores.
+std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, BindTo bind_to) {
+  std::vector<CoreShape> cores;
+  std::ranges::copy_if(node.cores, std::back_inserter(cores),
+                       [&](const CoreShape& core) { return !touches(core, use.cpus()); });
+  return cores.empty() && bind_to != BindTo::kDepth ? node.cores : cores;
+}
+
+// Of the equal shares of the slots those that are least in use, so many as there are ranks.
+std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int slots, std::size_t ranks,
+                               const model::Pinning& pinning) {
+  const std::vector<model::RankBinding> shares =
+      model::bind_ranks(model::usable_node(node, pinning), slots, BindTo::kShare);
+  std::vector<std::pair<long, std::size_t>> order;  // CPUs in use, slot
+  for (std::size_t slot = 0; slot < shares.size(); ++slot) {
+    order.emplace_back(
+        std::ranges::count_if(shares[slot].cpus, [&](int cpu) { return std::ranges::binary_search(use.cpus(), cpu); }),
+        slot);
+  }
+  std::ranges::sort(order);
+  std::vector<int> cpus;
+  for (std::size_t i = 0; i < std::min(ranks, order.size()); ++i) {
+    const std::vector<int>& share = shares[order[i].second].cpus;
+    cpus.insert(cpus.end(), share.begin(), share.end());
+  }
+  std::ranges::sort(cpus);
+  return cpus;
+}
+
+// Out of which the ranks without chosen cores are dealt theirs.
+base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
+                        model::HostShare& share) {
+  const BindTo bind_to = wish.pinning.bind_to;
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_cpus));
+  if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
+  const std::vector<CoreShape> free = free_cores(node, use, bind_to);
+  // Without cores, a share says nothing of them.
+  if (free.empty() && !node.cores.empty()) return error(Code::kInvalidArgument, "no core is free there");
+  if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
+    share.cpus = all_cpus(free);
+    return base::ok_status();
+  }
+  if (std::cmp_less(model::usable_node(node, wish.pinning).cores.size(), slots)) {
+    share.is_crowded = true;
+    return base::ok_status();
+  }
+  const std::vector<int> of_slots = cpus_of_slots(node, use, slots, ranks, wish.pinning);
+  std::vector<CoreShape> cores;
+  std::ranges::copy_if(free, std::back_inserter(cores), [&](const CoreShape& core) { return touches(core, of_slots); });
+  share.cpus = cores.empty() ? whole_cores(node, of_slots) : all_cpus(cores);
+  return base::ok_status();
+}
+
+// What is the job's once it is known what its ranks have.
+void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Wishes wishes,
+                  model::HostShare& share) {
+  std::vector<int> bound;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (!wishes[rank].has_cpus() && bind_to != BindTo::kDepth && bind_to != BindTo::kList) continue;
+    const std::vector<int>& cpus = binding.cores[rank].cpus;
+    bound.insert(bound.end(), cpus.begin(), cpus.end());
+  }
+  if (bind_to != BindTo::kDepth) bound.insert(bound.end(), share.cpus.begin(), share.cpus.end());
+  std::ranges::sort(bound);
+  share.cpus = whole_cores(node, bound);
+}
+
+// GPUs that a user has named, each once. INVALID_ARGUMENT: another job has one, and does not share it.
+Result<std::vector<std::string>> named_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
+                                               const model::NodeBinding& binding, Wishes wishes, bool is_open) {
+  std::vector<std::string> devices;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    const bool is_by_role = !wishes[rank].has_gpus();
+    if (is_by_role && wishes[rank].masks == nullptr) continue;
+    for (const std::string& id : binding.gpus[rank].devices) {
+      const HostUse::Users users = users_of(use, node, id);
+      const bool may_share = is_by_role ? is_open : wish.pinning.share_gpu;
+      if (users.count > 0 && !(users.are_open && may_share)) {
+        return error(Code::kInvalidArgument, "{} {}, which another job has",
+                     is_by_role ? "one of its roles names" : "its ranks are placed on", id);
+      }
+      if (std::ranges::find(devices, id) == devices.end()) devices.push_back(id);
+    }
+  }
+  return devices;
+}
+
+std::vector<std::string> not_chosen(const std::vector<std::string>& all, const NodeShape& node,
+                                    const std::vector<std::string>& chosen) {
+  std::vector<std::string> left;
+  std::ranges::copy_if(all, std::back_inserter(left), [&](const std::string& id) {
+    return std::ranges::none_of(chosen,
+                                [&](const std::string& other) { return model::may_be_same_device(node, id, other); });
+  });
+  return left;
+}
+
+// Out of which ranks are dealt theirs: of `all` at least so many.
+base::Status take_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
+                          std::size_t least, model::HostShare& share) {
+  share.devices = free_of(all, use, node);
+  if (share.devices.size() >= least) return base::ok_status();
+  if (share.is_open) {
+    share.devices = open_of(all, use, node);
+    share.devices.resize(std::min(share.devices.size(), least));
+    if (!share.devices.empty()) return base::ok_status();
+  }
+  return error(Code::kInvalidArgument, "{} of {} GPUs are free there", share.devices.size(), all.size());
+}
+
+}  // namespace
+
+const HostUse::Content& HostUse::content() const {
+  static const Content kNothing;
+  return content_ != nullptr ? *content_ : kNothing;
+}
+
+void HostUse::Content::count(const model::HostShare& share) {
+  std::vector<int> all;
+  std::ranges::set_union(cpus, share.cpus, std::back_inserter(all));
+  cpus = std::move(all);
+  for (const std::string& id : share.devices) {
+    Users& users = devices[id];
+    ++users.count;
+    users.are_open = users.are_open && share.is_open;
+  }
+}
+
+void HostUse::add(const model::HostShare& share) {
+  auto changed = std::make_shared<Content>(content());
+  changed->shares.push_back(share);
+  changed->count(share);
+  content_ = std::move(changed);
+}
+
+void HostUse::remove(const model::HostShare& share) {
+  const auto found = std::ranges::find(shares(), share);
+  if (found == shares().end()) return;
+  auto changed = std::make_shared<Content>();
+  changed->shares = shares();
+  changed->shares.erase(changed->shares.begin() + (found - shares().begin()));
+  for (const model::HostShare& each : changed->shares) changed->count(each);
+  content_ = std::move(changed);
+}
+
+bool is_open_share(const ShareWish& wish, std::size_t devices, int slots) {
+  return wish.pinning.share_gpu || (!wish.asks_for_gpus() && std::cmp_less(devices, slots));
+}
+
+std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const NodeShape& node) {
+  auto all = model::devices_of_job(node, wish.pinning, wish.masks);
+  if (!all.ok()) return std::nullopt;
+  return *std::move(all);
+}
+
+int free_devices(const std::vector<std::string>& all, const NodeShape& node, const HostUse& use) {
+  return static_cast<int>(free_of(all, use, node).size());
+}
+
+DeviceCounts count_devices(const std::vector<std::string>& all, const NodeShape& node, const HostUse& use) {
+  DeviceCounts counts{.all = all.size()};
+  for (const std::string& id : all) {
+    const HostUse::Users users = users_of(use, node, id);
+    if (users.count == 0) ++counts.free;
+    if (users.are_open) ++counts.open;
+  }
+  return counts;
+}
+
+int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots) {
+  if (devices.all == 0) return wish.pinning.gpus_per_rank > 0 ? 0 : kAnyRanks;
+  const std::size_t each = model::gpus_for_each(wish.pinning);
+  if (is_open_share(wish, devices.all, slots)) return devices.open >= each ? kAnyRanks : 0;
+  if (!wish.asks_for_gpus() && devices.free == devices.all) return kAnyRanks;
+  return static_cast<int>(devices.free / each);
+}
+
+int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& all, const NodeShape& node,
+                   const HostUse& use, int slots) {
+  return ranks_for_gpus(wish, count_devices(all, node, use), slots);
+}
+
+Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots,
+                                  Wishes wishes) {
+  model::HostShare share;
+  MUSTER_RETURN_IF_ERROR(take_cores(wish, node, use, slots, wishes, share));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> all, model::devices_of_job(node, wish.pinning, wish.masks));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> chosen, model::chosen_devices(node, wishes, wish.masks));
+  const std::vector<std::string> rest = not_chosen(all, node, chosen);
+  const std::vector<bool> dealt = model::are_dealt(node, wishes, wish.pinning, wish.masks);
+  const auto dealt_ranks = static_cast<std::size_t>(std::ranges::count(dealt, true));
+  const std::size_t least = std::min(dealt_ranks * model::gpus_for_each(wish.pinning), rest.size());
+  share.is_open = is_open_share(wish, all.size(), slots);
+  MUSTER_RETURN_IF_ERROR(take_devices(node, use, rest, least, share));
+  MUSTER_ASSIGN_OR_RETURN(const model::NodeBinding binding,
+                          model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
+                          named_devices(wish, node, use, binding, wishes, share.is_open));
+  // Who sees all GPUs of the job and has said no number gets as large a part of them as of the slots.
+  const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
+  std::size_t most = least;
+  if (!wish.asks_for_gpus() && !has_parts) {
+    const auto of_slots = std::min(dealt_ranks, static_cast<std::size_t>(std::max(slots, 1)));
+    most = std::max(most, all.size() * of_slots / static_cast<std::size_t>(std::max(slots, 1)));
+  }
+  share.devices = binding.dealt;
+  share.devices.resize(std::min(most, share.devices.size()));
+  std::ranges::copy_if(named, std::back_inserter(share.devices), [dealt = share.devices](const std::string& id) {
+    return std::ranges::find(dealt, id) == dealt.end();
+  });
+  settle_cores(node, binding, wish.pinning.bind_to, wishes, share);
+  return share;
+}
+
+}  // namespace muster::launcherd

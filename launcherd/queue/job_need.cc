@@ -1,0 +1,129 @@
+#include "launcherd/queue/job_need.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "launcherd/queue/fit.h"
+#include "launcherd/queue/why_not.h"
+#include "model/gpu_mask.h"
+#include "model/host_binding.h"
+
+namespace muster::launcherd {
+namespace {
+
+using base::Code;
+
+// Each name once; repeats add their slots.
+std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& list) {
+  std::vector<model::HostSpec> merged;
+  for (const model::HostSpec& wanted : list) {
+    const auto same = std::ranges::find(merged, wanted.name, &model::HostSpec::name);
+    if (same == merged.end()) {
+      merged.push_back(wanted);
+    } else if (same->slots && wanted.slots) {
+      same->slots = std::min(*same->slots + *wanted.slots, model::kMaxSlotsPerHost);
+    } else {
+      same->slots.reset();
+    }
+  }
+  return merged;
+}
+
+base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
+  for (const model::HostSpec& wanted : need.request.hosts) {
+    if (find_host(hosts, wanted.name) == nullptr) {
+      return base::error(Code::kInvalidArgument, "spec.hosts: {} is none of launcherd's hosts: muster hosts lists them",
+                         wanted.name);
+    }
+  }
+  return base::ok_status();
+}
+
+// Where the spec says no number.
+long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
+  if (need.request.ranks_per_node > 0) {
+    const auto count = need.request.hosts.empty() ? hosts.size() : need.request.hosts.size();
+    return static_cast<long>(need.request.ranks_per_node) * static_cast<long>(count);
+  }
+  if (need.request.hosts.empty()) return 1;
+  long slots = 0;
+  for (const SlotHost& host : hosts) {
+    const model::HostSpec* const wanted = need.wanted(host.host.name);
+    if (wanted != nullptr) slots += wanted->slots.value_or(host.slots);
+  }
+  return slots;
+}
+
+// All open and idle, with the slots that are known.
+std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
+  std::vector<SlotHost> open(hosts.begin(), hosts.end());
+  for (SlotHost& host : open) {
+    host.is_drained = host.is_down = false;
+    if (host.source == SlotSource::kAwaited) host.source = SlotSource::kUnknown;
+  }
+  return open;
+}
+
+// INVALID_ARGUMENT: there are the slots for it, and never the GPUs or cores. `hosts`: as_if_open().
+base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
+  const bool are_known =
+      std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });
+  if (!are_known) return base::ok_status();
+  const std::vector<SlotHost> all = when_idle(hosts);
+  if (fit(need, all)) return base::ok_status();
+  const auto misfit = find_misfit(need, all);
+  return misfit ? misfit->why.with_context(misfit->host) : base::ok_status();
+}
+
+}  // namespace
+
+ShareWish share_wish(const model::JobSpec& job) {
+  ShareWish wish{.pinning = job.pinning};
+  model::set_gpu_masks(model::exported_variables({}, job.environment, false), wish.masks);
+  wish.role_masks = model::role_masks(job.roles, {});
+  return wish;
+}
+
+JobNeed need_of(const model::JobSpec& job, int ranks) {
+  JobNeed need{.request = job.placement, .places = job.places, .share = share_wish(job)};
+  need.request.hosts = merged_hosts(job.placement.hosts);
+  need.request.np = ranks;
+  return need;
+}
+
+base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come) {
+  JobNeed need = need_of(job, job.placement.np);
+  MUSTER_RETURN_IF_ERROR(check_hosts(need, hosts));
+  const long ranks = job.placement.np > 0 ? job.placement.np : ranks_left_to_hosts(need, hosts);
+  if (ranks > model::kMaxRanks) {
+    return base::error(Code::kInvalidArgument, "spec.size: {} ranks are more than the {} of one job", ranks,
+                       model::kMaxRanks);
+  }
+  need.request.np = static_cast<int>(ranks);
+  const std::vector<SlotHost> undrained = as_if_open(hosts);
+  const bool is_for_more = more_come && need.places.empty() && need.request.hosts.empty();
+  if (ranks > 0 && is_for_more) return need;
+  if (ranks > 0) MUSTER_RETURN_IF_ERROR(check_shares(need, undrained));
+  if (ranks > 0 && has_idle_slots(need, undrained)) return need;
+  return base::error(Code::kInvalidArgument, "{}", why_never(need, undrained));
+}
+
+bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts) {
+  return !check_shares(need, as_if_open(hosts)).ok();
+}
+
+bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts) {
+  const JobNeed named = need_of(job, job.placement.np);
+  if (!check_hosts(named, hosts).ok()) return false;
+  const auto is_awaited = [&](const SlotHost& host) {
+    return host.source == SlotSource::kAwaited && may_use(named, host);
+  };
+  if (std::ranges::none_of(hosts, is_awaited)) return false;
+  const bool is_left_to_hosts =
+      job.placement.np == 0 && job.placement.ranks_per_node == 0 && !named.request.hosts.empty();
+  if (!is_left_to_hosts) return !need_of(job, hosts).ok();
+  return std::ranges::any_of(
+      hosts, [&](const SlotHost& host) { return is_awaited(host) && !named.wanted(host.host.name)->slots; });
+}
+
+}  // namespace muster::launcherd

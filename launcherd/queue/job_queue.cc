@@ -1,0 +1,161 @@
+#include "launcherd/queue/job_queue.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "launcherd/queue/fit.h"
+#include "launcherd/queue/placed_hosts.h"
+#include "launcherd/queue/room_bound.h"
+#include "launcherd/queue/why_not.h"
+
+namespace muster::launcherd {
+namespace {
+
+long free_slots(const std::vector<SlotHost>& hosts) {
+  return std::accumulate(hosts.begin(), hosts.end(), 0L,
+                         [](long sum, const SlotHost& host) { return sum + host.free(); });
+}
+
+// As others see the hosts when what is free on those that `need` may use is kept for it.
+void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
+  for (SlotHost& host : hosts) {
+    if (may_use_by_any_name(need, host, hosts)) host.used = host.slots;
+  }
+}
+
+bool touches(const model::Placement& placement, const JobNeed& need, const std::vector<SlotHost>& hosts) {
+  bool touches = false;
+  for_each_placed(placement, hosts, [&](const SlotHost& host, const model::PlacedHost&, int) {
+    touches = touches || may_use_by_any_name(need, host, hosts);
+  });
+  return touches;
+}
+
+}  // namespace
+
+void JobQueue::add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need) {
+  const Key key{-std::int64_t{priority}, number};
+  auto kind = std::ranges::find_if(kinds_, [&](const auto& each) { return each.second.need.is_like(need); });
+  if (kind == kinds_.end()) kind = kinds_.emplace(next_kind_++, Kind{.need = std::move(need), .waiting = {}}).first;
+  kind->second.waiting.insert(key);
+  keys_.insert_or_assign(id, key);
+  entries_.insert_or_assign(key, Entry{.id = id, .kind = kind->first});
+}
+
+bool JobQueue::remove(const base::JobId& id) {
+  const auto found = keys_.find(id);
+  if (found == keys_.end()) return false;
+  forget(found->second);
+  return true;
+}
+
+void JobQueue::forget(const Key& key) {
+  const auto entry = entries_.find(key);
+  const auto kind = kinds_.find(entry->second.kind);
+  kind->second.waiting.erase(key);
+  if (kind->second.waiting.empty()) kinds_.erase(kind);
+  keys_.erase(entry->second.id);
+  entries_.erase(entry);
+}
+
+std::set<std::pair<JobQueue::Key, int>> JobQueue::firsts() const {
+  std::set<std::pair<Key, int>> firsts;
+  for (const auto& [number, kind] : kinds_) firsts.emplace(*kind.waiting.begin(), number);
+  return firsts;
+}
+
+std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
+  std::vector<Start> started;
+  std::vector<SlotHost> open = hosts;  // without what is kept for the head
+  Entry* head = nullptr;
+  RoomBound room(open);
+  std::vector<SlotHost> idle;
+  std::optional<RoomBound> idle_room;
+  DeviceLists devices;
+  std::set<std::pair<Key, int>> next = firsts();
+  for (long free = free_slots(open); free > 0 && !next.empty(); free = free_slots(open)) {
+    const auto [key, number] = *next.begin();
+    next.erase(next.begin());
+    Entry& entry = entries_.at(key);
+    const JobNeed& need = kinds_.at(number).need;
+    // Whoever oversubscribes has more ranks than slots.
+    const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
+    auto placement = is_hopeless || !room.may_fit(need) ? std::nullopt : fit(need, open, &devices);
+    if (!placement) {  // nor does any other of its kind: what is left only becomes less
+      if (head != nullptr) continue;
+      if (!idle_room) {
+        idle = when_idle(hosts);
+        idle_room.emplace(idle);
+      }
+      if (!idle_room->may_fit(need) || !fit(need, idle, &devices)) continue;
+      head = &entry;
+      if (head->overtaken >= kMostOvertakes) keep_slots(need, open);
+      continue;
+    }
+    take_slots(*placement, hosts);
+    take_slots(*placement, open);
+    if (head != nullptr && touches(*placement, kinds_.at(head->kind).need, hosts) &&
+        ++head->overtaken >= kMostOvertakes) {
+      keep_slots(kinds_.at(head->kind).need, open);
+    }
+    started.push_back({entry.id, std::move(*placement), need});
+    forget(key);
+    if (const auto kind = kinds_.find(number); kind != kinds_.end()) {
+      next.emplace(*kind->second.waiting.begin(), number);
+    }
+  }
+  return started;
+}
+
+std::vector<model::HostSpec> JobQueue::hosts_to_ask(const std::vector<SlotHost>& hosts) const {
+  std::vector<const SlotHost*> unknown;
+  for (const SlotHost& host : hosts) {
+    if (!host.is_known() && host.is_open()) unknown.push_back(&host);
+  }
+  std::vector<model::HostSpec> asked;
+  for (const auto& [number, kind] : kinds_) {
+    if (unknown.empty()) break;
+    std::erase_if(unknown, [&, &need = kind.need](const SlotHost* host) {
+      if (!waits_for_news(need, *host)) return false;
+      asked.push_back(host->host);
+      return true;
+    });
+  }
+  return asked;
+}
+
+std::string JobQueue::reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const {
+  return Reasons(*this, hosts).of(id);
+}
+
+std::string JobQueue::Reasons::of(const base::JobId& id) {
+  const auto found = queue_.keys_.find(id);
+  if (found == queue_.keys_.end()) return "";
+  const Entry& entry = queue_.entries_.at(found->second);
+  if (const std::string& why = of_kind(entry.kind); !why.empty()) return why;
+  const Entry* const first = head();
+  if (first == nullptr || first == &entry) return "waits for its turn";
+  return fmt::format("the free slots are kept for job {}, which comes before it: that {}", first->id.str(),
+                     of_kind(first->kind));
+}
+
+const std::string& JobQueue::Reasons::of_kind(int kind) {
+  const auto [entry, is_new] = kinds_.try_emplace(kind);
+  const JobNeed& need = queue_.kinds_.at(kind).need;
+  if (is_new && !fit(need, hosts_, &devices_)) entry->second = why_not(need, hosts_, &devices_);
+  return entry->second;
+}
+
+const JobQueue::Entry* JobQueue::Reasons::head() {
+  if (head_) return *head_;
+  head_ = nullptr;
+  const std::vector<SlotHost> idle = when_idle(hosts_);
+  for (const auto& [key, kind] : queue_.firsts()) {
+    if (of_kind(kind).empty() || !fit(queue_.kinds_.at(kind).need, idle, &devices_)) continue;
+    head_ = &queue_.entries_.at(key);
+    break;
+  }
+  return *head_;
+}
+
+}  // namespace muster::launcherd

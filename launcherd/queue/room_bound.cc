@@ -1,0 +1,118 @@
+#include "launcherd/queue/room_bound.h"
+
+#include <algorithm>
+
+#include "model/cpu_binding.h"
+
+namespace muster::launcherd {
+namespace {
+
+// What decides which GPUs a job could be dealt. How many of them each rank gets, and which cores, does not.
+model::Pinning devices_key(const model::Pinning& pinning) {
+  static const model::Pinning kDefault;
+  model::Pinning key = pinning;
+  key.bind_to = kDefault.bind_to;
+  key.depth = kDefault.depth;
+  key.cpu_lists.clear();
+  key.hyperthreads = kDefault.hyperthreads;
+  key.reserved_cores.clear();
+  key.share_gpu = kDefault.share_gpu;
+  key.gpus_per_rank = std::min(pinning.gpus_per_rank, 1);
+  return key;
+}
+
+// Of so many slots those that the job may take.
+int wished(const JobNeed& need, const model::HostSpec* wanted, int slots) {
+  if (wanted != nullptr && wanted->slots) slots = std::min(slots, *wanted->slots);
+  return need.request.ranks_per_node > 0 ? std::min(slots, need.request.ranks_per_node) : slots;
+}
+
+}  // namespace
+
+RoomBound::RoomBound(std::span<const SlotHost> hosts) : hosts_(hosts) {
+  index_.reserve(hosts.size());
+  for (std::size_t i = 0; i < hosts.size(); ++i) index_.emplace(hosts[i].host.name, i);
+}
+
+bool RoomBound::may_fit(const JobNeed& need) {
+  // Such a job may take more than the slots, or says itself where its ranks run.
+  if (need.request.oversubscribe || !need.places.empty()) return true;
+  Devices* const devices = devices_of(need);
+  Sum sum;
+  if (need.request.hosts.empty()) {
+    for (std::size_t i = 0; i < hosts_.size() && sum.with_gpus < need.ranks(); ++i) add(need, nullptr, devices, i, sum);
+  }
+  for (const model::HostSpec& wanted : need.request.hosts) {
+    const auto found = index_.find(wanted.name);
+    if (found != index_.end()) add(need, &wanted, devices, found->second, sum);
+  }
+  if (sum.with_gpus >= need.ranks()) return true;
+  // No rank of a job that asks for GPUs goes to a host without, if one with GPUs is there (Offers::are_gpus_there()).
+  const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.wished;
+  const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.are_gpus_there;
+  return !leaves_others && sum.with_gpus + sum.without_gpus >= need.ranks();
+}
+
+// nullptr: the job's ranks are placed without a look at GPUs.
+RoomBound::Devices* RoomBound::devices_of(const JobNeed& need) {
+  if (need.share.pinning.gpu_bind == model::GpuBind::kNone) return nullptr;
+  const model::Pinning key = devices_key(need.share.pinning);
+  const auto found = std::ranges::find_if(
+      devices_, [&](const Devices& each) { return each.pinning == key && each.masks == need.share.masks; });
+  if (found != devices_.end()) return &*found;
+  return &devices_.emplace_back(
+      Devices{.pinning = key, .masks = need.share.masks, .hosts = std::vector<HostDevices>(hosts_.size())});
+}
+
+const DeviceCounts& RoomBound::counts(const ShareWish& wish, Devices& devices, std::size_t index) {
+  const SlotHost& host = hosts_[index];
+  HostDevices& known = devices.hosts[index];
+  if (known.is_known && known.use.is_same(host.use)) return known.counts;
+  known = {.is_known = true, .use = host.use, .counts = {}};
+  const auto all = devices_for(wish, *host.shape);
+  known.counts = all ? count_devices(*all, *host.shape, host.use) : DeviceCounts{.is_error = true};
+  return known.counts;
+}
+
+// Every rank has its threads for itself, all of one socket, of cores that no other job has.
+int RoomBound::most_by_depth(const model::Pinning& pinning, std::size_t index) {
+  const SlotHost& host = hosts_[index];
+  if (host.shape->cores.empty()) return kAnyRanks;
+  threads_.resize(hosts_.size());
+  HostThreads& known = threads_[index];
+  if (!known.is_known || !known.use.is_same(host.use)) {
+    known = {.is_known = true, .use = host.use, .free_by_socket = {}};
+    for (const model::CoreShape& core : host.shape->cores) {
+      if (model::touches(core, host.use.cpus())) continue;
+      known.free_by_socket[core.socket] += static_cast<int>(core.cpus.size());
+    }
+  }
+  int most = 0;
+  for (const auto& [socket, threads] : known.free_by_socket) most += threads / std::max(pinning.depth, 1);
+  return most;
+}
+
+void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices* devices, std::size_t index, Sum& sum) {
+  const SlotHost& host = hosts_[index];
+  if (wanted != nullptr) sum.wished += wished(need, wanted, host.slots);
+  if (need.share.is_choosy() && !host.is_known() && host.is_open()) {
+    sum.are_gpus_there = true;  // it may be
+    return;
+  }
+  const DeviceCounts* const there =
+      devices != nullptr && host.shape != nullptr ? &counts(need.share, *devices, index) : nullptr;
+  const bool has_gpus = there != nullptr && there->all > 0;
+  sum.are_gpus_there = sum.are_gpus_there || has_gpus;
+  int most = wished(need, wanted, host.free());
+  if (most <= 0 || host.is_asked()) return;
+  if (there != nullptr && there->is_error) return;  // share_of() fails
+  if (there != nullptr && need.share.role_masks.empty()) {
+    most = std::min(most, ranks_for_gpus(need.share, *there, host.all_slots()));
+  }
+  if (host.shape != nullptr && need.share.pinning.bind_to == model::BindTo::kDepth && most > 0) {
+    most = std::min(most, most_by_depth(need.share.pinning, index));
+  }
+  (there == nullptr || has_gpus ? sum.with_gpus : sum.without_gpus) += most;
+}
+
+}  // namespace muster::launcherd

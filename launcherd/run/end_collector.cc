@@ -1,0 +1,68 @@
+#include "launcherd/run/end_collector.h"
+
+#include <algorithm>
+
+namespace muster::launcherd {
+
+bool EndCollector::add(model::RankEnd end, base::MonotonicTime now) {
+  const int rank = end.rank;
+  const bool is_service = services_.contains(rank);
+  const bool is_needed = !is_service || others_ended_ < others() || any_failed();
+  const bool failed = end.failed() && end.kind != model::EndKind::kStopped && is_needed;
+  const bool is_abort = end.abort_code.has_value();  // which by MPI's rules ends all of them
+  if (!ends_.emplace(rank, std::move(end)).second) return false;
+  if (!is_service) ++others_ended_;
+  if (!is_needed) late_.insert(rank);
+  if (failed && !first_failure_) first_failure_ = now;
+  switch (on_exit_) {
+    case model::OnExit::kNonzeroKill:
+      return failed;
+    case model::OnExit::kAnyKill:
+      return is_needed && (failed || !is_service);
+    case model::OnExit::kWait:
+      return is_abort;
+  }
+  return false;
+}
+
+std::optional<base::MonotonicTime> EndCollector::decision_time() const {
+  if (!first_failure_) return std::nullopt;
+  return *first_failure_ + kCollectWindow;
+}
+
+std::vector<model::RankEnd> EndCollector::ends() const {
+  std::vector<model::RankEnd> result;
+  result.reserve(ends_.size());
+  for (const auto& [rank, end] : ends_) result.push_back(end);
+  return result;
+}
+
+std::optional<model::RankEnd> EndCollector::root() const {
+  const int index = root_index();
+  if (index < 0) return std::nullopt;
+  return ends()[static_cast<std::size_t>(index)];
+}
+
+int EndCollector::root_index() const {
+  std::vector<model::RankEnd> all = ends();
+  const auto last = others_ended_well_at();
+  // Whatever is late is as if Muster had ended it, whichever of the two messages came first.
+  for (model::RankEnd& end : all) {
+    const bool came_early = last && services_.contains(end.rank) && end.at_is_known && end.at >= *last;
+    if (came_early || late_.contains(end.rank)) end.kind = model::EndKind::kStopped;
+  }
+  return model::root_cause(all);
+}
+
+std::optional<base::MonotonicTime> EndCollector::others_ended_well_at() const {
+  if (others_ended_ < others()) return std::nullopt;
+  std::optional<base::MonotonicTime> last;
+  for (const auto& [rank, end] : ends_) {
+    if (services_.contains(rank)) continue;
+    if (end.failed() || !end.at_is_known) return std::nullopt;
+    last = std::max(last.value_or(end.at), end.at);
+  }
+  return last;
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,64 @@
+#include "launcherd/run/end_news.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace muster::launcherd {
+
+void EndNews::follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
+                     bool wants_silence) {
+  flush();  // or the newest would be told twice
+  const auto [at, is_new] = followers_.emplace(agent, Follower{{own_ranks.begin(), own_ranks.end()}, wants_silence});
+  if (!is_new) return;
+  tell(agent, at->second, so_far);
+  tell_silence(agent, at->second);
+}
+
+void EndNews::stream_began(int agent) {
+  const auto found = followers_.find(agent);
+  if (found == followers_.end()) return;
+  found->second.silent.clear();
+  tell_silence(agent, found->second);
+}
+
+bool EndNews::add(const model::RankEnd& end) {
+  if (!followers_.empty()) waiting_.push_back(end);
+  return !waiting_.empty();
+}
+
+void EndNews::flush() {
+  const auto ends = std::exchange(waiting_, {});
+  for (auto& [agent, follower] : followers_) {
+    tell(agent, follower, ends);
+    tell_silence(agent, follower);
+  }
+}
+
+void EndNews::tell_silence(int agent, Follower& follower) {
+  if (!follower.wants_silence) return;
+  std::set<int> silent;
+  std::ranges::set_difference(silent_, follower.own_ranks, std::inserter(silent, silent.end()));
+  if (silent == follower.silent) return;
+  v1::LauncherMessage message;
+  message.mutable_silent_ranks()->mutable_ranks()->Assign(silent.begin(), silent.end());
+  follower.silent = std::move(silent);
+  send_(agent, std::move(message));
+}
+
+void EndNews::tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends) {
+  v1::LauncherMessage message;
+  v1::RanksEnded& news = *message.mutable_ranks_ended();
+  for (const model::RankEnd& end : ends) {
+    if (follower.own_ranks.contains(end.rank)) continue;
+    v1::EndedRank& entry = *news.add_ranks();
+    entry.set_rank(end.rank);
+    entry.set_failed(end.status() != 0);
+    entry.set_cause(base::valid_utf8(model::describe_to_peers(end)));
+  }
+  if (!news.ranks().empty()) send_(agent, std::move(message));
+}
+
+}  // namespace muster::launcherd

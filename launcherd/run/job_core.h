@@ -1,0 +1,298 @@
+// The inside of JobRunner, in four files: job_start.cc (hosts come up, ranks are spawned), job_events.cc (what agents
+// say while the job runs, liveness), job_spawn.cc (ranks that ranks spawn), job_end.cc (stopping, losing hosts,
+// finishing). Private to this folder.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcherd/agents/job_agents.h"
+#include "launcherd/agents/ping_turns.h"
+#include "launcherd/plan/launch_plan.h"
+#include "launcherd/plan/spawn_plan.h"
+#include "launcherd/run/end_collector.h"
+#include "launcherd/run/end_news.h"
+#include "launcherd/run/input_feed.h"
+#include "launcherd/run/job_runner.h"
+#include "launcherd/run/owner_questions.h"
+#include "launcherd/run/stack_questions.h"
+#include "launcherd/stage/staging.h"
+
+namespace muster::launcherd {
+
+inline constexpr std::chrono::milliseconds kPingPeriod{500};
+inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
+// A host that is silent for half its lease, or for this long, is looked at: its agent may have been stopped.
+inline constexpr std::chrono::milliseconds kLookAtSilent{10'000};
+// While its ranks are to end, sooner: before stop_overdue().
+inline constexpr std::chrono::milliseconds kLookAtStopped{2'000};
+// With a shorter lease there is no time for a log-in.
+inline constexpr std::chrono::milliseconds kShortestLookedAt{4'000};
+// After the first host has failed to start, the others get this long, so that all failures are told at once.
+inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
+// While this process is stopped, agents that have dialled lose their connection; they dial again when it goes on.
+inline constexpr std::chrono::milliseconds kRedialTime{3'000};
+// When only services are left (model::Role::is_service), they get this long to end by themselves.
+inline constexpr std::chrono::milliseconds kServiceTime{5'000};
+// What agents get beyond the grace time to kill, audit and report.
+inline constexpr std::chrono::milliseconds kStopMargin{6'000};
+// And where they wait for GPUs to release what the ranks had.
+inline constexpr std::chrono::milliseconds kGpuMargin{10'000};
+// After an interrupted job's processes are gone, output still in flight gets this long when nobody reads the console.
+inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
+
+enum class HostPhase {
+  kBootstrapping,  // ssh or local start
+  kJoining,        // the agent runs, no Hello yet
+  kUp,             // said Hello
+  kPrepared,       // knows its interface
+  kLaunched,       // has been told its ranks
+  kEmpty,          // nothing of the job is left there
+  kUnused,         // another entry is the same host
+  kFailed,         // did not come up
+  kLost,           // was lost afterwards; being swept, or given up
+};
+
+struct JobHost {
+  int agent = 0;     // index in hosts_, constant
+  int placed = 0;    // index in placement_.hosts; -1: kUnused
+  std::string name;  // for messages
+  HostPhase phase = HostPhase::kBootstrapping;
+  HostFacts facts;
+  std::string agent_link;  // "dial" or "ssh"
+  // Of a job that an earlier launcherd had begun: what is still to be taken in (job_agents.h).
+  std::vector<v1::AgentMessage> history;
+  bool was_told = false;   // its ranks, by that launcherd
+  std::vector<int> ranks;  // that it was told to start
+  int started = 0;         // ranks that have started there
+  bool launched = false;   // every spawn was tried
+  bool output_complete = false;
+  bool sweeping = false;
+  bool suspect = false;
+  bool is_looked_at = false;        // over the bootstrap, while it is silent
+  base::MonotonicTime looked_at{};  // when the last look was begun
+  bool has_stream = false;
+  int suspends_due = 0;  // answers to Suspend: one may come after the next Suspend was sent
+  base::MonotonicTime last_heard{};
+  std::deque<std::int64_t> pings{};  // launcher_ns of the last ones: a Pong must answer one of them
+  bool has_misreported = false;      // it spoke of ranks that it does not have; reported once
+  base::Duration best_round_trip = base::Duration::max();
+  std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
+};
+
+class JobRunner::Core final : private AgentListener {
+ public:
+  // What becomes of the ranks of a host that was lost.
+  enum class Afterwards {
+    kSwept,    // the host itself answers: it is searched
+    kUnknown,  // nothing answers there
+    kTold,     // its agent was told to end them
+  };
+
+  Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+       LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents, OutputSink* sink,
+       JobObserver* observer);
+
+  base::Status start();
+  void stop(StopCause cause);
+  void signal_ranks(int signo, bool is_once);
+  void suspend(bool on, base::Loop::Task done);
+  void set_input(InputSource* source) { input_ = source; }
+  void resize_terminal(int rows, int columns);
+  base::Status stacks(const std::vector<int>& ranks, StackQuestions::OnProcess on_process, base::Loop::Task done);
+
+ private:
+  // job_start.cc
+  void agent_started(int agent) override;
+  void agent_up(int agent, AgentUp up) override;
+  void agent_failed(int agent, const std::string& message) override;
+  void host_start_failed(int agent, const std::string& message);
+  void start_timed_out();
+  std::string why_not_in_time(const JobHost& host) const;
+  void maybe_prepare();
+  base::Status merge_same_hosts();
+  base::Status place_merged(const model::JobSpec& job);
+  bool check_networks();
+  std::string session_secret() const;
+  void prepare_hosts();
+  void prepared(JobHost& host, const v1::Prepared& answer);
+  void stage();
+  void staged(const base::Status& status);
+  void ask_shares();
+  void take_shares(const model::Placement& decided);
+  void launch();
+  base::Result<LaunchPlan> plan(const std::vector<JobHost*>& by_placed) const;
+  void tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed);
+  void take_ranks(JobHost& host);
+  void take_up(JobHost& host);
+  void watch_launch();
+  void launch_timed_out();
+  void send_window();
+  void send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends);
+  void report_progress();
+  void tell_progress() const;
+
+  // job_events.cc
+  void agent_said(int agent, const v1::AgentMessage& message) override;
+  void agent_stream(int agent, bool is_there) override;
+  void note(const std::string& line) override;
+  void warn(const std::string& line) override;
+  void said(JobHost& host, const v1::AgentMessage& message);
+  std::vector<int> owners_of(const std::string& address) const;
+  void pong(JobHost& host, const v1::Pong& pong);
+  void rank_exited(JobHost& host, const v1::RankExited& exited);
+  void rank_start_failed(JobHost& host, const v1::RankStartFailed& failed);
+  void host_empty(JobHost& host, const v1::HostEmpty& empty);
+  void add_end(model::RankEnd end);
+  void watch_services(const model::RankEnd& end);
+  void tell_peers(const model::RankEnd& end);
+  void set_suspect(JobHost& host, bool is_suspect);
+  void maybe_name_root_cause();
+  void output_lost(JobHost& host, const std::string& why);
+  void tick();
+  void send_ping(JobHost& host);
+  bool may_report(JobHost& host, const v1::AgentMessage& message);
+  void check_liveness(base::MonotonicTime now);
+  void look_at(JobHost& host, base::MonotonicTime now);
+  void looked(JobHost& host, const base::Result<CommandResult>& result);
+  base::MonotonicTime corrected(const JobHost& host, std::int64_t agent_ns) const;
+
+  // job_spawn.cc
+  struct SpawnedWorld {
+    enum class Phase { kStarting, kRunning, kFailed };
+    int agent = 0;  // whose rank has spawned it
+    std::uint64_t request = 0;
+    std::string name{};
+    int first = 0;  // the number of its rank 0
+    int size = 0;
+    Phase phase = Phase::kStarting;
+    std::set<int> unstarted{};           // numbers of its ranks
+    std::set<int> unanswered{};          // agents that have not said WorldAdded
+    std::vector<model::RankEnd> ends{};  // that came while it was starting
+  };
+  void spawn_requested(JobHost& host, const v1::SpawnRequest& request);
+  base::Status spawn(JobHost& host, const v1::SpawnRequest& request);
+  std::vector<SpawnHost> spawn_hosts() const;
+  void begin_world(SpawnedWorld world, std::vector<v1::AddWorld> messages);
+  SpawnedWorld* world_of(int rank);  // null: the job was started with it
+  bool may_run(int rank) const;
+  void world_added(JobHost& host, const v1::WorldAdded& added);
+  void spawned_started(int rank);
+  bool keep_spawned_end(const model::RankEnd& end);
+  void world_failed(SpawnedWorld& world, const std::string& why);
+  void settle_world(SpawnedWorld& world);
+  void host_left_worlds(const JobHost& host);
+
+  // job_end.cc
+  bool may_have_ranks() const;
+  void stop_when_taken_up(StopCause cause);
+  void begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason);
+  void give_up_start(JobHost& host);
+  void send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for);
+  std::chrono::milliseconds stop_margin() const;
+  void stop_overdue();
+  void agent_gone(int agent, const base::Status& status) override;
+  void agent_unreadable(int agent) override;
+  void host_lost(JobHost& host, const std::string& why, Afterwards afterwards);
+  void sweep(JobHost& host);
+  void swept(int agent, const base::Result<CommandResult>& result);
+  void output_complete(int agent) override;
+  void output_cut(int agent) override;
+  void output_failed(const base::Status& status) override;
+  void maybe_finish();
+  void finish();
+  JobOutcome make_outcome();
+
+  bool is_starting() const { return !launched_ && !stopping_; }
+  bool host_is_final(const JobHost& host) const;
+  JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
+  // all_of for a step that no host takes back. It is asked after every message of a host, and begins where it found the
+  // first host the last time that has not taken the step, so that many hosts cost no square of their number.
+  template <typename Predicate>
+  bool have_all(std::size_t& first_without, Predicate has) const {
+    while (first_without < hosts_.size() && has(hosts_[first_without])) ++first_without;
+    return first_without == hosts_.size();
+  }
+  friend class JobRunner;
+
+  base::Loop& loop_;
+  const base::Clock& clock_;
+  const model::JobSpec job_;
+  model::Placement placement_;
+  const LaunchOptions options_;
+  // Of a job that an earlier launcherd had begun: asked for before its hosts were back.
+  StopCause early_stop_ = options_.resumed_stop;
+  bool early_stop_at_once_ = options_.resumed_at_once;
+  const base::Environment environment_;
+  OutputSink* const sink_;
+  JobObserver* const observer_;
+
+  std::vector<JobHost> hosts_;
+  // By agent: the first one on the same host. Empty: not known yet.
+  std::vector<int> first_of_ = options_.resumes ? options_.resumed_first_of : std::vector<int>();
+  // Of have_all(): the first host that is not up, prepared, launched, and without processes.
+  std::size_t first_not_up_ = 0;
+  std::size_t first_not_prepared_ = 0;
+  std::size_t first_not_launched_ = 0;
+  std::size_t first_not_gone_ = 0;
+  std::string master_address_;
+  std::deque<SpawnedWorld> worlds_;
+  int next_number_ = placement_.size;  // of the next rank that is spawned
+  EndCollector ends_;
+  EndNews end_news_{[this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  OwnerQuestions owner_questions_{
+      [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  InputSource* input_ = nullptr;
+  std::unique_ptr<InputFeed> feed_;  // from launch(); null: no rank reads
+  v1::WindowSize window_;
+  StackQuestions stack_questions_{
+      loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
+  std::map<int, std::string> stderr_tails_;
+  std::vector<HostFailure> host_failures_;
+  std::vector<HostFailure> unclean_;
+  std::vector<std::string> stray_lines_;
+  int strays_killed_ = 0;
+  std::string output_failure_;
+  base::MonotonicTime started_at_{};
+  base::MonotonicTime last_tick_{};
+  base::MonotonicTime runs_since_{};  // without a stall
+  PingTurns ping_turns_;
+  bool prepared_sent_ = false;
+  bool launched_ = false;
+  bool running_told_ = false;
+  bool root_told_ = false;
+  bool stopping_ = false;
+  bool killing_ = false;
+  bool suspended_ = false;
+  bool finished_ = false;
+  StopCause cause_ = StopCause::kNone;
+  base::Loop::Task suspend_done_;
+
+  std::shared_ptr<char> is_asking_;   // what is answered when it is gone, is not taken
+  std::unique_ptr<Staging> staging_;  // between Prepared and Launch
+  base::Timer staged_timer_;
+
+  base::MonotonicTime start_deadline_{};
+  base::Timer start_timer_;
+  base::Timer gather_timer_;
+  base::Timer launch_timer_;  // until every spawn was tried; anew with each rank
+  base::Timer run_timer_;
+  base::Timer tick_timer_;
+  base::Timer progress_timer_;
+  base::Timer root_timer_;
+  base::Timer service_timer_;
+  base::Timer news_timer_;
+  base::Timer stop_timer_;
+  std::chrono::milliseconds stop_time_{};  // that it was given
+  base::Timer output_timer_;
+  base::Timer suspend_timer_;
+  // Last: it is gone before anything that it calls back into.
+  const std::shared_ptr<JobAgents> agents_;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,480 @@
+// How a job ends: stopping in order, losing hosts, sweeping them, and the outcome.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "launcherd/run/job_core.h"
+
+namespace muster::launcherd {
+namespace {
+
+int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
+  switch (cause) {
+    case StopCause::kHangup:
+      return 128 + SIGHUP;
+    case StopCause::kInterrupt:
+      return 128 + SIGINT;
+    case StopCause::kTerminate:
+      return 128 + SIGTERM;
+    case StopCause::kTimeout:
+      return 124;
+    case StopCause::kStdoutClosed:
+      return 141;
+    case StopCause::kHostFailed:
+    case StopCause::kOutputFailed:
+      return 125;
+    case StopCause::kRefused:
+      return 2;
+    case StopCause::kNone:
+    case StopCause::kPolicy:
+      break;
+  }
+  return root ? root->status() : 0;
+}
+
+bool is_from_outside(StopCause cause) {
+  return cause == StopCause::kHangup || cause == StopCause::kInterrupt || cause == StopCause::kTerminate ||
+         cause == StopCause::kStdoutClosed;
+}
+
+}  // namespace
+
+void JobRunner::Core::stop(StopCause cause) {
+  if (finished_) return;
+  if (options_.resumes && is_starting() && may_have_ranks()) {
+    stop_when_taken_up(cause);
+    return;
+  }
+  if (!stopping_) {
+    begin_stop(cause, job_.kill_grace, "the job was stopped");
+    return;
+  }
+  // The policy's stop is under way and the user wants it over: that is a kill, but the cause stays.
+  if (killing_) {
+    if (options_.may_leave) finish();
+    return;
+  }
+  killing_ = true;
+  send_stop(std::chrono::milliseconds(0), "killed at once", true);
+  stop_time_ = kStopMargin;  // agents wait for nothing then
+  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
+  maybe_finish();
+}
+
+// Of a job that an earlier launcherd had begun.
+bool JobRunner::Core::may_have_ranks() const {
+  return std::ranges::any_of(hosts_, [](const JobHost& host) {
+    return host.was_told || host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
+  });
+}
+
+// Its hosts come back one by one: their ranks are stopped when all are here, or have had their time.
+void JobRunner::Core::stop_when_taken_up(StopCause cause) {
+  if (early_stop_at_once_) return;
+  const bool is_again = early_stop_ != StopCause::kNone;
+  if (!is_again) early_stop_ = cause;
+  early_stop_at_once_ = is_again;
+  const base::Duration patience = early_stop_at_once_ ? kStopMargin : job_.kill_grace + kStopMargin;
+  const base::Duration left = std::max(start_deadline_ - clock_.now(), base::Duration::zero());
+  start_timer_ = loop_.after(std::min(patience, left), [this] { start_timed_out(); });
+}
+
+void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
+  if (stopping_ || finished_) return;
+  // What goes wrong after an early stop is not why the job ends.
+  if (!launched_ && early_stop_ != StopCause::kNone) cause = early_stop_;
+  stopping_ = true;
+  cause_ = cause;
+  observer_->on_event(model::JobStopping{reason});
+  if (feed_ != nullptr) feed_->close();
+  start_timer_.cancel();
+  gather_timer_.cancel();
+  launch_timer_.cancel();
+  run_timer_.cancel();
+  service_timer_.cancel();
+  staged_timer_.cancel();
+  staging_.reset();
+  if (!launched_) {
+    agents_->cancel_start();
+    for (JobHost& host : hosts_) give_up_start(host);
+    launched_ = std::ranges::any_of(hosts_, [](const JobHost& host) { return host.phase == HostPhase::kLaunched; });
+    if (launched_) {
+      for (JobHost& host : hosts_) take_up(host);
+      grace = early_stop_at_once_ ? std::chrono::milliseconds(0) : job_.kill_grace;
+      killing_ = early_stop_at_once_;
+    }
+    if (!launched_ || finished_) {
+      maybe_finish();
+      return;
+    }
+  }
+  if (suspended_) suspend(false, nullptr);
+  // Nobody needs the time where no rank is left.
+  const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
+  send_stop(given, reason, is_from_outside(cause) || cause == StopCause::kTimeout);
+  stop_time_ = given + stop_margin();
+  stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
+  maybe_finish();
+}
+
+// What is to be stopped of it are ranks that an earlier launcherd has started.
+void JobRunner::Core::give_up_start(JobHost& host) {
+  if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
+    // Named only when the failure of another host cut this one's start short.
+    if (cause_ == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
+      host_failures_.push_back(
+          {host.name,
+           fmt::format("{}: was still being connected to when another host's failure ended the start", host.name)});
+    }
+    if (options_.resumes) unclean_.push_back({host.name, why_not_in_time(host)});
+    host.phase = HostPhase::kFailed;
+    agents_->drop(host.agent);
+  } else if (host.phase == HostPhase::kUp || host.phase == HostPhase::kPrepared) {
+    if (host.was_told) {
+      take_ranks(host);
+      return;
+    }
+    host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
+    host.output_complete = true;
+    agents_->leave(host.agent);
+  }
+}
+
+// Where no rank is left there is nothing to stop but the wait for GPUs to release what the ranks had, which is for the
+// user to cut short.
+void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for) {
+  end_news_.flush();
+  for (const JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    const bool is_any_left = std::ranges::any_of(host.ranks, [&](int rank) { return may_run(rank); });
+    if (!is_any_left && !is_asked_for) continue;
+    v1::LauncherMessage message;
+    message.mutable_stop_ranks()->set_grace_ms(grace.count());
+    message.mutable_stop_ranks()->set_reason(reason);
+    agents_->send(host.agent, std::move(message));
+  }
+}
+
+std::chrono::milliseconds JobRunner::Core::stop_margin() const {
+  const bool waits = gives_gpus(job_) && std::ranges::any_of(hosts_, [](const JobHost& host) {
+                       return host.phase == HostPhase::kLaunched && may_wait_for_gpus(host.facts.hello);
+                     });
+  return waits ? kStopMargin + kGpuMargin : kStopMargin;
+}
+
+void JobRunner::Core::stop_overdue() {
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    host_lost(host,
+              fmt::format("{}: did not confirm within {} s that the ranks are gone", host.name,
+                          std::chrono::duration_cast<std::chrono::seconds>(stop_time_).count()),
+              Afterwards::kUnknown);
+  }
+  maybe_finish();
+}
+
+void JobRunner::Core::signal_ranks(int signo, bool is_once) {
+  for (const JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    v1::LauncherMessage message;
+    message.mutable_signal_ranks()->set_signal(signo);
+    message.mutable_signal_ranks()->set_once(is_once);
+    agents_->send(host.agent, std::move(message));
+  }
+}
+
+void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
+  suspended_ = on;
+  // Who continues before all have answered must not be stopped by their answers.
+  suspend_timer_.cancel();
+  suspend_done_ = nullptr;
+  bool any = false;
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kLaunched) continue;
+    if (!on) host.last_heard = clock_.now() + kRedialTime;
+    any = any || host.has_stream;
+    v1::LauncherMessage message;
+    message.mutable_suspend()->set_on(on);
+    ++host.suspends_due;
+    agents_->send(host.agent, std::move(message));
+  }
+  if (done == nullptr) return;
+  if (!any) {
+    done();
+    return;
+  }
+  suspend_done_ = std::move(done);
+  suspend_timer_ = loop_.after(std::chrono::seconds(1), [this] {
+    if (suspend_done_) std::exchange(suspend_done_, nullptr)();
+  });
+}
+
+void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
+  JobHost& host = host_at(agent);
+  // Also where nobody waits for its output, because the job was interrupted: that some is missing is reported.
+  const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
+  if (finished_ || (host_is_final(host) && !owes_output)) return;
+  switch (host.phase) {
+    case HostPhase::kBootstrapping:
+    case HostPhase::kJoining:
+      host_start_failed(agent, fmt::format("{}: the agent started and ended before it reported ({}): see its messages "
+                                           "above, or run with --verbose",
+                                           host.name, status.message()));
+      break;
+    case HostPhase::kUp:
+    case HostPhase::kPrepared:
+      host_start_failed(
+          agent, fmt::format("{}: the agent ended while other hosts were coming up ({})", host.name, status.message()));
+      break;
+    case HostPhase::kLaunched:
+      host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()),
+                Afterwards::kSwept);
+      break;
+    case HostPhase::kEmpty:  // its processes are gone, but not all of its output came
+      agents_->output_ends(agent);
+      break;
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+    case HostPhase::kLost:
+      break;
+  }
+}
+
+void JobRunner::Core::agent_unreadable(int agent) {
+  JobHost& host = host_at(agent);
+  if (finished_ || host_is_final(host)) return;
+  const std::string why = fmt::format(
+      "{}: a message on the control connection cannot be read, also when it is sent again: the host is given "
+      "up; this is a fault of Muster: see what was particular about the command and its output, and report it",
+      host.name);
+  switch (host.phase) {
+    case HostPhase::kBootstrapping:
+    case HostPhase::kJoining:
+    case HostPhase::kUp:
+    case HostPhase::kPrepared:
+      host_start_failed(agent, why);
+      break;
+    case HostPhase::kLaunched:
+      host_lost(host, why, Afterwards::kTold);
+      break;
+    case HostPhase::kEmpty:
+      output_lost(host, why);
+      break;
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+    case HostPhase::kLost:
+      break;
+  }
+}
+
+void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterwards afterwards) {
+  host.phase = HostPhase::kLost;
+  end_news_.unfollow(host.agent);
+  stack_questions_.lost(host.agent);
+  host_failures_.push_back({host.name, why});
+  agents_->drop(host.agent);
+  host.output_complete = true;
+  host_left_worlds(host);
+  for (const int rank : host.ranks) {
+    if (!may_run(rank)) continue;
+    model::RankEnd end;
+    end.rank = rank;
+    end.host = host.name;
+    end.kind = model::EndKind::kHostLost;
+    end.detail = why;
+    end.at = clock_.now();
+    observer_->on_event(end);
+    tell_peers(end);
+    if (feed_ != nullptr) feed_->rank_over(rank);
+    ends_.add(std::move(end), clock_.now());
+  }
+  switch (afterwards) {
+    case Afterwards::kSwept:
+      sweep(host);
+      break;
+    case Afterwards::kUnknown:
+      unclean_.push_back({host.name, fmt::format("{}: not reachable, so it is not known whether processes of the job "
+                                                 "are left there",
+                                                 host.name)});
+      break;
+    case Afterwards::kTold:
+      unclean_.push_back(
+          {host.name, fmt::format("{}: its agent was told to end the ranks, and could not say whether it "
+                                  "has",
+                                  host.name)});
+      break;
+  }
+  if (!stopping_) {
+    begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host was lost");
+  } else {
+    maybe_finish();
+  }
+}
+
+// Agent and warden may both be dead; the host itself answers, so go in again and look.
+void JobRunner::Core::sweep(JobHost& host) {
+  host.sweeping = true;
+  agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
+    if (!finished_) swept(agent, result);
+  });
+}
+
+void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result) {
+  JobHost& host = host_at(agent);
+  host.sweeping = false;
+  if (!result.ok()) {
+    unclean_.push_back({host.name, fmt::format("{}: could not be searched for leftover processes: {}", host.name,
+                                               result.status().message())});
+  } else if (result->exit_status != 0) {
+    unclean_.push_back({host.name, fmt::format("{}: the search for leftover processes failed: {}", host.name,
+                                               base::printable(base::trim(result->errors)))});
+  } else {
+    // One line a process that was killed.
+    for (const std::string_view line : base::split(base::trim(result->output), '\n')) {
+      if (line.empty()) continue;
+      ++strays_killed_;
+      stray_lines_.push_back(fmt::format("{}: {}", host.name, base::printable(line)));
+    }
+    observer_->on_note(fmt::format("{}: searched for leftover processes, {} killed", host.name, strays_killed_));
+  }
+  maybe_finish();
+}
+
+void JobRunner::Core::output_complete(int agent) {
+  if (finished_) return;
+  host_at(agent).output_complete = true;
+  maybe_finish();
+}
+
+void JobRunner::Core::output_cut(int agent) {
+  JobHost& host = host_at(agent);
+  if (finished_ || host.phase != HostPhase::kEmpty || host.output_complete) return;
+  output_lost(host,
+              fmt::format("{}: the agent there ended before it had sent all that the ranks there wrote, which had "
+                          "ended: the end of their output may be missing: was it killed?",
+                          host.name));
+}
+
+void JobRunner::Core::output_failed(const base::Status& status) {
+  if (finished_) return;
+  const bool closed = status.code() == base::Code::kCancelled;
+  // A closed stderr (2>&-) takes what is written there with it; only stdout's reader decides about the job.
+  if (closed && status.message().starts_with("stderr")) return;
+  if (!closed && output_failure_.empty()) output_failure_ = status.message();
+  if (!stopping_) {
+    begin_stop(closed ? StopCause::kStdoutClosed : StopCause::kOutputFailed, job_.kill_grace,
+               "output cannot be written");
+  }
+}
+
+bool JobRunner::Core::host_is_final(const JobHost& host) const {
+  switch (host.phase) {
+    case HostPhase::kUnused:
+    case HostPhase::kFailed:
+      return true;
+    case HostPhase::kLost:
+      return !host.sweeping;
+    case HostPhase::kEmpty: {
+      const bool is_cut_short = killing_ || is_from_outside(cause_);
+      return host.output_complete || (is_cut_short && !output_timer_.armed());
+    }
+    default:
+      return false;
+  }
+}
+
+void JobRunner::Core::maybe_finish() {
+  if (finished_) return;
+  const bool processes_gone = have_all(
+      first_not_gone_, [&](const JobHost& host) { return host.phase == HostPhase::kEmpty || host_is_final(host); });
+  if (!processes_gone) return;
+  const bool is_cut_short = killing_ || is_from_outside(cause_);
+  const bool output_pending = std::ranges::any_of(
+      hosts_, [](const JobHost& host) { return host.phase == HostPhase::kEmpty && !host.output_complete; });
+  if (output_pending && is_cut_short && !output_timer_.armed()) {
+    output_timer_ = loop_.after(kOutputAfterInterrupt, [this] {
+      if (!finished_) finish();
+    });
+  }
+  if (output_pending) return;
+  finish();
+}
+
+JobOutcome JobRunner::Core::make_outcome() {
+  JobOutcome outcome;
+  outcome.cause = cause_;
+  outcome.ends = ends_.ends();
+  outcome.root = ends_.root_index();
+  const auto root = ends_.root();
+  outcome.exit_code = exit_code_of(cause_, root);
+  if (root) outcome.stderr_tail = stderr_tails_[root->rank];
+  outcome.host_failures = host_failures_;
+  outcome.output_failure = output_failure_;
+  outcome.strays_killed = strays_killed_;
+  outcome.stray_lines = stray_lines_;
+  outcome.unclean = unclean_;
+  outcome.ranks = ends_.size();
+  outcome.hosts = static_cast<int>(placement_.hosts.size());
+  outcome.elapsed = clock_.now() - started_at_;
+  return outcome;
+}
+
+void JobRunner::Core::finish() {
+  if (finished_) return;
+  maybe_name_root_cause();
+  finished_ = true;
+  if (feed_ != nullptr) feed_->close();
+  stack_questions_.close();
+  for (const JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kLaunched) {
+      unclean_.push_back({host.name, fmt::format("{}: the launcher left before the agent there had ended the ranks; it "
+                                                 "does so by itself now",
+                                                 host.name)});
+    }
+    agents_->leave(host.agent);
+  }
+  tick_timer_.cancel();
+  launch_timer_.cancel();
+  stop_timer_.cancel();
+  output_timer_.cancel();
+  root_timer_.cancel();
+  news_timer_.cancel();
+  suspend_timer_.cancel();
+  // Ctrl-Z still stops the launcher: it may have more to do than this attempt.
+  if (suspend_done_) std::exchange(suspend_done_, nullptr)();
+  observer_->on_finished(make_outcome());
+}
+
+JobRunner::JobRunner(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                     LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
+                     OutputSink* sink, JobObserver* observer)
+    : core_(std::make_unique<Core>(loop, clock, std::move(job), std::move(placement), std::move(options),
+                                   std::move(environment), std::move(agents), sink, observer)) {}
+
+JobRunner::~JobRunner() = default;
+
+base::Status JobRunner::start() {
+  return core_->start();
+}
+void JobRunner::stop(StopCause cause) {
+  core_->stop(cause);
+}
+void JobRunner::set_input(InputSource* source) {
+  core_->set_input(source);
+}
+void JobRunner::resize_terminal(int rows, int columns) {
+  core_->resize_terminal(rows, columns);
+}
+void JobRunner::signal_ranks(int signo, bool is_once) {
+  core_->signal_ranks(signo, is_once);
+}
+void JobRunner::suspend(bool on, base::Loop::Task done) {
+  core_->suspend(on, std::move(done));
+}
+base::Status JobRunner::stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
+                               base::Loop::Task done) {
+  return core_->stacks(ranks, std::move(on_process), std::move(done));
+}
+
+}  // namespace muster::launcherd

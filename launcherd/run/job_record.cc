@@ -1,0 +1,214 @@
+#include "launcherd/run/job_record.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "base/strings.h"
+#include "proto/bound_rank.h"
+#include "proto/convert.h"
+#include "proto/event_json.h"
+
+namespace muster::launcherd {
+namespace {
+
+std::string own_host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? base::valid_utf8(name) : std::string();
+}
+
+constexpr int kHighestSignal = 64;
+constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;  // of ranks: below gRPC's limit for a message
+
+}  // namespace
+
+base::Status check_signal(int signo) {
+  if (signo < 1 || signo > kHighestSignal) {
+    return base::error(base::Code::kInvalidArgument, "there is no signal {}: 1 to {}", signo, kHighestSignal);
+  }
+  if (signo == SIGKILL) {
+    return base::error(base::Code::kInvalidArgument, "SIGKILL ends the job: kill it instead");
+  }
+  return base::ok_status();
+}
+
+model::JobState final_state(const JobOutcome& outcome) {
+  if (outcome.exit_code == 0) return model::JobState::kSucceeded;
+  switch (outcome.cause) {
+    case StopCause::kHangup:
+    case StopCause::kInterrupt:
+    case StopCause::kTerminate:
+    case StopCause::kStdoutClosed:
+      return model::JobState::kKilled;
+    default:
+      return model::JobState::kFailed;
+  }
+}
+
+model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome) {
+  model::JobEnded ended;
+  ended.job_id = job_id;
+  ended.exit_code = outcome.exit_code;
+  if (outcome.root >= 0) ended.root_cause_rank = outcome.ends[static_cast<std::size_t>(outcome.root)].rank;
+  ended.ends = outcome.ends;
+  for (const std::string_view line : base::split(base::trim(outcome.stderr_tail), '\n')) {
+    if (!line.empty()) ended.stderr_tail.emplace_back(line);
+  }
+  ended.strays_killed = outcome.strays_killed;
+  for (const HostFailure& host : outcome.unclean) ended.unclean_hosts.push_back(host.host);
+  return ended;
+}
+
+JobRecord::JobRecord(std::string job_id, std::vector<std::string> command, const model::Placement& placement,
+                     const base::Clock& clock, JobObserver* next)
+    : clock_(clock), next_(next) {
+  job_.set_id(job_id);
+  job_.set_state(v1::JOB_STATE_STARTING);
+  for (const std::string& word : command) job_.add_command(base::valid_utf8(word));
+  job_.set_size(placement.size);
+  proto::set_roles(placement.roles, *job_.mutable_roles());
+  job_.set_launcher_host(own_host_name());
+  job_.set_launcher_pid(::getpid());
+  ranks_.resize(static_cast<std::size_t>(placement.size));
+  for (const model::PlacedHost& placed : placement.hosts) {
+    v1::HostStatus& host = *job_.add_hosts();
+    host.set_name(placed.host.name);
+    host.set_ranks(static_cast<int>(placed.ranks.size()));
+    for (const model::PlacedRank& place : placed.ranks) {
+      v1::RankStatus& rank = ranks_[static_cast<std::size_t>(place.rank)];
+      rank.set_rank(place.rank);
+      rank.set_host(placed.host.name);
+      rank.set_state(v1::RANK_STATE_WAITING);
+    }
+  }
+  keep(model::JobStarting{std::move(job_id), placement});
+  *job_.mutable_started() = events_.front().time();
+}
+
+v1::Job JobRecord::job(const v1::GetJobRequest& request) const {
+  v1::Job answer = job_;
+  if (request.max_ranks() < 0) return answer;
+  const int wanted = request.max_ranks() > 0 ? std::min(request.max_ranks(), kMaxRanksOfAnAnswer) : kMaxRanksOfAnAnswer;
+  const auto first = static_cast<std::size_t>(std::max(request.first_rank(), 0));
+  std::size_t bytes = 0;
+  for (std::size_t i = first; i < ranks_.size() && i - first < static_cast<std::size_t>(wanted); ++i) {
+    bytes += ranks_[i].ByteSizeLong();
+    if (bytes > kLongestAnswer && i > first) break;  // whoever wants the others asks again
+    *answer.add_ranks() = ranks_[i];
+  }
+  return answer;
+}
+
+base::Result<std::uint64_t> JobRecord::watch(std::uint64_t from, std::function<void(const v1::Event&)> on_event,
+                                             std::function<void()> on_end) {
+  from = std::max<std::uint64_t>(from, 1);
+  if (!events_.empty() && from < events_.front().sequence()) {
+    return base::error(base::Code::kOutOfRange, "events before number {} are not kept any more",
+                       events_.front().sequence());
+  }
+  for (const v1::Event& event : events_) {
+    if (event.sequence() >= from) on_event(event);
+  }
+  watchers_[next_watcher_] = {std::move(on_event), std::move(on_end)};
+  return next_watcher_++;
+}
+
+void JobRecord::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  next_->on_progress(up, total, waiting);
+}
+
+void JobRecord::on_running() {
+  if (job_.state() == v1::JOB_STATE_STARTING) job_.set_state(v1::JOB_STATE_RUNNING);
+  next_->on_running();
+}
+
+v1::HostStatus* JobRecord::host_named(const std::string& name) {
+  const auto found = std::ranges::find(*job_.mutable_hosts(), name, &v1::HostStatus::name);
+  return found == job_.mutable_hosts()->end() ? nullptr : &*found;
+}
+
+struct JobRecord::Update {
+  JobRecord& record;
+
+  v1::RankStatus* rank(int number) const {
+    const auto at = static_cast<std::size_t>(number);
+    return number >= 0 && at < record.ranks_.size() ? &record.ranks_[at] : nullptr;
+  }
+  void operator()(const model::JobStarting&) const {}
+  void operator()(const model::HostUp& up) const {
+    v1::HostStatus* const host = record.host_named(up.host);
+    if (host == nullptr) return;
+    host->set_up(true);
+    host->set_link(up.link);
+    host->set_containment(base::valid_utf8(up.containment));
+  }
+  void operator()(const model::RankUp& up) const {
+    if (rank(up.rank) == nullptr) return;
+    rank(up.rank)->set_state(v1::RANK_STATE_RUNNING);
+    rank(up.rank)->set_pid(up.pid);
+  }
+  void operator()(const model::RankEnd& end) const {
+    if (rank(end.rank) == nullptr) return;
+    rank(end.rank)->set_state(v1::RANK_STATE_ENDED);
+    *rank(end.rank)->mutable_end() = record.events_.back().rank_ended();
+  }
+  void operator()(const model::HostSuspect& suspect) const {
+    v1::HostStatus* const host = record.host_named(suspect.host);
+    if (host != nullptr) host->set_suspect(suspect.suspect);
+  }
+  void operator()(const model::JobStopping& stopping) const {
+    record.job_.set_state(v1::JOB_STATE_STOPPING);
+    record.job_.set_reason(base::valid_utf8(stopping.reason));
+  }
+  void operator()(const model::JobRestarting& restarting) const {
+    record.job_.set_state(v1::JOB_STATE_STARTING);
+    record.job_.set_attempt(restarting.attempt);
+    for (v1::HostStatus& host : *record.job_.mutable_hosts()) host.set_up(false);
+    for (v1::RankStatus& status : record.ranks_) {
+      status.set_state(v1::RANK_STATE_WAITING);
+      status.set_pid(0);
+      status.clear_end();
+    }
+  }
+  void operator()(const model::JobStateChanged& changed) const {
+    record.job_.set_state(static_cast<v1::JobState>(changed.state));
+    record.job_.set_reason(base::valid_utf8(changed.reason));
+  }
+  void operator()(const model::JobEnded&) const {}
+};
+
+void JobRecord::keep(const model::JobEvent& event) {
+  const std::uint64_t sequence = job_.last_event() + 1;
+  events_.push_back(proto::make_event(event, sequence, clock_.wall()));
+  job_.set_last_event(sequence);
+  if (events_.size() > kMaxEvents) events_.pop_front();
+  std::visit(Update{*this}, event);
+  // A watcher may leave in its own call.
+  const auto watchers = watchers_;
+  for (const auto& [id, watcher] : watchers) watcher.on_event(events_.back());
+}
+
+void JobRecord::on_bound(const std::vector<model::BoundRank>& ranks) {
+  for (const model::BoundRank& bound : ranks) {
+    const auto at = static_cast<std::size_t>(bound.rank);
+    if (at < ranks_.size()) proto::set_binding(bound, ranks_[at]);
+  }
+  next_->on_bound(ranks);
+}
+
+void JobRecord::on_event(const model::JobEvent& event) {
+  keep(event);
+  next_->on_event(event);
+}
+
+void JobRecord::on_finished(const JobOutcome& outcome) {
+  keep(ended_event(job_.id(), outcome));
+  job_.set_state(static_cast<v1::JobState>(final_state(outcome)));
+  for (const auto& [id, watcher] : std::exchange(watchers_, {})) watcher.on_end();
+  next_->on_finished(outcome);
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,75 @@
+// What there is to know about a job while its launcher lives: its hosts, its ranks and its events, for those who ask
+// over the launcher's socket. An observer between the runner and the next one, to which it passes everything on.
+//
+// Loop thread only. The last kMaxEvents events are kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcherd/run/job_runner.h"
+#include "proto/muster/v1/launcher.pb.h"
+
+namespace muster::launcherd {
+
+// INVALID_ARGUMENT: ranks cannot be sent this signal and go on.
+base::Status check_signal(int signo);
+
+// As its outcome says: SUCCEEDED, FAILED, or KILLED.
+model::JobState final_state(const JobOutcome& outcome);
+
+// The event of a job's end.
+model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome);
+
+class JobRecord final : public JobObserver {
+ public:
+  static constexpr std::size_t kMaxEvents = 200'000;
+  static constexpr int kMaxRanksOfAnAnswer = 10'000;
+
+  // `clock` and `next` are borrowed.
+  JobRecord(std::string job_id, std::vector<std::string> command, const model::Placement& placement,
+            const base::Clock& clock, JobObserver* next);
+
+  v1::Job job(const v1::GetJobRequest& request) const;
+
+  // `on_event` gets what is kept from `from` on, now, and what comes, later; `on_end` after the last one. Neither after
+  // unwatch(). OUT_OF_RANGE: event `from` is not kept any more.
+  base::Result<std::uint64_t> watch(std::uint64_t from, std::function<void(const v1::Event&)> on_event,
+                                    std::function<void()> on_end);
+  void unwatch(std::uint64_t watcher) { watchers_.erase(watcher); }
+
+  void on_progress(int up, int total, const std::vector<std::string>& waiting) override;
+  void on_running() override;
+  void on_note(const std::string& line) override { next_->on_note(line); }
+  void on_remark(const std::string& line) override { next_->on_remark(line); }
+  void on_warning(const std::string& line) override { next_->on_warning(line); }
+  void on_error_file(int rank, const std::string& content) override { next_->on_error_file(rank, content); }
+  void on_root_cause(const model::RankEnd& root) override { next_->on_root_cause(root); }
+  void on_bound(const std::vector<model::BoundRank>& ranks) override;
+  void on_finished(const JobOutcome& outcome) override;
+  void on_event(const model::JobEvent& event) override;
+
+ private:
+  struct Watcher {
+    std::function<void(const v1::Event&)> on_event;
+    std::function<void()> on_end;
+  };
+  struct Update;  // one function for each kind of event
+
+  void keep(const model::JobEvent& event);
+  v1::HostStatus* host_named(const std::string& name);
+
+  const base::Clock& clock_;
+  JobObserver* const next_;
+  v1::Job job_;  // without ranks
+  std::vector<v1::RankStatus> ranks_;
+  std::deque<v1::Event> events_;
+  std::map<std::uint64_t, Watcher> watchers_;
+  std::uint64_t next_watcher_ = 1;
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,568 @@
+// Hosts come up, learn of each other, and are told their ranks.
+#include <algorithm>
+#include <iterator>
+
+#include "base/ids.h"
+#include "base/strings.h"
+#include "launcherd/run/job_core.h"
+#include "model/device_id.h"
+#include "model/job_placement.h"
+#include "proto/convert.h"
+
+namespace muster::launcherd {
+namespace {
+
+// The bootstrap has the same time limit, and knows how far it came with a host.
+constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
+constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
+constexpr std::size_t kStageTokenBytes = 8;
+
+// nullptr: it was not asked, or has not answered.
+const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
+  const auto found = std::ranges::find_if(history, &v1::AgentMessage::has_prepared);
+  return found == history.end() ? nullptr : &found->prepared();
+}
+
+// Hosts by index: ranks of each go to the first that it is. Shares are not decided for it.
+model::Placement merged(const model::Placement& placement, const std::vector<int>& first_of) {
+  std::vector<model::HostSpec> hosts;
+  std::vector<std::size_t> host_of_rank(static_cast<std::size_t>(placement.size));
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const auto first = static_cast<std::size_t>(first_of[i]);
+    hosts.push_back(placement.hosts[i].host);
+    if (first != i) {
+      hosts[first].slots = hosts[first].slots.value_or(placement.hosts[first].slots) + placement.hosts[i].slots;
+    }
+    for (const model::PlacedRank& rank : placement.hosts[i].ranks) {
+      host_of_rank[static_cast<std::size_t>(rank.rank)] = first;
+    }
+  }
+  model::Placement result = model::place_as_told(hosts, host_of_rank);
+  result.roles = placement.roles;
+  return result;
+}
+
+// Of two entries that are one host. They were decided as if they were two: where they overlap, the ranks are bound anew
+// to all of the host.
+std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
+                                       const std::optional<model::HostShare>& other) {
+  if (!share || !other) return std::nullopt;
+  const auto is_in_share = [&](const std::string& id) {
+    return std::ranges::any_of(share->devices, [&](const std::string& own) { return model::is_same_device(own, id); });
+  };
+  std::vector<int> both;
+  std::ranges::set_intersection(share->cpus, other->cpus, std::back_inserter(both));
+  if (!both.empty() || std::ranges::any_of(other->devices, is_in_share)) return std::nullopt;
+  std::vector<int> cpus;
+  if (!share->cpus.empty() && !other->cpus.empty()) {
+    std::ranges::set_union(share->cpus, other->cpus, std::back_inserter(cpus));
+  }
+  share->cpus = std::move(cpus);
+  share->devices.insert(share->devices.end(), other->devices.begin(), other->devices.end());
+  share->is_open = share->is_open || other->is_open;
+  share->is_crowded = share->is_crowded || other->is_crowded;
+  return share;
+}
+
+}  // namespace
+
+JobRunner::Core::Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                      LaunchOptions options, base::Environment environment, std::shared_ptr<JobAgents> agents,
+                      OutputSink* sink, JobObserver* observer)
+    : loop_(loop),
+      clock_(clock),
+      job_(std::move(job)),
+      placement_(std::move(placement)),
+      options_(std::move(options)),
+      environment_(std::move(environment)),
+      sink_(sink),
+      observer_(observer),
+      ends_(placement_.size, job_.on_exit, model::service_ranks(job_.roles)),
+      agents_(std::move(agents)) {}
+
+base::Status JobRunner::Core::start() {
+  started_at_ = last_tick_ = clock_.now();
+  std::vector<AgentHost> hosts;
+  for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
+    const model::HostSpec& spec = placement_.hosts[i].host;
+    JobHost& host = hosts_.emplace_back();
+    host.agent = host.placed = static_cast<int>(i);
+    host.name = spec.name;
+    host.facts.local = model::is_localhost(spec);
+    host.last_heard = started_at_;
+    hosts.push_back(
+        {.target = {.name = spec.name, .user = spec.user, .port = spec.port}, .is_local = host.facts.local});
+  }
+  if (!first_of_.empty()) {
+    MUSTER_RETURN_IF_ERROR(place_merged(job_));
+    for (const JobHost& host : hosts_) {
+      hosts[static_cast<std::size_t>(host.agent)].is_unused = host.phase == HostPhase::kUnused;
+    }
+  }
+  MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
+  // Agents that an earlier launcherd had started come back by themselves, for as long as they hold their ranks.
+  const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
+  start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
+  start_timer_ = loop_.after(start_deadline_ - clock_.now(), [this] { start_timed_out(); });
+  tick_timer_ = loop_.every(kPingPeriod, [this] { tick(); });
+  report_progress();
+  return base::ok_status();
+}
+
+void JobRunner::Core::agent_failed(int agent, const std::string& message) {
+  if (finished_) return;
+  if (!stopping_) {
+    host_start_failed(agent, message);
+    return;
+  }
+  host_at(agent).phase = HostPhase::kFailed;
+  maybe_finish();
+}
+
+void JobRunner::Core::agent_started(int agent) {
+  if (finished_) return;
+  JobHost& host = host_at(agent);
+  if (stopping_) {  // too late
+    agents_->drop(agent);
+    host.phase = HostPhase::kFailed;
+    maybe_finish();
+    return;
+  }
+  host.phase = HostPhase::kJoining;
+}
+
+void JobRunner::Core::agent_up(int agent, AgentUp up) {
+  JobHost& host = host_at(agent);
+  if (finished_ || stopping_ || host.phase == HostPhase::kFailed || host.phase == HostPhase::kLost) return;
+  if (!options_.build_id.empty() && up.hello.build_id() != options_.build_id) {
+    host_start_failed(agent,
+                      fmt::format("{}: the agent there is of build {}, this launcher is of build {}: remove the "
+                                  "cached agent on {} and start again",
+                                  host.name, base::printable(up.hello.build_id()), options_.build_id, host.name));
+    return;
+  }
+  host.facts.hello = std::move(up.hello);
+  host.facts.launcher_addresses = std::move(up.launcher_addresses);
+  host.facts.host_address = up.host_address;
+  host.agent_link = up.link;
+  host.history = std::move(up.history);
+  host.was_told = up.has_launched;
+  if (host.was_told) send_ping(host);  // its clock is asked before its past is taken in
+  host.phase = HostPhase::kUp;
+  observer_->on_note(fmt::format(
+      "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
+      host.facts.hello.containment_note().empty() ? "" : ": ", base::printable(host.facts.hello.containment_note())));
+  report_progress();
+  maybe_prepare();
+}
+
+// Once for all that happens now.
+void JobRunner::Core::report_progress() {
+  if (progress_timer_.armed()) return;
+  progress_timer_ = loop_.after(std::chrono::milliseconds(0), [this] {
+    progress_timer_.cancel();
+    if (!finished_) tell_progress();
+  });
+}
+
+void JobRunner::Core::tell_progress() const {
+  int up = 0;
+  int total = 0;
+  std::vector<std::string> waiting;
+  for (const JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kUnused) continue;
+    ++total;
+    if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
+      waiting.push_back(host.name);
+    } else if (host.phase != HostPhase::kFailed) {
+      ++up;
+    }
+  }
+  observer_->on_progress(up, total, waiting);
+}
+
+void JobRunner::Core::host_start_failed(int agent, const std::string& message) {
+  JobHost& host = host_at(agent);
+  if (host.phase == HostPhase::kFailed) return;
+  host.phase = HostPhase::kFailed;
+  agents_->drop(agent);
+  host_failures_.push_back({host.name, message});
+  report_progress();
+  const bool any_waiting = std::ranges::any_of(hosts_, [](const JobHost& other) {
+    return other.phase == HostPhase::kBootstrapping || other.phase == HostPhase::kJoining;
+  });
+  if (!any_waiting) {
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
+  } else if (!gather_timer_.armed()) {
+    gather_timer_ = loop_.after(kGatherFailures, [this] {
+      begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
+    });
+  }
+}
+
+void JobRunner::Core::start_timed_out() {
+  if (!is_starting()) return;
+  for (JobHost& host : hosts_) {
+    if (host.phase != HostPhase::kBootstrapping && host.phase != HostPhase::kJoining) continue;
+    host_failures_.push_back({host.name, why_not_in_time(host)});
+    host.phase = HostPhase::kFailed;
+    if (!options_.resumes) continue;
+    unclean_.push_back(host_failures_.back());
+    agents_->drop(host.agent);
+  }
+  const bool is_stopped = early_stop_ != StopCause::kNone;
+  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0),
+             is_stopped ? "the job was stopped" : "not all hosts came up in time");
+}
+
+std::string JobRunner::Core::why_not_in_time(const JobHost& host) const {
+  if (options_.resumes) {
+    return fmt::format(
+        "{}: the agent there has not come back to this launcherd: it ends its ranks when it does, or when "
+        "their lease is over",
+        host.name);
+  }
+  const bool agent_runs = host.phase == HostPhase::kJoining;
+  return fmt::format("{}: {} within {} s: check the host and its network, or allow more by --start-timeout", host.name,
+                     agent_runs ? "the agent was started but did not report" : "no log-in",
+                     std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count());
+}
+
+void JobRunner::Core::maybe_prepare() {
+  if (prepared_sent_ || stopping_) return;
+  const auto is_up = [](const JobHost& host) {
+    return host.phase == HostPhase::kUp || host.phase == HostPhase::kUnused;
+  };
+  const bool are_up = have_all(first_not_up_, is_up);
+  if (!are_up && host_failures_.empty()) return;
+  if (std::ranges::any_of(
+          hosts_, [](const JobHost& host) { return host.was_told && host.best_round_trip == base::Duration::max(); })) {
+    return;
+  }
+  if (!std::ranges::all_of(hosts_, is_up)) {
+    if (!host_failures_.empty() && std::ranges::none_of(hosts_, [](const JobHost& host) {
+          return host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
+        })) {
+      begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start");
+    }
+    return;
+  }
+  // It was stopped, and no launcherd had told its hosts any ranks: they are not started to be stopped.
+  const bool is_stopped = early_stop_ != StopCause::kNone;
+  if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) {
+    begin_stop(early_stop_, std::chrono::milliseconds(0), "the job was stopped");
+    return;
+  }
+  const base::Status merged = merge_same_hosts();
+  if (!merged.ok()) {
+    host_failures_.push_back({"", merged.message()});
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), merged.message());
+    return;
+  }
+  prepare_hosts();
+}
+
+// Two entries of the list that turn out to be one host become one, as if the list had named it twice. Where launcherd
+// has placed the ranks they stay where it has put them.
+base::Status JobRunner::Core::merge_same_hosts() {
+  if (!first_of_.empty()) return base::ok_status();  // an earlier launcherd has merged them
+  std::vector<HostFacts> facts;
+  for (const JobHost& host : hosts_) facts.push_back(host.facts);
+  first_of_ = find_same_hosts(facts);
+  model::JobSpec job = job_;
+  bool any = false;
+  for (JobHost& host : hosts_) {
+    const int first = first_of_[static_cast<std::size_t>(host.agent)];
+    if (first == host.agent) continue;
+    any = true;
+    const JobHost& kept = host_at(first);
+    model::rename_host(host.name, kept.name, job);
+    observer_->on_warning(fmt::format("{} and {} are the same host; their slots are added", kept.name, host.name));
+  }
+  if (!any) return base::ok_status();
+  MUSTER_RETURN_IF_ERROR(place_merged(job));
+  for (const JobHost& host : hosts_) {
+    if (host.phase == HostPhase::kUnused) agents_->leave(host.agent);
+  }
+  return base::ok_status();
+}
+
+// As first_of_ says. `job`: names each host once.
+base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
+  auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of_)) : model::place(job);
+  if (!placement.ok()) return placement.status();
+  placement_ = std::move(*placement);
+  for (JobHost& host : hosts_) {
+    const auto found =
+        std::ranges::find(placement_.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const bool is_first = first_of_[static_cast<std::size_t>(host.agent)] == host.agent;
+    if (is_first && found != placement_.hosts.end()) {
+      host.placed = static_cast<int>(found - placement_.hosts.begin());
+      continue;
+    }
+    // Another entry is the same host, or the slots before it are enough, now that they are added.
+    host.phase = HostPhase::kUnused;
+    host.placed = -1;
+    host.output_complete = true;
+  }
+  return base::ok_status();
+}
+
+// False: a host has no interface as the user wants it, and the job is being stopped.
+bool JobRunner::Core::check_networks() {
+  if (!is_network_chosen(job_)) return true;
+  bool all = true;
+  for (const JobHost& host : hosts_) {
+    const auto chosen = choose_interface(host.facts.hello, job_);
+    if (host.placed < 0 || chosen.ok()) continue;
+    host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, chosen.status().message())});
+    all = false;
+  }
+  if (!all) begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host has no such network");
+  return all;
+}
+
+// Of this start of the job; the hosts that an earlier launcherd has prepared have it already.
+std::string JobRunner::Core::session_secret() const {
+  for (const JobHost& host : hosts_) {
+    const v1::Prepared* const before = was_prepared(host.history);
+    if (before != nullptr && !before->session_secret().empty()) return before->session_secret();
+  }
+  std::string secret(kSessionSecretBytes, '\0');
+  base::random_bytes(secret.data(), secret.size());
+  return secret;
+}
+
+void JobRunner::Core::prepare_hosts() {
+  prepared_sent_ = true;
+  std::vector<HostFacts> facts;
+  for (const JobHost& host : hosts_) {
+    if (host.placed >= 0) facts.push_back(host.facts);
+  }
+  if (!check_networks()) return;
+  const auto master = choose_master_address(facts, job_);
+  if (!master.ok()) {
+    host_failures_.push_back({hosts_[0].name, master.status().message()});
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), master.status().message());
+    return;
+  }
+  master_address_ = *master;
+  const std::string secret = session_secret();
+  for (const JobHost& host : hosts_) {
+    if (host.placed < 0 || was_prepared(host.history) != nullptr) continue;
+    v1::LauncherMessage message;
+    message.mutable_prepare()->set_master_address(master_address_);
+    message.mutable_prepare()->set_session_secret(secret);
+    message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
+    if (job_.runtime == model::Runtime::kTensorflow) {  // every rank is a server
+      const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
+      message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
+    }
+    if (host.placed == 0) {
+      v1::Prepare& prepare = *message.mutable_prepare();
+      prepare.set_hold_master_port(true);
+      prepare.set_serve_torch(job_.torch_agent_store);
+      prepare.set_serve_horovod(true);
+      for (const model::PlacedHost& placed : placement_.hosts) {
+        v1::HorovodHost& entry = *prepare.add_horovod_hosts();
+        entry.set_name(model::horovod_hostname(placed.host.name));
+        entry.set_local_size(static_cast<int>(placed.ranks.size()));
+      }
+    }
+    agents_->send(host.agent, std::move(message));
+  }
+  for (JobHost& host : hosts_) {
+    const v1::Prepared* const before = was_prepared(host.history);
+    if (before != nullptr) prepared(host, v1::Prepared(*before));
+  }
+}
+
+void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
+  if (stopping_ || host.phase != HostPhase::kUp) return;
+  if (!answer.error().empty()) {
+    host_start_failed(host.agent, fmt::format("{}: {}", host.name, base::printable(answer.error())));
+    return;
+  }
+  host.facts.prepared = answer;
+  host.phase = HostPhase::kPrepared;
+  observer_->on_note(fmt::format("{}: interface {} ({})", host.name, answer.interface(), answer.address()));
+  const bool all = have_all(first_not_prepared_, [](const JobHost& other) {
+    return other.phase == HostPhase::kPrepared || other.phase == HostPhase::kUnused;
+  });
+  if (all) stage();
+}
+
+// Files come before ranks; to those of an earlier launcherd, and of an earlier attempt, they have come.
+void JobRunner::Core::stage() {
+  const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
+  if (job_.stages.empty() || is_done) {
+    ask_shares();
+    return;
+  }
+  start_timer_.cancel();  // files take the time that they take
+  std::vector<Staging::Host> hosts;
+  for (const JobHost& host : hosts_) {
+    if (host.placed >= 0) hosts.push_back({host.agent, host.name});
+  }
+  staging_ = std::make_unique<Staging>(
+      loop_, job_.stages, hosts, base::random_hex(kStageTokenBytes), options_.never_staged,
+      Staging::Events{
+          .send = [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); },
+          .say = [this](const std::string& line) { observer_->on_remark(line); },
+          .done = [this](const base::Status& status) { staged(status); }});
+  staging_->start();
+}
+
+void JobRunner::Core::staged(const base::Status& status) {
+  // It is in the middle of this call: it goes after it.
+  staged_timer_ = loop_.after(base::Duration::zero(), [this, status] {
+    staging_.reset();
+    if (stopping_ || finished_) return;
+    if (status.ok()) {
+      ask_shares();
+      return;
+    }
+    host_failures_.push_back({"", status.message()});
+    begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "files could not be staged");
+  });
+}
+
+void JobRunner::Core::ask_shares() {
+  if (!options_.shares) return launch();
+  start_timer_.cancel();  // the hosts are up
+  const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
+  std::vector<KnownHost> known;
+  for (const JobHost& host : hosts_) {
+    if (were_merged && host.phase == HostPhase::kUnused) continue;  // its agent was not asked for
+    const v1::Hello& hello = host.facts.hello;
+    const int first = first_of_[static_cast<std::size_t>(host.agent)];
+    const std::string kept_as = first == host.agent ? "" : host_at(first).name;
+    known.push_back({host.name, proto::node_shape_of(hello), host.was_told, host_identity(hello), kept_as});
+  }
+  is_asking_ = std::make_shared<char>();
+  options_.shares(known, [this, is_asked = std::weak_ptr(is_asking_)](const base::Result<model::Placement>& decided) {
+    if (is_asked.expired() || stopping_ || finished_) return;
+    if (decided.ok()) {
+      take_shares(*decided);
+      launch();
+      return;
+    }
+    const bool is_first = options_.attempt == 0 && !options_.resumes;
+    const bool is_refused = is_first && decided.status().code() == base::Code::kInvalidArgument;
+    host_failures_.push_back({"", decided.status().message()});
+    begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0),
+               decided.status().message());
+  });
+}
+
+// Of entries that are one host the shares are one, too.
+void JobRunner::Core::take_shares(const model::Placement& decided) {
+  for (const JobHost& host : hosts_) {
+    const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
+    const JobHost& first = host_at(first_of_[static_cast<std::size_t>(host.agent)]);
+    if (from == decided.hosts.end() || first.placed < 0) continue;
+    std::optional<model::HostShare>& share = placement_.hosts[static_cast<std::size_t>(first.placed)].share;
+    share = first.agent == host.agent ? from->share : joined(std::move(share), from->share);
+  }
+}
+
+base::Result<LaunchPlan> JobRunner::Core::plan(const std::vector<JobHost*>& by_placed) const {
+  std::vector<HostFacts> facts;
+  for (const JobHost* host : by_placed) facts.push_back(host->facts);
+  return plan_launch(job_, placement_, facts, {options_.job_id, options_.attempt}, master_address_, environment_);
+}
+
+void JobRunner::Core::launch() {
+  std::vector<JobHost*> by_placed(placement_.hosts.size());
+  for (JobHost& host : hosts_) {
+    if (host.placed >= 0) by_placed[static_cast<std::size_t>(host.placed)] = &host;
+  }
+  auto planned = plan(by_placed);
+  const bool is_any_told = std::ranges::any_of(by_placed, &JobHost::was_told);
+  if (!planned.ok() && is_any_told) {  // ranks that run go on, whatever their hosts are now
+    for (const JobHost* host : by_placed) {
+      if (host->was_told) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
+    }
+    planned = plan(by_placed);
+  }
+  const bool is_first = options_.attempt == 0 && !options_.resumes;
+  if (!planned.ok()) {
+    const base::Status& why = planned.status();
+    host_failures_.push_back({"", why.message()});
+    // As a mistake of the command line; at a later attempt a host is not any more what it was.
+    const bool is_refused = is_first && why.code() == base::Code::kInvalidArgument;
+    begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
+    return;
+  }
+  if (!is_first) planned->warnings.clear();  // said before
+  tell_hosts(*std::move(planned), by_placed);
+  for (JobHost& host : hosts_) take_up(host);
+  if (early_stop_ == StopCause::kNone) return;
+  stop(early_stop_);
+  if (early_stop_at_once_) stop(early_stop_);
+}
+
+void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& by_placed) {
+  launched_ = true;
+  start_timer_.cancel();
+  const std::vector<int> readers = model::reading_ranks(job_.input, placement_.size);
+  if (!readers.empty()) {
+    feed_ = std::make_unique<InputFeed>(
+        readers, input_,
+        [this](const std::vector<int>& ranks, std::string_view bytes, bool ends) { send_input(ranks, bytes, ends); });
+  }
+  if (job_.timeout) run_timer_ = loop_.after(*job_.timeout, [this] { stop(StopCause::kTimeout); });
+  watch_launch();
+  for (const std::string& warning : plan.warnings) observer_->on_warning(warning);
+  observer_->on_bound(plan.bindings);
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    JobHost& host = *by_placed[i];
+    take_ranks(host);
+    if (i == 0) send_window();
+    if (host.was_told) continue;
+    v1::LauncherMessage message;
+    *message.mutable_launch() = std::move(plan.hosts[i]);
+    agents_->send(host.agent, std::move(message));
+  }
+}
+
+// A program or folder on a file system that does not answer holds up its host's ranks, and is nothing that the agent
+// could end by itself. The limit is on silence: many ranks take longer than one.
+void JobRunner::Core::watch_launch() {
+  launch_timer_ = loop_.after(job_.start_timeout, [this] { launch_timed_out(); });
+}
+
+void JobRunner::Core::launch_timed_out() {
+  if (stopping_ || finished_) return;
+  for (const JobHost& host : hosts_) {
+    if (host.launched || host.phase != HostPhase::kLaunched || host.suspect) continue;
+    host_failures_.push_back(
+        {host.name,
+         fmt::format(
+             "{}: {} of {} ranks started, and no other within {} s: does the file system of the program and its "
+             "folder answer there? --start-timeout allows more",
+             host.name, host.started, host.ranks.size(),
+             std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
+  }
+  if (host_failures_.empty()) return watch_launch();  // the others are silent: their lease decides
+  begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start its ranks");
+}
+
+// The host has been told them, or is now.
+void JobRunner::Core::take_ranks(JobHost& host) {
+  for (const model::PlacedRank& rank : placement_.hosts[static_cast<std::size_t>(host.placed)].ranks) {
+    host.ranks.push_back(rank.rank);
+  }
+  agents_->expect_output(host.agent, host.ranks);
+  host.phase = HostPhase::kLaunched;
+}
+
+// What an agent has said while nobody, or another launcherd, listened.
+void JobRunner::Core::take_up(JobHost& host) {
+  for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
+    if (finished_) return;
+    if (!message.has_prepared()) said(host, message);
+  }
+}
+
+}  // namespace muster::launcherd

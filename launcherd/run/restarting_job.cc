@@ -1,0 +1,182 @@
+#include "launcherd/run/restarting_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/signal_name.h"
+#include "launcherd/agents/own_agents.h"
+#include "launcherd/plan/launch_plan.h"
+
+namespace muster::launcherd {
+namespace {
+
+OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptions& options,
+                                    const base::Environment& environment) {
+  OwnAgentsOptions own;
+  own.job_id = options.job_id;
+  own.agent_link = options.agent_link;
+  // Where there is no other way, a lossy network gets the better part of the time that the start has.
+  if (options.agent_link == "dial") own.dial_timeout = std::max(own.dial_timeout, job.start_timeout * 2 / 3);
+  own.contain = options.contain;
+  own.lease = job.lease;
+  own.session_root = environment.get("MUSTER_TMPDIR").value_or("");
+  own.verbose = options.verbose;
+  own.without_gpus = !gives_gpus(job);
+  return own;
+}
+
+}  // namespace
+
+bool is_worth_a_restart(const JobOutcome& outcome) {
+  if (outcome.cause != StopCause::kNone && outcome.cause != StopCause::kPolicy) return false;
+  if (outcome.exit_code == 0 || outcome.root < 0) return false;
+  // Two attempts must never run at the same time.
+  if (!outcome.unclean.empty() || !outcome.host_failures.empty()) return false;
+  const model::EndKind kind = outcome.ends[static_cast<std::size_t>(outcome.root)].kind;
+  return kind == model::EndKind::kExited || kind == model::EndKind::kSignalled;
+}
+
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                             LaunchOptions options, base::Environment environment, MakeAgents make_agents,
+                             OutputSink* sink, JobObserver* observer)
+    : loop_(loop),
+      clock_(clock),
+      job_(std::move(job)),
+      placement_(std::move(placement)),
+      options_(std::move(options)),
+      environment_(std::move(environment)),
+      make_agents_(std::move(make_agents)),
+      sink_(sink),
+      observer_(observer),
+      timeout_(job_.timeout) {
+  make_runner();
+}
+
+RestartingJob::RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
+                             LaunchOptions options, base::Environment environment, Bootstrap* bootstrap,
+                             OutputSink* sink, JobObserver* observer)
+    : RestartingJob(
+          loop, clock, job, std::move(placement), options, environment,
+          [&loop, bootstrap, own = own_agents_options(job, options, environment)](int attempt) mutable {
+            own.attempt = attempt;
+            return std::make_shared<OwnAgents>(loop, own, bootstrap);
+          },
+          sink, observer) {}
+
+RestartingJob::~RestartingJob() = default;
+
+void RestartingJob::make_runner() {
+  JobObserver* const between = this;
+  runner_ = std::make_unique<JobRunner>(loop_, clock_, job_, placement_, options_, environment_,
+                                        make_agents_(options_.attempt), sink_, between);
+  runner_->set_input(input_);
+  if (window_) runner_->resize_terminal(window_->first, window_->second);
+}
+
+void RestartingJob::set_input(InputSource* source) {
+  input_ = source;
+  runner_->set_input(source);
+}
+
+void RestartingJob::resize_terminal(int rows, int columns) {
+  window_ = {rows, columns};
+  runner_->resize_terminal(rows, columns);
+}
+
+base::Status RestartingJob::start() {
+  started_at_ = clock_.now();
+  is_stopped_ = options_.resumed_stop != StopCause::kNone;
+  plan_end_signal();
+  return runner_->start();
+}
+
+// Before the earlier of --timeout and the end of the scheduler's job.
+void RestartingJob::plan_end_signal() {
+  if (!job_.end_signal) return;
+  std::optional<base::Duration> left;
+  if (timeout_) left = *timeout_;
+  if (options_.ends_at) {
+    const auto until = std::chrono::duration_cast<base::Duration>(*options_.ends_at - clock_.wall());
+    left = left ? std::min(*left, until) : until;
+  }
+  if (!left) {
+    observer_->on_warning("--signal: no time limit is known, so no signal will come: --timeout sets one");
+    return;
+  }
+  const base::Duration wait = std::max<base::Duration>(*left - job_.end_signal->ahead, base::Duration::zero());
+  end_signal_timer_ = loop_.after(wait, [this] {
+    is_end_near_ = true;
+    // One that comes while ranks are being started would end those that have no handler for it yet.
+    if (is_running_) send_end_signal();
+  });
+}
+
+void RestartingJob::send_end_signal() {
+  if (is_stopped_) return;
+  observer_->on_warning(fmt::format("{} to all ranks: the job's time is over in at most {} s",
+                                    base::signal_name(job_.end_signal->signo),
+                                    std::chrono::ceil<std::chrono::seconds>(job_.end_signal->ahead).count()));
+  runner_->signal_ranks(job_.end_signal->signo, true);
+}
+
+void RestartingJob::on_running() {
+  is_running_ = true;
+  observer_->on_running();
+  // Every attempt gets it. Ranks that outlived a launcherd may have it already: their agents know.
+  if (is_end_near_) send_end_signal();
+}
+
+void RestartingJob::stop(StopCause cause) {
+  is_stopped_ = true;
+  if (!failed_) {
+    runner_->stop(cause);
+    return;
+  }
+  // Between two attempts: the failure of the last one stays what happened.
+  again_.cancel();
+  finish(*std::exchange(failed_, std::nullopt));
+}
+
+void RestartingJob::on_progress(int up, int total, const std::vector<std::string>& waiting) {
+  observer_->on_progress(up, total, waiting);
+}
+
+void RestartingJob::on_finished(const JobOutcome& outcome) {
+  // A stop that comes while a failed attempt is being ended does not change what ended it, but it is a stop.
+  if (is_stopped_ || options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
+    finish(outcome);
+    return;
+  }
+  failed_ = outcome;
+  // The runner is in the middle of this call: it is replaced after it.
+  again_ = loop_.after(base::Duration::zero(), [this] { start_again(); });
+}
+
+void RestartingJob::start_again() {
+  const JobOutcome before = *std::exchange(failed_, std::nullopt);
+  if (timeout_) {
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - started_at_);
+    job_.timeout = std::max(*timeout_ - spent, std::chrono::milliseconds(1));
+  }
+  ++options_.attempt;
+  is_running_ = false;
+  options_.resumes = false;
+  const std::string reason = model::describe(before.ends[static_cast<std::size_t>(before.root)]);
+  observer_->on_warning(
+      fmt::format("restart {} of {}: the whole job starts again", options_.attempt, job_.max_restarts));
+  observer_->on_event(
+      model::JobRestarting{options_.attempt, before.ends[static_cast<std::size_t>(before.root)].rank, reason});
+  make_runner();
+  if (const base::Status started = runner_->start(); !started.ok()) {
+    observer_->on_warning(fmt::format("the restart failed: {}", started.message()));
+    finish(before);
+  }
+}
+
+void RestartingJob::finish(JobOutcome outcome) {
+  outcome.restarts = options_.attempt;
+  outcome.elapsed = clock_.now() - started_at_;
+  observer_->on_finished(outcome);
+}
+
+}  // namespace muster::launcherd

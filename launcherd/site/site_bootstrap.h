@@ -1,0 +1,85 @@
+// Agents without ssh: what a site starts programs on its hosts with (srun, aprun, mpiexec, pbsdsh, flux, jsrun), a
+// command of the user's, or his own hands start them, and they come to us by a join file. All hosts that are expected
+// together are one wave: one join file, and one run of the site's launcher where that can. Threads and lifetime: see
+// bootstrap.h; but a program whose agents do not end with their streams, as warm ones with jobs, is let go.
+//
+// The agent program is put into the agents' folder here, which the hosts have to share with this one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "launcherd/bootstrap/agent_image.h"
+#include "launcherd/bootstrap/bootstrap.h"
+#include "launcherd/bootstrap/pump.h"
+#include "launcherd/bootstrap/worker_pool.h"
+#include "launcherd/enrol/enrolment_server.h"
+#include "launcherd/enrol/enrolment_wave.h"
+#include "launcherd/enrol/site_files.h"
+#include "launcherd/site/site_command.h"
+
+namespace muster::launcherd {
+
+// Whose agents they are.
+struct SiteUser {
+  std::string home;
+  std::string name;
+};
+
+class SiteBootstrap final : public Bootstrap {
+ public:
+  // INVALID_ARGUMENT: options that cannot work for any host.
+  static base::Result<std::unique_ptr<SiteBootstrap>> make(const BootstrapOptions& options, AgentImage image,
+                                                           SiteUser user);
+  ~SiteBootstrap() override;
+
+  void expect(const std::vector<BootstrapTarget>& targets) override;
+  void start(const BootstrapTarget& target, JoinSource join,
+             std::function<void(base::Result<StartedAgent>)> done) override;
+  void run(const BootstrapTarget& target, std::vector<std::string> args,
+           std::function<void(base::Result<CommandResult>)> done) override;
+  void cancel() override;
+
+ private:
+  struct Wave;
+  struct Seat {
+    std::shared_ptr<Wave> wave;
+    std::size_t index = 0;
+  };
+
+  SiteBootstrap(BootstrapOptions options, AgentImage image, SiteLauncher launcher, SiteUser user,
+                std::string directory);
+  base::Result<Seat> claim(const BootstrapTarget& target);
+  void launch(const std::shared_ptr<Wave>& wave);
+  base::Status try_to_launch(const std::shared_ptr<Wave>& wave);
+  base::Result<EnrolmentServer*> server();
+  base::Result<SiteAgent> write_files(const std::shared_ptr<Wave>& wave, std::uint16_t port);
+  base::Status start_command(const std::shared_ptr<Wave>& wave, const SiteCommand& command);
+  void command_ended(const std::shared_ptr<Wave>& wave, const SiteCommand& command, int exit_status,
+                     const std::string& last_lines);
+  void seat_settled(const std::shared_ptr<Wave>& wave);
+  base::Result<StartedAgent> await_agent(const Seat& seat, const JoinSource& join);
+  base::Status not_come(const Seat& seat, const base::Status& waited);
+  base::Result<CommandResult> run_there(const BootstrapTarget& target, std::vector<std::string> args);
+  std::string label(const SiteCommand& command, const std::vector<BootstrapTarget>& targets) const;
+  void tell(const std::string& label, const std::string& line) const;
+  void note(const std::string& label, const std::string& line) const;
+
+  const BootstrapOptions options_;
+  const AgentImage image_;
+  const SiteLauncher launcher_;
+  const SiteUser user_;
+  const std::string directory_;  // of the agent program, on all hosts
+  CancelSource cancel_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Wave>> waves_;              // with seats to settle; guarded by mutex_
+  std::multimap<std::string, base::Result<Seat>> seats_;  // by name, not yet claimed; guarded by mutex_
+  std::unique_ptr<EnrolmentServer> server_;               // guarded by mutex_; made for the first wave
+  Pump pump_;
+  WorkerPool workers_;  // last: its threads use all of the above
+};
+
+}  // namespace muster::launcherd

@@ -1,0 +1,361 @@
+#include "launcherd/stage/staging.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/strings.h"
+#include "proto/stage_window.h"
+
+namespace muster::launcherd {
+namespace {
+
+// "1.5 MB".
+std::string format_bytes(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace
+
+Staging::Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts,
+                 std::string token, const std::string& never_staged, Events events, StagingLimits limits)
+    : loop_(loop),
+      paths_(std::move(paths)),
+      token_(std::move(token)),
+      events_(std::move(events)),
+      limits_(limits),
+      source_(loop, never_staged) {
+  for (const Host& host : hosts) places_.emplace_back().host = host;
+  // Not those of a launcherd before: its last orders may still be answered.
+  std::uint32_t start = 0;
+  base::random_bytes(&start, sizeof start);
+  next_id_ = (std::uint64_t{start} << 16U) + 1;
+}
+
+std::string Staging::mark_of(std::size_t index) const {
+  return fmt::format("{}{}.{}", kStageMark, token_, index);
+}
+
+std::string Staging::source_path(int entry) const {
+  return tree_.is_folder ? tree_.root + "/" + tree_.entries[static_cast<std::size_t>(entry)].path() : file_path_;
+}
+
+StageSource::Stamp Staging::source_stamp(int entry) const {
+  const auto index = static_cast<std::size_t>(entry);
+  return {
+      .inode = tree_.inodes[index], .size = tree_.entries[index].size(), .mtime_ns = tree_.entries[index].mtime_ns()};
+}
+
+StageSource::Link Staging::source_link() const {
+  return tree_.is_folder ? StageSource::Link::kRefuse : StageSource::Link::kFollow;
+}
+
+void Staging::next_path() {
+  if (path_ == paths_.size()) {
+    phase_ = Phase::kOver;
+    progress_.cancel();
+    events_.done(base::ok_status());
+    return;
+  }
+  phase_ = Phase::kScan;
+  source_.scan(paths_[path_++].source, [this](base::Result<StageTree> tree) { scanned(std::move(tree)); });
+}
+
+void Staging::scanned(base::Result<StageTree> tree) {
+  if (!tree.ok()) {
+    fail(tree.status());
+    return;
+  }
+  tree_ = *std::move(tree);
+  digests_.clear();
+  sent_.clear();
+  sent_bytes_ = 0;
+  std::string name;
+  directory_ = stage_directory(paths_[path_ - 1].destination, tree_, name);
+  if (!tree_.is_folder) {
+    file_path_ = tree_.root + "/" + tree_.entries.front().path();
+    is_own_name_ = name == tree_.entries.front().path();
+    tree_.entries.front().set_path(name);
+  }
+  for (Place& place : places_) place = Place{.host = place.host};
+  to_agents_ = 0;
+  no_room_.clear();
+  progress_ = loop_.every(limits_.period, [this] {
+    tell_progress();
+    check_silence();
+  });
+  ask_all(Phase::kOpen, [this](v1::StageOrder& order, std::size_t index) {
+    order.mutable_open()->set_directory(directory_);
+    order.mutable_open()->set_mark(mark_of(index));
+  });
+}
+
+void Staging::ask_all(Phase phase, const std::function<void(v1::StageOrder&, std::size_t)>& fill) {
+  phase_ = phase;
+  waiting_ = places_.size();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    v1::StageOrder asked;
+    fill(asked, i);
+    order(places_[i], std::move(asked), 0, sent_bytes_);  // the last one waits until all are on the disk
+  }
+}
+
+void Staging::order(Place& place, v1::StageOrder order, std::size_t bytes, std::uint64_t moving) {
+  order.set_id(next_id_++);
+  if (place.unanswered.empty()) place.silent = {};
+  place.unanswered.push_back({.id = order.id(), .bytes = bytes, .moving = moving});
+  place.in_flight += bytes;
+  v1::LauncherMessage message;
+  *message.mutable_stage_order() = std::move(order);
+  events_.send(place.host.agent, std::move(message));
+}
+
+void Staging::answered(int agent, const v1::StageAnswer& answer) {
+  const auto found = std::ranges::find_if(places_, [&](const Place& place) { return place.host.agent == agent; });
+  if (phase_ == Phase::kOver || found == places_.end()) return;
+  Place& place = *found;
+  if (!answer.error().empty()) {
+    fail(base::error(base::Code::kFailedPrecondition, "{}: --stage: {}", place.host.name,
+                     base::printable(answer.error())));
+    return;
+  }
+  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // of an earlier start
+  place.silent = {};
+  place.in_flight -= place.unanswered.front().bytes;
+  to_agents_ -= place.unanswered.front().bytes;
+  place.unanswered.pop_front();
+  if (phase_ == Phase::kMarks) {
+    const auto index = static_cast<std::size_t>(found - places_.begin());
+    place.first_seen = index;
+    const auto sees = [&](std::size_t i) {
+      return std::ranges::find(answer.marks(), mark_of(i)) != answer.marks().end();
+    };
+    // A host that could make no mark, because the folder is read-only there, may see that of a later one.
+    const std::size_t end = sees(index) ? index : places_.size();
+    for (std::size_t i = 0; i < end; ++i) {
+      if (!sees(i)) continue;
+      place.first_seen = i;
+      break;
+    }
+  }
+  if (phase_ != Phase::kCopy) {
+    count_down();
+    return;
+  }
+  for (const v1::StageNeed& need : answer.needs()) {
+    const bool is_known = need.entry() >= 0 && static_cast<std::size_t>(need.entry()) < tree_.entries.size();
+    if (is_known) place.wants.push_back({need.entry(), need.digest()});
+  }
+  pump(static_cast<std::size_t>(found - places_.begin()));
+  pump_waiting();
+}
+
+// Those for which there was no room, each as far as there is now.
+void Staging::pump_waiting() {
+  while (!no_room_.empty() && to_agents_ < proto::kStageWindows && phase_ == Phase::kCopy) {
+    const std::size_t index = no_room_.front();
+    no_room_.pop_front();
+    places_[index].waits_for_room = false;
+    pump(index);
+  }
+}
+
+void Staging::count_down() {
+  if (--waiting_ > 0) return;
+  if (phase_ == Phase::kOpen) {
+    ask_all(Phase::kMarks, [this](v1::StageOrder& order, std::size_t) {
+      order.mutable_marks()->set_prefix(fmt::format("{}{}.", kStageMark, token_));
+    });
+  } else if (phase_ == Phase::kMarks) {
+    source_.names(tree_.root, fmt::format("{}{}.", kStageMark, token_),
+                  [this](const std::vector<std::string>& names) { choose_places(names); });
+  } else {
+    next_path();
+  }
+}
+
+void Staging::choose_places(const std::vector<std::string>& at_source) {
+  phase_ = Phase::kCopy;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const bool is_source =
+        (tree_.is_folder || is_own_name_) && std::ranges::find(at_source, mark_of(i)) != at_source.end();
+    places_[i].gets_files = places_[i].first_seen == i && !is_source;
+  }
+  for (std::size_t i = 0; i < places_.size() && phase_ == Phase::kCopy; ++i) {
+    if (places_[i].gets_files) pump(i);
+  }
+  finish_copy();
+}
+
+// Two lists on their way: while one is worked on, the next one comes.
+void Staging::tell_entries(Place& place) {
+  constexpr std::size_t kListsAhead = 2;
+  while (place.next_entry < tree_.entries.size() && place.unanswered.size() < kListsAhead) {
+    v1::StageOrder list;
+    std::uint64_t listed = 0;  // bytes, which the host reads if it has such files
+    for (int i = 0; i < proto::kStageEntries && place.next_entry < tree_.entries.size(); ++i) {
+      listed += tree_.entries[place.next_entry].size();
+      *list.mutable_entries()->add_entries() = tree_.entries[place.next_entry++];
+    }
+    order(place, std::move(list), 0, listed);
+  }
+}
+
+bool Staging::is_complete(const Place& place) const {
+  return !place.gets_files || (place.next_entry == tree_.entries.size() && place.unanswered.empty() &&
+                               place.wants.empty() && place.writing < 0 && !place.is_reading);
+}
+
+void Staging::pump(std::size_t index) {
+  Place& place = places_[index];
+  tell_entries(place);
+  if (place.is_reading || phase_ != Phase::kCopy) return;
+  if (place.writing < 0 && !take_want(index)) {
+    if (!place.is_reading) finish_copy();
+    return;
+  }
+  if (place.in_flight >= proto::kStageWindow) return;
+  if (to_agents_ < proto::kStageWindows) {
+    send_piece(index);
+  } else if (!place.waits_for_room) {
+    place.waits_for_room = true;
+    no_room_.push_back(index);
+  }
+}
+
+// True: there is a file to be written. False: there is none, or the source is asked whether it is one.
+bool Staging::take_want(std::size_t index) {
+  Place& place = places_[index];
+  while (!place.wants.empty()) {
+    const Want want = std::move(place.wants.front());
+    if (want.digest.empty()) {
+      place.wants.pop_front();
+      place.writing = want.entry;
+      place.offset = 0;
+      return true;
+    }
+    const auto known = digests_.find(want.entry);
+    if (known == digests_.end()) {
+      place.wants.front() = want;
+      place.is_reading = true;
+      source_.digest(source_path(want.entry), source_link(),
+                     [this, index, entry = want.entry](base::Result<std::string> digest) {
+                       if (phase_ == Phase::kOver) return;
+                       if (!digest.ok()) {
+                         fail(digest.status());
+                         return;
+                       }
+                       digests_[entry] = *digest;
+                       places_[index].is_reading = false;
+                       pump(index);
+                     });
+      return false;
+    }
+    if (known->second != want.digest) {
+      place.wants.front() = {want.entry, ""};
+      continue;
+    }
+    place.wants.pop_front();
+    v1::StageOrder keep;
+    keep.mutable_keep()->add_entries(want.entry);
+    order(place, std::move(keep));
+  }
+  return false;
+}
+
+void Staging::send_piece(std::size_t index) {
+  Place& place = places_[index];
+  const std::uint64_t size = tree_.entries[static_cast<std::size_t>(place.writing)].size();
+  const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(proto::kStagePiece, size - place.offset));
+  place.is_reading = true;
+  to_agents_ += piece;
+  source_.read(source_path(place.writing), source_link(), source_stamp(place.writing), place.offset, piece,
+               [this, index, size](base::Result<std::string> bytes) {
+                 if (phase_ == Phase::kOver) return;
+                 if (!bytes.ok()) {
+                   fail(bytes.status());
+                   return;
+                 }
+                 Place& to = places_[index];
+                 to.is_reading = false;
+                 v1::StageOrder data;
+                 data.mutable_data()->set_entry(to.writing);
+                 data.mutable_data()->set_offset(to.offset);
+                 data.mutable_data()->set_last(to.offset + bytes->size() == size);
+                 to.offset += bytes->size();
+                 sent_bytes_ += bytes->size();
+                 sent_.insert(to.writing);
+                 if (data.data().last()) to.writing = -1;
+                 const std::size_t count = bytes->size();
+                 data.mutable_data()->set_data(*std::move(bytes));
+                 order(to, std::move(data), count, count);
+                 pump(index);
+               });
+}
+
+void Staging::finish_copy() {
+  if (phase_ != Phase::kCopy ||
+      !std::ranges::all_of(places_, [this](const Place& place) { return is_complete(place); })) {
+    return;
+  }
+  tell_result();
+  ask_all(Phase::kClose, [](v1::StageOrder& order, std::size_t) { order.mutable_close(); });
+}
+
+void Staging::tell_result() {
+  std::vector<std::string> names;
+  for (const Place& place : places_) {
+    if (place.gets_files) names.push_back(place.host.name);
+  }
+  const std::string& source = paths_[path_ - 1].source;
+  const auto files = std::ranges::count(tree_.entries, v1::StageEntry::KIND_FILE, &v1::StageEntry::kind);
+  if (names.empty()) {
+    events_.say(fmt::format("staged {}: the hosts see it as it is", base::printable(source)));
+  } else if (sent_.empty()) {
+    events_.say(fmt::format("staged {}: {} files, all there already", base::printable(source), files));
+  } else {
+    constexpr std::size_t kNamed = 4;
+    const std::size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+    names.resize(names.size() - more);
+    events_.say(fmt::format("staged {}: {} of {} files, {} in all, to {} on {}{}", base::printable(source),
+                            sent_.size(), files, format_bytes(sent_bytes_), base::printable(directory_),
+                            base::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+}
+
+void Staging::tell_progress() {
+  if (phase_ != Phase::kCopy || sent_bytes_ == 0) return;
+  const auto copies = static_cast<std::uint64_t>(std::ranges::count(places_, true, &Place::gets_files));
+  events_.say(fmt::format("staging {}: {} of at most {} sent", base::printable(paths_[path_ - 1].source),
+                          format_bytes(sent_bytes_), format_bytes(tree_.bytes * copies)));
+}
+
+void Staging::check_silence() {
+  for (Place& place : places_) {
+    if (place.unanswered.empty() || phase_ == Phase::kOver) continue;
+    place.silent += limits_.period;
+    const std::chrono::seconds moving{place.unanswered.front().moving / limits_.slowest_disk};
+    if (place.silent <= limits_.silence + moving) continue;
+    fail(base::error(base::Code::kDeadlineExceeded,
+                     "{}: --stage: no answer for {} s about {}: does the disk there hang? Look at it, or leave the "
+                     "host out",
+                     place.host.name, std::chrono::duration_cast<std::chrono::seconds>(place.silent).count(),
+                     base::printable(directory_)));
+  }
+}
+
+void Staging::fail(base::Status why) {
+  if (phase_ == Phase::kOver) return;
+  phase_ = Phase::kOver;
+  progress_.cancel();
+  events_.done(std::move(why));
+}
+
+}  // namespace muster::launcherd

@@ -1,0 +1,117 @@
+// Agents of one job, in the order in which a busy machine may report them. The agent is played.
+#include "launcherd/agents/own_agents.h"
+
+#include <sys/socket.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/service/control_client.h"
+#include "base/ids.h"
+#include "tests/unit/launcherd/run/no_output.h"
+
+namespace muster::launcherd::own_agents_test {
+namespace {
+
+using ::testing::ElementsAre;
+using namespace std::chrono_literals;
+
+// Starts nothing. Reports that the agent runs when the test says so.
+class HeldBootstrap final : public Bootstrap {
+ public:
+  void start(const BootstrapTarget&, JoinSource source, std::function<void(base::Result<StartedAgent>)> done) override {
+    join = std::move(source);
+    done_ = std::move(done);
+  }
+  void run(const BootstrapTarget&, std::vector<std::string>,
+           std::function<void(base::Result<CommandResult>)> done) override {
+    ADD_FAILURE() << "nothing is swept";
+    done(CommandResult());
+  }
+  void cancel() override {}
+
+  void report() {
+    auto pair = base::make_socketpair(SOCK_STREAM);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    stdio = std::move(pair->second);
+    StartedAgent agent;
+    agent.stream = std::move(pair->first);
+    agent.backend = "played";
+    done_(std::move(agent));
+  }
+
+  JoinSource join;
+  base::UniqueFd stdio;  // the agent's end
+
+ private:
+  std::function<void(base::Result<StartedAgent>)> done_;
+};
+
+class OwnAgentsTest : public ::testing::Test, protected AgentListener {
+ protected:
+  void attach_agent() {
+    const auto frame = bootstrap_.join.get();
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    v1::AgentJoin join;
+    ASSERT_TRUE(join.ParseFromString(frame->substr(sizeof(std::uint32_t))));
+    agent::ControlClientOptions options;
+    options.endpoint = fmt::format("127.0.0.1:{}", join.control_port());
+    options.ca_pem = join.ca_pem();
+    options.certificate_pem = join.certificate_pem();
+    options.key_pem = join.key_pem();
+    options.token = join.token();
+    v1::Hello hello;
+    hello.set_job_id(join.job_id());
+    hello.set_agent_index(join.agent_index());
+    hello.set_hostname("n1");
+    agent_ = agent::ControlClient::start(loop_, std::move(options), std::move(hello));
+  }
+
+  void agent_started(int) override { said_.emplace_back("started"); }
+  void agent_up(int, AgentUp up) override {
+    said_.push_back("up " + up.hello.hostname());
+    loop_.stop();
+  }
+  void agent_failed(int, const std::string& message) override { ADD_FAILURE() << message; }
+  void agent_said(int, const v1::AgentMessage&) override {}
+  void agent_stream(int, bool is_there) override {
+    if (is_there) on_stream_();
+  }
+  void agent_gone(int, const base::Status& status) override { ADD_FAILURE() << status; }
+  void agent_unreadable(int) override { ADD_FAILURE() << "its messages can be read"; }
+  void output_complete(int) override {}
+  void output_cut(int) override {}
+  void output_failed(const base::Status& status) override { ADD_FAILURE() << status; }
+  void note(const std::string&) override {}
+
+  base::Loop loop_;
+  HeldBootstrap bootstrap_;
+  testing_support::NoOutput sink_;
+  std::function<void()> on_stream_ = [] {};
+  std::vector<std::string> said_;
+  std::shared_ptr<OwnAgents> agents_ = std::make_shared<OwnAgents>(
+      loop_, OwnAgentsOptions{.job_id = base::JobId::random().str(), .session_root = ""}, &bootstrap_);
+  std::unique_ptr<agent::ControlClient> agent_;
+};
+
+// The thread that started the agent may get no processor for longer than the agent needs for its Hello.
+TEST_F(OwnAgentsTest, ReportsStartBeforeHelloWhenHelloComesFirst) {
+  on_stream_ = [this] { bootstrap_.report(); };
+  ASSERT_TRUE(agents_->start({{.target = {.name = "n1"}}}, &sink_, this).ok());
+  attach_agent();
+  const base::Timer deadline = loop_.after(30s, [this] {
+    ADD_FAILURE() << "the test's deadline passed";
+    loop_.stop();
+  });
+  loop_.run();
+  EXPECT_THAT(said_, ElementsAre("started", "up n1"));
+  agent_.reset();
+  agents_.reset();
+}
+
+}  // namespace
+}  // namespace muster::launcherd::own_agents_test

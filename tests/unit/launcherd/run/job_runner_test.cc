@@ -1,0 +1,747 @@
+// A job whose agents are played: they say what a test lets them say, at once.
+#include "launcherd/run/job_runner.h"
+
+#include <signal.h>
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcherd/run/job_core.h"
+#include "launcherd/run/restarting_job.h"
+#include "model/job_placement.h"
+#include "tests/unit/launcherd/run/no_output.h"
+
+namespace muster::launcherd::job_runner_test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class PlayedAgents final : public JobAgents {
+ public:
+  base::Status start(std::vector<AgentHost> hosts, OutputSink*, AgentListener* listener) override {
+    names = std::move(hosts);
+    to = listener;
+    return base::ok_status();
+  }
+  void cancel_start() override {}
+  void send(int agent, v1::LauncherMessage message) override {
+    if (message.has_launch()) launches[agent] = message.launch();
+    if (message.has_stop_ranks()) {
+      ++stops;
+      stopped.push_back(agent);
+    }
+    if (message.has_signal_ranks()) signals.push_back(message.signal_ranks().signal());
+    if (message.signal_ranks().once()) ++once;
+    if (message.has_prepare() && on_prepare) on_prepare(agent);
+  }
+  void send_unnumbered(int agent, v1::LauncherMessage message) override {
+    if (message.has_ping()) pings[agent] = message.ping().launcher_ns();
+  }
+  void expect_output(int, const std::vector<int>&) override {}
+  void output_ends(int agent) override { ended.insert(agent); }
+  void leave(int agent) override { left.insert(agent); }
+  void drop(int agent) override { dropped.insert(agent); }
+  void sweep(int, std::function<void(base::Result<CommandResult>)>) override { ADD_FAILURE() << "nothing is swept"; }
+
+  std::vector<AgentHost> names;
+  AgentListener* to = nullptr;
+  std::map<int, v1::Launch> launches;
+  std::map<int, std::int64_t> pings;  // the last one
+  int stops = 0;
+  std::vector<int> stopped;
+  std::vector<int> signals;
+  int once = 0;  // of them
+  std::set<int> ended;
+  std::set<int> left;
+  std::set<int> dropped;
+  std::function<void(int agent)> on_prepare;
+};
+
+class JobRunnerTest : public ::testing::Test, public JobObserver {
+ protected:
+  // On n1, n2 …, a rank each; all are running afterwards.
+  void run_job(int hosts) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.placement.hosts = *model::parse_host_list(hosts == 1 ? "n1:1" : fmt::format("n[1-{}]:1", hosts), "-H");
+    job.kill_grace = 60s;
+    job.input.to = model::InputTo::kNone;
+    const auto placement = model::place(job.placement);
+    ASSERT_TRUE(placement.ok()) << placement.status();
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, *placement, options_, base::Environment(), agents_,
+                                          &sink_, this);
+    ASSERT_TRUE(runner_->start().ok());
+    for (int agent = 0; agent < hosts; ++agent) {
+      AgentUp up;
+      up.link = "dial";
+      up.hello.set_hostname(fmt::format("n{}", agent + 1));
+      up.hello.add_cores()->add_cpus(0);
+      v1::NetworkInterface& network = *up.hello.add_interfaces();
+      network.set_name("eth0");
+      network.set_address(fmt::format("10.0.0.{}", agent + 1));
+      agents_->to->agent_started(agent);
+      agents_->to->agent_up(agent, std::move(up));
+    }
+    turn_until([&] { return agents_->launches.size() == static_cast<std::size_t>(hosts); });
+    for (int agent = 0; agent < hosts; ++agent) {
+      v1::AgentMessage started;
+      started.mutable_rank_started()->set_rank(agent);
+      agents_->to->agent_said(agent, started);
+      v1::AgentMessage launched;
+      launched.mutable_launched();
+      agents_->to->agent_said(agent, launched);
+    }
+  }
+  void prepared(int agent) {
+    v1::AgentMessage message;
+    message.mutable_prepared()->set_interface("eth0");
+    message.mutable_prepared()->set_address(fmt::format("10.0.0.{}", agent + 1));
+    message.mutable_prepared()->set_master_port(4242);
+    agents_->to->agent_said(agent, message);
+  }
+  // The rank was ended by a stop, and all is gone but its output.
+  void empty(int agent) { empty(agent, SIGKILL, true); }
+  void empty(int agent, int wait_status, bool stopped_by_us = false) {
+    v1::AgentMessage exited;
+    exited.mutable_rank_exited()->set_rank(agent);
+    exited.mutable_rank_exited()->set_wait_status(wait_status);
+    exited.mutable_rank_exited()->set_stopped_by_us(stopped_by_us);
+    agents_->to->agent_said(agent, exited);
+    v1::AgentMessage message;
+    message.mutable_host_empty();
+    agents_->to->agent_said(agent, message);
+  }
+  void turn_until(std::function<bool()> is_done) {
+    awaited_ = std::move(is_done);
+    const base::Timer looking = loop_.every(5ms, [this] {
+      if (awaited_()) loop_.stop();
+    });
+    const base::Timer deadline = loop_.after(30s, [this] {
+      ADD_FAILURE() << "the test's deadline passed";
+      loop_.stop();
+    });
+    loop_.run();
+  }
+  const JobOutcome& outcome() {
+    turn_until([this] { return outcome_.has_value(); });
+    return outcome_ ? *outcome_ : outcome_.emplace();
+  }
+
+  void on_progress(int, int, const std::vector<std::string>&) override {}
+  void on_running() override {}
+  void on_note(const std::string&) override {}
+  void on_warning(const std::string& line) override { warnings_.push_back(line); }
+  void on_root_cause(const model::RankEnd&) override {}
+  void on_finished(const JobOutcome& finished) override { outcome_ = finished; }
+
+  LaunchOptions options_{.job_id = "abcdefgh"};
+  base::SystemClock clock_;
+  base::Loop loop_;
+  testing_support::NoOutput sink_;
+  std::shared_ptr<PlayedAgents> agents_ = std::make_shared<PlayedAgents>();
+  std::unique_ptr<JobRunner> runner_;
+  std::function<bool()> awaited_;
+  std::optional<JobOutcome> outcome_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(JobRunnerTest, AHostWhoseMessagesCannotBeReadEndsTheJobWithWords) {
+  run_job(2);
+  agents_->to->agent_unreadable(1);
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  EXPECT_EQ(agents_->stops, 1);  // of the other host's rank
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: a message on the control connection"));
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: its agent was told to end the ranks"));
+}
+
+// Its ranks have ended well, and it is killed before all that they wrote was sent.
+TEST_F(JobRunnerTest, AnAgentThatEndsBeforeTheOutputOfItsRanksEndsTheJobWithWords) {
+  run_job(2);
+  for (const int agent : {0, 1}) empty(agent, 0);
+  agents_->to->output_complete(0);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  EXPECT_EQ(agents_->ended, std::set<int>{1});  // what it has sent is still to be read
+  EXPECT_FALSE(outcome_.has_value());
+  agents_->to->output_cut(1);
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message,
+              HasSubstr("n2: the agent there ended before it had sent all that the ranks there wrote"));
+  EXPECT_TRUE(outcome().unclean.empty());
+}
+
+TEST_F(JobRunnerTest, AnAgentThatHasSentAllMayEnd) {
+  run_job(1);
+  empty(0, 0);
+  agents_->to->agent_gone(0, base::error(base::Code::kUnavailable, "killed"));
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 0);
+  EXPECT_TRUE(outcome().host_failures.empty());
+}
+
+// The rank that has failed is why the job has; that lines may be missing is told beside it.
+TEST_F(JobRunnerTest, ARanksFailureStaysTheCauseWhenItsOutputIsCut) {
+  run_job(1);
+  empty(0, 7 << 8);
+  agents_->to->agent_gone(0, base::error(base::Code::kUnavailable, "killed"));
+  agents_->to->output_cut(0);
+  EXPECT_EQ(outcome().exit_code, 7);
+  EXPECT_EQ(outcome().host_failures.size(), 1u);
+}
+
+TEST_F(JobRunnerTest, OutputThatCannotBeReadIsToldAsWell) {
+  run_job(1);
+  empty(0, 0);
+  agents_->to->agent_unreadable(0);
+  EXPECT_EQ(agents_->dropped, std::set<int>{0});
+  EXPECT_EQ(outcome().exit_code, 125);
+  EXPECT_EQ(outcome().host_failures.size(), 1u);
+}
+
+// A host that lies about another one's ranks.
+TEST_F(JobRunnerTest, AHostReportsOnItsOwnRanksAlone) {
+  run_job(2);
+  empty(0, 0);
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(1);
+  agents_->to->agent_said(0, exited);
+  v1::AgentMessage tail;
+  tail.mutable_rank_stderr_tail()->set_rank(1 << 20);
+  tail.mutable_rank_stderr_tail()->set_text("of nobody");
+  agents_->to->agent_said(0, tail);
+  EXPECT_EQ(warnings_, std::vector<std::string>{"n1: its agent reports on rank 1, which does not run there: ignored"});
+  empty(1, 7 << 8);
+  for (const int agent : {0, 1}) agents_->to->output_complete(agent);
+  EXPECT_EQ(outcome().exit_code, 7);
+}
+
+// A clock that is guessed could make any rank the first that failed.
+TEST_F(JobRunnerTest, APongThatAnswersNoPingIsIgnored) {
+  run_job(1);
+  for (const std::int64_t launcher_ns : {std::int64_t{0}, std::numeric_limits<std::int64_t>::max()}) {
+    v1::AgentMessage pong;
+    pong.mutable_pong()->set_launcher_ns(launcher_ns);
+    pong.mutable_pong()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
+    agents_->to->agent_said(0, pong);
+  }
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(0);
+  exited.mutable_rank_exited()->set_wait_status(7 << 8);
+  exited.mutable_rank_exited()->set_agent_ns(std::numeric_limits<std::int64_t>::min());
+  agents_->to->agent_said(0, exited);
+  v1::AgentMessage message;
+  message.mutable_host_empty();
+  agents_->to->agent_said(0, message);
+  agents_->to->output_complete(0);
+  ASSERT_EQ(outcome().ends.size(), 1U);
+  EXPECT_FALSE(outcome().ends.front().at_is_known);
+}
+
+// Jobs that launcherd has placed.
+class PlacedJobTest : public JobRunnerTest {
+ protected:
+  // A rank a slot of `list`, whose entries are agents by their order; no host is up.
+  void start(const std::string& list, LaunchOptions options) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.input.to = model::InputTo::kNone;
+    job.start_timeout = start_timeout_;
+    job.timeout = timeout_;
+    model::PlacementRequest request;
+    request.hosts = *model::parse_host_list(list, "-H");
+    placement_ = *model::place(request);
+    options.job_id = "abcdefgh";
+    if (!options.shares) {
+      options.shares = [this](const std::vector<KnownHost>& hosts, const ShareAnswer& answer) {
+        known_ = hosts;
+        answer(placement_);
+      };
+    }
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    runner_ = std::make_unique<JobRunner>(loop_, clock_, job, placement_, std::move(options), base::Environment(),
+                                          agents_, &sink_, this);
+    ASSERT_TRUE(runner_->start().ok());
+  }
+  // Of four cores and GPUs.
+  void come_up(int agent, const std::string& hostname, bool was_told = false,
+               std::vector<v1::AgentMessage> history = {}) {
+    AgentUp up;
+    up.link = "dial";
+    up.hello.set_hostname(hostname);
+    for (int i = 0; i < 4; ++i) {
+      up.hello.add_cores()->add_cpus(i);
+      v1::Gpu& gpu = *up.hello.add_gpus();
+      gpu.set_index(i);
+      gpu.set_vendor(v1::GPU_VENDOR_NVIDIA);
+      gpu.set_uuid(fmt::format("GPU-{}", i));
+    }
+    v1::NetworkInterface& network = *up.hello.add_interfaces();
+    network.set_name("eth0");
+    network.set_address("10.0.0.1");
+    up.has_launched = was_told;
+    up.history = std::move(history);
+    agents_->to->agent_started(agent);
+    agents_->to->agent_up(agent, std::move(up));
+  }
+  // The clock of a host is known from then on.
+  void answer_ping(int agent) {
+    v1::AgentMessage pong;
+    pong.mutable_pong()->set_launcher_ns(agents_->pings[agent]);
+    agents_->to->agent_said(agent, pong);
+  }
+  static std::string variable(const v1::LaunchRank& rank, const std::string& name) {
+    for (const v1::EnvVar& each : rank.environment()) {
+      if (each.name() == name) return each.value();
+    }
+    return "unset";
+  }
+  void on_bound(const std::vector<model::BoundRank>& ranks) override { bound_ = ranks; }
+
+  std::chrono::milliseconds start_timeout_{30'000};
+  std::optional<std::chrono::milliseconds> timeout_;
+  model::Placement placement_;
+  std::vector<KnownHost> known_;
+  std::vector<model::BoundRank> bound_;
+};
+
+TEST_F(PlacedJobTest, TwoNamesOfOneHostAreOneHostForItsRanks) {
+  start("n1:2,n2:1,n3:1", {});
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}};
+  placement_.hosts[1].share = model::HostShare{.cpus = {0}, .devices = {"GPU-0"}};
+  placement_.hosts[2].share = model::HostShare{.cpus = {2}, .devices = {"GPU-2"}};
+  come_up(0, "n1");
+  come_up(1, "n2");
+  come_up(2, "n1");
+  turn_until([&] { return agents_->launches.size() == 2 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(agents_->launches.count(0), 1u);
+  EXPECT_EQ(agents_->left, std::set<int>{2});
+  EXPECT_THAT(warnings_, ::testing::ElementsAre("n1 and n3 are the same host; their slots are added"));
+  ASSERT_EQ(known_.size(), 3u);
+  EXPECT_EQ(known_[0].kept_as, "");
+  EXPECT_EQ(known_[2].kept_as, "n1");
+  const v1::Launch& launch = agents_->launches[0];
+  ASSERT_EQ(launch.ranks_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    const v1::LaunchRank& rank = launch.ranks(i);
+    EXPECT_EQ(rank.rank(), std::vector({0, 1, 3})[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(variable(rank, "MUSTER_LOCAL_RANK"), std::to_string(i));
+    EXPECT_EQ(variable(rank, "MUSTER_LOCAL_SIZE"), "3");
+    EXPECT_EQ(variable(rank, "CUDA_VISIBLE_DEVICES"), "GPU-0,GPU-1,GPU-2");
+    EXPECT_THAT(rank.cpus(), ::testing::ElementsAre(i));
+  }
+  EXPECT_EQ(agents_->launches[1].ranks_size(), 1);
+  EXPECT_EQ(agents_->launches[1].ranks(0).rank(), 2);
+}
+
+// n1 and n2 are the same host, and the launcherd before has stored that.
+class MergedJobTest : public PlacedJobTest {
+ protected:
+  void resume() {
+    start("n1:1,n2:1,n3:1", {.job_id = "abcdefgh", .resumes = true, .resumed_first_of = {0, 0, 2}});
+    ASSERT_EQ(agents_->names.size(), 3u);
+    EXPECT_FALSE(agents_->names[0].is_unused);
+    EXPECT_TRUE(agents_->names[1].is_unused);
+    come_up(0, "n1", true);
+    answer_ping(0);
+  }
+  void exit_well(int agent, int rank) {
+    v1::AgentMessage exited;
+    exited.mutable_rank_exited()->set_rank(rank);
+    agents_->to->agent_said(agent, exited);
+  }
+  void end_host(int agent) {
+    v1::AgentMessage message;
+    message.mutable_host_empty()->set_no_output(true);
+    agents_->to->agent_said(agent, message);
+  }
+};
+
+TEST_F(MergedJobTest, ResumesWithoutTheAgentOfTheOtherName) {
+  resume();
+  come_up(2, "n3", true);
+  answer_ping(2);
+  turn_until([&] { return !bound_.empty() || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(known_.size(), 2u);
+  EXPECT_EQ(known_[0].name, "n1");
+  EXPECT_EQ(known_[1].name, "n3");
+  exit_well(0, 0);
+  exit_well(0, 1);
+  exit_well(2, 1);  // a lie
+  exit_well(2, 2);
+  end_host(0);
+  end_host(2);
+  EXPECT_EQ(outcome().exit_code, 0);
+  EXPECT_TRUE(outcome().host_failures.empty());
+  EXPECT_EQ(warnings_, std::vector<std::string>{"n3: its agent reports on rank 1, which does not run there: ignored"});
+}
+
+TEST_F(MergedJobTest, KnowsWhereRanksRunWhenNotAllHostsComeBack) {
+  resume();
+  agents_->to->agent_gone(2, base::error(base::Code::kUnavailable, "killed"));
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  EXPECT_THAT(agents_->stopped, ::testing::ElementsAre(0));
+  agents_->to->agent_unreadable(0);  // lost with all its ranks
+  ASSERT_EQ(outcome().ends.size(), 2u);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(outcome().ends[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(outcome().ends[static_cast<std::size_t>(rank)].host, "n1");
+  }
+}
+
+// As two hosts would be, each was given the first GPU.
+TEST_F(PlacedJobTest, SharesThatOverlapAreBoundAnew) {
+  start("n1:2,n2:2", {});
+  for (model::PlacedHost& host : placement_.hosts) {
+    host.share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-0", "GPU-1"}};
+  }
+  come_up(0, "n1");
+  come_up(1, "n1");
+  turn_until([&] { return agents_->launches.size() == 1 || outcome_; });
+  ASSERT_FALSE(outcome_.has_value());
+  ASSERT_EQ(bound_.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(bound_[static_cast<std::size_t>(i)].gpus, ::testing::ElementsAre(i));
+    EXPECT_THAT(bound_[static_cast<std::size_t>(i)].cpus, ::testing::ElementsAre(i));
+  }
+}
+
+TEST_F(PlacedJobTest, RanksThatRunGoOnWhateverTheirHostIsNow) {
+  LaunchOptions options;
+  options.resumes = true;
+  start("n1:2", std::move(options));
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a", "GPU-b"}};  // of another shape
+  come_up(0, "n1", true);
+  answer_ping(0);
+  turn_until([&] { return !bound_.empty() || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+  EXPECT_TRUE(agents_->launches.empty());
+  ASSERT_EQ(known_.size(), 1u);
+  EXPECT_TRUE(known_[0].was_told);
+}
+
+TEST_F(PlacedJobTest, NoRankIsStartedWithoutAMaskOnAHostWithOtherGpus) {
+  start("n1:2", {});
+  placement_.hosts[0].share = model::HostShare{.cpus = {0, 1}, .devices = {"GPU-a", "GPU-b"}};
+  come_up(0, "n1");
+  EXPECT_EQ(outcome().exit_code, 125);
+  EXPECT_TRUE(agents_->launches.empty());
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n1: none of the 4 GPUs there is the job's"));
+}
+
+// The agent takes StopRanks without time for the user's word to wait for nothing any more.
+TEST_F(JobRunnerTest, WhereNoRankIsLeftOnlyTheUserCutsTheWaitForGpusShort) {
+  run_job(2);
+  v1::AgentMessage exited;
+  exited.mutable_rank_exited()->set_rank(0);
+  exited.mutable_rank_exited()->set_wait_status(7 << 8);
+  agents_->to->agent_said(0, exited);
+  EXPECT_EQ(agents_->stopped, std::vector<int>{1});
+  runner_->stop(StopCause::kInterrupt);
+  EXPECT_EQ(agents_->stopped, (std::vector<int>{1, 0, 1}));
+  for (const int agent : {0, 1}) {
+    empty(agent);
+    agents_->to->output_complete(agent);
+  }
+  EXPECT_EQ(outcome().exit_code, 7);
+}
+
+// A console that nobody reads (Ctrl-S, a pager) holds up the output of an interrupted job, not its end.
+class InterruptedTest : public JobRunnerTest {
+ protected:
+  void expect_soon() {
+    const auto begin = clock_.now();
+    EXPECT_EQ(outcome().exit_code, 130);
+    EXPECT_LT(clock_.now() - begin, 5s);
+  }
+};
+
+TEST_F(InterruptedTest, OnceAndTheConsoleIsNotRead) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  empty(0);
+  expect_soon();
+}
+
+TEST_F(InterruptedTest, OutputThatADeadAgentHadNotSentIsReported) {
+  run_job(2);
+  runner_->stop(StopCause::kInterrupt);
+  empty(1);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  EXPECT_EQ(agents_->ended, std::set<int>{1});
+  agents_->to->output_cut(1);
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 130);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: the agent there ended before it had sent all"));
+}
+
+TEST_F(InterruptedTest, TwiceAndTheConsoleIsNotRead) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  runner_->stop(StopCause::kInterrupt);
+  EXPECT_EQ(agents_->stops, 2);
+  empty(0);
+  expect_soon();
+}
+
+TEST_F(InterruptedTest, TwiceAndTheHostTakesItsTime) {
+  run_job(1);
+  runner_->stop(StopCause::kInterrupt);
+  runner_->stop(StopCause::kInterrupt);
+  base::Timer later = loop_.after(kOutputAfterInterrupt + 200ms, [this] { empty(0); });
+  expect_soon();
+}
+
+TEST_F(InterruptedTest, ThreeTimesAndTheAgentsAreLeftToEndTheRanks) {
+  run_job(1);
+  for (int time = 0; time < 3; ++time) runner_->stop(StopCause::kInterrupt);
+  EXPECT_THAT(outcome().ends, ::testing::IsEmpty());
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n1: the launcher left before"));
+}
+
+// Its slots and GPUs are another job's when it has ended.
+TEST_F(InterruptedTest, WhoMayNotLeaveWaitsForTheEndOfTheRanksHoweverOftenItIsStopped) {
+  options_.may_leave = false;
+  run_job(1);
+  for (int time = 0; time < 4; ++time) runner_->stop(StopCause::kInterrupt);
+  EXPECT_FALSE(outcome_.has_value());
+  EXPECT_EQ(agents_->stops, 2);
+  empty(0);
+  expect_soon();
+  EXPECT_EQ(outcome().ends.size(), 1u);
+  EXPECT_TRUE(outcome().unclean.empty());
+}
+
+// Other jobs have it; the hosts are up.
+TEST_F(PlacedJobTest, TheWaitForAShareIsNotTheTimeOfItsHosts) {
+  start_timeout_ = 50ms;
+  ShareAnswer waiting;
+  LaunchOptions options;
+  options.shares = [&](const std::vector<KnownHost>&, ShareAnswer answer) { waiting = std::move(answer); };
+  start("n1:1", std::move(options));
+  come_up(0, "n1");
+  turn_until([&] { return waiting != nullptr; });
+  const base::Timer later = loop_.after(1s, [&] { waiting(placement_); });
+  turn_until([&] { return !agents_->launches.empty() || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+}
+
+// A program on a file system that does not answer.
+TEST_F(PlacedJobTest, HostWhoseRanksDoNotStartFailsTheJob) {
+  start_timeout_ = 500ms;
+  start("n1:1,n2:2", {});
+  come_up(0, "n1");
+  come_up(1, "n2");
+  turn_until([&] { return agents_->launches.size() == 2 || outcome_; });
+  v1::AgentMessage started;
+  started.mutable_rank_started()->set_rank(0);
+  agents_->to->agent_said(0, started);
+  v1::AgentMessage launched;
+  launched.mutable_launched();
+  agents_->to->agent_said(0, launched);
+  started.mutable_rank_started()->set_rank(1);
+  agents_->to->agent_said(1, started);
+  turn_until([&] { return agents_->stops == 2 || outcome_; });
+  for (const int agent : {0, 1}) {
+    empty(agent);
+    agents_->to->output_complete(agent);
+  }
+  EXPECT_EQ(outcome().exit_code, 125);
+  ASSERT_EQ(outcome().host_failures.size(), 1u);
+  EXPECT_THAT(outcome().host_failures.front().message, HasSubstr("n2: 1 of 2 ranks started, and no other within"));
+}
+
+TEST_F(PlacedJobTest, TimeoutRunsFromTheLaunch) {
+  timeout_ = 100ms;
+  start("n1:1", {});
+  come_up(0, "n1");
+  turn_until([&] { return agents_->stops == 1 || outcome_; });
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 124);
+}
+
+// --signal: nobody knows whether the launcherd before has sent it. The agents know, so each launcherd sends it as one
+// that ranks get once.
+TEST_F(PlacedJobTest, TheSignalBeforeTheEndComesFromEveryLauncherdThatSeesItsTime) {
+  for (const bool resumes : {false, true}) {
+    model::JobSpec job;
+    job.command = {"./a"};
+    job.workdir = "/";
+    job.input.to = model::InputTo::kNone;
+    job.timeout = 60s;
+    job.end_signal = {.signo = SIGUSR1, .ahead = 120s};
+    model::PlacementRequest request;
+    request.hosts = *model::parse_host_list("n1:1", "-H");
+    placement_ = *model::place(request);
+    agents_ = std::make_shared<PlayedAgents>();
+    agents_->on_prepare = [this](int agent) { loop_.post([this, agent] { prepared(agent); }); };
+    LaunchOptions options{.job_id = "abcdefgh", .resumes = resumes};
+    options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
+    RestartingJob restarting(
+        loop_, clock_, job, placement_, options, base::Environment(), [this](int) { return agents_; }, &sink_, this);
+    ASSERT_TRUE(restarting.start().ok());
+    come_up(0, "n1", resumes);
+    answer_ping(0);
+    turn_until([&] { return !bound_.empty(); });
+    bound_.clear();
+    EXPECT_TRUE(agents_->signals.empty()) << "ranks that are being started have no handler for it";
+    v1::AgentMessage launched;
+    launched.mutable_launched();
+    agents_->to->agent_said(0, launched);
+    turn_until([&] { return !agents_->signals.empty(); });
+    EXPECT_THAT(agents_->signals, ::testing::ElementsAre(SIGUSR1));
+    EXPECT_EQ(agents_->once, 1);
+    EXPECT_FALSE(outcome_.has_value());
+  }
+}
+
+// Its hosts take the time of the first stop from the beginning, or none, as the user has said last.
+TEST_F(PlacedJobTest, TheNextLauncherdKillsAtOnceWhatWasToBeKilledAtOnce) {
+  for (const bool is_at_once : {false, true}) {
+    agents_ = std::make_shared<PlayedAgents>();
+    bound_.clear();
+    LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
+    options.resumed_at_once = is_at_once;
+    start("n1:1", std::move(options));
+    come_up(0, "n1", true);
+    answer_ping(0);
+    turn_until([&] { return !bound_.empty() || outcome_; });
+    EXPECT_FALSE(outcome_.has_value());
+    EXPECT_EQ(agents_->stops, is_at_once ? 2 : 1);
+  }
+}
+
+// As when the launcherd before ended in between: its start was stored, and its hosts were not told.
+TEST_F(PlacedJobTest, RanksThatWereNotStartedAreNotStartedToBeStopped) {
+  start("n1:1", {.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate});
+  come_up(0, "n1");
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(agents_->launches.empty());
+  EXPECT_EQ(agents_->stops, 0);
+  EXPECT_TRUE(known_.empty()) << "it asks for no share";
+}
+
+// Its ranks may run on the host that has not come back yet, and its slots would be given to others.
+TEST_F(PlacedJobTest, AStopWhileHostsComeBackWaitsForThem) {
+  for (const bool is_at_once : {false, true}) {
+    agents_ = std::make_shared<PlayedAgents>();
+    bound_.clear();
+    start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+    come_up(0, "n1", true);
+    answer_ping(0);
+    runner_->stop(StopCause::kTerminate);
+    if (is_at_once) runner_->stop(StopCause::kTerminate);
+    EXPECT_EQ(agents_->stops, 0);
+    come_up(1, "n2", true);
+    answer_ping(1);
+    turn_until([&] { return !bound_.empty() || outcome_; });
+    EXPECT_FALSE(outcome_.has_value());
+    EXPECT_EQ(agents_->stops, is_at_once ? 4 : 2);
+  }
+}
+
+TEST_F(PlacedJobTest, AStopDoesNotWaitForEverForAHostThatDoesNotComeBack) {
+  start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+  come_up(0, "n1", true);
+  answer_ping(0);
+  runner_->stop(StopCause::kTerminate);
+  runner_->stop(StopCause::kTerminate);
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  EXPECT_FALSE(outcome_.has_value()) << "ranks run on the host that is there";
+  EXPECT_THAT(agents_->stopped, ::testing::ElementsAre(0));
+  EXPECT_EQ(agents_->dropped, std::set<int>{1});
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+  EXPECT_EQ(outcome().ends.size(), 1u);
+  ASSERT_EQ(outcome().unclean.size(), 1u);
+  EXPECT_THAT(outcome().unclean.front().message, HasSubstr("n2: the agent there has not come back"));
+}
+
+TEST_F(PlacedJobTest, AHostThatIsLostAfterTheStopIsNotWhyTheJobEnds) {
+  start("n1:1,n2:1", {.job_id = "abcdefgh", .resumes = true});
+  come_up(0, "n1", true);
+  answer_ping(0);
+  runner_->stop(StopCause::kTerminate);
+  agents_->to->agent_gone(1, base::error(base::Code::kUnavailable, "killed"));
+  turn_until([&] { return agents_->stops > 0 || outcome_; });
+  EXPECT_FALSE(outcome_.has_value());
+  empty(0);
+  agents_->to->output_complete(0);
+  EXPECT_EQ(outcome().exit_code, 128 + SIGTERM);
+}
+
+// It waits for a share, as the launcherd before had left it.
+TEST_F(PlacedJobTest, WhereNoRankCanRunAStopIsTheEnd) {
+  ShareAnswer waiting;
+  LaunchOptions options{.job_id = "abcdefgh", .resumes = true};
+  options.shares = [&](const std::vector<KnownHost>&, ShareAnswer answer) { waiting = std::move(answer); };
+  start("n1:1", std::move(options));
+  come_up(0, "n1");
+  turn_until([&] { return waiting != nullptr; });
+  runner_->stop(StopCause::kTerminate);
+  ASSERT_TRUE(outcome_.has_value());
+  EXPECT_EQ(outcome_->exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(outcome_->unclean.empty());
+  EXPECT_TRUE(agents_->launches.empty());
+}
+
+// Its rank failed, which would have it started again, and then it was killed; the launcherd ended before its end.
+TEST_F(PlacedJobTest, AJobThatWasStoppedIsNotStartedAgainByTheNextLauncherd) {
+  model::JobSpec job;
+  job.command = {"./a"};
+  job.workdir = "/";
+  job.input.to = model::InputTo::kNone;
+  job.max_restarts = 1;
+  model::PlacementRequest request;
+  request.hosts = *model::parse_host_list("n1:1", "-H");
+  placement_ = *model::place(request);
+  LaunchOptions options{.job_id = "abcdefgh", .resumes = true, .resumed_stop = StopCause::kTerminate};
+  options.shares = [this](const std::vector<KnownHost>&, const ShareAnswer& answer) { answer(placement_); };
+  int attempts = 0;
+  RestartingJob restarting(
+      loop_, clock_, job, placement_, options, base::Environment(),
+      [&](int) {
+        ++attempts;
+        return agents_;
+      },
+      &sink_, this);
+  ASSERT_TRUE(restarting.start().ok());
+  std::vector<v1::AgentMessage> history(4);
+  history[0].mutable_prepared()->set_interface("eth0");
+  history[0].mutable_prepared()->set_address("10.0.0.1");
+  history[1].mutable_launched();
+  history[2].mutable_rank_exited()->set_wait_status(3 << 8);
+  history[3].mutable_host_empty()->set_no_output(true);
+  come_up(0, "n1", true, std::move(history));
+  answer_ping(0);
+  turn_until([&] { return outcome_ || attempts > 1; });
+  EXPECT_EQ(attempts, 1);
+  ASSERT_TRUE(outcome_.has_value());
+  EXPECT_EQ(outcome_->exit_code, 3) << "what ended it stays what it was";
+}
+
+}  // namespace
+}  // namespace muster::launcherd::job_runner_test

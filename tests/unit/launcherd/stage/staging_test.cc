@@ -1,0 +1,278 @@
+// Both ends of staging in one process: the launcher's state machine and its reader, and the agents' services, each of
+// which has a folder that stands for its host's disk.
+#include "launcherd/stage/staging.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/service/stage_service.h"
+#include "base/strings.h"
+
+namespace muster::launcherd::staging_test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class StagingTest : public ::testing::Test {
+ protected:
+  StagingTest() {
+    fs::create_directories(root_ / "src");
+    fs::create_directories(root_ / "state/keys");
+  }
+  ~StagingTest() override { fs::remove_all(root_); }
+
+  void put(const std::string& path, const std::string& content) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << content;
+  }
+  std::string content(const std::string& path) const {
+    std::stringstream text;
+    text << std::ifstream(root_ / path).rdbuf();
+    return text.str();
+  }
+
+  // `disks`: of each host the folder that is its "/"; the same one twice is a shared file system.
+  base::Status stage(const std::vector<std::string>& disks, const std::string& source, const std::string& destination) {
+    sent_.clear();
+    said_.clear();
+    std::optional<base::Status> result;
+    std::vector<Staging::Host> hosts;
+    std::vector<std::unique_ptr<agent::StageService>> services;
+    std::unique_ptr<Staging> staging;
+    for (std::size_t i = 0; i < disks.size(); ++i) {
+      const int agent = static_cast<int>(10 + i);
+      hosts.push_back({agent, "n" + std::to_string(i + 1)});
+      services.push_back(std::make_unique<agent::StageService>(
+          loop_, [&staging, agent](const v1::StageAnswer& answer) { staging->answered(agent, answer); }));
+    }
+    staging = std::make_unique<Staging>(
+        loop_, std::vector<model::StagedPath>{{(root_ / source).string(), destination}}, hosts, "token",
+        (root_ / "state").string(),
+        Staging::Events{
+            .send =
+                [&](int agent, v1::LauncherMessage message) {
+                  v1::StageOrder order = message.stage_order();
+                  const auto index = static_cast<std::size_t>(agent - 10);
+                  if (order.has_open()) {
+                    order.mutable_open()->set_directory((root_ / disks[index]).string() + order.open().directory());
+                  }
+                  sent_[agent] += order.data().data().size();
+                  if (on_data_ && order.has_data()) on_data_(order.data());
+                  if (agent == hung_agent_ && order.has_data()) return;
+                  if (!order.has_data() || late_ == base::Duration::zero()) return services[index]->order(order);
+                  later_.push_back(loop_.after(late_, [&services, index, order] { services[index]->order(order); }));
+                },
+            .say = [&](const std::string& line) { said_.push_back(line); },
+            .done =
+                [&](base::Status status) {
+                  result = std::move(status);
+                  loop_.stop();
+                }},
+        limits_);
+    loop_.post([&] { staging->start(); });
+    const base::Timer patience = loop_.after(std::chrono::seconds(60), [&] { loop_.stop(); });
+    loop_.run();
+    return result.value_or(base::error(base::Code::kDeadlineExceeded, "it did not end"));
+  }
+  bool has_marks(const std::string& below) const {
+    for (const auto& entry : fs::recursive_directory_iterator(root_ / below)) {
+      if (entry.path().filename().string().starts_with(kStageMark)) return true;
+    }
+    return false;
+  }
+
+  const fs::path root_ = fs::path(::testing::TempDir()) / ("muster-staging-" + std::to_string(::getpid()));
+  base::Loop loop_;
+  std::map<int, std::size_t> sent_;  // bytes of content, by agent
+  std::vector<std::string> said_;
+  std::function<void(const v1::StageData&)> on_data_;  // before an agent gets it
+  int hung_agent_ = -1;                                // whose disk takes nothing and answers nothing
+  base::Duration late_ = base::Duration::zero();       // content gets to a host so much later
+  std::vector<base::Timer> later_;
+  StagingLimits limits_;
+};
+
+TEST_F(StagingTest, AFolderGoesToEveryDiskOnce) {
+  const std::string big(300'000, 'x');
+  put("src/a", "one");
+  put("src/b/c", big);
+  put("src/b/empty", "");
+  fs::create_symlink("a", root_ / "src/l");
+  fs::create_directories(root_ / "src/hollow");
+  ASSERT_TRUE(stage({"d1", "d2", "d2"}, "src", "/data/in").ok());
+  for (const char* disk : {"d1", "d2"}) {
+    const std::string at = std::string(disk) + "/data/in/";
+    EXPECT_EQ(content(at + "a"), "one");
+    EXPECT_EQ(content(at + "b/c"), big);
+    EXPECT_TRUE(fs::is_empty(root_ / (at + "b/empty")));
+    EXPECT_EQ(fs::read_symlink(root_ / (at + "l")), "a");
+    EXPECT_TRUE(fs::is_directory(root_ / (at + "hollow")));
+    EXPECT_FALSE(has_marks(disk));
+  }
+  EXPECT_EQ(sent_[10], big.size() + 3);
+  EXPECT_EQ(sent_[11], big.size() + 3);
+  EXPECT_EQ(sent_[12], 0u);
+  EXPECT_THAT(said_, ElementsAre(AllOf(HasSubstr("3 of 3 files"), HasSubstr("on n1, n2"))));
+}
+
+TEST_F(StagingTest, AHostWhoseDiskHangsIsNamed) {
+  put("src/a", "one");
+  limits_ = {.period = std::chrono::milliseconds(20), .silence = std::chrono::seconds(2)};
+  hung_agent_ = 11;
+  const base::Status status = stage({"d1", "d2"}, "src", "/data/in");
+  EXPECT_EQ(status.code(), base::Code::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), AllOf(StartsWith("n2: --stage: no answer for"), HasSubstr("/data/in")));
+}
+
+// A large file takes its time.
+TEST_F(StagingTest, ASilentHostGetsTheTimeThatItsDiskNeeds) {
+  put("src/a", std::string(60, 'x'));  // so a minute
+  limits_ = {.period = std::chrono::milliseconds(20), .silence = std::chrono::seconds(2), .slowest_disk = 1};
+  late_ = std::chrono::seconds(3);
+  const base::Status status = stage({"d1"}, "src", "/data/in");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(content("d1/data/in/a").size(), 60U);
+}
+
+TEST_F(StagingTest, OnlyWhatHasChangedIsSentAgain) {
+  put("src/a", "one");
+  put("src/b", "two");
+  put("src/c", "three");
+  ASSERT_TRUE(stage({"d1"}, "src", "/in").ok());
+  put("src/b", "zwo");                                                                             // same size
+  fs::last_write_time(root_ / "src/c", fs::file_time_type::clock::now() - std::chrono::hours(5));  // same content
+  ASSERT_TRUE(stage({"d1"}, "src", "/in").ok());
+  EXPECT_EQ(sent_[10], 3u);
+  EXPECT_EQ(content("d1/in/b"), "zwo");
+  EXPECT_EQ(fs::last_write_time(root_ / "d1/in/c"), fs::last_write_time(root_ / "src/c"));
+  ASSERT_TRUE(stage({"d1"}, "src", "/in").ok());
+  EXPECT_EQ(sent_[10], 0u);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("3 files, all there already")));
+}
+
+TEST_F(StagingTest, AFileHasItsNameOrAnother) {
+  put("src/a", "one");
+  ASSERT_TRUE(stage({"d1"}, "src/a", "/in/b").ok());
+  EXPECT_EQ(content("d1/in/b"), "one");
+  ASSERT_TRUE(stage({"d1"}, "src/a", "/in/").ok());
+  EXPECT_EQ(content("d1/in/a"), "one");
+}
+
+TEST_F(StagingTest, ALinkToAFileKeepsItsNameAndIsReadThrough) {
+  put("real/b", "one");
+  fs::create_directories(root_ / "src");
+  fs::create_symlink("../real/b", root_ / "src/a");
+  ASSERT_TRUE(stage({"d1"}, "src/a", "/in/").ok());
+  EXPECT_EQ(content("d1/in/a"), "one");
+  EXPECT_FALSE(fs::is_symlink(root_ / "d1/in/a"));
+  ASSERT_TRUE(stage({""}, "src/a", "/src/a").ok());
+  EXPECT_TRUE(fs::is_symlink(root_ / "src/a"));
+  EXPECT_EQ(sent_[10], 0u);
+}
+
+TEST_F(StagingTest, TheSourceItselfIsLeftAlone) {
+  put("src/a", "one");
+  ASSERT_TRUE(stage({"", ""}, "src", "/src").ok());
+  EXPECT_EQ(sent_[10] + sent_[11], 0u);
+  EXPECT_EQ(content("src/a"), "one");
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("the hosts see it as it is")));
+  EXPECT_FALSE(has_marks("src"));
+}
+
+TEST_F(StagingTest, ManyFiles) {
+  for (int i = 0; i < 1'000; ++i) put("src/" + std::to_string(i % 10) + "/" + std::to_string(i), std::to_string(i));
+  ASSERT_TRUE(stage({"d1", "d2"}, "src", "/in").ok());
+  EXPECT_EQ(content("d2/in/9/999"), "999");
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("1000 of 1000 files")));
+}
+
+TEST_F(StagingTest, AFileThatIsReplacedMeanwhileIsAnErrorAndNoMixture) {
+  put("src/a", std::string(300'000, 'x'));
+  on_data_ = [this](const v1::StageData& data) {
+    if (data.offset() > 0) return;
+    put("new", std::string(300'000, 'y'));
+    fs::last_write_time(root_ / "new", fs::last_write_time(root_ / "src/a"));
+    fs::rename(root_ / "new", root_ / "src/a");
+  };
+  EXPECT_THAT(stage({"d1"}, "src", "/in").message(), HasSubstr("src/a was changed while it was copied"));
+  EXPECT_FALSE(fs::exists(root_ / "d1/in/a"));
+}
+
+// As files of the kernel, whose sizes say nothing.
+TEST_F(StagingTest, AFileThatIsShorterThanItsSizeIsAnError) {
+  const char* const source = "/sys/devices/system/cpu/online";
+  if (!fs::exists(source)) GTEST_SKIP() << "no " << source;
+  EXPECT_THAT(stage({"d1"}, source, "/in/x").message(), HasSubstr("is shorter than its file system says"));
+  EXPECT_FALSE(fs::exists(root_ / "d1/in/x"));
+}
+
+TEST_F(StagingTest, LaunchersKeysAreNoFilesOfAJob) {
+  put("state/keys/ca.pem", "secret");
+  put("src/a", "one");
+  fs::create_symlink("../state/keys/ca.pem", root_ / "src/key");
+  for (const char* source : {"state", "state/keys", "state/keys/ca.pem", "", "src/key"}) {
+    EXPECT_THAT(stage({"d1"}, source, "/in").message(), HasSubstr("launcherd's own state")) << source;
+  }
+  EXPECT_EQ(sent_[10], 0u);
+  EXPECT_TRUE(stage({"d1"}, "src", "/in").ok());  // with the link as it is
+}
+
+// More than there may be on their way to all of them together.
+TEST_F(StagingTest, ManyHostsShareTheRoomThereIs) {
+  constexpr std::size_t kSize = 800'000;
+  put("src/a", std::string(kSize, 'x'));
+  std::vector<std::string> disks;
+  for (int i = 0; i < 80; ++i) disks.push_back("d" + std::to_string(i));
+  ASSERT_TRUE(stage(disks, "src", "/in").ok());
+  for (const std::string& disk : disks) EXPECT_EQ(fs::file_size(root_ / disk / "in/a"), kSize);
+}
+
+TEST_F(StagingTest, FailuresNameHostAndPath) {
+  put("src/a", "one");
+  put("d2/in/a/b", "in the way");
+  EXPECT_THAT(stage({"d1", "d2"}, "src", "/in").message(),
+              AllOf(StartsWith("n2: --stage: "), HasSubstr("/in/a is a folder there")));
+  EXPECT_THAT(stage({"d1"}, "nothing", "/in").message(), HasSubstr("nothing"));
+  EXPECT_FALSE(has_marks("d1"));
+}
+
+TEST(ScanStageSource, AStopEndsIt) {
+  const std::atomic<bool> stop = true;
+  EXPECT_EQ(scan_stage_source(::testing::TempDir(), "", &stop).status().code(), base::Code::kCancelled);
+}
+
+TEST(ScanStageSource, TooManyLevelsAreAnError) {
+  const fs::path root = fs::path(::testing::TempDir()) / ("muster-deep-" + std::to_string(::getpid()));
+  fs::path deep = root;
+  for (int i = 0; i < 220; ++i) deep /= "d";
+  fs::create_directories(deep);
+  EXPECT_THAT(scan_stage_source(root.string()).status().message(), HasSubstr("is too deep"));
+  fs::remove_all(root);
+}
+
+TEST(StageDirectory, OfFilesAndFolders) {
+  StageTree file;
+  file.entries.emplace_back().set_path("f");
+  std::string name;
+  EXPECT_EQ(stage_directory("/a/b", file, name), "/a");
+  EXPECT_EQ(name, "b");
+  EXPECT_EQ(stage_directory("/a/", file, name), "/a");
+  EXPECT_EQ(name, "f");
+  EXPECT_EQ(stage_directory("/b", file, name), "/");
+  const StageTree folder{.is_folder = true};
+  EXPECT_EQ(stage_directory("/a/b/", folder, name), "/a/b");
+}
+
+}  // namespace
+}  // namespace muster::launcherd::staging_test
