@@ -3,11 +3,11 @@
 // (or the nursery, where wardens come from) forked before any thread exists.
 //
 //   muster-agent --stdio                      the agent proper; prints a marker line, reads its join from stdin
-//   muster-agent --join FILE [--host NAME]    the same where a site's own launcher starts it (agent/service/enrol.h)
+//   muster-agent --join FILE [--host NAME]    the same where a site's own launcher starts it (agent/link/enrol.h)
 //   muster-agent --install SHA256 PATH …      checks its own hash, renames itself to PATH, then any of these
 //   muster-agent --sweep JOB [--session-root DIR]   ends what a dead agent and warden have left; one line a process
-//   muster-agent --cleanup …                  ends what dead jobs have left (agent/service/cleanup_report.h)
-//   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/service/stack_report.h)
+//   muster-agent --cleanup …                  ends what dead jobs have left (agent/commands/cleanup_report.h)
+//   muster-agent --stacks RANK:PID…           where these ranks and their children are (agent/commands/stack_report.h)
 //   muster-agent --version
 #include <fcntl.h>
 #include <signal.h>
@@ -22,15 +22,15 @@
 #include <variant>
 #include <vector>
 
+#include "agent/commands/cleanup_report.h"
+#include "agent/commands/install.h"
+#include "agent/commands/stack_report.h"
+#include "agent/gpus/gpus.h"
+#include "agent/host/host_facts.h"
+#include "agent/job/agent.h"
+#include "agent/link/enrol.h"
 #include "agent/probe/probe.h"
-#include "agent/process/sweep.h"
-#include "agent/service/agent.h"
-#include "agent/service/cleanup_report.h"
-#include "agent/service/enrol.h"
-#include "agent/service/gpus.h"
-#include "agent/service/host_facts.h"
-#include "agent/service/install.h"
-#include "agent/service/stack_report.h"
+#include "agent/strays/sweep.h"
 #include "base/build_id.h"
 #include "base/descriptor_limit.h"
 #include "base/print.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/service/control_client.h"
+#include "agent/link/control_client.h"
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/thread.h"

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "base/file.h"
 #include "base/ids.h"
+#include "tests/unit/agent/job/warm_harness.h"
 #include "tests/unit/agent/process/agent_harness.h"
-#include "tests/unit/agent/service/warm_harness.h"
 
 namespace muster {
 namespace {

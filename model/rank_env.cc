@@ -181,7 +181,7 @@ bool spans_hosts(const RankEnvInput& input) {
 }
 
 // MPICH's UCX takes every interface of a host for one that reaches the others. The agent takes this back on a host with
-// more than Ethernet (agent/service/rank_pmi.h).
+// more than Ethernet (agent/job/rank_pmi.h).
 void put_ucx(const RankEnvInput& input, const Environment& user_set, Variables& variables) {
   const char* const name = "UCX_NET_DEVICES";
   if (spans_hosts(input) && !input.interface.empty() && !user_set.get(name)) {

@@ -1,5 +1,5 @@
 // What Horovod's workers ask of their rendezvous server: keys of scopes, with three verbs; and a fourth one, for our
-// own ranks (agent/service/session_socket.h), which wait instead of asking again and again. The HTTP server answers for
+// own ranks (agent/job/session_socket.h), which wait instead of asking again and again. The HTTP server answers for
 // any implementation: the job's own store (horovod_store.h) or a host's cache of it (horovod_cache.h). What a later
 // elastic mode must hold back (GET /rank_and_size/…) is another implementation in front of these.
 //

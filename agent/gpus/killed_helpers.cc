@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 
 namespace muster::agent::gpus {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "agent/pmix/rank_settings.h"
-#include "agent/process/session_dir.h"
+#include "agent/proc/session_dir.h"
 #include "base/file.h"
 #include "base/net.h"
 #include "rendezvous/local_owner.h"

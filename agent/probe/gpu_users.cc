@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "agent/process/proc_table.h"
-#include "agent/service/gpu_release.h"
+#include "agent/gpus/gpu_release.h"
+#include "agent/proc/proc_table.h"
 #include "base/strings.h"
 #include "proto/convert.h"
 

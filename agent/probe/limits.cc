@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/process/cgroup.h"
+#include "agent/proc/cgroup.h"
 #include "base/file.h"
 #include "base/strings.h"
 

@@ -9,6 +9,10 @@
 #include <chrono>
 #include <optional>
 
+#include "agent/gpus/gpus.h"
+#include "agent/host/host_facts.h"
+#include "agent/job/agent.h"
+#include "agent/link/dial.h"
 #include "agent/probe/gpu_users.h"
 #include "agent/probe/limits.h"
 #include "agent/probe/logind.h"
@@ -17,10 +21,6 @@
 #include "agent/probe/python.h"
 #include "agent/probe/spaces.h"
 #include "agent/process/warden.h"
-#include "agent/service/agent.h"
-#include "agent/service/dial.h"
-#include "agent/service/gpus.h"
-#include "agent/service/host_facts.h"
 #include "base/build_id.h"
 #include "base/file.h"
 #include "base/strings.h"

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "agent/process/raw_syscall.h"
+#include "agent/proc/raw_syscall.h"
 
 namespace muster::agent {
 namespace {

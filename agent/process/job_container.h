@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/cgroup.h"
-#include "agent/process/proc_table.h"
+#include "agent/proc/cgroup.h"
+#include "agent/proc/proc_table.h"
 #include "agent/process/warden_events.h"
 
 namespace muster::agent {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <csignal>
 
-#include "agent/process/session_dir.h"
-#include "agent/process/session_notes.h"
+#include "agent/proc/session_dir.h"
+#include "agent/proc/session_notes.h"
 
 namespace muster::agent {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "base/status.h"
 
 namespace muster::agent {

@@ -8,9 +8,9 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/proc/proc_table.h"
 #include "agent/process/nursery_process.h"
 #include "agent/process/own_process.h"
-#include "agent/process/proc_table.h"
 
 namespace muster::agent {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "agent/process/cgroup.h"
+#include "agent/proc/cgroup.h"
 #include "base/unique_fd.h"
 
 namespace muster::agent {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <memory>
 
-#include "agent/process/environ_scan.h"
-#include "agent/process/proc_table.h"
+#include "agent/proc/environ_scan.h"
+#include "agent/proc/proc_table.h"
 #include "base/strings.h"
 
 namespace muster::agent {

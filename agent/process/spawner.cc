@@ -9,7 +9,7 @@
 #include "agent/launch/affinity.h"
 #include "agent/launch/program.h"
 #include "agent/launch/workdir.h"
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "agent/process/rank_stdio.h"
 #include "model/ulimit.h"
 

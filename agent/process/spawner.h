@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "agent/launch/spawn_request.h"
-#include "agent/process/bare_clone.h"
-#include "agent/process/cgroup.h"
+#include "agent/proc/bare_clone.h"
+#include "agent/proc/cgroup.h"
 #include "agent/process/child_exec.h"
 #include "agent/process/warden_events.h"
 

@@ -11,13 +11,13 @@
 #include <map>
 #include <set>
 
+#include "agent/proc/environ_scan.h"
+#include "agent/proc/proc_table.h"
+#include "agent/proc/session_dir.h"
 #include "agent/process/dead_man_timer.h"
-#include "agent/process/environ_scan.h"
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
 #include "agent/process/own_process.h"
-#include "agent/process/proc_table.h"
-#include "agent/process/session_dir.h"
 #include "agent/process/warden_fork.h"
 #include "agent/process/warden_protocol.h"
 

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "agent/process/environ_scan.h"
+#include "agent/proc/environ_scan.h"
 #include "agent/process/own_process.h"
 
 namespace muster::agent {

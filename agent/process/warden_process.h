@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "agent/process/descendant_notes.h"
+#include "agent/proc/descendant_notes.h"
+#include "agent/proc/session_dir.h"
 #include "agent/process/job_container.h"
 #include "agent/process/lease_page.h"
 #include "agent/process/message_socket.h"
 #include "agent/process/oom_watch.h"
-#include "agent/process/session_dir.h"
 #include "agent/process/spawner.h"
 #include "agent/process/warden_protocol.h"
 #include "base/unique_fd.h"

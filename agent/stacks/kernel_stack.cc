@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "base/file.h"
 #include "base/strings.h"
 

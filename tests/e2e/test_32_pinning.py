@@ -1,5 +1,5 @@
 """--bind-to depth and list, --reserve-cores, --hyperthreads, tiles: the masks that ranks really have, on this machine's CPUs.
-Layouts of real sites: tests/unit/agent/service/site_pinning_test.cc."""
+Layouts of real sites: tests/unit/agent/job/site_pinning_test.cc."""
 
 import json
 import os

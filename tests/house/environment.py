@@ -43,11 +43,11 @@ def read_names(root):
 # Where variables of ranks are set: in which file, and how the functions that do it begin.
 RANK_SETTERS = {"model/rank_env.cc": re.compile(r"^void put_"),
                 "agent/pmix/rank_settings.cc": re.compile(r"^std::vector<.*> rank_settings\("),
-                "agent/service/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
-                "agent/service/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
+                "agent/job/rank_pmi.cc": re.compile(r"^void RankPmi::plan\("),
+                "agent/job/rank_pals.cc": re.compile(r"^void RankPals::plan\("),
                 "model/dmlc.cc": re.compile(r"^std::vector<.*> dmlc_variables\("),
                 "model/gpu_binding.cc": re.compile(r"^std::vector<.*> mask_variables\("),
-                "agent/service/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
+                "agent/job/job_stores.cc": re.compile(r"^std::vector<.*> JobStores::variables\(")}
 
 
 def rank_names(root):

@@ -25,7 +25,7 @@ ALLOWED = [
     ("model/a.h", '#include "base/status.h"'),
     ("collectives/engine/a.cc", '#include "rendezvous/session_frame.h"'),
     ("collectives/device/nccl.cc", "#include <nccl.h>"),
-    ("agent/service/a.cc", "#include <grpcpp/grpcpp.h>"),
+    ("agent/link/a.cc", "#include <grpcpp/grpcpp.h>"),
     ("agent/a.cc", "#include <hwloc.h>"),
     ("launcherd/ssh/a.cc", "#include <libssh/libssh.h>"),
     ("launcherd/web/a.cc", "#include <boost/beast/http.hpp>"),
@@ -63,8 +63,8 @@ FORBIDDEN = [
     ("cli/a.cc", "#include <folly/String.h>", "no line of tests/house/layers.py allows"),
     ("rendezvous/a.h", "#include <boost/asio/post.hpp>", "boost in a header"),
     ("launcherd/web/a.h", "#include <boost/beast/http.hpp>", "boost in a header"),
-    ("agent/service/a.h", "#include <grpcpp/grpcpp.h>", "grpcpp in a header"),
-    ("agent/service/a.h", '#include "proto/muster/v1/agent.grpc.pb.h"', ".grpc.pb.h in a header"),
+    ("agent/link/a.h", "#include <grpcpp/grpcpp.h>", "grpcpp in a header"),
+    ("agent/link/a.h", '#include "proto/muster/v1/agent.grpc.pb.h"', ".grpc.pb.h in a header"),
 ]
 
 

@@ -1,4 +1,4 @@
-// Masks of real sites: tests/unit/agent/service/site_pinning_test.cc. Here: rules and mistakes.
+// Masks of real sites: tests/unit/agent/job/site_pinning_test.cc. Here: rules and mistakes.
 #include "model/cpu_binding.h"
 
 #include <algorithm>

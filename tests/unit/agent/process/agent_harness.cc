@@ -16,7 +16,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "base/file.h"
 #include "base/ids.h"
 

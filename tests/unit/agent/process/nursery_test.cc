@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/process/proc_table.h"
+#include "agent/proc/proc_table.h"
 #include "tests/unit/agent/process/agent_harness.h"
 
 namespace muster::agent::nursery_test {

@@ -11,9 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/process/cgroup.h"
-#include "agent/process/sweep.h"
+#include "agent/proc/cgroup.h"
 #include "agent/process/warden.h"
+#include "agent/strays/sweep.h"
 #include "base/file.h"
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"

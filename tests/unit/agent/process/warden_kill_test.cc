@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/process/sweep.h"
 #include "agent/process/warden.h"
+#include "agent/strays/sweep.h"
 #include "base/file.h"
 #include "base/ids.h"
 #include "tests/unit/agent/process/agent_harness.h"

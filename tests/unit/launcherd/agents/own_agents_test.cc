@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/service/control_client.h"
+#include "agent/link/control_client.h"
 #include "base/ids.h"
 #include "tests/unit/launcherd/run/no_output.h"
 

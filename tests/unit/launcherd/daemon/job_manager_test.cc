@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/service/control_client.h"
+#include "agent/link/control_client.h"
 #include "launcherd/daemon/job_view.h"
 #include "launcherd/daemon/recovery.h"
 #include "proto/muster/v1/pool.pb.h"

@@ -8,7 +8,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 
-#include "agent/service/control_client.h"
+#include "agent/link/control_client.h"
 #include "base/ids.h"
 #include "base/net.h"
 #include "base/tls.h"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/service/control_client.h"
+#include "agent/link/control_client.h"
 #include "base/net.h"
 #include "base/tls.h"
 #include "launcherd/service/control_server.h"

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/service/stage_service.h"
+#include "agent/job/stage_service.h"
 #include "base/strings.h"
 
 namespace muster::launcherd::staging_test {

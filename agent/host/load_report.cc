@@ -1,0 +1,54 @@
+#include "agent/host/load_report.h"
+
+#include <utility>
+
+#include "agent/gpus/gpu_loads.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+
+LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus, std::chrono::milliseconds period)
+    : loop_(loop), reader_(std::move(reader)), send_(std::move(send)), period_(period), gpus_(std::move(gpus)) {}
+
+void LoadReport::begin() {
+  told_.reset();
+  reader_.read();  // from here on counts
+  seen_.reset();
+  problem_.reset();
+  has_failed_ = false;
+  ask_gpus();
+  timer_ = loop_.every(period_, [this] { measure(); });
+}
+
+void LoadReport::end() {
+  timer_.cancel();
+}
+
+void LoadReport::measure() {
+  v1::HostLoad load = reader_.read();
+  if (seen_) add_gpu_loads(gpus_.known, *seen_, load);
+  if (problem_) load.set_gpu_problem(*problem_);
+  ask_gpus();
+  if (told_ && !is_noticeable(*told_, load)) return;
+  told_ = load;
+  v1::AgentMessage message;
+  *message.mutable_host_load() = std::move(load);
+  send_(std::move(message));
+}
+
+// Who fails tells nothing: the GPUs are left out. Each question to a library that does starts a process.
+void LoadReport::ask_gpus() {
+  if (gpus_.reader == nullptr) return;
+  if (has_failed_ && !gpus_.reader->question().files && ++passed_over_ < kFailedPeriods) return;
+  passed_over_ = 0;
+  gpus_.reader->ask([this, alive = std::weak_ptr<char>(alive_)](const base::Result<gpus::GpuReport>& report) {
+    if (!alive.lock()) return;
+    seen_.reset();
+    if (report.ok()) seen_ = *report;
+    has_failed_ = report.ok() ? report->driver.empty() : report.status().code() != base::Code::kDeadlineExceeded;
+    if (gpus_.reader->question().nvidia)
+      problem_ = base::valid_utf8(report.ok() ? report->problem : report.status().message());
+  });
+}
+
+}  // namespace muster::agent

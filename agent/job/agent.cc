@@ -1,0 +1,371 @@
+#include "agent/job/agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "agent/gpus/reader.h"
+#include "agent/host/load_report.h"
+#include "agent/job/agent_messages.h"
+#include "agent/job/job_session.h"
+#include "agent/job/output_route.h"
+#include "agent/job/peer_owners.h"
+#include "agent/job/warm_jobs.h"
+#include "agent/link/control_client.h"
+#include "agent/link/gone_check.h"
+#include "agent/link/suspended_link.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/print.h"
+#include "proto/channel_mux.h"
+#include "proto/convert.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLeaseCheck{250};
+
+std::set<base::IpAddress> addresses_of(const v1::Hello& hello) {
+  std::set<base::IpAddress> addresses;
+  for (const v1::NetworkInterface& entry : hello.interfaces()) {
+    const auto address = base::IpAddress::parse(entry.address());
+    if (address.ok()) addresses.insert(*address);
+  }
+  return addresses;
+}
+
+}  // namespace
+
+class Agent::Core {
+ public:
+  Core(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens, AgentLink link,
+       NvidiaLook nvidia)
+      : join_(std::move(join)),
+        hello_(std::move(hello)),
+        killed_helpers_(loop_),
+        host_{loop_,           std::move(login_environment),           addresses_of(hello_),
+              join_.verbose(), gpus_of_host(std::move(nvidia.report)), [this] { return gpu_helpers(); }},
+        link_(std::move(link)) {
+    for (gpus::Helper& hung : nvidia.hung) killed_helpers_.take(hung.kill_unreaped());
+    if (auto* const nursery = std::get_if<Nursery>(&wardens)) {
+      make_jobs(std::move(*nursery));
+    } else {
+      make_session(std::get<Warden>(std::move(wardens)));
+    }
+  }
+
+  int run();
+
+ private:
+  gpus::Reader* make_gpu_reader();
+  HostGpus gpus_of_host(gpus::GpuReport nvidia);
+  void make_session(Warden warden);
+  void make_jobs(Nursery nursery);
+  base::Status open_link();
+  base::Status open_channel(ControlClientOptions& options);
+  void watch_stdin();
+  base::Result<OutputSenderConfig> output_of_only_job();
+  base::Result<OutputSenderConfig> output_of(const std::string& job_id, const v1::OpenJob& order);
+  void handle(const v1::LauncherMessage& message);
+  void pass_on(const v1::LauncherMessage& message);
+  void renew(const v1::LauncherMessage& message);
+  void answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered);
+  void contact();
+  void check_lease();
+  void cut(const StreamEnd& end);
+  void link_is_gone(const std::string& why);
+  void leave(const std::string& why);
+  void jobs_are_idle();
+  std::vector<pid_t> gpu_helpers() const;
+
+  const v1::AgentJoin join_;
+  const v1::Hello hello_;
+  base::Loop loop_;
+  gpus::KilledHelpers killed_helpers_;
+  std::optional<gpus::Reader> gpus_;  // where there is something to ask about
+  const SessionHost host_;
+  AgentLink link_;
+  base::Timer stdin_watch_;
+  base::Timer lease_timer_;
+  base::MonotonicTime last_contact_{};
+  base::MonotonicTime idle_since_{};
+  bool is_leaving_ = false;
+  std::unique_ptr<LoadReport> load_;  // of a warm agent
+  base::UniqueFd output_over_mux_;
+  // Last, so that their threads end before what they post to; sessions before the link that carries their output.
+  std::unique_ptr<proto::Mux> mux_;
+  std::unique_ptr<GoneCheck> gone_;           // of a warm agent that has dialled
+  std::unique_ptr<SuspendedLink> suspended_;  // of hvdrun's, likewise
+  std::unique_ptr<ControlClient> control_;
+  std::unique_ptr<JobSession> session_;  // hvdrun's only job; or
+  std::unique_ptr<WarmJobs> jobs_;       // launcherd's
+};
+
+// nullptr: there is nothing to ask about, or no job here will want to know.
+gpus::Reader* Agent::Core::make_gpu_reader() {
+  gpus::Question question = question_about(hello_);
+  if (join_.without_gpus() || (!question.nvidia && !question.files)) return nullptr;
+  return &gpus_.emplace(loop_, host_.login_environment, killed_helpers_, gpus::kSurveyPatience, std::move(question));
+}
+
+// What main has seen is of the moment before hvdrun's only job; others have to be asked all the same.
+HostGpus Agent::Core::gpus_of_host(gpus::GpuReport nvidia) {
+  HostGpus gpus{.reader = make_gpu_reader(),
+                .known = proto::node_shape_of(hello_).gpus,
+                .problem = hello_.gpu_problem(),
+                .seen = std::nullopt};
+  const bool is_seen = gpus.reader != nullptr && !gpus.reader->question().files && !nvidia.driver.empty();
+  if (is_seen && !join_.warm()) gpus.seen = std::move(nvidia);
+  return gpus;
+}
+
+void Agent::Core::make_session(Warden warden) {
+  SessionOptions options;
+  options.lease = milliseconds(join_.lease_ms());
+  options.output = [this] { return output_of_only_job(); };
+  SessionEvents events;
+  events.send = [this](v1::AgentMessage message) { control_->send(std::move(message)); };
+  events.send_unnumbered = [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); };
+  events.on_done = [this] { loop_.stop(); };
+  events.others = [] { return std::vector<pid_t>(); };
+  session_ = std::make_unique<JobSession>(host_, std::move(warden), std::move(options), std::move(events));
+}
+
+void Agent::Core::make_jobs(Nursery nursery) {
+  WarmJobs::Events events;
+  events.send = [this](v1::AgentMessage message) { control_->send(std::move(message)); };
+  events.send_unnumbered = [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); };
+  events.output = [this](const std::string& job_id, const v1::OpenJob& order) { return output_of(job_id, order); };
+  events.on_idle = [this] { jobs_are_idle(); };
+  jobs_ = std::make_unique<WarmJobs>(host_, std::move(nursery), std::move(events));
+  load_ = std::make_unique<LoadReport>(
+      loop_, HostLoadReader(), [this](v1::AgentMessage message) { control_->send_unnumbered(std::move(message)); },
+      LoadReport::Gpus{host_.gpus.reader, host_.gpus.known});
+}
+
+int Agent::Core::run() {
+  contact();
+  idle_since_ = base::monotonic_now();
+  if (const base::Status opened = open_link(); !opened.ok()) {
+    base::print_remark("muster-agent: {}\n", opened.message());
+    return 1;
+  }
+  lease_timer_ = loop_.every(kLeaseCheck, [this] { check_lease(); });
+  loop_.run();
+  // The launcher's TERM may come while we clean up: from here on nobody else would remove the session directory.
+  // (Before, the warden does: it sees our end without having been told to leave.)
+  ::signal(SIGTERM, SIG_IGN);
+  if (session_ != nullptr) {
+    const base::Status closed = session_->close_blocking();
+    if (!closed.ok()) base::print_remark("muster-agent: {}\n", closed.message());
+    session_.reset();
+    gpus_.reset();  // its helper is reaped
+    return 0;       // its links are left to the destructor: it waits for gRPC's threads
+  }
+  jobs_.reset();
+  control_.reset();
+  mux_.reset();
+  return 0;
+}
+
+base::Status Agent::Core::open_link() {
+  ControlClientOptions options;
+  options.ca_pem = join_.ca_pem();
+  options.certificate_pem = join_.certificate_pem();
+  options.key_pem = join_.key_pem();
+  options.token = join_.token();
+  const auto port = static_cast<std::uint16_t>(join_.control_port());
+  if (link_.dialled) {
+    options.endpoint = base::format_endpoint(link_.dialled->address, port);
+    if (jobs_ == nullptr) {
+      watch_stdin();
+      suspended_ = std::make_unique<SuspendedLink>(
+          loop_, link_.dialled->address, port, milliseconds(join_.lease_ms()), [this](const std::string& why) {
+            link_is_gone(fmt::format("the launcher was lost while it was suspended: {}", why));
+          });
+    }
+  } else {
+    MUSTER_RETURN_IF_ERROR(open_channel(options));
+  }
+  control_ = ControlClient::start(loop_, std::move(options), hello_);
+  control_->on_message = [this](const v1::LauncherMessage& message) { handle(message); };
+  if (jobs_ == nullptr) return base::ok_status();
+  control_->on_hello = [this](v1::Hello& hello) { jobs_->list_held(hello); };
+  control_->on_new_launcher = [this] { jobs_->launcher_is_new(); };
+  control_->on_cut = [this](const StreamEnd& end) { cut(end); };
+  if (!link_.dialled) return base::ok_status();
+  link_.dialled->fd.reset();  // jobs make their own output connections, with their own keys
+  gone_ = std::make_unique<GoneCheck>(loop_, link_.dialled->address, port, [this] { jobs_->launcher_is_gone(); });
+  return base::ok_status();
+}
+
+base::Status Agent::Core::open_channel(ControlClientOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair control, base::make_socketpair(SOCK_STREAM));
+  MUSTER_ASSIGN_OR_RETURN(base::FdPair output, base::make_socketpair(SOCK_STREAM));
+  base::UniqueFd from_launcher(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  base::UniqueFd to_launcher(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!from_launcher.valid() || !to_launcher.valid()) return base::errno_error(errno, "open the ssh channel");
+  std::vector<base::UniqueFd> locals;
+  locals.push_back(std::move(control.first));
+  locals.push_back(std::move(output.first));
+  mux_ = std::make_unique<proto::Mux>(
+      std::move(from_launcher), std::move(to_launcher), std::move(locals),
+      [this](const base::Status&) { loop_.post([this] { link_is_gone("the ssh channel was closed"); }); });
+  options.fd = std::move(control.second);
+  output_over_mux_ = std::move(output.second);
+  return base::ok_status();
+}
+
+void Agent::Core::watch_stdin() {
+  stdin_watch_ = loop_.on_readable(STDIN_FILENO, [this] {
+    char ignored[256];
+    const ssize_t n = ::read(STDIN_FILENO, ignored, sizeof ignored);
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
+    stdin_watch_.cancel();
+    link_is_gone("the launcher closed the connection");
+  });
+}
+
+base::Result<OutputSenderConfig> Agent::Core::output_of_only_job() {
+  const OutputKey key{join_.job_id(), join_.agent_index(), join_.token()};
+  if (!link_.dialled) return output_by_channel(key, std::move(output_over_mux_));
+  return output_by_dial(key, link_.dialled->address, static_cast<std::uint16_t>(join_.output_port()),
+                        std::move(link_.dialled->fd));
+}
+
+base::Result<OutputSenderConfig> Agent::Core::output_of(const std::string& job_id, const v1::OpenJob& order) {
+  const OutputKey key{job_id, order.agent_index(), order.output_token()};
+  if (link_.dialled) {
+    return output_by_dial(key, link_.dialled->address, static_cast<std::uint16_t>(order.output_port()), {});
+  }
+  if (output_over_mux_.valid()) return output_by_channel(key, std::move(output_over_mux_));
+  return base::error(base::Code::kResourceExhausted,
+                     "an agent that is linked through ssh carries the output of one job: let agents dial back "
+                     "(--agent-link dial)");
+}
+
+void Agent::Core::contact() {
+  last_contact_ = base::monotonic_now();
+  if (session_ != nullptr) session_->contact(last_contact_);
+  if (jobs_ != nullptr) jobs_->contact(last_contact_);
+}
+
+void Agent::Core::check_lease() {
+  const base::MonotonicTime time = base::monotonic_now();
+  if (session_ != nullptr) return session_->check(time);
+  jobs_->check_leases(time);
+  if (!jobs_->is_idle()) {
+    idle_since_ = time;
+    return;
+  }
+  const bool is_unwanted = join_.idle_timeout_ms() > 0 && time - idle_since_ > milliseconds(join_.idle_timeout_ms());
+  if (is_unwanted || time - last_contact_ > milliseconds(join_.lease_ms())) loop_.stop();
+}
+
+void Agent::Core::handle(const v1::LauncherMessage& message) {
+  contact();
+  switch (message.body_case()) {
+    case v1::LauncherMessage::kWelcome:
+      if (gone_ != nullptr) gone_->end();
+      if (session_ != nullptr) session_->stream_is_up();
+      if (jobs_ != nullptr) jobs_->stream_is_up();
+      if (load_ != nullptr && message.welcome().wants_load()) load_->begin();
+      break;
+    case v1::LauncherMessage::kPing:
+      answer(message, pong_of(message.ping(), base::monotonic_now()), false);
+      break;
+    case v1::LauncherMessage::kRenewal:
+      renew(message);
+      break;
+    case v1::LauncherMessage::kOwnerQuestion: {
+      v1::AgentMessage body;
+      *body.mutable_owner_answer() = PeerOwners::answer(message.owner_question());
+      answer(message, std::move(body), false);  // its connection waits for some seconds only
+      break;
+    }
+    default:
+      pass_on(message);
+      break;
+  }
+}
+
+void Agent::Core::pass_on(const v1::LauncherMessage& message) {
+  if (session_ != nullptr) {
+    if (suspended_ != nullptr && message.has_suspend()) {
+      if (message.suspend().on()) {
+        suspended_->begin();
+      } else {
+        suspended_->end();
+      }
+    }
+    session_->handle(message);
+  } else if (!message.job_id().empty()) {
+    jobs_->handle(message);
+  } else if (message.has_leave()) {
+    leave("the launcher left");
+  }
+}
+
+void Agent::Core::renew(const v1::LauncherMessage& message) {
+  const v1::Renewal& renewal = message.renewal();
+  if (renewal.ca_pem().empty() || renewal.certificate_pem().empty() || renewal.key_pem().empty()) return;
+  control_->renew(renewal);
+  v1::AgentMessage renewed;
+  renewed.mutable_renewed();
+  answer(message, std::move(renewed), true);
+}
+
+void Agent::Core::answer(const v1::LauncherMessage& question, v1::AgentMessage answer, bool is_numbered) {
+  answer.set_job_id(question.job_id());
+  if (is_numbered) {
+    control_->send(std::move(answer));
+  } else {
+    control_->send_unnumbered(std::move(answer));
+  }
+}
+
+void Agent::Core::cut(const StreamEnd& end) {
+  load_->end();
+  if (gone_ != nullptr && jobs_->has_unheld()) gone_->begin(end.is_by_launcher);
+}
+
+void Agent::Core::link_is_gone(const std::string& why) {
+  if (session_ != nullptr) return session_->launcher_lost(why);
+  leave(why);  // nobody can come back over it
+}
+
+void Agent::Core::leave(const std::string& why) {
+  is_leaving_ = true;
+  jobs_->end_all(why);
+}
+
+void Agent::Core::jobs_are_idle() {
+  idle_since_ = base::monotonic_now();
+  if (is_leaving_ || jobs_->is_broken()) loop_.stop();
+}
+
+std::vector<pid_t> Agent::Core::gpu_helpers() const {
+  std::vector<pid_t> pids = killed_helpers_.pids();
+  if (gpus_ && gpus_->pid() != 0) pids.push_back(gpus_->pid());
+  return pids;
+}
+
+Agent::Agent(v1::AgentJoin join, v1::Hello hello, base::Environment login_environment, WardenSource wardens,
+             AgentLink link, NvidiaLook nvidia)
+    : core_(std::make_unique<Core>(std::move(join), std::move(hello), std::move(login_environment), std::move(wardens),
+                                   std::move(link), std::move(nvidia))) {}
+
+Agent::~Agent() = default;
+
+int Agent::run() {
+  return core_->run();
+}
+
+}  // namespace muster::agent

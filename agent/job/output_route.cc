@@ -1,0 +1,43 @@
+#include "agent/job/output_route.h"
+
+#include <memory>
+#include <utility>
+
+#include "agent/link/dial.h"
+#include "proto/peer_names.h"
+
+namespace muster::agent {
+namespace {
+
+OutputSenderConfig with_key(const OutputKey& key) {
+  OutputSenderConfig config;
+  config.key = {proto::output_identity(key.job_id, key.agent_index), key.token};
+  config.agent_index = key.agent_index;
+  return config;
+}
+
+}  // namespace
+
+OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& address, std::uint16_t port,
+                                  base::UniqueFd first) {
+  OutputSenderConfig config = with_key(key);
+  auto there = std::make_shared<base::UniqueFd>(std::move(first));
+  config.connect = [there, address, port](base::MonotonicTime deadline, int cancel_fd) -> base::Result<base::UniqueFd> {
+    if (there->valid()) return std::move(*there);
+    MUSTER_ASSIGN_OR_RETURN(Dialled dialled, dial_first({address}, port, deadline, cancel_fd));
+    return std::move(dialled.fd);
+  };
+  return config;
+}
+
+OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream) {
+  OutputSenderConfig config = with_key(key);
+  auto there = std::make_shared<base::UniqueFd>(std::move(stream));
+  config.connect = [there](base::MonotonicTime, int) -> base::Result<base::UniqueFd> {
+    if (there->valid()) return std::move(*there);
+    return base::error(base::Code::kFailedPrecondition, "the ssh channel is gone");
+  };
+  return config;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,219 @@
+#include "agent/job/owner_peers.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/hmac.h"
+#include "base/ids.h"
+#include "base/little_endian.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+// magic 8, kind 1, peer's port 2, local port 2, peer 16, local 16, nonce 16; then the HMAC of all that.
+constexpr std::string_view kMagic = "MUSTEROQ";
+constexpr std::size_t kAddressBytes = 16;
+constexpr std::size_t kNonceBytes = 16;
+constexpr std::size_t kKindAt = 8;
+constexpr std::size_t kPortsAt = kKindAt + 1;
+constexpr std::size_t kPeerAt = kPortsAt + 4;
+constexpr std::size_t kLocalAt = kPeerAt + kAddressBytes;
+constexpr std::size_t kNonceAt = kLocalAt + kAddressBytes;
+constexpr std::size_t kBodyBytes = kNonceAt + kNonceBytes;
+constexpr char kQuestion = 'q';
+constexpr char kAllowed = 'y';
+
+constexpr int kMostSends = 5;  // within a second: then the listener still waits for some
+constexpr base::Duration kBetweenSends = 200ms;
+constexpr std::size_t kMaxQuestions = 4096;
+constexpr int kDatagramsPerTurn = 64;
+
+in6_addr mapped(const base::SockAddr& address) {
+  if (address.get()->sa_family == AF_INET6) return reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr;
+  in6_addr result{};
+  result.s6_addr[10] = result.s6_addr[11] = 0xff;
+  std::memcpy(&result.s6_addr[12], &reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr, 4);
+  return result;
+}
+
+std::string address_bytes(const base::IpAddress& address) {
+  const in6_addr bytes = mapped(base::make_sockaddr(address, 0));
+  return {reinterpret_cast<const char*>(bytes.s6_addr), kAddressBytes};
+}
+
+base::Result<base::IpAddress> address_of(std::string_view bytes) {
+  base::SockAddr address;
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  v6->sin6_family = AF_INET6;
+  std::memcpy(v6->sin6_addr.s6_addr, bytes.data(), kAddressBytes);
+  return base::IpAddress::from_sockaddr(address.get());
+}
+
+// An IPv6 socket sends to IPv4 addresses only in their mapped form.
+base::SockAddr as_v6(const base::SockAddr& address) {
+  if (address.get()->sa_family == AF_INET6) return address;
+  base::SockAddr result;
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&result.storage);
+  v6->sin6_family = AF_INET6;
+  v6->sin6_addr = mapped(address);
+  v6->sin6_port = reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port;
+  result.size = sizeof *v6;
+  return result;
+}
+
+void set_port(base::SockAddr& address, std::uint16_t port) {
+  if (address.get()->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = htons(port);
+  }
+}
+
+// On all addresses; IPv4 alone on a host without IPv6.
+base::UniqueFd open_datagram_socket(bool& is_v6) {
+  for (const int family : {AF_INET6, AF_INET}) {
+    base::UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) continue;
+    const int off = 0;
+    if (family == AF_INET6) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    base::SockAddr any;
+    any.storage.ss_family = static_cast<sa_family_t>(family);
+    any.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    is_v6 = family == AF_INET6;
+    if (::bind(fd.get(), any.get(), any.size) == 0) return fd;
+  }
+  return {};
+}
+
+}  // namespace
+
+OwnerPeers::OwnerPeers(base::Loop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {}
+
+OwnerPeers::~OwnerPeers() {
+  base::wipe(key_);
+}
+
+base::Result<std::uint16_t> OwnerPeers::open(const std::string& secret) {
+  const base::HmacDigest key = base::hmac_sha256(secret, {"muster owner questions 1"});
+  key_.assign(key.data(), key.size());
+  socket_ = open_datagram_socket(is_v6_);
+  if (!socket_.valid()) return base::errno_error(errno, "open a socket for questions of other hosts' agents");
+  readable_ = loop_.on_readable(socket_.get(), [this] { readable(); });
+  return base::local_port(socket_.get());
+}
+
+void OwnerPeers::set_peers(const v1::Launch& launch) {
+  constexpr std::uint32_t kMaxPort = 65535;
+  for (const v1::JobPeer& peer : launch.peers()) {
+    has_peers_ = true;
+    for (const std::string& text : peer.addresses()) {
+      const auto address = base::IpAddress::parse(text);
+      if (!address.ok()) continue;
+      std::set<std::uint16_t>& ports = ports_[*address];
+      if (peer.owner_port() > 0 && peer.owner_port() <= kMaxPort) {
+        ports.insert(static_cast<std::uint16_t>(peer.owner_port()));
+      }
+    }
+  }
+}
+
+bool OwnerPeers::is_stranger(const base::IpAddress& address) const {
+  return has_peers_ && !ports_.contains(address);
+}
+
+std::string OwnerPeers::seal(std::string body) const {
+  const base::HmacDigest digest = base::hmac_sha256(key_, {body});
+  return body.append(digest.data(), digest.size());
+}
+
+void OwnerPeers::ask(const rendezvous::ConnectionEnds& ends, std::function<void()> allowed) {
+  const auto peer = ports_.find(ends.peer);
+  if (!socket_.valid() || peer == ports_.end() || peer->second.empty() || questions_.size() >= kMaxQuestions) return;
+  std::array<char, 4> ports{};
+  base::put_little_endian(ports.data(), ends.peer_port);
+  base::put_little_endian(ports.data() + 2, ends.local_port);
+  const std::string nonce = base::random_hex(kNonceBytes / 2);
+  std::string body(kMagic);
+  body.push_back(kQuestion);
+  body.append(ports.data(), ports.size()).append(address_bytes(ends.peer)).append(address_bytes(ends.local));
+  body.append(nonce);
+  Question question{.datagram = seal(std::move(body)),
+                    .to = base::make_sockaddr(ends.peer, 0),
+                    .ports = peer->second,
+                    .allowed = std::move(allowed)};
+  if (is_v6_) question.to = as_v6(question.to);
+  questions_.emplace(nonce, std::move(question));
+  if (!again_.armed()) again_ = loop_.every(kBetweenSends, [this] { send_again(); });
+  Question& kept = questions_.at(nonce);
+  ++kept.sent;
+  for (const std::uint16_t port : kept.ports) {
+    set_port(kept.to, port);
+    send(kept.datagram, kept.to);
+  }
+}
+
+// A datagram may be lost.
+void OwnerPeers::send_again() {
+  std::erase_if(questions_, [](const auto& entry) { return entry.second.sent >= kMostSends; });
+  for (auto& [nonce, question] : questions_) {
+    ++question.sent;
+    for (const std::uint16_t port : question.ports) {
+      set_port(question.to, port);
+      send(question.datagram, question.to);
+    }
+  }
+  if (questions_.empty()) again_.cancel();
+}
+
+void OwnerPeers::send(const std::string& datagram, const base::SockAddr& to) {
+  // One that is not sent is as one that is lost on the way.
+  (void)::sendto(socket_.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size);
+}
+
+void OwnerPeers::readable() {
+  std::array<char, kBodyBytes + base::kHmacSize + 1> bytes{};
+  for (int i = 0; i < kDatagramsPerTurn; ++i) {
+    base::SockAddr from;
+    from.size = sizeof from.storage;
+    const ssize_t size = ::recvfrom(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT,
+                                    reinterpret_cast<sockaddr*>(&from.storage), &from.size);
+    if (size < 0 && errno == EAGAIN) return;
+    if (size > 0) arrived({bytes.data(), static_cast<std::size_t>(size)}, from);
+  }
+}
+
+void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) {
+  if (datagram.size() != kBodyBytes + base::kHmacSize || !datagram.starts_with(kMagic)) return;
+  const std::string_view body = datagram.substr(0, kBodyBytes);
+  const base::HmacDigest digest = base::hmac_sha256(key_, {body});
+  if (!base::is_equal_in_constant_time({digest.data(), digest.size()}, datagram.substr(kBodyBytes))) return;
+  if (body[kKindAt] == kAllowed) {
+    // The answer is to this question: all but its kind are the same.
+    auto found = questions_.find(std::string(body.substr(kNonceAt)));
+    const bool is_same =
+        found != questions_.end() &&
+        body.substr(kPortsAt) == std::string_view(found->second.datagram).substr(kPortsAt, kBodyBytes - kPortsAt);
+    if (is_same) questions_.extract(found).mapped().allowed();
+    return;
+  }
+  const auto peer = address_of(body.substr(kPeerAt));
+  const auto local = address_of(body.substr(kLocalAt));
+  if (body[kKindAt] != kQuestion || !peer.ok() || !local.ok()) return;
+  const rendezvous::ConnectionEnds ends{*peer, base::get_little_endian<std::uint16_t>(body.data() + kPortsAt), *local,
+                                        base::get_little_endian<std::uint16_t>(body.data() + kPortsAt + 2)};
+  if (!answer_(ends)) return;  // the launcher says no, or nobody does
+  std::string answer(body);
+  answer[kKindAt] = kAllowed;
+  send(seal(std::move(answer)), from);
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,315 @@
+#include "agent/job/warm_jobs.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/job/agent_messages.h"
+#include "base/ids.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+// What a job with some ranks may need. Below that, no other one is opened: the agent itself must not run out.
+constexpr rlim_t kSpareOfJobs = 256;
+// Of one job, while it waits for its warden: more than a launcher that follows the protocol sends.
+constexpr std::size_t kMaxHeldMessages = 1024;
+constexpr std::size_t kMaxNotices = 1000;
+constexpr long kSpoolMib = 1024;
+constexpr long kMaxSpoolMib = 1024 * 1024;
+constexpr const char* kLauncherEnded = "the launcher has ended";
+
+// Descriptors are given away from the lowest free number on.
+base::Status check_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kSpareOfJobs) return base::ok_status();
+  const base::UniqueFd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+  if (next.valid() && static_cast<rlim_t>(next.get()) < limit.rlim_cur - kSpareOfJobs) return base::ok_status();
+  return base::error(base::Code::kResourceExhausted,
+                     "this agent has too many jobs for its file descriptors: wait for one to end, or raise ulimit -n");
+}
+
+// The agent of the attempt before may still be cleaning up its own session directory.
+std::string agent_id_of(const v1::OpenJob& order) {
+  const std::string index = std::to_string(order.agent_index());
+  return order.attempt() == 0 ? index : fmt::format("{}.{}", index, order.attempt());
+}
+
+base::Result<WardenOptions> warden_options(const std::string& id, const v1::OpenJob& order) {
+  MUSTER_ASSIGN_OR_RETURN(const base::JobId job, base::JobId::parse(id));
+  MUSTER_ASSIGN_OR_RETURN(const ContainLevel contain, parse_contain_level(order.contain()));
+  if (order.lease_ms() <= 0) {
+    return base::error(base::Code::kInvalidArgument, "a lease of {} ms is none", order.lease_ms());
+  }
+  return WardenOptions{
+      .job_id = job.str(), .agent_id = agent_id_of(order), .session_root = order.session_root(), .contain = contain};
+}
+
+// Of a held job's output, while no launcherd takes it.
+std::size_t spool_bytes(const base::Environment& environment) {
+  const auto text = environment.get("MUSTER_SPOOL_MIB");
+  const auto mib = text ? base::parse_decimal(*text, kMaxSpoolMib) : std::nullopt;
+  return static_cast<std::size_t>(mib.value_or(kSpoolMib)) << 20;
+}
+
+v1::JobOpened opened_as(const v1::OpenJob& order) {
+  v1::JobOpened opened;
+  opened.set_attempt(order.attempt());
+  opened.set_agent_index(order.agent_index());
+  return opened;
+}
+
+}  // namespace
+
+struct WarmJobs::Job {
+  Job(std::string the_id, v1::OpenJob the_order) : id(std::move(the_id)), order(std::move(the_order)) {}
+
+  const std::string id;
+  const v1::OpenJob order;
+  std::optional<WardenBirth> birth;  // until the warden is there
+  base::Timer birth_watch;
+  std::deque<v1::LauncherMessage> waiting;  // for the warden; or, once closing, for the end of this one
+  std::unique_ptr<JobSession> session;
+  std::vector<v1::AgentMessage> history;
+  std::size_t notices = 0;
+  bool is_closing = false;
+  bool owes_history_end = false;  // to a launcher that has come while the job was being opened
+  bool is_lost = false;           // its launcher has ended while it was being opened
+};
+
+WarmJobs::WarmJobs(const SessionHost& host, Nursery nursery, Events events)
+    : host_(host), nursery_(std::move(nursery)), events_(std::move(events)) {
+  nursery_watch_ = host_.loop.on_readable(nursery_.fd(), [this] {
+    nursery_watch_.cancel();
+    is_broken_ = true;
+    if (is_idle()) events_.on_idle();
+  });
+}
+
+WarmJobs::~WarmJobs() = default;
+
+void WarmJobs::send(const std::string& id, v1::AgentMessage message) {
+  message.set_job_id(id);
+  const auto found = jobs_.find(id);
+  if (found != jobs_.end() && is_history(message)) {
+    Job& job = *found->second;
+    const bool is_too_much = message.has_notice() && ++job.notices > kMaxNotices;
+    if (!is_too_much) job.history.push_back(message);
+  }
+  events_.send(std::move(message));
+}
+
+void WarmJobs::handle(const v1::LauncherMessage& message) {
+  if (message.has_open_job()) return open(message);
+  const auto found = jobs_.find(message.job_id());
+  if (found == jobs_.end()) {
+    if (!message.has_leave()) return;  // late for a job that has ended by itself
+    v1::AgentMessage answer;
+    answer.mutable_job_closed();
+    return send(message.job_id(), std::move(answer));
+  }
+  pass_on(*found->second, message);
+}
+
+void WarmJobs::pass_on(Job& job, const v1::LauncherMessage& message) {
+  const bool is_of_next = job.is_closing && !job.waiting.empty();
+  if (job.session != nullptr && !job.is_closing) return job.session->handle(message);
+  if ((job.session == nullptr || is_of_next) && job.waiting.size() < kMaxHeldMessages) job.waiting.push_back(message);
+}
+
+void WarmJobs::open(const v1::LauncherMessage& message) {
+  const auto found = jobs_.find(message.job_id());
+  if (found == jobs_.end()) return begin(message.job_id(), message.open_job());
+  Job& job = *found->second;
+  if (job.is_closing && job.waiting.empty()) {  // the attempt before it is nearly gone
+    job.waiting.push_back(message);
+    return;
+  }
+  refuse(job.id, message.open_job(),
+         base::error(base::Code::kAlreadyExists, "job {} is open here already, as attempt {}", job.id,
+                     job.order.attempt()));
+}
+
+void WarmJobs::refuse(const std::string& id, const v1::OpenJob& order, const base::Status& why) {
+  v1::AgentMessage answer;
+  *answer.mutable_job_opened() = opened_as(order);
+  answer.mutable_job_opened()->set_error(why.message());
+  answer.set_job_id(id);
+  events_.send(std::move(answer));  // of no history: there is no such job
+}
+
+void WarmJobs::begin(const std::string& id, const v1::OpenJob& order) {
+  auto options = warden_options(id, order);
+  base::Status status = options.ok() ? check_descriptors() : options.status();
+  if (!status.ok()) return refuse(id, order, status);
+  auto birth = nursery_.ask(*options);
+  if (!birth.ok()) return refuse(id, order, birth.status());
+  auto owned = std::make_unique<Job>(id, order);
+  Job& job = *owned;
+  jobs_[id] = std::move(owned);
+  job.birth.emplace(std::move(*birth));
+  job.birth_watch = host_.loop.on_readable(job.birth->fd(), [this, &job] { born(job); });
+}
+
+void WarmJobs::born(Job& job) {
+  auto taken = job.birth->take();
+  if (taken.ok() && !*taken) return;  // there is more to come
+  job.birth_watch.cancel();
+  job.birth.reset();
+  if (!taken.ok()) {
+    const std::string id = job.id;
+    const bool was_left = std::ranges::any_of(job.waiting, [](const auto& message) { return message.has_leave(); });
+    refuse(id, job.order, taken.status());
+    forget(id);
+    if (!was_left) return;
+    v1::AgentMessage answer;
+    answer.mutable_job_closed();
+    return send(id, std::move(answer));
+  }
+  SessionOptions options;
+  options.lease = std::chrono::milliseconds(job.order.lease_ms());
+  options.tells_no_output = true;
+  options.suspend_stops_lease = false;  // launcherd itself goes on
+  options.outlives_launcher = job.order.hold();
+  if (job.order.hold()) options.spool_bytes = spool_bytes(host_.login_environment);
+  options.output = [this, &job] { return events_.output(job.id, job.order); };
+  SessionEvents events;
+  events.send = [this, id = job.id](v1::AgentMessage message) { send(id, std::move(message)); };
+  events.send_unnumbered = [this, id = job.id](v1::AgentMessage message) {
+    message.set_job_id(id);
+    events_.send_unnumbered(std::move(message));
+  };
+  events.on_done = [this, &job] {
+    job.is_closing = true;
+    host_.loop.post([this, id = job.id] { close(id); });
+  };
+  events.others = [this, id = job.id] { return children_but_of(id); };
+  job.session = std::make_unique<JobSession>(host_, std::move(**taken), std::move(options), std::move(events));
+  job.session->contact(last_contact_);
+
+  v1::AgentMessage answer;
+  v1::JobOpened& opened = *answer.mutable_job_opened();
+  opened = opened_as(job.order);
+  opened.set_containment(job.session->containment().name());
+  opened.set_containment_note(job.session->containment().note);
+  opened.set_session_dir(job.session->session_dir());
+  send(job.id, std::move(answer));
+  if (job.owes_history_end) {
+    v1::AgentMessage end;
+    end.mutable_history_end();
+    send(job.id, std::move(end));
+  }
+  if (job.is_lost) return job.session->launcher_lost(kLauncherEnded);
+  const auto waiting = std::exchange(job.waiting, {});
+  for (const v1::LauncherMessage& message : waiting) {
+    if (!job.is_closing) job.session->handle(message);
+  }
+}
+
+void WarmJobs::stream_is_up() {
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr && !job->is_closing) job->session->stream_is_up();
+  }
+}
+
+void WarmJobs::close(const std::string& id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  found->second->session->close([this, id] { host_.loop.post([this, id] { closed(id); }); });
+}
+
+void WarmJobs::closed(const std::string& id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  const auto next = std::move(found->second->waiting);
+  v1::AgentMessage answer;
+  answer.mutable_job_closed();
+  send(id, std::move(answer));
+  if (next.empty()) return forget(id);
+  jobs_.erase(id);
+  for (const v1::LauncherMessage& message : next) handle(message);
+  if (is_idle()) events_.on_idle();  // the next one was refused
+}
+
+void WarmJobs::forget(const std::string& id) {
+  jobs_.erase(id);
+  if (is_idle()) events_.on_idle();
+}
+
+std::vector<pid_t> WarmJobs::children_but_of(const std::string& id) const {
+  std::vector<pid_t> children{nursery_.pid()};
+  for (const auto& [other, job] : jobs_) {
+    if (other == id || job->session == nullptr) continue;
+    const std::vector<pid_t> own = job->session->own_children();
+    children.insert(children.end(), own.begin(), own.end());
+  }
+  return children;
+}
+
+void WarmJobs::contact(base::MonotonicTime when) {
+  last_contact_ = when;
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr) job->session->contact(when);
+  }
+}
+
+void WarmJobs::check_leases(base::MonotonicTime now) {
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr && !job->is_closing) job->session->check(now);
+  }
+}
+
+void WarmJobs::launcher_is_gone() {
+  for (const auto& [id, job] : jobs_) {
+    if (job->is_closing || job->order.hold()) continue;
+    if (job->session == nullptr) {
+      job->is_lost = true;
+    } else {
+      job->session->launcher_lost(kLauncherEnded);
+    }
+  }
+}
+
+void WarmJobs::launcher_is_new() {
+  for (const auto& [id, job] : jobs_) {
+    if (job->is_closing) continue;
+    if (job->session == nullptr) {
+      job->owes_history_end = true;
+      continue;
+    }
+    for (const v1::AgentMessage& message : job->history) events_.send(message);
+    v1::AgentMessage end;
+    end.mutable_history_end();
+    send(id, std::move(end));
+  }
+  launcher_is_gone();
+}
+
+void WarmJobs::end_all(const std::string& why) {
+  for (const auto& [id, job] : jobs_) {
+    if (job->session != nullptr && !job->is_closing) job->session->launcher_lost(why);
+  }
+  std::erase_if(jobs_, [](const auto& entry) { return entry.second->session == nullptr; });
+  if (is_idle()) events_.on_idle();
+}
+
+bool WarmJobs::has_unheld() const {
+  return std::ranges::any_of(jobs_, [](const auto& entry) { return !entry.second->order.hold(); });
+}
+
+void WarmJobs::list_held(v1::Hello& hello) const {
+  for (const auto& [id, job] : jobs_) {
+    if (job->is_closing) continue;
+    v1::HeldJob& held = *hello.add_held_jobs();
+    held.set_job_id(id);
+    held.set_attempt(job->order.attempt());
+    held.set_agent_index(job->order.agent_index());
+    held.set_launched(job->session != nullptr && job->session->is_launched());
+  }
+}
+
+}  // namespace muster::agent

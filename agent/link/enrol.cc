@@ -1,0 +1,304 @@
+#include "agent/link/enrol.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "agent/gpus/gpus.h"
+#include "agent/link/dial.h"
+#include "base/build_id.h"
+#include "base/env.h"
+#include "base/hmac.h"
+#include "base/ids.h"
+#include "base/print.h"
+#include "base/strings.h"
+#include "base/tls_pump.h"
+#include "model/gpu_binding.h"
+#include "model/gpu_mask.h"
+#include "model/rank_env.h"
+#include "proto/enrolment.h"
+#include "proto/join_file.h"
+
+namespace muster::agent {
+namespace {
+
+using base::Code;
+
+constexpr std::chrono::seconds kDialTime{10};
+constexpr std::chrono::seconds kTalkTime{20};
+// Something that is not the launcher may listen there and say nothing.
+constexpr std::chrono::seconds kHandshakeTimeOfMany{5};
+// The launcher may have more newcomers at a time than it keeps.
+constexpr int kTries = 4;
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+constexpr std::chrono::seconds kShortStay{5};
+constexpr int kFailed = 1;
+
+base::Status check_owner(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return base::errno_error(errno, fmt::format("look at {}", path));
+  if (!S_ISREG(info.st_mode)) {
+    return base::error(Code::kInvalidArgument, "--join {}: this is no regular file", path);
+  }
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
+    return base::error(Code::kPermissionDenied,
+                       "--join {}: it belongs to uid {} with mode {:04o}, but must be ours (uid {}) with mode 0600",
+                       path, info.st_uid, info.st_mode & 07777, ::geteuid());
+  }
+  return base::ok_status();
+}
+
+base::Result<proto::JoinFile> read_join_file(const std::string& path) {
+  // O_NONBLOCK: a FIFO of that name does not keep us.
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.valid()) return base::errno_error(errno, fmt::format("--join: open {}", path));
+  MUSTER_RETURN_IF_ERROR(check_owner(fd.get(), path));
+  std::string text(proto::kMaxJoinFile + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(fd.get(), text.data() + size, text.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return base::errno_error(errno, fmt::format("--join: read {}", path));
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  auto file = proto::parse_join_file(std::string_view(text).substr(0, size));
+  base::wipe(text);
+  if (!file.ok()) return file.status().with_context("--join " + path);
+  const base::WallTime now = base::SystemClock().wall();
+  if (file->expires <= now) {
+    return base::error(
+        Code::kFailedPrecondition,
+        "--join {}: it has expired at {}, and it is {} here: start the job again, or set this host's clock", path,
+        base::format_rfc3339(file->expires), base::format_rfc3339(now));
+  }
+  return file;
+}
+
+// What is not told to whole hosts but to one task of the site's launcher; ranks are others.
+void drop_task_variables() {
+  const base::Environment own = base::Environment::current();
+  for (const auto& [name, value] : own.entries()) {
+    // srun says the last one of our own step, and not of the job.
+    const bool is_ours = name == "MUSTER_JOIN" || name == "SLURM_NTASKS_PER_NODE";
+    if (is_ours || model::is_rank_variable(name)) ::unsetenv(name.c_str());
+  }
+}
+
+void set_user_variables(const proto::JoinFile& file) {
+  for (const auto& [name, value] : file.variables) ::setenv(name.c_str(), value.c_str(), 0);
+  // A log-in begins there; the folder that the site's launcher chose may be one that others need to unmount.
+  const auto home = base::env_var("HOME");
+  if ((!home || ::chdir(home->c_str()) != 0) && ::chdir("/") != 0) base::print_remark("muster-agent: no folder /\n");
+}
+
+std::string own_hostname() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+base::Result<proto::EnrolmentAnswer> introduce(base::TlsStream& stream, const proto::EnrolmentHello& hello) {
+  const auto deadline = std::chrono::steady_clock::now() + kTalkTime;
+  const std::string message = proto::encode_hello(hello);
+  MUSTER_RETURN_IF_ERROR(stream.write_all_blocking(message.data(), message.size(), deadline, -1));
+  std::string header(proto::kEnrolmentHeader, '\0');
+  MUSTER_RETURN_IF_ERROR(stream.read_exactly_blocking(header.data(), header.size(), deadline, -1));
+  MUSTER_ASSIGN_OR_RETURN(const std::size_t size, proto::enrolment_size(header));
+  std::string text(size, '\0');
+  MUSTER_RETURN_IF_ERROR(stream.read_exactly_blocking(text.data(), text.size(), deadline, -1));
+  return proto::decode_answer(text);
+}
+
+// An address that is not the launcher's here (a bridge of containers has the same one on many hosts) is taken from
+// `addresses`.
+base::Result<base::TlsStream> connect(std::vector<base::IpAddress>& addresses, std::uint16_t port,
+                                      const base::TlsContext& context, const proto::EnrolmentHello& hello) {
+  auto dialled = dial_first(addresses, port, std::chrono::steady_clock::now() + kDialTime, -1);
+  if (!dialled.ok()) {
+    return base::error(Code::kNotFound,
+                       "cannot connect to the launcher ({}): it has ended, or a firewall is between: open its ports to "
+                       "this host",
+                       dialled.status().message());
+  }
+  const std::string endpoint = base::format_endpoint(dialled->address, port);
+  // No keep-alive of seconds: whether the other end still lives is for the lease to say.
+  base::TlsStream stream(context, std::move(dialled->fd));
+  const auto time = addresses.size() > 1 ? kHandshakeTimeOfMany : kTalkTime;
+  const base::Status shaken = stream.handshake_blocking(std::chrono::steady_clock::now() + time, -1);
+  if (shaken.code() == Code::kDeadlineExceeded) {
+    std::erase(addresses, dialled->address);
+    return shaken.with_context(fmt::format("what listens at {} says nothing", endpoint));
+  }
+  const auto answer = shaken.ok() ? introduce(stream, hello) : base::Result<proto::EnrolmentAnswer>(shaken);
+  if (!answer.ok() && answer.status().code() == Code::kUnauthenticated) {
+    std::erase(addresses, dialled->address);
+    return base::error(Code::kUnauthenticated, "what listens at {} does not know this join file ({}): it is an old one",
+                       endpoint, answer.status().message());
+  }
+  if (!answer.ok()) return answer.status().with_context("the launcher at " + endpoint);
+  if (!answer->is_taken) return base::error(Code::kPermissionDenied, "the launcher at {}: {}", endpoint, answer->text);
+  return stream;
+}
+
+int slots_here() {
+  model::NodeShape node;
+  const base::Environment login = base::Environment::current();
+  node.gpus = find_gpus({}, "", ask_nvidia_blocking(login).report);
+  model::set_gpu_masks(login.entries(), node.gpu_masks);
+  if (const int gpus = model::count_gpus(node, {}); gpus > 0) return gpus;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
+}
+
+// The parent's part of serve_behind().
+int carry(base::TlsStream connection, base::UniqueFd local, pid_t child) {
+  {
+    base::TlsPump pump(std::move(connection), std::move(local));
+    pollfd fds[2] = {};
+    while (pump.step()) {
+      pump.prepare(fds[0], fds[1]);
+      MUSTER_CHECK(::poll(fds, 2, pump.has_more() ? 0 : -1) >= 0 || errno == EINTR);
+    }
+  }  // the child reads the end of its stdin
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return kFailed;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+base::Result<EnrolOptions> parse_enrol_arguments(const std::vector<std::string>& arguments) {
+  EnrolOptions options;
+  options.instance = base::random_hex(8);
+  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] == "--join") options.join_file = arguments[i + 1];
+    if (arguments[i] == "--host") options.host = arguments[i + 1];
+    if (arguments[i] != "--slots") continue;
+    const auto slots = base::parse_decimal(arguments[i + 1], proto::kMaxEnrolledSlots);
+    options.slots = slots ? static_cast<int>(*slots) : 0;
+    if (options.slots == 0) {
+      return base::error(Code::kInvalidArgument, "--slots takes a number from 1 to {}, not '{}'",
+                         proto::kMaxEnrolledSlots, base::printable(arguments[i + 1]));
+    }
+  }
+  const std::size_t words = 2u + (options.host.empty() ? 0u : 2u) + (options.slots == 0 ? 0u : 2u);
+  const bool is_clean = arguments.size() == words && !options.join_file.empty();
+  if (!is_clean || (!options.host.empty() && !proto::is_enrolment_name(options.host))) {
+    return base::error(Code::kInvalidArgument, "say muster-agent --join FILE [--host NAME] [--slots N]");
+  }
+  return options;
+}
+
+std::vector<std::string> host_names(const std::string& given, const std::string& hostname,
+                                    const std::function<const char*(const char*)>& variables) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    const bool is_new = std::ranges::find(names, name) == names.end();
+    if (is_new && proto::is_enrolment_name(name) && names.size() < proto::kMaxHostNames) names.push_back(name);
+  };
+  add(given);
+  if (const char* const node = variables("SLURMD_NODENAME")) add(node);
+  add(hostname);
+  add(hostname.substr(0, hostname.find('.')));
+  return names;
+}
+
+base::Result<base::TlsStream> enrol(const EnrolOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(proto::JoinFile file, read_join_file(options.join_file));
+  const proto::EnrolmentHello hello{.build_id = std::string(base::build_id()),
+                                    .names = host_names(options.host, own_hostname(), ::getenv),
+                                    .slots = options.slots == 0 && file.stays ? slots_here() : options.slots,
+                                    .instance = options.instance};
+  if (hello.names.empty()) {
+    return base::error(Code::kFailedPrecondition, "this host has no name: give the launcher's by --host NAME");
+  }
+  drop_task_variables();
+  set_user_variables(file);
+  auto context = base::TlsContext::client({file.identity, file.token});
+  base::wipe(file.token);
+  if (!context.ok()) return context.status();
+  auto pause = std::chrono::milliseconds(100);
+  for (int i = 1;; ++i, pause *= 4) {
+    const std::size_t known = file.addresses.size();
+    auto stream = connect(file.addresses, file.port, *context, hello);
+    if (stream.ok()) return stream;
+    if (file.addresses.size() < known && !file.addresses.empty()) continue;
+    // Cut before it was proven: the launcher may have had too many at a time.
+    if (stream.status().code() != Code::kUnavailable || i >= kTries) return stream;
+    (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
+  }
+}
+
+bool wants_to_stay(const EnrolOptions& options) {
+  const auto file = read_join_file(options.join_file);
+  return file.ok() && file->stays;
+}
+
+int serve_always(const EnrolOptions& options, const std::function<int()>& serve, std::chrono::milliseconds patience) {
+  // The child must not come again itself when its carrier has ended.
+  // Who ends the carrier wants the host back, also from an agent that has left its connection.
+  const auto serve_and_end = [&serve, carrier = ::getpid()]() -> int {
+    if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != carrier) ::_exit(kFailed);
+    ::_exit(serve());
+  };
+  const base::SystemClock clock;
+  auto give_up_at = clock.now();  // who is not there at first is not waited for
+  auto pause = kFirstPause;
+  for (;;) {
+    auto connection = enrol(options);
+    if (connection.ok()) {
+      const auto begun = clock.now();
+      if (serve_behind(*std::move(connection), serve_and_end) == kFailed)
+        base::print_remark("muster-agent: coming again\n");
+      give_up_at = clock.now() + patience;
+      // One that ends as soon as it is here, whyever, must not keep its host and launcherd busy.
+      if (clock.now() - begun > kShortStay) pause = kFirstPause;
+    } else if (connection.status().code() == Code::kPermissionDenied || clock.now() >= give_up_at) {
+      base::print_remark("muster-agent: {}\n", connection.status().message());
+      return kFailed;
+    }
+    (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+int serve_behind(base::TlsStream connection, const std::function<int()>& serve) {
+  auto streams = base::make_socketpair(SOCK_STREAM);
+  if (!streams.ok()) {
+    base::print_remark("muster-agent: {}\n", streams.status().message());
+    return kFailed;
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    base::print_remark("muster-agent: {}\n", base::errno_error(errno, "start a process for the connection").message());
+    return kFailed;
+  }
+  if (child > 0) {
+    streams->second.reset();
+    return carry(std::move(connection), std::move(streams->first), child);
+  }
+  streams->first.reset();
+  const bool is_set =
+      ::dup2(streams->second.get(), STDIN_FILENO) >= 0 && ::dup2(streams->second.get(), STDOUT_FILENO) >= 0;
+  streams->second.reset();
+  {
+    const base::TlsStream parents = std::move(connection);  // its descriptor must not outlive it here
+  }
+  return is_set ? serve() : kFailed;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,273 @@
+#include "agent/strays/cleanup.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "agent/proc/cgroup.h"
+#include "agent/process/keepers.h"
+
+namespace muster::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kCleanupSecondLook{2000};
+constexpr int kMaxLooks = 4;  // after the first one
+constexpr milliseconds kCleanupKillBound{5000};
+constexpr int kCleanupMaxPollMs = 16;
+
+RemainsKind kind_of(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::kSocket:
+      return RemainsKind::kSocket;
+    case TraceKind::kCgroup:
+      return RemainsKind::kCgroup;
+    case TraceKind::kSharedMemory:
+      return RemainsKind::kSharedMemory;
+  }
+  return RemainsKind::kSocket;
+}
+
+std::string how_found(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::kSocket:
+      return "nobody listens";
+    case TraceKind::kCgroup:
+      return "empty";
+    case TraceKind::kSharedMemory:
+      return "name";
+  }
+  return "";
+}
+
+Remains remains_of(const Stray& stray) {
+  static const auto kSecond = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const std::uint64_t now = ticks_since_boot();
+  const std::uint64_t age = now > stray.info.start_time ? (now - stray.info.start_time) / kSecond : 0;
+  Remains remains{.kind = RemainsKind::kProcess, .job_id = stray.job_id, .name = stray.info.command};
+  remains.pid = stray.info.pid;
+  remains.start_time = stray.info.start_time;
+  remains.age = seconds(age);
+  remains.found_by = stray.found_by;
+  return remains;
+}
+
+bool has(const std::vector<Trace>& traces, const Trace& wanted) {
+  return std::ranges::any_of(
+      traces, [&wanted](const Trace& trace) { return trace.kind == wanted.kind && trace.path == wanted.path; });
+}
+
+bool is_dead(const HostLook& look, const std::string& job_id) {
+  const auto job = look.jobs.find(job_id);
+  return job != look.jobs.end() && job->second == JobState::kDead;
+}
+
+// Jobs of which the second look sees remains that the first did not: a lease has run out in between, a process was
+// born.
+std::set<std::string> new_in(const HostLook& first, const HostLook& second) {
+  std::set<std::string> jobs;
+  for (const Stray& stray : second.strays) {
+    if (seen_twice(first.strays, {stray}).empty()) jobs.insert(stray.job_id);
+  }
+  for (const SeenSession& session : second.sessions) {
+    if (!is_dead(first, session.job_id)) jobs.insert(session.job_id);
+  }
+  for (const Trace& trace : second.traces) {
+    if (!has(first.traces, trace)) jobs.insert(trace.job_id);
+  }
+  return jobs;
+}
+
+class Cleaner {
+ public:
+  explicit Cleaner(const CleanupOptions& options) : options_(options) {}
+  base::Result<CleanupReport> run();
+
+ private:
+  void confirm(const HostLook& first, HostLook second);
+  void add_new(const std::vector<Stray>& strays);
+  base::Status kill_strays();
+  void settle(const std::vector<Stray>& left);
+  void remove_sessions();
+  void remove_traces();
+  void finish(RemainsKind kind, const std::string& path, const base::Status& removed);
+  void describe_others(const HostLook& look);
+
+  const CleanupOptions& options_;
+  CleanupReport report_;
+  std::vector<SeenSession> sessions_;  // locked by us
+  std::vector<Stray> strays_;
+  std::vector<Trace> traces_;
+};
+
+// What both looks agree on is left over.
+void Cleaner::confirm(const HostLook& first, HostLook second) {
+  strays_ = seen_twice(first.strays, second.strays);
+  for (SeenSession& session : second.sessions) {
+    const bool was_there = std::ranges::any_of(
+        first.sessions, [&session](const SeenSession& before) { return before.found.path == session.found.path; });
+    if (!was_there || !is_dead(first, session.job_id)) continue;
+    Remains remains{.kind = RemainsKind::kSession, .job_id = session.job_id, .name = session.found.path};
+    remains.age = session.age;
+    remains.found_by = "no lock";
+    report_.remains.push_back(std::move(remains));
+    sessions_.push_back(std::move(session));
+  }
+  for (Trace& trace : second.traces) {
+    if (!has(first.traces, trace)) continue;
+    Remains remains{.kind = kind_of(trace.kind), .job_id = trace.job_id, .name = trace.path};
+    remains.age = trace.age;
+    remains.found_by = how_found(trace.kind);
+    report_.remains.push_back(std::move(remains));
+    traces_.push_back(std::move(trace));
+  }
+  add_new(strays_);
+}
+
+void Cleaner::add_new(const std::vector<Stray>& strays) {
+  for (const Stray& stray : strays) {
+    const bool is_known = std::ranges::any_of(report_.remains, [&stray](const Remains& known) {
+      return known.pid == stray.info.pid && known.start_time == stray.info.start_time;
+    });
+    if (!is_known) report_.remains.push_back(remains_of(stray));
+  }
+}
+
+// Each round pins what is to be killed, looks again, and kills what is still the same stray. Those that were born
+// meanwhile are of jobs that were found dead twice.
+base::Status Cleaner::kill_strays() {
+  std::set<std::string> jobs;
+  for (const Stray& stray : strays_) jobs.insert(stray.job_id);
+  for (const SeenSession& session : sessions_) jobs.insert(session.job_id);
+  LookOptions again = options_.look;
+  for (const SeenSession& session : sessions_) again.locked_by_us.push_back(session.found.path);
+  const auto deadline = Clock::now() + kCleanupKillBound;
+  int wait_ms = 1;
+  std::vector<Stray> targets = strays_;
+  // A process that is just being executed shows no environment, so only two empty looks count.
+  for (int empty_looks = 0; empty_looks < 2 && Clock::now() < deadline;) {
+    std::vector<base::UniqueFd> pidfds;
+    for (const Stray& target : targets) pidfds.push_back(open_pidfd(target.info.pid));
+    MUSTER_ASSIGN_OR_RETURN(HostLook look, look_at_host(again));
+    std::erase_if(look.strays, [&jobs](const Stray& stray) { return !jobs.contains(stray.job_id); });
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (seen_twice({targets[i]}, look.strays).empty()) continue;
+      if (pidfds[i].valid()) {
+        send_by_pidfd(pidfds[i].get(), SIGKILL);
+      } else {
+        signal_process(targets[i].info, SIGKILL);
+      }
+    }
+    add_new(look.strays);
+    empty_looks = look.strays.empty() ? empty_looks + 1 : 0;
+    targets = std::move(look.strays);
+    ::poll(nullptr, 0, wait_ms);
+    wait_ms = std::min(wait_ms * 2, kCleanupMaxPollMs);
+  }
+  settle(targets);
+  return base::ok_status();
+}
+
+// What the last look still saw is left.
+void Cleaner::settle(const std::vector<Stray>& left) {
+  for (Remains& remains : report_.remains) {
+    if (remains.kind != RemainsKind::kProcess) continue;
+    remains.state = RemainsState::kGone;
+    for (const Stray& stray : left) {
+      if (stray.info.pid != remains.pid || stray.info.start_time != remains.start_time) continue;
+      const auto now = read_process(remains.pid);
+      if (!now || now->start_time != remains.start_time || now->is_dead()) continue;
+      const std::string where = wait_channel(remains.pid);
+      remains.state = RemainsState::kLeft;
+      remains.problem =
+          fmt::format("cannot be killed: state {}{}{}", now->state, where.empty() ? "" : ", waits in ", where);
+    }
+  }
+}
+
+void Cleaner::finish(RemainsKind kind, const std::string& path, const base::Status& removed) {
+  const auto remains = std::ranges::find_if(
+      report_.remains, [&](const Remains& each) { return each.kind == kind && each.name == path; });
+  if (remains == report_.remains.end()) return;
+  remains->state = removed.ok() ? RemainsState::kGone : RemainsState::kLeft;
+  if (!removed.ok()) remains->problem = removed.message();
+}
+
+// The notes of a job are needed for as long as it has a process.
+void Cleaner::remove_sessions() {
+  for (SeenSession& session : sessions_) {
+    const bool has_process = std::ranges::any_of(report_.remains, [&session](const Remains& each) {
+      return each.kind == RemainsKind::kProcess && each.state == RemainsState::kLeft && each.job_id == session.job_id;
+    });
+    base::Status removed = base::error(base::Code::kFailedPrecondition, "kept while a process of the job is left");
+    if (!has_process) {
+      for (const std::string& path : known_cgroups(session.found.path)) {
+        const Trace trace{.kind = TraceKind::kCgroup, .job_id = session.job_id, .path = path};
+        if (has(traces_, trace)) continue;  // it was empty before
+        if (const auto status = remove_trace(trace); !status.ok()) report_.problems.push_back(status.message());
+      }
+      removed = remove_session(session.found.path);
+    }
+    finish(RemainsKind::kSession, session.found.path, removed);
+    session.found.lock.reset();
+  }
+}
+
+void Cleaner::remove_traces() {
+  for (const Trace& trace : traces_) finish(kind_of(trace.kind), trace.path, remove_trace(trace));
+  // Fails while a job is there, as it should.
+  for (const std::string& root : session_roots(options_.look.session_root)) ::rmdir(root.c_str());
+}
+
+void Cleaner::describe_others(const HostLook& look) {
+  for (const auto& [job_id, state] : look.jobs) {
+    if (state == JobState::kLives) report_.alive_jobs.push_back(job_id);
+    const auto left = look.lease_left.find(job_id);
+    if (left != look.lease_left.end()) report_.waiting_jobs.push_back({job_id, left->second});
+  }
+  report_.problems = look.problems;
+}
+
+base::Result<CleanupReport> Cleaner::run() {
+  if (!options_.dry_run) end_stopped_sessions(options_.look.session_root);
+  MUSTER_ASSIGN_OR_RETURN(HostLook first, look_at_host(options_.look));
+  for (SeenSession& session : first.sessions) session.found.lock.reset();
+  if (first.strays.empty() && first.sessions.empty() && first.traces.empty()) {
+    describe_others(first);
+    return std::move(report_);
+  }
+  HostLook second;
+  for (int looks = 1;; ++looks) {
+    ::poll(nullptr, 0, static_cast<int>(kCleanupSecondLook.count()));
+    MUSTER_ASSIGN_OR_RETURN(second, look_at_host(options_.look));
+    const std::set<std::string> unconfirmed = new_in(first, second);
+    if (unconfirmed.empty()) break;
+    if (looks == kMaxLooks) {
+      for (const std::string& job_id : unconfirmed) report_.waiting_jobs.push_back({job_id, milliseconds(0)});
+      break;
+    }
+    first = std::move(second);
+    for (SeenSession& session : first.sessions) session.found.lock.reset();
+  }
+  describe_others(second);
+  confirm(first, std::move(second));
+  if (options_.dry_run) return std::move(report_);
+  MUSTER_RETURN_IF_ERROR(kill_strays());
+  remove_sessions();
+  remove_traces();
+  return std::move(report_);
+}
+
+}  // namespace
+
+base::Result<CleanupReport> clean_up(const CleanupOptions& options) {
+  return Cleaner(options).run();
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,222 @@
+#include "agent/strays/host_look.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "agent/proc/cgroup.h"
+#include "agent/proc/descendant_notes.h"
+#include "agent/proc/environ_scan.h"
+#include "base/env.h"
+#include "base/file.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kScanTime{8000};
+constexpr milliseconds kYoung{1000};  // many times what an agent needs between making its lock file and locking it
+
+// Since something was made in the directory, its lock file first of all.
+milliseconds age_of(const std::string& session_path) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  struct stat info {};
+  ::lstat(session_path.c_str(), &info);  // one that is gone by now is not looked at either
+  return milliseconds((now.tv_sec - info.st_mtim.tv_sec) * 1000 + (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000);
+}
+
+bool is_young(milliseconds age) {
+  return age > -kYoung && age < kYoung;  // a time far in the future says nothing
+}
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+class Looker {
+ public:
+  explicit Looker(const LookOptions& options) : options_(options) {}
+  base::Result<HostLook> run();
+
+ private:
+  base::Status read_processes();
+  void add_session(const std::string& job_id, const std::string& path, bool is_visible);
+  void find_sessions();
+  void judge_jobs();
+  void claim(const SeenSession& session);
+  void keep_dead_sessions();
+  void find_traces();
+  bool is_asked_for(const std::string& job_id) const { return job_id.starts_with(options_.job_prefix); }
+
+  const LookOptions& options_;
+  HostLook look_;
+  HostSight sight_;
+  std::vector<MarkedProcess> marked_;
+  std::set<std::string> looked_at_;  // paths of sessions
+  std::vector<SeenSession> sessions_;
+  std::map<std::string, std::vector<SessionSight>> by_job_;
+};
+
+base::Status Looker::read_processes() {
+  ScanLimits limits;
+  limits.total = kScanTime;
+  MUSTER_ASSIGN_OR_RETURN(EnvironScan scan, scan_all_jobs(limits));
+  sight_.table = read_all_processes();
+  sight_.spared = ancestors(::getpid());
+  sight_.all_read = scan.is_complete;
+  sight_.unreadable.insert(scan.unreadable.begin(), scan.unreadable.end());
+  if (!scan.is_complete) {
+    look_.problems.push_back(fmt::format("the search of /proc took longer than {} s and was not completed",
+                                         std::chrono::duration_cast<seconds>(kScanTime).count()));
+  }
+  for (const ProcessInfo& info : sight_.table) {
+    if (is_of_user(info.pid, ::getuid())) sight_.own.insert(info.pid);
+    // Others may be slow on a loaded host; only one that hangs in the kernel may be what we look for.
+    if (sight_.unreadable.contains(info.pid) && info.state == 'D') {
+      look_.problems.push_back(fmt::format("pid {} ({}) hangs in the kernel{}{}: its environment cannot be read",
+                                           info.pid, info.command, wait_channel(info.pid).empty() ? "" : " in ",
+                                           wait_channel(info.pid)));
+    }
+  }
+  for (MarkedProcess& process : scan.found) {
+    const auto now = std::ranges::lower_bound(sight_.table, process.info.pid, {}, &ProcessInfo::pid);
+    const bool is_there = now != sight_.table.end() && now->pid == process.info.pid;
+    if (is_there && now->start_time == process.info.start_time) {
+      sight_.marked[process.info.pid] = process.job_id;
+      marked_.push_back(std::move(process));
+    } else if (is_there) {
+      sight_.unreadable.insert(process.info.pid);  // the pid was reused in between: nothing is known of the new one
+    }
+  }
+  return base::ok_status();
+}
+
+// One that is not visible from here, only from a process, says whether its job lives and no more.
+void Looker::add_session(const std::string& job_id, const std::string& path, bool is_visible) {
+  if (!looked_at_.insert(path).second) return;
+  const milliseconds age = age_of(path);
+  const bool is_ours = std::ranges::find(options_.locked_by_us, path) != options_.locked_by_us.end();
+  SeenSession seen{.job_id = job_id, .found = {}, .age = std::chrono::duration_cast<seconds>(age)};
+  seen.found.path = path;
+  if (is_ours) {
+    by_job_[job_id].push_back({.is_locked = false, .lease_has_passed = true});
+    sessions_.push_back(std::move(seen));
+  } else if (is_young(age)) {
+    by_job_[job_id].push_back({.is_locked = false, .lease_has_passed = false});
+    look_.lease_left[job_id] = std::max(look_.lease_left[job_id], kYoung);
+  } else if (auto found = look_at_session(path); found.ok()) {
+    by_job_[job_id].push_back({.is_locked = found->is_alive, .lease_has_passed = found->lease_has_passed});
+    if (!found->lease_has_passed) look_.lease_left[job_id] = std::max(look_.lease_left[job_id], found->lease_left);
+    seen.found = std::move(*found);
+    if (is_visible) sessions_.push_back(std::move(seen));
+  } else if (may_be_alive(found) && exists(path)) {
+    // Whose lock cannot be seen may live.
+    by_job_[job_id].push_back({.is_locked = true, .lease_has_passed = false});
+    look_.problems.push_back(found.status().message());
+  }
+}
+
+// Those under the root; those that a process names, which may lie under another root or be visible to it alone.
+void Looker::find_sessions() {
+  const base::Status root = check_session_root(options_.session_root);
+  if (!root.ok()) look_.problems.push_back(root.message());
+  const auto listed = list_all_sessions(options_.session_root);
+  if (!listed.ok()) look_.problems.push_back(listed.status().message());
+  for (const std::string& path : listed.ok() ? *listed : std::vector<std::string>()) {
+    add_session(job_of_session(path), path, true);
+  }
+  for (const MarkedProcess& process : marked_) {
+    const std::string& path = process.session_dir;
+    // Anybody can set the variable; a directory that is removed for it must be one of ours by its place and name.
+    if (!path.starts_with('/') || job_of_session(path) != process.job_id) continue;
+    if (!is_session_root(std::string_view(path).substr(0, path.rfind('/')))) continue;
+    if (exists(path)) {
+      add_session(process.job_id, path, true);
+      continue;
+    }
+    const std::string inside = fmt::format("/proc/{}/root{}", process.info.pid, path);
+    if (exists(inside)) add_session(process.job_id, inside, false);
+  }
+}
+
+void Looker::judge_jobs() {
+  for (const auto& [pid, job_id] : sight_.marked) by_job_.try_emplace(job_id);
+  for (const auto& [job_id, sessions] : by_job_) sight_.jobs[job_id] = judge_job(sessions);
+}
+
+void Looker::claim(const SeenSession& session) {
+  Claim claim{.job_id = session.job_id, .ranks = known_ranks(session.found.path), .in_cgroup = {}};
+  claim.noted = noted_descendants(session.found.path);
+  for (const std::string& path : known_cgroups(session.found.path)) {
+    const auto cgroup = Cgroup::open(path);
+    if (!cgroup.ok()) continue;  // gone already
+    for (const pid_t pid : cgroup->pids()) claim.in_cgroup.insert(pid);
+  }
+  sight_.claims.push_back(std::move(claim));
+}
+
+void Looker::keep_dead_sessions() {
+  for (SeenSession& session : sessions_) {
+    if (sight_.jobs[session.job_id] != JobState::kDead || !is_asked_for(session.job_id)) continue;
+    claim(session);
+    look_.sessions.push_back(std::move(session));
+  }
+}
+
+void Looker::find_traces() {
+  std::vector<std::string> directories{session_root(options_.session_root)};
+  if (const auto runtime = base::env_var("XDG_RUNTIME_DIR"); runtime && runtime->starts_with('/')) {
+    directories.push_back(*runtime + "/muster");
+  }
+  look_.traces = find_abandoned_sockets(directories);
+  // A job may live under a root that we do not know: then it has a warden more than there are locked sessions, and what
+  // has no session that we can see may be its.
+  const auto wardens = std::ranges::count_if(sight_.table, [this](const ProcessInfo& info) {
+    return is_warden(info) && !info.is_dead() && sight_.own.contains(info.pid);
+  });
+  const auto living = std::ranges::count_if(sessions_, [](const SeenSession& each) { return each.found.is_alive; });
+  std::vector<Trace> others = find_shared_memory(options_.shared_memory);
+  const auto mountinfo = base::read_file("/proc/self/mountinfo");
+  if (mountinfo.ok()) {
+    for (Trace& trace : find_empty_cgroups(cgroup_root(*mountinfo))) others.push_back(std::move(trace));
+  }
+  for (Trace& trace : others) {
+    const auto job = sight_.jobs.find(trace.job_id);
+    const bool is_left = job == sight_.jobs.end() ? wardens <= living : job->second == JobState::kDead;
+    if (is_left) look_.traces.push_back(std::move(trace));
+  }
+  std::erase_if(look_.traces, [this](const Trace& trace) { return !is_asked_for(trace.job_id); });
+}
+
+base::Result<HostLook> Looker::run() {
+  MUSTER_RETURN_IF_ERROR(read_processes());
+  find_sessions();
+  judge_jobs();
+  find_traces();
+  keep_dead_sessions();
+  look_.strays = find_strays(sight_);
+  std::erase_if(look_.strays, [this](const Stray& stray) { return !is_asked_for(stray.job_id); });
+  for (const auto& [job_id, state] : sight_.jobs) {
+    if (is_asked_for(job_id)) look_.jobs[job_id] = state;
+  }
+  std::erase_if(look_.lease_left, [this](const auto& entry) {
+    const auto job = look_.jobs.find(entry.first);
+    return job == look_.jobs.end() || job->second != JobState::kLeaseRuns;
+  });
+  return std::move(look_);
+}
+
+}  // namespace
+
+base::Result<HostLook> look_at_host(const LookOptions& options) {
+  return Looker(options).run();
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,140 @@
+#include "agent/strays/traces.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "agent/proc/cgroup.h"
+#include "agent/proc/session_dir.h"
+#include "base/directory.h"
+#include "base/ids.h"
+#include "base/net.h"
+#include "base/strings.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr std::string_view kSocketPrefix = "job-";
+constexpr std::string_view kSocketSuffix = ".sock";
+constexpr std::string_view kPrefix = "muster-";
+constexpr std::size_t kJobIdLength = 8;
+constexpr int kMaxCgroups = 10'000;
+constexpr int kMaxDepth = 12;
+
+// nullopt: it is gone, not of this kind, or somebody else's.
+std::optional<std::chrono::seconds> age_of_own(const std::string& path, mode_t type) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != type || info.st_uid != ::geteuid()) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(std::max<long>(0, ::time(nullptr) - info.st_mtime));
+}
+
+// The job of muster-<job> and muster-<job>-…; empty: another name.
+std::string job_in_name(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return "";
+  const std::string rest = name.substr(kPrefix.size());
+  if (rest.size() > kJobIdLength && rest[kJobIdLength] != '-') return "";
+  const auto job = base::JobId::parse(std::string_view(rest).substr(0, kJobIdLength));
+  return job.ok() ? job->str() : "";
+}
+
+void search_cgroups(const std::string& path, int depth, int& budget, std::vector<Trace>& found) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+  if (!directory) return;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (entry->d_type != DT_DIR || name == "." || name == "..") continue;
+    if (--budget < 0) return;
+    const std::string below = fmt::format("{}/{}", path, name);
+    const std::string job = job_in_name(name);
+    if (job.empty()) {
+      if (depth < kMaxDepth) search_cgroups(below, depth + 1, budget, found);
+      continue;
+    }
+    const auto age = age_of_own(below, S_IFDIR);
+    const auto cgroup = Cgroup::open(below);
+    if (age && cgroup.ok() && !cgroup->is_populated()) found.push_back({TraceKind::kCgroup, job, below, *age});
+  }
+}
+
+base::Status remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return base::ok_status();
+  return base::errno_error(errno, fmt::format("remove {}", path));
+}
+
+}  // namespace
+
+std::vector<Trace> find_abandoned_sockets(const std::vector<std::string>& directories) {
+  std::vector<Trace> found;
+  for (const std::string& directory : directories) {
+    if (!is_private_directory(directory)) continue;  // also a link: another user may have made it
+    for (const std::string& name : base::entries_of(directory)) {
+      if (!name.starts_with(kSocketPrefix) || !name.ends_with(kSocketSuffix)) continue;
+      const auto job = base::JobId::parse(std::string_view(name).substr(
+          kSocketPrefix.size(), name.size() - kSocketPrefix.size() - kSocketSuffix.size()));
+      const std::string path = fmt::format("{}/{}", directory, name);
+      const auto age = age_of_own(path, S_IFSOCK);
+      if (job.ok() && age && base::is_abandoned_socket(path)) {
+        found.push_back({TraceKind::kSocket, job->str(), path, *age});
+      }
+    }
+  }
+  return found;
+}
+
+std::string cgroup_root(const std::string& mountinfo) {
+  // As if our own cgroup were the root of what is mounted.
+  const auto root = find_own_cgroup(mountinfo, "0::/");
+  return root.ok() ? *root : "";
+}
+
+std::vector<Trace> find_empty_cgroups(const std::string& root) {
+  std::vector<Trace> found;
+  int budget = kMaxCgroups;
+  if (!root.empty()) search_cgroups(root, 0, budget, found);
+  return found;
+}
+
+std::vector<Trace> find_shared_memory(const std::string& directory) {
+  std::vector<Trace> found;
+  for (const std::string& name : base::entries_of(directory)) {
+    const std::string job = job_in_name(name);
+    if (job.empty()) continue;
+    const std::string path = fmt::format("{}/{}", directory, name);
+    if (const auto age = age_of_own(path, S_IFREG)) found.push_back({TraceKind::kSharedMemory, job, path, *age});
+  }
+  return found;
+}
+
+base::Status remove_trace(const Trace& trace) {
+  switch (trace.kind) {
+    case TraceKind::kSocket:
+      if (!is_private_directory(trace.path.substr(0, trace.path.rfind('/')))) {
+        return base::error(base::Code::kFailedPrecondition, "{} is no longer in a directory of ours", trace.path);
+      }
+      if (!base::is_abandoned_socket(trace.path)) {
+        return base::error(base::Code::kFailedPrecondition, "somebody listens at {} by now", trace.path);
+      }
+      return remove_file(trace.path);
+    case TraceKind::kSharedMemory:
+      return remove_file(trace.path);
+    case TraceKind::kCgroup: {
+      const auto cgroup = Cgroup::open(trace.path);
+      if (!cgroup.ok() && cgroup.status().code() == base::Code::kNotFound) return base::ok_status();
+      MUSTER_RETURN_IF_ERROR(cgroup.status());
+      if (cgroup->is_populated()) {
+        return base::error(base::Code::kFailedPrecondition, "{} has processes by now", trace.path);
+      }
+      return cgroup->remove();
+    }
+  }
+  return base::ok_status();
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,103 @@
+#include "agent/job/owner_peers.h"
+
+#include <sys/socket.h>
+
+#include <gtest/gtest.h>
+
+namespace muster::agent::owner_peers_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t kOurs = 4711;
+
+base::IpAddress here() {
+  return *base::IpAddress::parse("127.0.0.1");
+}
+
+rendezvous::ConnectionEnds from_port(std::uint16_t port) {
+  return {here(), port, *base::IpAddress::parse("2001:db8::1"), 9};
+}
+
+// The agents of two hosts, both on this one.
+class OwnerPeersTest : public ::testing::Test {
+ protected:
+  void open(const std::string& secret_there) {
+    ASSERT_TRUE(here_.open("secret").ok());
+    const auto port = there_.open(secret_there);
+    ASSERT_TRUE(port.ok()) << port.status();
+    v1::Launch launch;
+    launch.add_peers()->add_addresses("192.0.2.7");
+    v1::JobPeer& peer = *launch.add_peers();
+    peer.add_addresses("127.0.0.1");
+    peer.set_owner_port(*port);
+    here_.set_peers(launch);
+  }
+  // Whether the other host allows it before `bound` is over.
+  bool ask(std::uint16_t port, base::Duration bound = 20s) {
+    bool allowed = false;
+    here_.ask(from_port(port), [&] {
+      allowed = true;
+      loop_.stop();
+    });
+    const base::Timer deadline = loop_.after(bound, [this] { loop_.stop(); });
+    loop_.run();
+    return allowed;
+  }
+
+  base::Loop loop_;
+  std::string asked_;
+  OwnerPeers here_{loop_, [](const rendezvous::ConnectionEnds&) { return false; }};
+  OwnerPeers there_{loop_, [this](const rendezvous::ConnectionEnds& ends) {
+                      asked_ += fmt::format("{} {} ", base::format_endpoint(ends.peer, ends.peer_port),
+                                            base::format_endpoint(ends.local, ends.local_port));
+                      return ends.peer_port == kOurs;
+                    }};
+};
+
+TEST_F(OwnerPeersTest, TheOtherHostSaysWhoseItIs) {
+  open("secret");
+  EXPECT_TRUE(ask(kOurs));
+  EXPECT_EQ(asked_, "127.0.0.1:4711 [2001:db8::1]:9 ");
+  EXPECT_FALSE(ask(kOurs + 1, 300ms));
+}
+
+TEST_F(OwnerPeersTest, WhoDoesNotKnowTheSecretIsNotHeard) {
+  open("another");
+  EXPECT_FALSE(ask(kOurs, 300ms));
+  EXPECT_EQ(asked_, "") << "the question itself is not believed";
+}
+
+TEST_F(OwnerPeersTest, HostsOutsideTheJobAreStrangers) {
+  EXPECT_FALSE(here_.is_stranger(here())) << "nothing is known yet";
+  open("secret");
+  EXPECT_FALSE(here_.is_stranger(here()));
+  EXPECT_FALSE(here_.is_stranger(*base::IpAddress::parse("192.0.2.7"))) << "though it cannot be asked";
+  EXPECT_TRUE(here_.is_stranger(*base::IpAddress::parse("192.0.2.8")));
+}
+
+TEST_F(OwnerPeersTest, ALostDatagramIsSentAgain) {
+  ASSERT_TRUE(here_.open("secret").ok());
+  // The other host's socket as one that is not read: the first question stays there.
+  const base::UniqueFd taken(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  base::SockAddr any = base::make_sockaddr(here(), 0);
+  ASSERT_EQ(::bind(taken.get(), any.get(), any.size), 0);
+  v1::Launch launch;
+  v1::JobPeer& peer = *launch.add_peers();
+  peer.add_addresses("127.0.0.1");
+  peer.set_owner_port(*base::local_port(taken.get()));
+  here_.set_peers(launch);
+  here_.ask(from_port(kOurs), [] {});
+  int datagrams = 0;
+  const base::Timer watch = loop_.on_readable(taken.get(), [&] {
+    char bytes[256];
+    EXPECT_GT(::recv(taken.get(), bytes, sizeof bytes, 0), 0);
+    if (++datagrams == 3) loop_.stop();
+  });
+  const base::Timer deadline = loop_.after(20s, [this] { loop_.stop(); });
+  loop_.run();
+  EXPECT_EQ(datagrams, 3);
+}
+
+}  // namespace
+}  // namespace muster::agent::owner_peers_test

@@ -1,0 +1,464 @@
+#include "tests/unit/agent/job/warm_harness.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "base/net.h"
+#include "proto/frame.h"
+#include "proto/muster/v1/agent.grpc.pb.h"
+#include "proto/output_frame.h"
+#include "proto/peer_names.h"
+
+namespace muster::agent::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Stream = grpc::ServerReaderWriter<v1::LauncherMessage, v1::AgentMessage>;
+
+base::CertificateAuthority new_authority() {
+  auto authority = base::CertificateAuthority::create();
+  MUSTER_CHECK(authority.ok());
+  return std::move(*authority);
+}
+
+std::string read_line(int fd) {
+  std::string line;
+  char next = 0;
+  while (::read(fd, &next, 1) == 1) {
+    if (next == '\n') return line;
+    line += next;
+  }
+  return line;
+}
+
+}  // namespace
+
+LauncherState::LauncherState() : authority(new_authority()) {}
+
+class PlayedLauncher::Service final : public v1::AgentControl::Service {
+ public:
+  explicit Service(std::string instance, std::string token)
+      : instance_(std::move(instance)), token_(std::move(token)) {}
+
+  grpc::Status Attach(grpc::ServerContext* context, Stream* stream) override {
+    const auto token = context->client_metadata().find("muster-token");
+    if (token == context->client_metadata().end() || token->second != token_) {
+      return {grpc::StatusCode::UNAUTHENTICATED, "no agent of this launcher"};
+    }
+    v1::AgentMessage message;
+    if (!stream->Read(&message)) return grpc::Status::OK;
+    {
+      const std::lock_guard lock(mutex_);
+      if (refuses_) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+      EXPECT_TRUE(message.has_hello()) << "the first message of a stream is its Hello";
+      welcome(message.hello(), context, stream);
+    }
+    while (stream->Read(&message)) {
+      const std::lock_guard lock(mutex_);
+      if (stream_ != stream) break;
+      arrived(message);
+    }
+    const std::lock_guard lock(mutex_);
+    if (stream_ == stream) stream_ = nullptr;
+    return {grpc::StatusCode::UNAVAILABLE, "cut"};
+  }
+
+  void send(v1::LauncherMessage message) {
+    const std::lock_guard lock(mutex_);
+    message.set_ack(incoming_.last_received());
+    const v1::LauncherMessage& numbered = outgoing_.push(std::move(message));
+    if (stream_ != nullptr) stream_->Write(numbered);
+  }
+
+  void send_unnumbered(const v1::LauncherMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (stream_ != nullptr) stream_->Write(message);
+  }
+
+  void cut() {
+    const std::lock_guard lock(mutex_);
+    if (context_ != nullptr) context_->TryCancel();
+    stream_ = nullptr;
+    context_ = nullptr;
+  }
+
+  void refuse(bool on) {
+    const std::lock_guard lock(mutex_);
+    refuses_ = on;
+  }
+
+  template <typename Take>
+  bool wait(const Take& take) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, take);
+  }
+
+  std::deque<v1::Hello> hellos;
+  std::deque<v1::AgentMessage> messages;
+  std::uint64_t last_received() {
+    const std::lock_guard lock(mutex_);
+    return incoming_.last_received();
+  }
+
+ private:
+  void welcome(const v1::Hello& hello, grpc::ServerContext* context, Stream* stream) {
+    const bool is_known = hello.launcher_instance() == instance_;
+    if (!is_known) {
+      EXPECT_EQ(incoming_.last_received(), 0U) << "an agent that was welcomed here has forgotten this instance";
+    }
+    if (is_known) outgoing_.acknowledged(hello.resume_from());
+    v1::LauncherMessage welcome;
+    welcome.mutable_welcome()->set_launcher_instance(instance_);
+    welcome.mutable_welcome()->set_takes_more(true);
+    welcome.set_ack(incoming_.last_received());
+    stream->Write(welcome);
+    for (const v1::LauncherMessage& message : outgoing_.pending()) stream->Write(message);
+    stream_ = stream;
+    context_ = context;
+    hellos.push_back(hello);
+    changed_.notify_all();
+  }
+
+  void arrived(const v1::AgentMessage& message) {
+    const std::uint64_t before = incoming_.last_received();
+    take(message);
+    for (const v1::AgentMessage& one : message.more()) take(one);
+    if (incoming_.last_received() == before) return;
+    v1::LauncherMessage ack;
+    ack.set_ack(incoming_.last_received());
+    stream_->Write(ack);
+  }
+
+  void take(const v1::AgentMessage& message) {
+    using Arrival = proto::ReplayQueue<v1::AgentMessage>::Arrival;
+    outgoing_.acknowledged(message.ack());
+    const Arrival arrival = incoming_.arrived(message.sequence());
+    EXPECT_NE(arrival, Arrival::kGap) << "message " << message.sequence() << " after " << incoming_.last_received();
+    if (arrival != Arrival::kNew) return;
+    if (message.body_case() == v1::AgentMessage::BODY_NOT_SET) return;
+    messages.push_back(message);
+    messages.back().clear_more();
+    changed_.notify_all();
+  }
+
+  const std::string instance_;
+  const std::string token_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Stream* stream_ = nullptr;
+  grpc::ServerContext* context_ = nullptr;
+  bool refuses_ = false;
+  proto::ReplayQueue<v1::LauncherMessage> outgoing_;
+  proto::ReplayQueue<v1::AgentMessage> incoming_;
+};
+
+PlayedLauncher::PlayedLauncher(LauncherState& state, std::string instance)
+    : service_(std::make_unique<Service>(std::move(instance), state.token)) {
+  const auto identity = state.authority.issue("launcherd", {std::string(proto::kLauncherName)});
+  MUSTER_CHECK(identity.ok());
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = state.authority.ca_pem();
+  tls.pem_key_cert_pairs.push_back({identity->key_pem, identity->cert_pem});
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(state.control_port), grpc::SslServerCredentials(tls), &port);
+  builder.RegisterService(service_.get());
+  server_ = builder.BuildAndStart();
+  EXPECT_TRUE(server_ != nullptr && port != 0);
+  state.control_port = static_cast<std::uint16_t>(port);
+}
+
+PlayedLauncher::~PlayedLauncher() {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+v1::Hello PlayedLauncher::next_hello() {
+  v1::Hello hello;
+  service_->wait([&] {
+    if (service_->hellos.empty()) return false;
+    hello = service_->hellos.front();
+    service_->hellos.pop_front();
+    return true;
+  });
+  return hello;
+}
+
+void PlayedLauncher::send(v1::LauncherMessage message) {
+  service_->send(std::move(message));
+}
+
+void PlayedLauncher::send_unnumbered(v1::LauncherMessage message) {
+  service_->send_unnumbered(message);
+}
+
+void PlayedLauncher::cut() {
+  service_->cut();
+}
+
+void PlayedLauncher::refuse_streams(bool on) {
+  service_->refuse(on);
+}
+
+std::uint64_t PlayedLauncher::last_received() {
+  return service_->last_received();
+}
+
+v1::AgentMessage PlayedLauncher::next(const std::function<bool(const v1::AgentMessage&)>& wanted) {
+  v1::AgentMessage found;
+  service_->wait([&] {
+    auto& messages = service_->messages;
+    while (!messages.empty()) {
+      found = std::move(messages.front());
+      messages.pop_front();
+      if (wanted(found)) return true;
+      found.Clear();
+    }
+    return false;
+  });
+  return found;
+}
+
+v1::AgentMessage PlayedLauncher::next_of(const std::string& job, v1::AgentMessage::BodyCase body) {
+  return next([&](const v1::AgentMessage& message) { return message.job_id() == job && message.body_case() == body; });
+}
+
+std::vector<v1::AgentMessage> PlayedLauncher::all_up_to(const std::string& job, v1::AgentMessage::BodyCase body) {
+  std::vector<v1::AgentMessage> all;
+  next([&](const v1::AgentMessage& message) {
+    if (message.job_id() != job || message.has_pong()) return false;
+    all.push_back(message);
+    return message.body_case() == body;
+  });
+  return all;
+}
+
+bool TakenOutput::wait_until(const std::function<bool()>& condition) {
+  std::unique_lock lock(mutex);
+  return changed.wait_for(lock, kPatience, condition);
+}
+
+PlayedHub::PlayedHub(LauncherState& state, std::vector<base::TlsKey> keys, TakenOutput& taken)
+    : taken_(taken),
+      tls_(*base::TlsContext::server(std::move(keys))),
+      listening_(*base::listen_any(state.output_port, 16)),
+      cancel_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  state.output_port = *base::local_port(listening_.get());
+  thread_ = std::thread([this] { run(); });
+}
+
+PlayedHub::~PlayedHub() {
+  ::eventfd_write(cancel_.get(), 1);
+  thread_.join();
+  for (std::thread& connection : connections_) connection.join();
+}
+
+void PlayedHub::run() {
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+  while (true) {
+    std::array<pollfd, 2> wanted{{{listening_.get(), POLLIN, 0}, {cancel_.get(), POLLIN, 0}}};
+    ::poll(wanted.data(), wanted.size(), -1);
+    if (wanted[1].revents != 0) return;
+    base::UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd.valid()) continue;
+    connections_.emplace_back([this, raw = fd.release()] { serve(base::UniqueFd(raw)); });
+  }
+}
+
+void PlayedHub::serve(base::UniqueFd fd) {
+  const auto deadline = Clock::now() + std::chrono::minutes(5);
+  base::TlsStream stream(tls_, std::move(fd));
+  if (!stream.handshake_blocking(deadline, cancel_.get()).ok()) return;
+  const std::string identity = stream.peer_identity();
+  std::string bytes;
+  std::vector<char> chunk(1 << 16);
+  while (true) {
+    const auto parse = proto::parse_output_frame(bytes);
+    ASSERT_TRUE(parse.ok()) << parse.status();
+    if (parse->state == proto::OutputParse::State::kNeedMore) {
+      const std::size_t missing = std::min(parse->size - bytes.size(), chunk.size());
+      if (!stream.read_exactly_blocking(chunk.data(), missing, deadline, cancel_.get()).ok()) return;
+      bytes.append(chunk.data(), missing);
+      continue;
+    }
+    const proto::OutputHeader header = parse->frame.header;
+    proto::OutputHeader answer{.kind = proto::OutputKind::kAck, .sequence = header.sequence};
+    {
+      const std::lock_guard lock(taken_.mutex);
+      std::uint64_t& last = taken_.last_taken[identity];
+      if (header.kind == proto::OutputKind::kHello) {
+        ++taken_.connections;
+        answer = {.kind = proto::OutputKind::kResume, .sequence = last};
+      } else {
+        EXPECT_LE(header.sequence, last + 1) << "a frame is missing";
+        const bool is_new = header.sequence > last;
+        if (is_new && header.kind == proto::OutputKind::kData && header.stream == proto::OutputStream::kStdout) {
+          taken_.stdout_of[identity + " " + std::to_string(header.rank)] += parse->frame.payload;
+        }
+        if (is_new && header.kind == proto::OutputKind::kFinish) ++taken_.finished[identity];
+        last = std::max(last, header.sequence);
+      }
+      taken_.changed.notify_all();
+    }
+    bytes.erase(0, parse->size);
+    const std::string out = proto::encode_output_frame(answer, {});
+    if (!stream.write_all_blocking(out.data(), out.size(), deadline, cancel_.get()).ok()) return;
+  }
+}
+
+WarmAgent::WarmAgent(const LauncherState& state, const std::string& session_root,
+                     const std::function<void(v1::AgentJoin&)>& adjust, std::vector<std::string> environment) {
+  auto in = base::make_pipe();
+  auto out = base::make_pipe();
+  MUSTER_CHECK(in.ok() && out.ok());
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, in->first.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out->second.get(), STDOUT_FILENO);
+  char program[] = MUSTER_AGENT_PROGRAM;
+  char stdio[] = "--stdio";
+  char* const argv[] = {program, stdio, nullptr};
+  std::vector<char*> variables;
+  for (std::string& entry : environment) variables.push_back(entry.data());
+  for (char** entry = ::environ; *entry != nullptr; ++entry) variables.push_back(*entry);
+  variables.push_back(nullptr);
+  const int failed = ::posix_spawn(&pid_, program, &actions, nullptr, argv, variables.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(failed, 0) << "cannot start " << program;
+  stdin_ = std::move(in->second);
+  stdout_ = std::move(out->first);
+  out->second.reset();
+  EXPECT_EQ(read_line(stdout_.get()).substr(0, 13), "MUSTER-AGENT ");
+  const auto identity = state.authority.issue("agent", {"URI:" + proto::agent_uri(kStateName)});
+  MUSTER_CHECK(identity.ok());
+  v1::AgentJoin join;
+  join.set_job_id(kStateName);
+  join.add_launcher_addresses("127.0.0.1");
+  join.set_control_port(state.control_port);
+  join.set_ca_pem(state.authority.ca_pem());
+  join.set_certificate_pem(identity->cert_pem);
+  join.set_key_pem(identity->key_pem);
+  join.set_token(state.token);
+  join.set_link("dial");
+  join.set_lease_ms(60'000);
+  join.set_session_root(session_root);
+  join.set_dial_timeout_ms(10'000);
+  join.set_warm(true);
+  if (adjust) adjust(join);
+  const std::string frame = *proto::frame_message(join);
+  EXPECT_TRUE(base::write_all_blocking(stdin_.get(), frame.data(), frame.size()).ok());
+  link_line_ = read_line(stdout_.get());
+}
+
+WarmAgent::~WarmAgent() {
+  if (pid_ <= 0) return;
+  kill_now();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void WarmAgent::kill_now() {
+  ::kill(pid_, SIGKILL);
+}
+
+bool WarmAgent::runs() {
+  siginfo_t info{};
+  return pid_ > 0 && ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+bool WarmAgent::ended_well(std::chrono::milliseconds bound) {
+  const auto deadline = Clock::now() + bound;
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == pid_) {
+      pid_ = 0;
+      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    if (Clock::now() > deadline) return false;
+    ::poll(nullptr, 0, 2);
+  }
+}
+
+std::string output_token(const std::string& job) {
+  return "the output token of " + job;
+}
+
+base::TlsKey output_key(const std::string& job) {
+  return {proto::output_identity(job, 0), output_token(job)};
+}
+
+v1::LauncherMessage open_job(const std::string& job, const LauncherState& state, bool hold,
+                             std::chrono::milliseconds lease, int attempt) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  v1::OpenJob& order = *message.mutable_open_job();
+  order.set_attempt(attempt);
+  order.set_contain("auto");
+  order.set_lease_ms(lease.count());
+  order.set_hold(hold);
+  order.set_output_token(output_token(job));
+  order.set_output_port(state.output_port);
+  return message;
+}
+
+v1::LauncherMessage prepare(const std::string& job) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  message.mutable_prepare()->set_master_address("127.0.0.1");
+  message.mutable_prepare()->set_serve_horovod(true);  // of rank 0's host
+  return message;
+}
+
+v1::LauncherMessage launch(const std::string& job, const std::vector<std::vector<std::string>>& commands) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  v1::Launch& body = *message.mutable_launch();
+  body.set_workdir("/");
+  body.set_umask(022);
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    v1::LaunchRank& rank = *body.add_ranks();
+    rank.set_rank(static_cast<int>(i));
+    for (const std::string& word : commands[i]) rank.add_command(word);
+  }
+  return message;
+}
+
+v1::LauncherMessage stop(const std::string& job) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  message.mutable_stop_ranks();
+  return message;
+}
+
+v1::LauncherMessage leave(const std::string& job) {
+  v1::LauncherMessage message;
+  message.set_job_id(job);
+  message.mutable_leave();
+  return message;
+}
+
+void WarmAgentFixture::TearDown() {
+  agent_.reset();
+  EXPECT_TRUE(eventually(gone_within(), [this] { return !ground_.has_sessions(); }));
+  EXPECT_EQ(left_after(job_, gone_within()), 0U);
+}
+
+}  // namespace muster::agent::testing
