@@ -23,6 +23,17 @@ ROOMS = {
     "cli": ["base", "model", "proto", "job_templates", "launcherd"],
 }
 
+# The folders of a room from the bottom to the top: each may include those before it. Files that lie in the room itself
+# are the top. A room that is not here has no folders.
+FOLDERS = {
+    "collectives": ["include", "kernel", "call", "transport", "algorithm", "join", "group", "device", "engine", "api"],
+    "agent": ["stage", "launch", "proc", "stacks", "process", "strays", "pmix", "pmix/helper", "pmi", "gpus", "gpus/helper",
+              "host", "io", "link", "commands", "job", "probe"],
+    "launcherd": ["bootstrap", "ssh", "enrol", "site", "start", "hosts", "service", "output", "web", "store", "queue",
+                  "agents", "plan", "stage", "run", "cleanup", "doctor", "daemon"],
+    "cli": ["help", "options", "foreign", "hosts", "view", "doctor", "verbs", "run", "ensemble", "daemon"],
+}
+
 # Third-party headers by their first folder or their name: the places that may include them. A place is a room, a
 # folder, or files given by their path without suffix. fmt and the standard library are for all.
 THIRD_PARTY = {
@@ -43,8 +54,6 @@ THIRD_PARTY = {
     "libssh": ["launcherd/ssh"],
     "sqlite3.h": ["launcherd/store"],
     "yaml-cpp": ["base/yaml", "job_templates"],
-    "spdlog": ["base/log_spdlog"],
-    "CLI": ["cli"],
     "nccl.h": ["collectives/device"],
     "cuda.h": ["collectives/device"],
     "cuda_runtime.h": ["collectives/device"],
@@ -78,11 +87,33 @@ def is_inside(path, place):
     return path == place or path.startswith(place + "/") or path.rsplit(".", 1)[0] == place
 
 
-def check_own(room, header):
+def folder_of(path):
+    """The folder of a file inside its room: "run" of launcherd/run/a.h, "" of agent/main.cc."""
+    return "/".join(path.split("/")[1:-1])
+
+
+def check_folders(room, path, header):
+    order = FOLDERS.get(room)
+    here, there = folder_of(path), folder_of(header)
+    if order is None or here == there or room == "collectives" and there.startswith("include/"):
+        return None
+    for folder in (here, there):
+        if folder and folder not in order and not folder.startswith("include/"):
+            return f"{room}/{folder} has no place in FOLDERS of tests/house/layers.py"
+    if not there:
+        return f"{room}/{here} may not include what lies in {room}/ itself"
+    if here and order.index(here) < order.index(there):
+        return f"{room}/{here} is below {room}/{there}"
+    return None
+
+
+def check_own(room, path, header):
     target = header.split("/", 1)[0]
     if target in FREE:
         return f"a room may not include {target}/"
-    if target == room or target not in ROOMS:
+    if target == room:
+        return check_folders(room, path, header)
+    if target not in ROOMS:
         return None
     if any(is_inside(header, place) for place in ROOMS[room]):
         return None
@@ -128,7 +159,7 @@ def check_line(root, path, line):
     if top in ROOMS or top in FREE:
         if room in FREE:
             return None
-        return check_own(room, header) or check_header(path, header)
+        return check_own(room, path, header) or check_header(path, header)
     if quote == '"':
         if room in FREE and (root / pathlib.Path(path).parent / header).exists():
             return "include by the full path from the root"
