@@ -2,6 +2,7 @@
 #include <array>
 
 #include "cli/daemon/launcherd_options.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "cli/help/help.h"
 #include "cli/options/config_file.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include "cli/help/help.h"
 #include "cli/options/command_line.h"
 #include "cli/options/config_file.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/setting_reader.h"
 #include "model/runtime.h"
 

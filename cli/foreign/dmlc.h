@@ -16,6 +16,9 @@
 
 namespace muster::cli {
 
+// Those of `muster dmlc`: launch.py's, and hvdrun's that do not say how many ranks and where.
+const FlagTable& dmlc_flags();
+
 // Reads the files of hosts. Mistakes begin with "muster dmlc: ".
 ParsedHvdrun parse_dmlc(const std::vector<std::string>& arguments, const base::Environment& environment,
                         const ParseContext& context);

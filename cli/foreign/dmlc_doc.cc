@@ -1,5 +1,6 @@
 // What there is to say about `muster dmlc`.
 #include "cli/foreign/dmlc.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 

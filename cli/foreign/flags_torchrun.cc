@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/foreign/torchrun.h"
 #include "cli/help/flag_row.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 namespace {

@@ -21,6 +21,9 @@
 
 namespace muster::cli {
 
+// Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
+const FlagTable& torchrun_flags();
+
 // `verb`: "torchrun", or "torch.distributed.launch" for that one's behaviour without naming it again. Mistakes begin
 // with "muster <verb>: ".
 ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::string>& arguments,

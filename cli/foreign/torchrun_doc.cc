@@ -1,5 +1,6 @@
 // What there is to say about `muster torchrun`.
 #include "cli/foreign/torchrun.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 

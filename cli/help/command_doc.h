@@ -35,9 +35,4 @@ struct CommandDoc {
   std::vector<ExitCode> exit_codes;
 };
 
-const CommandDoc& hvdrun_doc();
-
-// The groups of options that every command which runs ranks from here has, after those of its own.
-std::vector<GroupTitle> with_run_groups(std::vector<GroupTitle> own);
-
 }  // namespace muster::cli

@@ -89,9 +89,4 @@ inline void add_group(FlagGroup group, std::vector<FlagRow> rows, std::vector<Fl
   for (FlagRow& row : rows) flags.push_back(row.group(group).flag());
 }
 
-// The rows of hvdrun_flags(), by the file that holds them.
-void add_launch_flags(std::vector<Flag>& flags);   // flags_launch.cc
-void add_horovod_flags(std::vector<Flag>& flags);  // flags_horovod.cc
-void add_general_flags(std::vector<Flag>& flags);  // flags_general.cc
-
 }  // namespace muster::cli

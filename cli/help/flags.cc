@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "cli/help/flag_row.h"
 
 namespace muster::cli {
 
@@ -51,17 +50,6 @@ std::optional<std::string> FlagTable::nearest(std::string_view word) const {
   }
   if (abbreviated.size() == 1) return abbreviated.front();
   return base::nearest_word(word, all);
-}
-
-const FlagTable& hvdrun_flags() {
-  static const FlagTable kTable = [] {
-    std::vector<Flag> flags;
-    add_launch_flags(flags);
-    add_horovod_flags(flags);
-    add_general_flags(flags);
-    return FlagTable(std::move(flags));
-  }();
-  return kTable;
 }
 
 }  // namespace muster::cli

@@ -91,11 +91,4 @@ class FlagTable {
   std::vector<Flag> flags_;
 };
 
-// hvdrun's: all of horovodrun 0.28.1's options, and ours.
-const FlagTable& hvdrun_flags();
-// Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
-const FlagTable& torchrun_flags();
-// Those of `muster dmlc`: launch.py's, and hvdrun's that do not say how many ranks and where.
-const FlagTable& dmlc_flags();
-
 }  // namespace muster::cli

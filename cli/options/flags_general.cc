@@ -1,5 +1,6 @@
 // The options that ask hvdrun about itself instead of starting something.
 #include "cli/help/flag_row.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 

@@ -1,6 +1,7 @@
 // horovodrun 0.28.1's options that tune Horovod itself, choose its controller or belong to elastic jobs, under the keys
 // of its configuration file (horovod/runner/launch.py and runner/common/util/config_parser.py are the reference).
 #include "cli/help/flag_row.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli {
 namespace {

@@ -1,5 +1,6 @@
 // The options that say what to start, where, and how it ends.
 #include "cli/help/flag_row.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
 
 namespace muster::cli {

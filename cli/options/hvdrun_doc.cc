@@ -1,5 +1,6 @@
 // What there is to say about hvdrun.
 #include "cli/help/command_doc.h"
+#include "cli/options/hvdrun_flags.h"
 
 #include <iterator>
 

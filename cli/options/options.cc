@@ -15,6 +15,7 @@
 #include "cli/options/config_file.h"
 #include "cli/options/dmlc_job.h"
 #include "cli/options/horovod_tuning.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
 #include "cli/options/node_shapes.h"
 #include "cli/options/print_config.h"

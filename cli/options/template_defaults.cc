@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "cli/options/command_line.h"
+#include "cli/options/hvdrun_flags.h"
 #include "job_templates/load.h"
 
 namespace muster::cli {

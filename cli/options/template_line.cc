@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "cli/options/command_line.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/programs.h"
 #include "cli/options/template_defaults.h"
 

@@ -12,6 +12,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/options/config_file.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/programs.h"
 #include "cli/options/setting_reader.h"
 #include "cli/verbs/found_jobs.h"

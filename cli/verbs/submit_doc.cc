@@ -2,6 +2,7 @@
 // tuning, and its own.
 #include <algorithm>
 
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/template_line.h"
 #include "cli/verbs/submit.h"
 #include "cli/verbs/verb.h"

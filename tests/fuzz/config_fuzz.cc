@@ -6,6 +6,7 @@
 
 #include "cli/foreign/dmlc.h"
 #include "cli/options/config_file.h"
+#include "cli/options/hvdrun_flags.h"
 #include "cli/options/options.h"
 #include "cli/options/print_config.h"
 #include "cli/options/role_file.h"

@@ -12,6 +12,8 @@
 
 #include "base/strings.h"
 #include "cli/doctor/doctor.h"
+#include "cli/foreign/torchrun.h"
+#include "cli/options/hvdrun_flags.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace muster::cli::completion_test {

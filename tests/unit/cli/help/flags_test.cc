@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/options/hvdrun_flags.h"
 #include "model/rank_env.h"
 
 namespace muster::cli::flags_test {

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cli/daemon/launcherd_options.h"
 #include "cli/help/flags.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli::help_test {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "cli/foreign/torchrun.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli::man_page_test {
 namespace {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "cli/options/hvdrun_flags.h"
 
 namespace muster::cli::horovod_tuning_test {
 namespace {

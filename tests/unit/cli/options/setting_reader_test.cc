@@ -1,4 +1,5 @@
 #include "cli/options/setting_reader.h"
+#include "cli/options/hvdrun_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

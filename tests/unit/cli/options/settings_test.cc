@@ -1,4 +1,5 @@
 #include "cli/options/settings.h"
+#include "cli/options/hvdrun_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

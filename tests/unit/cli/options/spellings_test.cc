@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "cli/options/hvdrun_flags.h"
 #include "tests/unit/cli/options/parsed.h"
 
 namespace muster::cli::spellings_test {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "cli/options/hvdrun_flags.h"
 #include "job_templates/load.h"
 #include "job_templates/schema.h"
 #include "tests/unit/cli/options/parsed.h"

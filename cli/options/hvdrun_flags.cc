@@ -1,0 +1,18 @@
+#include "cli/options/hvdrun_flags.h"
+
+#include <utility>
+
+namespace muster::cli {
+
+const FlagTable& hvdrun_flags() {
+  static const FlagTable kTable = [] {
+    std::vector<Flag> flags;
+    add_launch_flags(flags);
+    add_horovod_flags(flags);
+    add_general_flags(flags);
+    return FlagTable(std::move(flags));
+  }();
+  return kTable;
+}
+
+}  // namespace muster::cli
