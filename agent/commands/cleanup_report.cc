@@ -12,7 +12,7 @@
 #include "base/unique_fd.h"
 #include "proto/frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 namespace {
 
 // A bootstrap keeps 1 MiB.
@@ -140,4 +140,4 @@ base::Status report_cleanup(const std::vector<std::string>& arguments) {
   return base::write_all_blocking(STDOUT_FILENO, answer.data(), answer.size());
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "proto/muster/v1/cleanup.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 
 // INVALID_ARGUMENT: no such options.
 base::Result<CleanupOptions> parse_cleanup(const std::vector<std::string>& arguments);
@@ -21,4 +21,4 @@ v1::CleanupReport to_message(const CleanupReport& report);
 
 base::Status report_cleanup(const std::vector<std::string>& arguments);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

@@ -11,7 +11,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 namespace {
 
 base::Result<std::string> sha256_of_self() {
@@ -56,4 +56,4 @@ base::Status install_self(const std::string& sha256_hex, const std::string& path
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <utility>
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 namespace {
 
 constexpr std::size_t kMaxReads = 64;
@@ -160,4 +160,4 @@ void StackReader::end(std::string problem) {
   });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

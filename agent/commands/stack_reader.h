@@ -21,7 +21,7 @@
 #include "proto/frame.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 
 class StackReader {
  public:
@@ -69,4 +69,4 @@ class StackReader {
   base::Timer next_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

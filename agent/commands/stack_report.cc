@@ -16,7 +16,7 @@
 #include "proto/frame.h"
 #include "proto/muster/v1/job.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 namespace {
 
 // Leaves room for the remark that something is missing.
@@ -126,4 +126,4 @@ base::Status report_stacks(const std::vector<std::string>& arguments) {
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline commands {
 
 base::Status report_stacks(const std::vector<std::string>& arguments);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::commands

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;

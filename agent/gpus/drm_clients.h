@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 struct DrmClient {
   std::string pci{};                      // "0000:c1:00.0"

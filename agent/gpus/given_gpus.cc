@@ -7,7 +7,7 @@
 #include "model/gpu_mask.h"
 #include "model/intel_gpus.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 using model::GpuMasks;
@@ -107,4 +107,4 @@ GpuMasks masks_in(const std::vector<std::string>& environment) {
   return masks;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -8,7 +8,7 @@
 #include "agent/gpus/gpu_names.h"
 #include "model/node_shape.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 class GivenGpus {
  public:
@@ -30,4 +30,4 @@ class GivenGpus {
 // Of "NAME=VALUE".
 model::GpuMasks masks_in(const std::vector<std::string>& environment);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -6,7 +6,7 @@
 #include "agent/gpus/mebibytes.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 void add(const gpus::NvidiaGpu& seen, v1::GpuLoad& load) {
@@ -40,4 +40,4 @@ void add_gpu_loads(const std::vector<model::GpuShape>& known, const gpus::GpuRep
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "model/device_id.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 using gpus::FileGpu;
@@ -69,4 +69,4 @@ std::string text_of(const GpuName& name) {
   return fmt::format("the {} GPU at {}", name.vendor == GpuVendor::kAmd ? "AMD" : "Intel", uuid);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -10,7 +10,7 @@
 #include "agent/gpus/report.h"
 #include "model/node_shape.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 struct GpuName {
   model::GpuVendor vendor = model::GpuVendor::kNvidia;
@@ -31,4 +31,4 @@ GpuName part_of(const GpuName& gpu, const std::string& uuid);
 // "GPU 3", "AMD GPU 0", "MIG-… of GPU 3", "GPU-…".
 std::string text_of(const GpuName& name);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <iterator>
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 using gpus::FileGpu;
@@ -226,4 +226,4 @@ void GpuRelease::finish(std::vector<std::string> sentences) {
   if (const Done done = std::exchange(done_, nullptr)) done(sentences);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -27,7 +27,7 @@
 #include "agent/gpus/reader.h"
 #include "base/loop.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 // No process has this number here, not even as a zombie.
 bool has_ended(pid_t pid);
@@ -129,4 +129,4 @@ class GpuRelease {
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

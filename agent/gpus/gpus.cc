@@ -17,7 +17,7 @@
 #include "base/strings.h"
 #include "model/pinning.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 using model::GpuShape;
@@ -116,4 +116,4 @@ NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment) {
   return look;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -13,7 +13,7 @@
 #include "model/node_shape.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 // `node`: whose numbers of NUMA nodes count. `root` goes before all paths. What cannot be read is left out: a GPU, or
 // what is not known of it.
@@ -33,4 +33,4 @@ struct NvidiaLook {
 // What NVIDIA's library tells; of a host without its driver nothing, at once. Blocks, and starts a process.
 NvidiaLook ask_nvidia_blocking(const base::Environment& login_environment);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

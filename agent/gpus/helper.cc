@@ -13,7 +13,7 @@
 #include "agent/process/carried_program.h"
 #include "base/clock.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 bool exists(const std::string& path) {

@@ -16,7 +16,7 @@
 #include "base/env.h"
 #include "base/status.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // For the library's first start, which may have to wake the GPUs, and for any answer after it.
 inline constexpr std::chrono::milliseconds kSurveyPatience{10'000};

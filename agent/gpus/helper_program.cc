@@ -14,7 +14,7 @@ __asm__(
 extern "C" const char kMusterGpusBegin[];
 extern "C" const char kMusterGpusEnd[];
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 std::string_view helper_program() {
   return {kMusterGpusBegin, static_cast<std::size_t>(kMusterGpusEnd - kMusterGpusBegin)};

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 std::string_view helper_program();  // an ELF file, compressed by gzip
 

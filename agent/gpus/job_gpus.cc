@@ -5,7 +5,7 @@
 #include "agent/proc/proc_table.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 void JobGpus::launch(const std::vector<SpawnRequest>& requests) {
   if (host_.reader == nullptr) return;
@@ -62,4 +62,4 @@ void JobGpus::await(const std::vector<Leftover>& leftovers, GpuRelease::Done don
   release_->begin(std::move(ended), std::move(done));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -19,7 +19,7 @@
 #include "agent/process/warden_events.h"
 #include "base/loop.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 // What an agent's jobs have in common; outlives them.
 struct HostGpus {
@@ -65,4 +65,4 @@ class JobGpus {
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

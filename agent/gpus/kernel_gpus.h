@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // One of NVIDIA's in /proc/driver/nvidia/gpus, where reading waits for the driver.
 struct NvidiaFile {

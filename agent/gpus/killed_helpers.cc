@@ -7,7 +7,7 @@
 
 #include "agent/proc/proc_table.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 void KilledHelpers::take(pid_t killed) {
   Killed& entry = killed_.emplace_back();

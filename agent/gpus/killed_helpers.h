@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 inline constexpr std::chrono::milliseconds kEndPatience{200};
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 
 // Whole MiB in `bytes`.
 inline std::int64_t mebibytes(std::uint64_t bytes) {
@@ -11,4 +11,4 @@ inline std::int64_t mebibytes(std::uint64_t bytes) {
   return static_cast<std::int64_t>(bytes >> kBytesPerMibBits);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

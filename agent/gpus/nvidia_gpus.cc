@@ -6,7 +6,7 @@
 #include "agent/gpus/mebibytes.h"
 #include "model/pinning.h"
 
-namespace muster::agent {
+namespace muster::agent::inline gpus {
 namespace {
 
 using gpus::GpuReport;
@@ -45,4 +45,4 @@ std::vector<GpuShape> with_report(const std::vector<GpuShape>& from_files, const
   return all;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::gpus

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 // PROC_PID_INIT_INO of Linux's include/linux/proc_ns.h: the first PID namespace has this number on every host.

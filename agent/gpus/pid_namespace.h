@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // This process is in the host's own PID namespace: its numbers are the kernel's. True also where nobody can tell.
 // `root` goes before all paths.

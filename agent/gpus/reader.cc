@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 Reader::Reader(base::Loop& loop, const base::Environment& login_environment, KilledHelpers& killed,
                std::chrono::milliseconds patience, Question question, std::chrono::milliseconds retry_pause)

@@ -18,7 +18,7 @@
 #include "agent/gpus/killed_helpers.h"
 #include "base/loop.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 inline constexpr int kMostTimeouts = 3;
 inline constexpr std::chrono::milliseconds kIdlePatience{10'000};

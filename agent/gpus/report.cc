@@ -2,7 +2,7 @@
 
 #include "agent/process/wire.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 constexpr std::int32_t kUnknown = -1;

@@ -12,7 +12,7 @@
 #include "agent/gpus/kernel_gpus.h"
 #include "base/status.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // From the agent: look at these GPUs. Every one is answered by one GpuReport, in order.
 struct Question {

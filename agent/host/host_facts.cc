@@ -15,7 +15,7 @@
 #include "model/gpu_mask.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 
 base::Status fill_host_facts(const base::Environment& login_environment, const gpus::GpuReport& nvidia,
                              v1::Hello& hello) {
@@ -85,4 +85,4 @@ base::Result<base::UniqueFd> hold_port() {
   return fd;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

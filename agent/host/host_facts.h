@@ -8,7 +8,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 
 // Fills hostname, netns_inode, uid, kernel, interfaces, cores, memory, GPUs with the login's masks over them, and the
 // SSH_CONNECTION addresses. `nvidia`: what NVIDIA's library has told, if it was asked (agent/gpus/gpus.h).
@@ -22,4 +22,4 @@ base::Result<v1::Prepared> find_route(const std::string& master_address);
 // (as every TCPStore does) succeeds. Held as long as the fd lives.
 base::Result<base::UniqueFd> hold_port();
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

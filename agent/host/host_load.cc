@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 namespace {
 
 constexpr std::size_t kMostStat = 4 << 20;  // a line an interrupt and CPU
@@ -115,4 +115,4 @@ v1::HostLoad HostLoadReader::read() {
   return load;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

@@ -10,7 +10,7 @@
 
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 
 // Of all CPUs since boot, in the kernel's clock ticks.
 struct CpuTimes {
@@ -44,4 +44,4 @@ class HostLoadReader {
   std::optional<CpuTimes> before_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

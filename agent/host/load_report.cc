@@ -5,7 +5,7 @@
 #include "agent/gpus/gpu_loads.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 
 LoadReport::LoadReport(base::Loop& loop, HostLoadReader reader, Send send, Gpus gpus, std::chrono::milliseconds period)
     : loop_(loop), reader_(std::move(reader)), send_(std::move(send)), period_(period), gpus_(std::move(gpus)) {}
@@ -51,4 +51,4 @@ void LoadReport::ask_gpus() {
   });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

@@ -16,7 +16,7 @@
 #include "base/loop.h"
 #include "model/node_shape.h"
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 
 inline constexpr std::chrono::milliseconds kLoadPeriod{2'000};
 inline constexpr int kFailedPeriods = 10;  // between questions to NVIDIA's library when it has failed
@@ -58,4 +58,4 @@ class LoadReport {
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace muster::agent {
+namespace muster::agent::inline host {
 namespace {
 
 struct TopologyDeleter {
@@ -77,4 +77,4 @@ base::Result<model::NodeShape> read_node_shape() {
   return node_shape_of(topology.get(), allowed.get());
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::host

@@ -4,7 +4,7 @@
 
 #include "base/little_endian.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 using proto::kOutputHeaderSize;
 
@@ -149,4 +149,4 @@ void FrameRing::drop(std::uint64_t count) {
   if (runs_.empty()) memory_->shrink();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

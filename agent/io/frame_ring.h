@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "proto/output_frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 class FrameRing {
  public:
@@ -73,4 +73,4 @@ class FrameRing {
   std::size_t reserved_ = 0;  // offset of the reservation
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

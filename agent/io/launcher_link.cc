@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "proto/output_frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 void block_sigpipe() {
@@ -65,4 +65,4 @@ void Connector::cancel() {
   eventfd_write(cancel_fd_.get(), 1);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

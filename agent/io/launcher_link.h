@@ -11,7 +11,7 @@
 #include "base/tls.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 struct LauncherLink {
   base::TlsStream stream;
@@ -43,4 +43,4 @@ class Connector {
   std::thread thread_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

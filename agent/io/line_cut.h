@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 // The size of the longest prefix that ends a line; 0 if there is none.
 inline std::size_t whole_lines(std::string_view text) {
@@ -18,4 +18,4 @@ inline std::size_t whole_lines(std::string_view text) {
   return after_newline + static_cast<std::size_t>(static_cast<const char*>(bar) - rest.data()) + 1;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 // "10%\r20%\r\n" shows "20%".
@@ -41,4 +41,4 @@ std::string LineTail::text() const {
   return text;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 class LineTail {
  public:
@@ -21,4 +21,4 @@ class LineTail {
   std::string recent_;  // at most 2 * kMaxBytes
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

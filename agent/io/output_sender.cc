@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 using base::Code;
@@ -393,4 +393,4 @@ void OutputSender::stop() {
   worker_->stop();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

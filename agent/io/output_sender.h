@@ -26,7 +26,7 @@
 #include "base/tls.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 struct OutputSenderConfig {
   // One attempt to reach the launcher; called on a helper thread, may block until `deadline`, must give up when
@@ -105,4 +105,4 @@ class OutputSender {
   std::unique_ptr<Worker> worker_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -10,7 +10,7 @@
 
 #include "proto/input_window.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 // A terminal tells nobody that its mode has changed.
@@ -103,4 +103,4 @@ void RankInput::close(std::size_t taken) {
   on_taken_(taken, true);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -15,7 +15,7 @@
 #include "base/loop.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 class RankInput {
  public:
@@ -55,4 +55,4 @@ class RankInput {
   base::Timer reader_watch_;  // of a pipe: the rank has closed its end
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

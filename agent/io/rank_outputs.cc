@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 using base::MonotonicTime;
@@ -162,4 +162,4 @@ bool RankOutputs::frame_end(const RankOutputEnd& end) {
   return true;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 class RankOutputs {
  public:
@@ -71,4 +71,4 @@ class RankOutputs {
   base::MonotonicTime due_{};
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

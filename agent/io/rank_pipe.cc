@@ -10,7 +10,7 @@
 
 #include "agent/io/line_cut.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 constexpr std::size_t kKeptCapacity = 16 * 1024;  // of an empty carry: no more than this stays allocated per pipe
@@ -128,4 +128,4 @@ void RankPipe::read_tail(CarryBudget* budget) {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

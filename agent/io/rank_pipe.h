@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "proto/output_frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 // Bytes of unfinished lines over all pipes of this host. Beyond `limit` the longer ones are sent in parts.
 struct CarryBudget {
@@ -77,4 +77,4 @@ class RankPipe {
   base::MonotonicTime last_data_{};
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 namespace {
 
 constexpr std::size_t kStep = std::size_t{16} << 20;  // by which the file grows
@@ -111,4 +111,4 @@ base::Result<std::unique_ptr<RingMemory>> make_spool_memory(std::size_t bytes, s
   return std::unique_ptr<RingMemory>(std::make_unique<SpoolMemory>(place, first, limit, directory));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline io {
 
 class RingMemory {
  public:
@@ -35,4 +35,4 @@ std::unique_ptr<RingMemory> make_heap_memory(std::size_t bytes);
 base::Result<std::unique_ptr<RingMemory>> make_spool_memory(std::size_t bytes, std::size_t spool_bytes,
                                                             const std::string& directory);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::io

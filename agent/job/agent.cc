@@ -25,7 +25,7 @@
 #include "proto/channel_mux.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using std::chrono::milliseconds;
@@ -368,4 +368,4 @@ int Agent::run() {
   return core_->run();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

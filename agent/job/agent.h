@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // gRPC's, the output sender's and some to spare.
 inline constexpr int kAgentThreads = 12;
@@ -47,4 +47,4 @@ class Agent {
   std::unique_ptr<Core> core_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 std::int64_t to_ns(base::MonotonicTime time) {
@@ -111,4 +111,4 @@ bool is_history(const v1::AgentMessage& message) {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

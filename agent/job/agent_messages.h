@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 v1::AgentMessage message_of(const RankStarted& started);
 v1::AgentMessage message_of(const RankStartFailed& failed, base::MonotonicTime now);
@@ -24,4 +24,4 @@ v1::AgentMessage pong_of(const v1::Ping& ping, base::MonotonicTime now);
 // Whether a launcher that has started anew is told it again.
 bool is_history(const v1::AgentMessage& message);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // Removes all entries of the name.
 inline void unset_entry(const std::string& name, std::vector<std::string>& entries) {
   std::erase_if(entries, [&](const std::string& entry) { return entry.starts_with(name + "="); });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -16,7 +16,7 @@
 #include "base/strings.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using std::chrono::milliseconds;
@@ -685,4 +685,4 @@ void JobSession::notice(const std::string& text) {
   events_.send(notice_message(text));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

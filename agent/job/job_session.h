@@ -36,7 +36,7 @@
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // What all sessions of an agent share; outlives them.
 struct SessionHost {
@@ -197,4 +197,4 @@ class JobSession {
   std::unique_ptr<OutputSender> sender_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

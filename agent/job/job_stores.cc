@@ -13,7 +13,7 @@
 #include "rendezvous/memory_store.h"
 #include "rendezvous/tcp_store_server.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 constexpr int kStoreBacklog = 4096;
@@ -127,4 +127,4 @@ std::vector<std::pair<std::string, std::string>> JobStores::variables() const {
           {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(horovod_->port)}};
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -17,7 +17,7 @@
 #include "rendezvous/horovod_keys.h"
 #include "rendezvous/owner_check.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class JobStores {
  public:
@@ -56,4 +56,4 @@ class JobStores {
   bool tells_horovod_ = true;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

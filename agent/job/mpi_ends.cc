@@ -6,7 +6,7 @@
 
 #include "model/spawn_advice.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 // For the program's own way out: buffers, atexit. All other ranks wait.
@@ -45,4 +45,4 @@ std::string refused_spawn(int rank) {
   return fmt::format("rank {} called MPI_Comm_spawn, {}", rank, model::kSpawnAdvice);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -15,7 +15,7 @@
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class MpiEnds {
  public:
@@ -51,4 +51,4 @@ class MpiEnds {
 // One sentence, for the user: what he has called, and what to do instead.
 std::string refused_spawn(int rank);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

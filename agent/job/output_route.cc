@@ -6,7 +6,7 @@
 #include "agent/link/dial.h"
 #include "proto/peer_names.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 OutputSenderConfig with_key(const OutputKey& key) {
@@ -40,4 +40,4 @@ OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream
   return config;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

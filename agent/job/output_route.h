@@ -10,7 +10,7 @@
 #include "base/net.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 struct OutputKey {
   std::string job_id;
@@ -25,4 +25,4 @@ OutputSenderConfig output_by_dial(const OutputKey& key, const base::IpAddress& a
 // Over the ssh channel: `stream` is the only connection that there will ever be.
 OutputSenderConfig output_by_channel(const OutputKey& key, base::UniqueFd stream);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -14,7 +14,7 @@
 #include "base/little_endian.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using namespace std::chrono_literals;
@@ -216,4 +216,4 @@ void OwnerPeers::arrived(std::string_view datagram, const base::SockAddr& from) 
   send(seal(std::move(answer)), from);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -20,7 +20,7 @@
 #include "proto/muster/v1/agent.pb.h"
 #include "rendezvous/owner_check.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class OwnerPeers {
  public:
@@ -71,4 +71,4 @@ class OwnerPeers {
   base::Timer again_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

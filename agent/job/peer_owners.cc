@@ -6,7 +6,7 @@
 
 #include "rendezvous/local_owner.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 bool is_own(const base::Result<uid_t>& owner) {
@@ -89,4 +89,4 @@ v1::OwnerAnswer PeerOwners::answer(const v1::OwnerQuestion& question) {
   return answer;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

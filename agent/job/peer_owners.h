@@ -23,7 +23,7 @@
 #include "rendezvous/checked_listener.h"
 #include "rendezvous/owner_check.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 struct PeerOwnersLimits {
   std::size_t max_questions = 4096;
@@ -75,4 +75,4 @@ class PeerOwners {
   std::uint64_t next_id_ = 1;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

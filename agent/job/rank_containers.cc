@@ -3,7 +3,7 @@
 #include "agent/launch/container.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 base::Status put_in_containers(const v1::Launch& launch, const std::vector<std::string>& stores,
                                std::vector<SpawnRequest>& requests) {
@@ -24,4 +24,4 @@ base::Status put_in_containers(const v1::Launch& launch, const std::vector<std::
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 bool is_possible(int cells) {
@@ -56,4 +56,4 @@ void RankInputs::resize(const v1::WindowSize& size) {
   if (found != inputs_.end()) found->second->resize(rows_, columns_);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

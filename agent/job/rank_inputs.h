@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class RankInputs {
  public:
@@ -41,4 +41,4 @@ class RankInputs {
   unsigned short columns_ = 80;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -13,7 +13,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 constexpr const char* kFileName = "apinfo";
@@ -110,4 +110,4 @@ void RankPals::plan(SpawnRequest& request) const {
   set("PMI_SHARED_SECRET", secret_);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class RankPals {
  public:
@@ -42,4 +42,4 @@ class RankPals {
 // By which a rank finds it.
 std::vector<std::string> pals_variable_names();
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 constexpr const char* kPmiVariables[] = {"PMI_FD", "PMI_RANK", "PMI_SIZE", "MPIR_CVAR_PMI_VERSION"};
@@ -101,4 +101,4 @@ void RankPmi::ended(int rank) {
   if (server_ != nullptr) server_->ended(rank);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -17,7 +17,7 @@
 #include "proto/muster/v1/agent.pb.h"
 #include "rendezvous/horovod_keys.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // InfiniBand, RoCE, Omni-Path: whether this host has any.
 bool host_has_rdma();
@@ -56,4 +56,4 @@ bool is_of_launcher(const v1::LaunchRank& rank, const std::string& name);
 // By which a rank finds it.
 std::vector<std::string> pmi_variable_names();
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 // Ranks beyond the processors that they may use wait for each other's turn.
@@ -174,4 +174,4 @@ void RankPmix::explain(int rank, const std::string& stderr_tail) {
                   rank, pmix::kHowToInstall));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

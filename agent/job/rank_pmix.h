@@ -19,7 +19,7 @@
 #include "proto/muster/v1/agent.pb.h"
 #include "rendezvous/horovod_keys.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class RankPmix {
  public:
@@ -68,4 +68,4 @@ class RankPmix {
   bool has_explained_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -4,7 +4,7 @@
 #include "model/rank_env.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -44,4 +44,4 @@ std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::En
   return requests;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -9,11 +9,11 @@
 #include "base/env.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // One for each rank of `launch`, in its order, without what they get as stdin. `login`: the ground of the environment;
 // `stores`: the variables by which ranks find this host's stores.
 std::vector<SpawnRequest> rank_requests(const v1::Launch& launch, const base::Environment& login,
                                         const std::vector<std::pair<std::string, std::string>>& stores);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -14,7 +14,7 @@
 #include "base/net.h"
 #include "rendezvous/session_stream.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using rendezvous::SessionMessage;
@@ -289,4 +289,4 @@ void SessionSocket::set_silent(std::set<int> ranks) {
   tell(before, silent_, false);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -23,7 +23,7 @@
 #include "rendezvous/horovod_keys.h"
 #include "rendezvous/session_frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 inline constexpr const char* kSessionSocketName = "agent.sock";
 
@@ -85,4 +85,4 @@ class SessionSocket {
   bool has_had_hello_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "proto/stage_window.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 using base::Code;
@@ -137,4 +137,4 @@ void StageService::order(const v1::StageOrder& order) {
   });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class StageService {
  public:
@@ -33,4 +33,4 @@ class StageService {
   std::unique_ptr<base::DiskThread> thread_;  // from the first order on
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

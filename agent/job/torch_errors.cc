@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "model/rank_env.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 constexpr std::size_t kMaxTorchErrorBytes = 1u << 18;
@@ -75,4 +75,4 @@ TorchError TorchErrors::ended(const std::string& session_dir, const v1::RankExit
   return error;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

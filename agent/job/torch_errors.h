@@ -12,7 +12,7 @@
 
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 // Pure. The exception in the words of such a file, "RuntimeError: CUDA out of memory"; nullopt if there is none.
 std::optional<std::string> parse_torch_error(std::string_view content);
@@ -31,4 +31,4 @@ class TorchErrors {
   bool has_reported_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

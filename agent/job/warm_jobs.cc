@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 namespace {
 
 // What a job with some ranks may need. Below that, no other one is opened: the agent itself must not run out.
@@ -312,4 +312,4 @@ void WarmJobs::list_held(v1::Hello& hello) const {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

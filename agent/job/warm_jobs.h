@@ -18,7 +18,7 @@
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline job {
 
 class WarmJobs {
  public:
@@ -78,4 +78,4 @@ class WarmJobs {
   std::map<std::string, std::unique_ptr<Job>> jobs_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::job

@@ -6,7 +6,7 @@
 #include "base/cpu_set.h"
 #include "model/node_shape.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 namespace {
 
 constexpr int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
@@ -31,4 +31,4 @@ std::string explain_affinity_failure(const std::vector<int>& cpus, int errno_val
                      std::strerror(errno_value), model::format_cpu_list(base::allowed_cpus()));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

@@ -10,7 +10,7 @@
 #include "base/env.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ base::Status enter_container(const model::Container& container, const std::vecto
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "model/container.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 // Makes `request` one of the container's program. Bound under their own names, as far as they are there: the working
 // directory, the session directory, and of PYTHONPATH what holds Muster's package, with its library; Muster's library
@@ -19,4 +19,4 @@ namespace muster::agent {
 base::Status enter_container(const model::Container& container, const std::vector<std::string>& own_names,
                              SpawnRequest& request);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 std::vector<RlimitSetting> default_limits() {
   std::vector<RlimitSetting> settings;
@@ -27,4 +27,4 @@ std::vector<RlimitSetting> merge_limits(std::vector<RlimitSetting> base, const s
   return base;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

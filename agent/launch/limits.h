@@ -8,7 +8,7 @@
 #include "agent/launch/spawn_request.h"
 #include "model/ulimit.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 // Soft NOFILE and MEMLOCK raised to this process's hard limits.
 std::vector<RlimitSetting> default_limits();
@@ -16,4 +16,4 @@ std::vector<RlimitSetting> default_limits();
 // `base` with each of `over` replacing the same resource.
 std::vector<RlimitSetting> merge_limits(std::vector<RlimitSetting> base, const std::vector<model::Ulimit>& over);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

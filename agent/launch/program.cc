@@ -15,7 +15,7 @@
 #include "base/strings.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
@@ -223,4 +223,4 @@ bool is_shell_text(const SpawnRequest& request, const std::string& path) {
   return !is_elf(head) && !head.starts_with("#!") && first_line.find('\0') == std::string_view::npos;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

@@ -10,7 +10,7 @@
 
 #include "agent/launch/spawn_request.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 // The paths to try with execve, in order; the name itself when it holds a slash.
 std::vector<std::string> program_candidates(std::string_view name, const std::vector<std::string>& env);
@@ -26,4 +26,4 @@ ExecFailure explain_exec_failure(const SpawnRequest& request, const std::string&
 // After ENOEXEC: a text file without a "#!" line, which execvp(3) and every shell give to /bin/sh.
 bool is_shell_text(const SpawnRequest& request, const std::string& path);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 // As setrlimit takes it; see launch/limits.h for the defaults and for --ulimit.
 struct RlimitSetting {
@@ -40,4 +40,4 @@ struct SpawnRequest {
   bool wants_pmi = false;  // a socket to the agent as descriptor kPmiDescriptor; RankStarted has the other end
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

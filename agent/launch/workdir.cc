@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 std::string explain_workdir_failure(const std::string& workdir, int errno_value) {
   const std::string shown = base::printable(workdir);
@@ -23,4 +23,4 @@ std::string explain_workdir_failure(const std::string& workdir, int errno_value)
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

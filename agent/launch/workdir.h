@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace muster::agent {
+namespace muster::agent::inline launch {
 
 // "the working directory /x does not exist (--wdir names another)", without the host's name.
 std::string explain_workdir_failure(const std::string& workdir, int errno_value);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::launch

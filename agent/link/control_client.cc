@@ -19,7 +19,7 @@
 #include "proto/replay_queue.h"
 #include "proto/text_fields.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 namespace {
 
 using std::chrono::milliseconds;
@@ -500,4 +500,4 @@ void ControlClient::send_unnumbered(v1::AgentMessage message) {
   state_->write(std::move(message));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

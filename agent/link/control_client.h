@@ -17,7 +17,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 struct ControlClientOptions {
   std::string endpoint;  // "1.2.3.4:5" or "[v6]:5"; empty with `fd`
@@ -62,4 +62,4 @@ class ControlClient {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

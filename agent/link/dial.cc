@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 namespace {
 
 constexpr std::chrono::milliseconds kDialAgain{1'000};
@@ -120,4 +120,4 @@ base::Result<Dialled> dial_first(const std::vector<base::IpAddress>& addresses, 
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

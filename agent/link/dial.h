@@ -10,7 +10,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 struct Dialled {
   base::IpAddress address;
@@ -28,4 +28,4 @@ std::vector<base::IpAddress> addresses_of(const google::protobuf::RepeatedPtrFie
 // Where the launcher may be reached: first the address that sshd saw, then those that the launcher has.
 std::vector<base::IpAddress> launcher_addresses(const v1::AgentJoin& join, const v1::Hello& hello);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

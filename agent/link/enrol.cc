@@ -29,7 +29,7 @@
 #include "proto/enrolment.h"
 #include "proto/join_file.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 namespace {
 
 using base::Code;
@@ -301,4 +301,4 @@ int serve_behind(base::TlsStream connection, const std::function<int()>& serve) 
   return is_set ? serve() : kFailed;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

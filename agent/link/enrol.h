@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/tls.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 struct EnrolOptions {
   std::string join_file;
@@ -45,4 +45,4 @@ int serve_always(const EnrolOptions& options, const std::function<int()>& serve,
 // have ended; the exit status of the child. In the child: what `serve` returned.
 int serve_behind(base::TlsStream connection, const std::function<int()>& serve);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 GoneCheck::GoneCheck(base::Loop& loop, const base::IpAddress& address, std::uint16_t port,
                      std::function<void()> on_gone, Options options)
@@ -54,4 +54,4 @@ void GoneCheck::look_later() {
   next_ = loop_.after(options_.again, [this] { look(); });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

@@ -13,7 +13,7 @@
 #include "base/net.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 class GoneCheck {
  public:
@@ -52,4 +52,4 @@ class GoneCheck {
   base::Timer next_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 const v1::AgentMessage* OutgoingMessages::push(v1::AgentMessage message) {
   if (message.has_notice() && is_full()) {
@@ -35,4 +35,4 @@ void OutgoingMessages::acknowledged(std::uint64_t sequence) {
   for (; sizes_.size() > queue_.pending().size(); sizes_.pop_front()) bytes_ -= sizes_.front();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

@@ -15,7 +15,7 @@
 #include "proto/muster/v1/agent.pb.h"
 #include "proto/replay_queue.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 class OutgoingMessages {
  public:
@@ -42,4 +42,4 @@ class OutgoingMessages {
   std::map<std::string, std::uint64_t> left_out_;  // by job
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

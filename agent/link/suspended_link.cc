@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 namespace {
 
 constexpr int kProbes = 4;
@@ -97,4 +97,4 @@ void SuspendedLink::lost(const std::string& why) {
   on_lost_(why);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

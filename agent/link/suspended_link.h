@@ -14,7 +14,7 @@
 #include "base/net.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline link {
 
 class SuspendedLink {
  public:
@@ -45,4 +45,4 @@ class SuspendedLink {
   base::Timer next_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::link

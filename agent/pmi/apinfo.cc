@@ -7,7 +7,7 @@
 #include "base/little_endian.h"
 #include "model/role.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 constexpr int kVersion = 5;
@@ -130,4 +130,4 @@ base::Result<std::string> apinfo_file(const std::vector<ApinfoHost>& hosts,
   return file;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

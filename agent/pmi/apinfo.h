@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 struct ApinfoHost {
   std::string name;        // by which the others reach it; at most 63 bytes
@@ -27,4 +27,4 @@ struct ApinfoProgram {
 // INVALID_ARGUMENT: the name of a host is too long, or ranks are missing; names the host.
 base::Result<std::string> apinfo_file(const std::vector<ApinfoHost>& hosts, const std::vector<ApinfoProgram>& programs);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 bool maps_mpich_over_ucx(std::string_view maps) {
   const bool has_ucx = maps.find("/libucp.so.") != std::string_view::npos;
@@ -20,4 +20,4 @@ bool is_mpich_over_ucx(pid_t pid) {
   return maps.ok() && maps_mpich_over_ucx(*maps);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

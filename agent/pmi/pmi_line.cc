@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 constexpr std::size_t kMostWords = 32;
@@ -80,4 +80,4 @@ base::Result<std::optional<PmiCommand>> PmiReader::next() {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 inline constexpr std::size_t kMaxPmiLine = 8 << 10;  // MPICH's client makes at most 1 KiB
 
@@ -43,4 +43,4 @@ class PmiReader {
   bool is_in_spawn_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

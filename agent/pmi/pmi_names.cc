@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 constexpr std::string_view kNamesScope = "pmi";  // of the keys, with the rest of PMI's
@@ -82,4 +82,4 @@ void PmiNames::unpublish(int rank, const std::string& service) {
   });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "rendezvous/horovod_keys.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 class PmiNames {
  public:
@@ -44,4 +44,4 @@ class PmiNames {
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

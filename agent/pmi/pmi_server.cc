@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "model/role.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 constexpr const char* kFence = "pmi-1";
@@ -174,4 +174,4 @@ void PmiServer::barrier_is_over(const base::Result<rendezvous::HostFence::Blobs>
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

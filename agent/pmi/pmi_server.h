@@ -21,7 +21,7 @@
 #include "base/unique_fd.h"
 #include "rendezvous/host_fence.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 struct PmiWorld {
   std::string name;  // of this start of the job: no other has it
@@ -86,4 +86,4 @@ class PmiServer {
   std::map<int, std::unique_ptr<PmiSession>> sessions_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 constexpr std::size_t kReadBytes = 4 << 10;
@@ -112,4 +112,4 @@ void PmiSession::fail(const base::Status& why) {
   on_problem_(why);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

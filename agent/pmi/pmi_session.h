@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 class PmiSession {
  public:
@@ -54,4 +54,4 @@ class PmiSession {
   base::Timer writable_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

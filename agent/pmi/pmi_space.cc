@@ -6,7 +6,7 @@
 #include "base/little_endian.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 // A blob: for each key and each value u32 bytes, and those.
@@ -80,4 +80,4 @@ base::Status PmiSpace::merge(std::string_view blob) {
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

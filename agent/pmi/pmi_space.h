@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 
 // As the ranks are told: longer ones their client would cut.
 inline constexpr std::size_t kMaxPmiName = 256;
@@ -48,4 +48,4 @@ class PmiSpace {
   std::size_t total_bytes_ = 0;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::agent {
+namespace muster::agent::inline pmi {
 namespace {
 
 struct Block {
@@ -58,4 +58,4 @@ std::string pmi_process_mapping(const std::vector<std::vector<int>>& hosts, std:
   return mapping + ")";
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::pmi

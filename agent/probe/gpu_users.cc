@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "proto/convert.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 constexpr std::size_t kMostUsers = 256;
@@ -71,4 +71,4 @@ std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const
   return untold;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -6,7 +6,7 @@
 #include "agent/gpus/report.h"
 #include "proto/muster/v1/probe.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // At most 256 of them. Reads /proc. GPUs are called as in `hello`.
 std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1::Hello& hello);
@@ -14,4 +14,4 @@ std::vector<v1::GpuUser> find_gpu_users(const gpus::GpuReport& report, const v1:
 // Those of `hello` of whose users the report does not speak, or only of some. Pure.
 std::vector<v1::UntoldGpu> find_untold_gpus(const gpus::GpuReport& report, const v1::Hello& hello);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 constexpr long kMostPids = 1L << 40;
@@ -60,4 +60,4 @@ std::vector<v1::LimitFact> read_limits() {
   return facts;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -7,9 +7,9 @@
 
 #include "proto/muster/v1/probe.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // nofile, memlock and nproc of this process (before anything raised them), and "pids" where a cgroup has a limit.
 std::vector<v1::LimitFact> read_limits();
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

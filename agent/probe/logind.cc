@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 constexpr std::size_t kMaxFile = 1u << 16;
@@ -70,4 +70,4 @@ bool does_user_linger(const std::string& root, std::string_view user) {
   return ::access(fmt::format("{}/var/lib/systemd/linger/{}", root, user).c_str(), F_OK) == 0;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

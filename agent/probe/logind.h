@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 struct LogindSettings {
   std::string kill_user_processes;  // as written; empty: not set, the distribution's default holds
@@ -25,4 +25,4 @@ bool is_systemd_running(const std::string& root);
 // loginctl enable-linger: the user's manager and processes stay without a login.
 bool does_user_linger(const std::string& root, std::string_view user);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -2,7 +2,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 bool is_octal(char c) {
@@ -46,4 +46,4 @@ std::string file_system_of(std::string_view mounts, std::string_view path) {
   return type;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // The type of the mount that holds `path` (absolute, without links): the longest mount point above it, the last of
 // equal ones. Empty when none is.
 std::string file_system_of(std::string_view mounts, std::string_view path);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

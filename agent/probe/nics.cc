@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 constexpr long kMostMbps = 100'000'000;
@@ -54,4 +54,4 @@ std::vector<v1::NicFact> read_nics(const std::string& sys) {
   return facts;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -6,10 +6,10 @@
 
 #include "proto/muster/v1/probe.pb.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // `sys`: "/sys" on a host. Loopback is left out; each port of an InfiniBand or RoCE adapter is an entry of its own,
 // "mlx5_0/1".
 std::vector<v1::NicFact> read_nics(const std::string& sys);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

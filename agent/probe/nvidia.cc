@@ -2,7 +2,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", then the compiler.
 std::string parse_nvidia_version(std::string_view content) {
@@ -14,4 +14,4 @@ std::string parse_nvidia_version(std::string_view content) {
   return "of unknown version";
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

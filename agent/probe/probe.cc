@@ -29,7 +29,7 @@
 #include "proto/convert.h"
 #include "proto/frame.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 using std::chrono::milliseconds;
@@ -227,4 +227,4 @@ base::Status serve_probe(const v1::AgentJoin& join, const base::Environment& log
   return Probe(join, login_environment).serve();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

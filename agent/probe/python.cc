@@ -12,7 +12,7 @@
 #include "agent/probe/python_answer.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 using std::chrono::milliseconds;
@@ -155,4 +155,4 @@ v1::PythonFact ask_python(Warden& warden, std::vector<std::string> environment, 
   return fact;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

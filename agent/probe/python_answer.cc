@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 constexpr std::string_view kPythonLine = "MUSTER-PYTHON ";
@@ -38,4 +38,4 @@ std::optional<PythonAnswer> parse_python_answer(std::string_view output) {
   return answer;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 
 // For python3 -c. Prints two lines; torch's version comes from the package's metadata, importing it takes seconds.
 inline constexpr std::string_view kPythonQuestion =
@@ -29,4 +29,4 @@ struct PythonAnswer {
 // other characters than [A-Za-z0-9.+_-] count as none. Pure.
 std::optional<PythonAnswer> parse_python_answer(std::string_view output);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -11,7 +11,7 @@
 #include "agent/probe/mounts.h"
 #include "base/file.h"
 
-namespace muster::agent {
+namespace muster::agent::inline probe {
 namespace {
 
 // Without links, as the table of mounts has it; `path` itself where that cannot be found out.
@@ -51,4 +51,4 @@ std::vector<v1::SpaceFact> read_spaces(const std::string& session_root, const st
   return facts;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::probe

@@ -11,7 +11,7 @@
 
 #include "agent/proc/raw_syscall.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 constexpr std::size_t kStackBytes = 64u << 10;
@@ -144,4 +144,4 @@ base::Result<BareChild> fork_bare(int (*function)(void*), void* argument) {
   return BareChild{static_cast<pid_t>(pid), base::UniqueFd(pidfd)};
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 // 64 KiB with a guard page below. Sole owner of the mapping.
 class ChildStack {
@@ -42,4 +42,4 @@ base::Result<BareChild> vfork_bare(int (*function)(void*), void* argument, const
 // A copy of this process that runs `function(argument)`, which must keep to raw system calls and not return.
 base::Result<BareChild> fork_bare(int (*function)(void*), void* argument);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 constexpr int kRemoveTries = 1000;  // a millisecond apart
@@ -214,4 +214,4 @@ void Cgroup::remove_blocking() const {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 class Cgroup {
  public:
@@ -54,4 +54,4 @@ std::string find_memory_events(const std::string& mountinfo, const std::string& 
 // The directory of our own cgroup v2, from the contents of /proc/self/mountinfo and /proc/self/cgroup. Pure.
 base::Result<std::string> find_own_cgroup(const std::string& mountinfo, const std::string& self_cgroup);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

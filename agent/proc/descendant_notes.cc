@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 constexpr const char* kDescendantNote = "descendants";
@@ -72,4 +72,4 @@ std::vector<KnownRank> noted_descendants(const std::string& session_path) {
   return known_processes(session_path, kDescendantNote);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 class DescendantNotes {
  public:
@@ -43,4 +43,4 @@ class DescendantNotes {
 // The descendants that the session's warden has noted, with their exact start times.
 std::vector<KnownRank> noted_descendants(const std::string& session_path);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -11,7 +11,7 @@
 
 #include "agent/proc/raw_syscall.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 struct KernelDirent {
@@ -164,4 +164,4 @@ MUSTER_BARE int read_environments(void* argument) {
   while (true) raw_syscall(SYS_exit_group, 0);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

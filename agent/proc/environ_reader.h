@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 enum class ScanRecordKind : int { kMarked, kDone };
 
@@ -36,4 +36,4 @@ struct EnvironReaderPlan {
 // Signature for fork_bare. Never returns.
 int read_environments(void* plan);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

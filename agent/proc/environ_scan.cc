@@ -14,7 +14,7 @@
 #include "agent/proc/session_dir.h"
 #include "base/ids.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -170,4 +170,4 @@ base::Result<MarkedKill> kill_marked(const std::string& job_id, const std::strin
   return report;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -12,7 +12,7 @@
 #include "agent/proc/proc_table.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 struct MarkedProcess {
   ProcessInfo info;
@@ -47,4 +47,4 @@ struct MarkedKill {
 base::Result<MarkedKill> kill_marked(const std::string& job_id, const std::string& own_session,
                                      const std::vector<pid_t>& spare);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -8,7 +8,7 @@
 
 #include "base/directory.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 constexpr std::string_view kPrefixes[] = {"mpich_shm_", "mpich_vci_"};
@@ -48,4 +48,4 @@ base::Status remove_mpich_memory(const std::string& directory, std::string_view 
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 // The <world> in those names: the 32-bit FNV-1a of what PMI calls the key-value space (MPICH, src/util/mpir_pmi.c), in
 // hexadecimal digits.
@@ -16,4 +16,4 @@ std::string mpich_world(std::string_view kvs_name);
 // This user's files of that world in `directory`. Its ranks on this host are gone.
 base::Status remove_mpich_memory(const std::string& directory, std::string_view kvs_name);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 // One read: enough for every small file of /proc.
@@ -159,4 +159,4 @@ pid_t pid_of_pidfd(int proc_fd, int pidfd) {
   return 0;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -11,7 +11,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 struct ProcessInfo {
   pid_t pid = 0;
@@ -61,4 +61,4 @@ pid_t pid_of_pidfd(int proc_fd, int pidfd);
 base::UniqueFd open_pidfd(pid_t pid);
 bool send_by_pidfd(int pidfd, int signo);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -13,7 +13,7 @@
 #define MUSTER_BARE __attribute__((no_sanitize("address", "undefined", "thread"), no_stack_protector, no_builtin))
 #endif
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 #if defined(__x86_64__)
 MUSTER_BARE __attribute__((always_inline)) inline long raw_syscall(long number, long a = 0, long b = 0, long c = 0,
@@ -48,4 +48,4 @@ MUSTER_BARE __attribute__((always_inline)) inline long raw_arg(T* pointer) {
   return reinterpret_cast<long>(pointer);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

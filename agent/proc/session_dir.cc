@@ -17,7 +17,7 @@
 #include "base/ids.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 constexpr int kAttempts = 10;
@@ -364,4 +364,4 @@ base::Status write_note(const std::string& session_path, const std::string& name
   return base::write_all_blocking(fd.get(), line.data(), line.size()).with_context(session_path + "/" + name);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

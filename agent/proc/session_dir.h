@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 class SessionDir {
  public:
@@ -87,4 +87,4 @@ base::Status remove_tree(const std::string& path);
 base::Result<base::UniqueFd> open_note(const std::string& session_path, const std::string& name);
 base::Status write_note(const std::string& session_path, const std::string& name, const std::string& line);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

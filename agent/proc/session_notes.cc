@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -61,4 +61,4 @@ std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& tabl
   return members;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -10,7 +10,7 @@
 
 #include "agent/proc/proc_table.h"
 
-namespace muster::agent {
+namespace muster::agent::inline proc {
 
 struct KnownRank {
   pid_t pid = 0;
@@ -33,4 +33,4 @@ std::vector<std::string> known_worlds(const std::string& session_path);
 // leader is there and started much later. Pure.
 std::vector<ProcessInfo> members_of_session(const std::vector<ProcessInfo>& table, const KnownRank& rank);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::proc

@@ -16,7 +16,7 @@
 #define MFD_EXEC 0x0010U  // Linux 6.3
 #endif
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr int kSocket = 3;  // of the child
@@ -103,4 +103,4 @@ base::Result<CarriedChild> start_carried(CarriedProgram program) {
   return child;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct CarriedProgram {
   std::string name;                        // its argv[0], as messages name it
@@ -31,4 +31,4 @@ struct CarriedChild {
 // Whichever descriptors are free here.
 base::Result<CarriedChild> start_carried(CarriedProgram program);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -11,7 +11,7 @@
 
 #include "agent/proc/raw_syscall.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr int kSignals = 64;
@@ -164,4 +164,4 @@ MUSTER_BARE int child_exec(void* argument) {
   exec_candidates(plan);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

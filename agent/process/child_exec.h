@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 enum class ChildStep : int {
   kNone,
@@ -62,4 +62,4 @@ struct ChildPlan {
 // Signature of clone(2)'s function. Never returns.
 [[noreturn]] int child_exec(void* plan);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 DeadManTimer::DeadManTimer() {
   sigevent event{};
@@ -30,4 +30,4 @@ void DeadManTimer::set(std::optional<base::MonotonicTime> at) const {
   ::timer_settime(*timer_, TIMER_ABSTIME, &spec, nullptr);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

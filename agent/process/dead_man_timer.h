@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 class DeadManTimer {
  public:
@@ -26,4 +26,4 @@ class DeadManTimer {
   std::optional<timer_t> timer_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <csignal>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -107,4 +107,4 @@ KillReport kill_everything(const JobContainer& container, std::chrono::milliseco
   return report;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -13,7 +13,7 @@
 #include "agent/proc/proc_table.h"
 #include "agent/process/warden_events.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct Member {
   ProcessInfo info;
@@ -50,4 +50,4 @@ struct KillReport {
 KillReport kill_everything(const JobContainer& container, std::chrono::milliseconds bound,
                            const std::function<void(const std::vector<Member>&)>& reap);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -9,7 +9,7 @@
 #include "agent/proc/session_dir.h"
 #include "agent/proc/session_notes.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ base::Status note_keepers(const std::string& session_path, pid_t agent, pid_t wa
   for (const pid_t pid : {agent, warden}) {
     if (const auto info = read_process(pid)) lines += fmt::format("{} {}\n", pid, info->start_time);
   }
-  return write_note(session_path, kKeeperNote, lines);
+  return proc::write_note(session_path, kKeeperNote, lines);
 }
 
 std::vector<ProcessInfo> continue_stopped_keepers(const std::string& session_path) {
@@ -59,4 +59,4 @@ void end_stopped_sessions(const std::string& root) {
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

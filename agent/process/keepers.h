@@ -9,7 +9,7 @@
 #include "agent/proc/proc_table.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 // For whoever makes the session: both processes run.
 base::Status note_keepers(const std::string& session_path, pid_t agent, pid_t warden);
@@ -22,4 +22,4 @@ std::vector<ProcessInfo> continue_stopped_keepers(const std::string& session_pat
 // `root` as SessionDir::create has it.
 void end_stopped_sessions(const std::string& root);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

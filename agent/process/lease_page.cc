@@ -8,7 +8,7 @@
 #include <limits>
 #include <new>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
@@ -70,4 +70,4 @@ void LeasePage::drain_wake() const {
   [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 class LeasePage {
  public:
@@ -38,4 +38,4 @@ class LeasePage {
   base::UniqueFd wake_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

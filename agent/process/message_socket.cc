@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
@@ -140,4 +140,4 @@ base::Status MessageSocket::take_messages(std::vector<SocketMessage>& into) {
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

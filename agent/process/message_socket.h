@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct SocketMessage {
   std::string payload;
@@ -58,4 +58,4 @@ class MessageSocket {
   bool peer_gone_ = false;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -12,7 +12,7 @@
 #include "agent/process/nursery_process.h"
 #include "agent/process/own_process.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 base::Result<std::optional<Warden>> WardenBirth::take() {
   MUSTER_ASSIGN_OR_RETURN(auto messages, socket_.receive());
@@ -56,4 +56,4 @@ base::Result<WardenBirth> Nursery::ask(const WardenOptions& options) {
   return WardenBirth(options, std::move(answer.first));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

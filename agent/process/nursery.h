@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 // A warden that is being made. Destroyed before it was taken: what has been made ends by itself.
 class WardenBirth {
@@ -60,4 +60,4 @@ class Nursery {
   pid_t pid_ = 0;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -11,7 +11,7 @@
 #include "agent/process/own_process.h"
 #include "agent/process/wire.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr std::size_t kBirthFds = 4;  // the warden's socket, <session>/alive, the lease's page and its eventfd
@@ -168,4 +168,4 @@ base::Result<WardenParts> decode_birth(SocketMessage message) {
                      WardenFork{MessageSocket(std::move(message.fds[0])), std::move(ready)}};
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

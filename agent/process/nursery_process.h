@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 // Until `socket` or its owner ends.
 [[noreturn]] void run_nursery(base::UniqueFd socket, WardenOwner owner);
@@ -24,4 +24,4 @@ base::Result<WardenOptions> decode_warden_options(const std::string& payload);
 SocketMessage encode_birth(base::Result<WardenParts> made);
 base::Result<WardenParts> decode_birth(SocketMessage message);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 namespace {
 
@@ -80,4 +80,4 @@ pid_t pid_in_oom_line(std::string_view line) {
   return pid;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

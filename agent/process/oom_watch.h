@@ -16,7 +16,7 @@
 #include "agent/proc/cgroup.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 enum class OomVerdict {
   kNo,       // also when this machine does not tell
@@ -59,4 +59,4 @@ class OomWatch {
 // The pid in a line of the kernel's log like "Out of memory: Killed process 4711 (python3) …"; 0: another line.
 pid_t pid_in_oom_line(std::string_view line);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

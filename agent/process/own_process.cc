@@ -13,7 +13,7 @@
 #include "agent/proc/proc_table.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 base::Status become_supervisor() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::errno_error(errno, "become a subreaper");
@@ -65,4 +65,4 @@ void audit(const std::string& job_id, const std::string& session_path, pid_t age
   }
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

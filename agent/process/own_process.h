@@ -9,7 +9,7 @@
 #include "agent/process/warden_events.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 // Subreaper, not dumpable (so no core, and no other process of the user reads our keys).
 base::Status become_supervisor();
@@ -24,4 +24,4 @@ pid_t own_pid_in(int proc_fd);
 // agent, and their ancestors.
 void audit(const std::string& job_id, const std::string& session_path, pid_t agent_pid, JobEmpty& empty);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

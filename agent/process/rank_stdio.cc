@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr int kPipeBytes = 1 << 20;
@@ -79,4 +79,4 @@ base::Result<RankStdio> RankStdio::create(const SpawnRequest& request) {
   return stdio;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

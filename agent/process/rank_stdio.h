@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct RankStdio {
   // For the child, close-on-exec; invalid stdin: the warden's own /dev/null. With a terminal all three are the same
@@ -25,4 +25,4 @@ struct RankStdio {
   static base::Result<RankStdio> create(const SpawnRequest& request);
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

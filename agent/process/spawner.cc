@@ -13,7 +13,7 @@
 #include "agent/process/rank_stdio.h"
 #include "model/ulimit.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr int kMuster = 125;  // exit code: Muster failed
@@ -192,4 +192,4 @@ base::Status Spawner::try_cgroup(const Cgroup& cgroup) {
   return base::errno_error(plan.failed_errno, fmt::format("no process can be moved into {}", cgroup.path()));
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -12,7 +12,7 @@
 #include "agent/process/child_exec.h"
 #include "agent/process/warden_events.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct Spawned {
   BareChild child;
@@ -51,4 +51,4 @@ class Spawner {
   bool can_clone_into_cgroup_ = true;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -21,7 +21,7 @@
 #include "agent/process/warden_fork.h"
 #include "agent/process/warden_protocol.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -333,4 +333,4 @@ Warden::Aftermath Warden::clean_up_without_warden(const std::vector<pid_t>& spar
   return aftermath;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -28,7 +28,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct WardenOptions {
   std::string job_id = {};        // becomes MUSTER_JOB_ID of every rank
@@ -111,4 +111,4 @@ class Warden {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

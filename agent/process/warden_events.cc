@@ -1,6 +1,6 @@
 #include "agent/process/warden_events.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 base::Result<ContainLevel> parse_contain_level(std::string_view text) {
   if (text == "auto" || text.empty()) return ContainLevel::kAuto;
@@ -16,4 +16,4 @@ std::string Containment::name() const {
   return pidns ? "pidns" : "subreaper";
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

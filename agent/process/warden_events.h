@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 enum class ContainLevel {
   kAuto,    // root: cgroup and PID namespace, what the machine allows of both; else cgroup if delegated; else subreaper
@@ -92,4 +92,4 @@ struct LeaseExpired {
 
 using WardenEvent = std::variant<RankStarted, RankStartFailed, RankExited, JobEmpty, LeaseExpired>;
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -16,7 +16,7 @@
 #include "agent/process/own_process.h"
 #include "base/ids.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 constexpr int kReadyTimeoutMs = 10'000;
@@ -202,4 +202,4 @@ base::Result<WardenParts> make_warden(const WardenOptions& options, const Warden
   return WardenParts{std::move(session), std::move(*lease), std::move(*fork)};
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

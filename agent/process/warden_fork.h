@@ -6,7 +6,7 @@
 #include "agent/process/warden.h"
 #include "agent/process/warden_process.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct WardenFork {
   MessageSocket socket;
@@ -31,4 +31,4 @@ struct WardenParts {
 // it has the warden as its child, later that goes to whoever is the next one above.
 base::Result<WardenParts> make_warden(const WardenOptions& options, const WardenOwner& owner);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

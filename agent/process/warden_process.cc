@@ -16,7 +16,7 @@
 #include "agent/proc/environ_scan.h"
 #include "agent/process/own_process.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 using std::chrono::milliseconds;
@@ -413,4 +413,4 @@ void WardenProcess::agent_is_gone() {
   ::_exit(is_removed ? 0 : 1);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

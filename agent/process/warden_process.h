@@ -20,7 +20,7 @@
 #include "agent/process/warden_protocol.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 // What the agent gives to its warden, ready before the fork.
 struct WardenSetup {
@@ -100,4 +100,4 @@ class WardenProcess {
   std::optional<Time> agent_deadline_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -2,7 +2,7 @@
 
 #include "agent/process/wire.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 namespace {
 
 std::int64_t to_wire(base::MonotonicTime at) {
@@ -244,4 +244,4 @@ base::Result<WardenEvent> decode_event(SocketMessage message) {
   return event;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

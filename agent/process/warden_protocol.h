@@ -10,7 +10,7 @@
 #include "agent/process/warden_events.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 struct SignalCommand {
   int rank = -1;
@@ -48,4 +48,4 @@ base::Result<WardenReady> decode_ready(const std::string& payload);
 SocketMessage encode(WardenEvent event);
 base::Result<WardenEvent> decode_event(SocketMessage message);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::inline process {
 
 class WireWriter {
  public:
@@ -81,4 +81,4 @@ class WireReader {
   std::string_view rest_;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::process

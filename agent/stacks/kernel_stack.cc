@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline stacks {
 namespace {
 
 constexpr std::size_t kMaxFile = 64u << 10;
@@ -63,4 +63,4 @@ std::vector<KernelStack> read_kernel_stacks(pid_t pid) {
   return stacks;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stacks

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::agent {
+namespace muster::agent::inline stacks {
 
 struct KernelStack {
   pid_t tid = 0;
@@ -24,4 +24,4 @@ std::vector<KernelStack> read_kernel_stacks(pid_t pid);
 // Of /proc/PID/stack: "[<0>] do_select+0x6e1/0x7c0" is "do_select".
 std::vector<std::string> parse_kernel_stack(std::string_view content);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stacks

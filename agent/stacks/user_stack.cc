@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline stacks {
 namespace {
 
 constexpr std::size_t kMaxFunction = 300;
@@ -104,4 +104,4 @@ base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid) {
   return stacks;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stacks

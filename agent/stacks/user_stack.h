@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline stacks {
 
 struct UserFrame {
   std::uint64_t address = 0;
@@ -34,4 +34,4 @@ inline constexpr std::size_t kMaxUserFrames = 128;
 // By thread id. PERMISSION_DENIED: another user's process, or the kernel's ptrace_scope forbids it.
 base::Result<std::map<pid_t, UserStack>> read_user_stacks(pid_t pid);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stacks

@@ -15,7 +15,7 @@
 #include "base/strings.h"
 #include "base/trusted_folder.h"
 
-namespace muster::agent {
+namespace muster::agent::inline stage {
 namespace {
 
 using base::Code;
@@ -313,4 +313,4 @@ Status StageFolder::keep(const StageItem& item) {
   return is_done || errno == EROFS ? base::ok_status() : failed(errno, "set the time and permissions of", item);
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stage

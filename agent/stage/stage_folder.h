@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::agent {
+namespace muster::agent::inline stage {
 
 struct StageItem {
   enum class Kind { kFile, kFolder, kLink };
@@ -103,4 +103,4 @@ class StageFolder {
   std::uint64_t half_size_ = 0;
 };
 
-}  // namespace muster::agent
+}  // namespace muster::agent::stage

@@ -10,7 +10,7 @@
 #include "agent/proc/cgroup.h"
 #include "agent/process/keepers.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -270,4 +270,4 @@ base::Result<CleanupReport> clean_up(const CleanupOptions& options) {
   return Cleaner(options).run();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

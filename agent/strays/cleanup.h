@@ -11,7 +11,7 @@
 #include "agent/strays/host_look.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 
 struct CleanupOptions {
   LookOptions look{};
@@ -48,4 +48,4 @@ struct CleanupReport {
 // Blocks, bounded by about 20 s.
 base::Result<CleanupReport> clean_up(const CleanupOptions& options);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -13,7 +13,7 @@
 #include "base/env.h"
 #include "base/file.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 namespace {
 
 using std::chrono::milliseconds;
@@ -219,4 +219,4 @@ base::Result<HostLook> look_at_host(const LookOptions& options) {
   return Looker(options).run();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -12,7 +12,7 @@
 #include "agent/strays/traces.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 
 struct LookOptions {
   std::string session_root = {};               // empty: ${MUSTER_TMPDIR:-/tmp}
@@ -40,4 +40,4 @@ struct HostLook {
 // locked, so that its agent can; its job counts as one whose lease runs.
 base::Result<HostLook> look_at_host(const LookOptions& options);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 namespace {
 
 constexpr std::string_view kWarden = "muster-warden";
@@ -136,4 +136,4 @@ std::vector<Stray> seen_twice(const std::vector<Stray>& first, const std::vector
   return both;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

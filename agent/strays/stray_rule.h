@@ -17,7 +17,7 @@
 #include "agent/proc/proc_table.h"
 #include "agent/proc/session_notes.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 
 enum class JobState { kDead, kLeaseRuns, kLives };
 
@@ -63,4 +63,4 @@ std::vector<Stray> seen_twice(const std::vector<Stray>& first, const std::vector
 
 bool is_warden(const ProcessInfo& info);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -16,7 +16,7 @@
 #include "agent/process/keepers.h"
 #include "base/ids.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -203,4 +203,4 @@ base::Result<SweepReport> sweep(const std::string& job_id, const SweepOptions& o
   return report;
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -15,7 +15,7 @@
 #include "agent/process/warden_events.h"
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 
 struct SweepOptions {
   std::string session_root = {};  // empty: ${MUSTER_TMPDIR:-/tmp}
@@ -35,4 +35,4 @@ struct SweepReport {
 // Blocks, bounded by about 10 s. INVALID_ARGUMENT: not a job id.
 base::Result<SweepReport> sweep(const std::string& job_id, const SweepOptions& options = {});
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

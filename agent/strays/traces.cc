@@ -16,7 +16,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 namespace {
 
 constexpr std::string_view kSocketPrefix = "job-";
@@ -137,4 +137,4 @@ base::Status remove_trace(const Trace& trace) {
   return base::ok_status();
 }
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

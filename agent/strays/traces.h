@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace muster::agent {
+namespace muster::agent::inline strays {
 
 enum class TraceKind { kSocket, kCgroup, kSharedMemory };
 
@@ -37,4 +37,4 @@ std::string cgroup_root(const std::string& mountinfo);
 // stay: FAILED_PRECONDITION.
 base::Status remove_trace(const Trace& trace);
 
-}  // namespace muster::agent
+}  // namespace muster::agent::strays

@@ -4,7 +4,7 @@
 #include "cli/daemon/launcherd_options.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 namespace {
 
 constexpr auto kLauncherdFlagsOfHvdrun =
@@ -76,4 +76,4 @@ const FlagTable& launcherd_settable_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

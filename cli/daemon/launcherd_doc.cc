@@ -1,7 +1,7 @@
 // What there is to say about launcherd.
 #include "cli/daemon/launcherd_options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 
 const CommandDoc& launcherd_doc() {
   static const CommandDoc kDoc = {
@@ -41,4 +41,4 @@ const CommandDoc& launcherd_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

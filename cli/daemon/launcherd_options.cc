@@ -8,7 +8,7 @@
 #include "cli/help/man_page.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -137,4 +137,4 @@ ParsedLauncherd parse_launcherd(const std::vector<std::string>& arguments, const
   return parsed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

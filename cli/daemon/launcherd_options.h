@@ -11,7 +11,7 @@
 #include "cli/options/options.h"
 #include "launcherd/enrol/accept_agents.h"
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 
 struct ParsedLauncherd : HostVerbLine {
   std::vector<std::string> sockets;    // paths of --listen unix:PATH, at most one
@@ -36,4 +36,4 @@ const FlagTable& launcherd_flags();
 const FlagTable& launcherd_settable_flags();
 const CommandDoc& launcherd_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

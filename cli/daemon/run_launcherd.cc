@@ -29,7 +29,7 @@
 #include "launcherd/service/tls_files.h"
 #include "launcherd/store/state_directory.h"
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 namespace {
 
 // gRPC's, those of the store, and some to spare.
@@ -189,4 +189,4 @@ int run_launcherd(const std::vector<std::string>& arguments) {
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

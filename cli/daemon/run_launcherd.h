@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace muster::cli {
+namespace muster::cli::inline daemon {
 
 // The exit code.
 int run_launcherd(const std::vector<std::string>& arguments);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::daemon

@@ -13,7 +13,7 @@
 #include "cli/hosts/surroundings.h"
 #include "cli/view/bootstrap_options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 // The bootstrap's first ones, and some to spare.
@@ -50,4 +50,4 @@ void Asking::run_blocking() {
   if (!notices.flush_blocking(std::chrono::steady_clock::now() + kLastWords)) terminal.cancel();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -18,7 +18,7 @@
 #include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/output/terminal.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 // A host that goes away must not end this process; who reads our own output may, as with other programs.
 class NoSigpipe {
@@ -53,4 +53,4 @@ struct Asking {
   launcherd::NoticeWriter notices;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

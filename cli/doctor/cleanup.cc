@@ -2,7 +2,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr std::size_t kJobIdLength = 8;
@@ -46,4 +46,4 @@ ParsedCleanup parse_cleanup(const std::vector<std::string>& arguments, const bas
   return parsed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

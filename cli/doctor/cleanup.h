@@ -9,7 +9,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 struct ParsedCleanup : HostVerbLine {
   std::string job;  // a job id or its beginning; empty: all
@@ -24,4 +24,4 @@ ParsedCleanup parse_cleanup(const std::vector<std::string>& arguments, const bas
 const FlagTable& cleanup_flags();
 const CommandDoc& cleanup_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -1,7 +1,7 @@
 // What there is to say about `muster cleanup`.
 #include "cli/doctor/cleanup.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 const CommandDoc& cleanup_doc() {
   static const CommandDoc kDoc = {
@@ -42,4 +42,4 @@ const CommandDoc& cleanup_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr std::size_t kColumns = 8;
@@ -178,4 +178,4 @@ std::set<std::string> jobs_of(const std::vector<v1::CleanupReport>& reports) {
   return jobs;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

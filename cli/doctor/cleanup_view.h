@@ -7,7 +7,7 @@
 
 #include "proto/muster/v1/cleanup.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 // A table of what was found, lines for what was not touched or is not known, and a last line that counts. `job`: it was
 // asked for this one only; empty: for all.
@@ -19,4 +19,4 @@ int cleanup_exit_code(const std::vector<v1::CleanupReport>& reports, const std::
 // All that the reports name, living ones too.
 std::set<std::string> jobs_of(const std::vector<v1::CleanupReport>& reports);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -2,7 +2,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 ParsedDoctor parse_doctor(const std::vector<std::string>& arguments, const base::Environment& environment,
                           const ParseContext& context) {
@@ -22,4 +22,4 @@ ParsedDoctor parse_doctor(const std::vector<std::string>& arguments, const base:
   return parsed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

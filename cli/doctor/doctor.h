@@ -9,7 +9,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 struct ParsedDoctor : HostVerbLine {
   bool json = false;
@@ -22,4 +22,4 @@ ParsedDoctor parse_doctor(const std::vector<std::string>& arguments, const base:
 const FlagTable& doctor_flags();
 const CommandDoc& doctor_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

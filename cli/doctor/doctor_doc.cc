@@ -1,7 +1,7 @@
 // What there is to say about `muster doctor`.
 #include "cli/doctor/doctor.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 const CommandDoc& doctor_doc() {
   static const CommandDoc kDoc = {
@@ -38,4 +38,4 @@ const CommandDoc& doctor_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 using model::Check;
@@ -100,4 +100,4 @@ std::string format_waiting(std::size_t total, const std::vector<std::string>& wa
   return text;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -3,7 +3,7 @@
 
 #include "cli/doctor/cleanup.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr auto kCleanupFlagsOfHvdrun =
@@ -22,4 +22,4 @@ const FlagTable& cleanup_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

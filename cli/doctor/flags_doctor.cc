@@ -3,7 +3,7 @@
 
 #include "cli/doctor/doctor.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr auto kDoctorFlagsOfHvdrun = std::to_array<std::string_view>(
@@ -20,4 +20,4 @@ const FlagTable& doctor_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -7,7 +7,7 @@
 #include "cli/options/config_file.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 base::Result<HvdrunOptions> read_line(const HostVerb& verb, CommandLine line, const base::Environment& environment,
@@ -57,4 +57,4 @@ HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>
   return {.exit_code = 2, .text = fmt::format("{}: {}\n", verb.doc.name, options.status().message()), .options = {}};
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -16,7 +16,7 @@
 #include "cli/options/command_line.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 // hvdrun's rows of these names, the verb's own, and --help.
 FlagTable host_verb_flags(std::span<const std::string_view> of_hvdrun, std::vector<FlagRow> own);
@@ -48,4 +48,4 @@ struct HostVerbLine {
 HostVerbLine read_host_verb(const HostVerb& verb, const std::vector<std::string>& arguments,
                             const base::Environment& environment, const ParseContext& context);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -8,7 +8,7 @@
 #include "launcherd/doctor/host_probes.h"
 #include "proto/convert.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 using Findings = std::vector<launcherd::HostFindings>;
@@ -77,4 +77,4 @@ std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& op
   return shapes;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -9,7 +9,7 @@
 #include "cli/options/options.h"
 #include "launcherd/doctor/findings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 struct ProbeStyle {
   std::string program;      // how lines on stderr begin: "muster doctor"
@@ -31,4 +31,4 @@ std::vector<base::Result<model::NodeShape>> probe_shapes(const HvdrunOptions& op
                                                          const std::vector<model::HostSpec>& hosts,
                                                          const base::Environment& environment);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -20,7 +20,7 @@
 #include "launcherd/cleanup/host_cleanups.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr int kNobodyAsked = 125;
@@ -108,4 +108,4 @@ int run_cleanup(const std::vector<std::string>& arguments) {
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

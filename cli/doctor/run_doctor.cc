@@ -17,7 +17,7 @@
 #include "launcherd/doctor/judge.h"
 #include "proto/diagnosis_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 namespace {
 
 constexpr int kFailures = 1;
@@ -60,4 +60,4 @@ int run_doctor(const std::vector<std::string>& arguments) {
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

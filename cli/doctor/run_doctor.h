@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-namespace muster::cli {
+namespace muster::cli::inline doctor {
 
 int run_doctor(const std::vector<std::string>& arguments);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::doctor

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 namespace {
 
 constexpr auto kEnsembleFlagsOfHvdrun =
@@ -95,4 +95,4 @@ ParsedEnsemble parse_ensemble_line(const std::vector<std::string>& arguments, co
   return parsed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -8,7 +8,7 @@
 #include "cli/doctor/host_verb.h"
 #include "cli/help/command_doc.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 
 struct ParsedEnsemble : HostVerbLine {
   std::string file;
@@ -26,4 +26,4 @@ int run_ensemble(const std::string& verb, const std::vector<std::string>& argume
 
 const CommandDoc& ensemble_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

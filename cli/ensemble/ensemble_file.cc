@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "cli/options/yaml_values.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 namespace {
 
 using base::Result;
@@ -188,4 +188,4 @@ Result<Ensemble> parse_ensemble(std::string_view content, const std::string& fil
   return EnsembleReader(file_name).read(root);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -17,7 +17,7 @@
 
 #include "base/status.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 
 struct EnsembleJob {
   std::string name;                    // unique; fit for the name of a folder
@@ -35,4 +35,4 @@ inline constexpr std::size_t kMostEnsembleJobs = 100'000;
 // Errors begin with FILE:LINE:COLUMN; an unknown key names the nearest one.
 base::Result<Ensemble> parse_ensemble(std::string_view content, const std::string& file_name);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

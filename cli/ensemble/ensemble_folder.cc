@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/print.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,4 +63,4 @@ EnsembleFolder::~EnsembleFolder() {
   ::rmdir(fs::path(path_).parent_path().c_str());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 
 // ${MUSTER_TMPDIR:-/tmp}/muster-<uid>/ensemble-XXXXXX, with all that is in it gone at the end. Those that killed
 // ensembles have left are removed when another one is made. Blocks.
@@ -28,4 +28,4 @@ class EnsembleFolder {
   const base::UniqueFd lock_;  // on the folder itself: who holds it lives
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -6,7 +6,7 @@
 #include "cli/view/log_output.h"
 #include "launcherd/output/sinks.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 
 EnsembleRun::EnsembleRun(launcherd::LauncherAddress launcher, std::string output, bool stops_at_failure, Events events)
     : launcher_(std::move(launcher)),
@@ -107,4 +107,4 @@ void EnsembleRun::kill_the_rest() {
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -15,7 +15,7 @@
 #include "launcherd/service/api_client.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 
 struct EnsembleEnd {
   std::string name;
@@ -62,4 +62,4 @@ class EnsembleRun {
   bool is_cancelled_ = false;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

@@ -34,7 +34,7 @@
 #include "launcherd/output/terminal.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline ensemble {
 namespace {
 
 using base::Result;
@@ -272,4 +272,4 @@ int run_ensemble(const std::string&, const std::vector<std::string>& arguments) 
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::ensemble

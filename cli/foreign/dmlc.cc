@@ -11,7 +11,7 @@
 #include "cli/options/setting_reader.h"
 #include "model/runtime.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 namespace {
 
 using base::Code;
@@ -220,4 +220,4 @@ ParsedHvdrun parse_dmlc(const std::vector<std::string>& arguments, const base::E
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

@@ -14,7 +14,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 
 // Those of `muster dmlc`: launch.py's, and hvdrun's that do not say how many ranks and where.
 const FlagTable& dmlc_flags();
@@ -29,4 +29,4 @@ base::Result<std::vector<model::HostSpec>> parse_dmlc_hosts(std::string_view con
 
 const CommandDoc& dmlc_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

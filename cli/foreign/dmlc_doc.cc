@@ -2,7 +2,7 @@
 #include "cli/foreign/dmlc.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 
 const CommandDoc& dmlc_doc() {
   static const CommandDoc kDoc = {
@@ -26,4 +26,4 @@ const CommandDoc& dmlc_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

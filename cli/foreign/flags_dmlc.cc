@@ -6,7 +6,7 @@
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 namespace {
 
 using enum FlagGroup;
@@ -60,4 +60,4 @@ const FlagTable& dmlc_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

@@ -7,7 +7,7 @@
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 namespace {
 
 using enum FlagGroup;
@@ -100,4 +100,4 @@ const FlagTable& torchrun_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

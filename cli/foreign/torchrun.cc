@@ -13,7 +13,7 @@
 #include "cli/options/setting_reader.h"
 #include "model/output_routes.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 namespace {
 
 using base::Code;
@@ -397,4 +397,4 @@ ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::stri
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

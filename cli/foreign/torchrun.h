@@ -19,7 +19,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 
 // Those of `muster torchrun`: torchrun's and torch.distributed.launch's, and hvdrun's that do not say how many ranks.
 const FlagTable& torchrun_flags();
@@ -31,4 +31,4 @@ ParsedHvdrun parse_torchrun(const std::string& verb, const std::vector<std::stri
 
 const CommandDoc& torchrun_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

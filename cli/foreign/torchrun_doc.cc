@@ -2,7 +2,7 @@
 #include "cli/foreign/torchrun.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline foreign {
 
 const CommandDoc& torchrun_doc() {
   static const CommandDoc kDoc = {
@@ -30,4 +30,4 @@ const CommandDoc& torchrun_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::foreign

@@ -6,7 +6,7 @@
 
 #include "cli/help/flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 struct GroupTitle {
   FlagGroup group;
@@ -35,4 +35,4 @@ struct CommandDoc {
   std::vector<ExitCode> exit_codes;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

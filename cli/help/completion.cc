@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 std::optional<std::string> completion(std::string_view shell, const CompletedProgram& program) {
   if (shell == "bash") return bash_completion(program);
@@ -20,4 +20,4 @@ std::string function_name(std::string_view program, std::string_view verb) {
   return name;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

@@ -11,7 +11,7 @@
 
 #include "cli/help/flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 // A program, and its verbs if it has any.
 struct CompletedProgram {
@@ -33,4 +33,4 @@ std::optional<std::string> completion(std::string_view shell, const CompletedPro
 // Names of shell functions: "torch.distributed.launch" -> "torch_distributed_launch".
 std::string function_name(std::string_view program, std::string_view verb);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

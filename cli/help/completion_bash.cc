@@ -4,7 +4,7 @@
 #include "base/strings.h"
 #include "cli/help/completion.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 namespace {
 
 // The spellings that are followed by values, as a pattern of `case`.
@@ -121,4 +121,4 @@ std::string bash_completion(const CompletedProgram& program) {
          fmt::format("complete -o bashdefault -o default -F {} {}\n", function_name(program.name, ""), program.name);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

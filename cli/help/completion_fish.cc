@@ -4,7 +4,7 @@
 #include "base/strings.h"
 #include "cli/help/completion.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 namespace {
 
 std::string fish_quoted(std::string_view text) {
@@ -97,4 +97,4 @@ std::string fish_completion(const CompletedProgram& program) {
   return text;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

@@ -4,7 +4,7 @@
 #include "base/strings.h"
 #include "cli/help/completion.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 namespace {
 
 // Inside single quotes and inside the brackets of an _arguments specification.
@@ -92,4 +92,4 @@ std::string zsh_completion(const CompletedProgram& program) {
          fmt::format("if [[ $funcstack[1] == {0} ]]; then {0} \"$@\"; else compdef {0} {1}; fi\n", main, program.name);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "cli/help/flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 class FlagRow {
  public:
@@ -89,4 +89,4 @@ inline void add_group(FlagGroup group, std::vector<FlagRow> rows, std::vector<Fl
   for (FlagRow& row : rows) flags.push_back(row.group(group).flag());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

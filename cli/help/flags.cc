@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 std::string Flag::variable() const {
   // Options that add up would need a list inside one variable; they are given by file or command line.
@@ -52,4 +52,4 @@ std::optional<std::string> FlagTable::nearest(std::string_view word) const {
   return base::nearest_word(word, all);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

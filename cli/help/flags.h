@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 enum class FlagGroup {
   kRanks,
@@ -91,4 +91,4 @@ class FlagTable {
   std::vector<Flag> flags_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

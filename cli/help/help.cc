@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 namespace {
 
 constexpr std::size_t kColumns = 96;
@@ -91,4 +91,4 @@ std::string version_text(std::string_view program, std::string_view build_id) {
   return fmt::format("{} {} ({}), horovodrun 0.28.1 flags\n", program, MUSTER_VERSION, build_id);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

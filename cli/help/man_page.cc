@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 namespace {
 
 // A character beyond ASCII as roff names it: "\\[u2026]". Takes it from the beginning of `text`, which is UTF-8.
@@ -114,4 +114,4 @@ std::string man_page(const CommandDoc& doc) {
   return text + plain("Settings; --config-file names another file, --print-config shows what holds.") + "\n";
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

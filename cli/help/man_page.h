@@ -5,9 +5,9 @@
 
 #include "cli/help/command_doc.h"
 
-namespace muster::cli {
+namespace muster::cli::inline help {
 
 // In the man macros of roff, section 1. For each option also its key in configuration files and its variable.
 std::string man_page(const CommandDoc& doc);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::help

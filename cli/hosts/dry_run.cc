@@ -12,7 +12,7 @@
 #include "model/gpu_binding.h"
 #include "model/gpu_mask.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 namespace {
 
 // A JSON string; names of hosts hold no control characters, but a caller's mistake must not break the line.
@@ -198,4 +198,4 @@ int run_dry(HvdrunOptions options, const base::Environment& environment, const A
                                                      : format_dry_run(*hosts, placed->placement));
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -12,7 +12,7 @@
 #include "cli/options/options.h"
 #include "model/placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 struct DryRank {
   const model::PlacedRank* place = nullptr;
@@ -50,4 +50,4 @@ using AskShapes = std::function<std::vector<base::Result<model::NodeShape>>(cons
 // exit code.
 int run_dry(HvdrunOptions options, const base::Environment& environment, const AskShapes& ask);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -6,7 +6,7 @@
 
 #include "base/thread.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 void EndBound::arm(std::chrono::milliseconds bound, int exit_code) {
   auto thread = base::start_thread([this, bound, exit_code] {
@@ -28,4 +28,4 @@ EndBound::~EndBound() {
   thread_.join();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

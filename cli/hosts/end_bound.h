@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 class EndBound {
  public:
@@ -31,4 +31,4 @@ class EndBound {
   std::thread thread_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -5,7 +5,7 @@
 #include "cli/hosts/surroundings.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 base::Result<std::vector<std::string>> parse_env_file(std::string_view text, const std::string& shown) {
   std::vector<std::string> variables;
@@ -40,4 +40,4 @@ base::Status read_env_files(HvdrunOptions& options, const std::string& directory
   return base::ok_status();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 inline constexpr std::size_t kMaxEnvFile = 1u << 20;
 
@@ -19,4 +19,4 @@ base::Result<std::vector<std::string>> parse_env_file(std::string_view text, con
 // Reads options.env_files, paths relative to `directory`; what --env says goes before them.
 base::Status read_env_files(HvdrunOptions& options, const std::string& directory);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 base::Result<HeldSignals> HeldSignals::open() {
   sigset_t set;
@@ -25,4 +25,4 @@ HeldSignals::~HeldSignals() {
   if (fd_.valid()) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

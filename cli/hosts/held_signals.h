@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 // From open() to destruction SIGHUP, SIGINT and SIGTERM of this thread wait, and fd() is readable once one has come;
 // then they have their effect. Before other threads exist.
@@ -26,4 +26,4 @@ class HeldSignals {
   sigset_t before_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -22,7 +22,7 @@
 #include "model/gpu_mask.h"
 #include "model/job_placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 namespace {
 
 constexpr std::chrono::seconds kDiscoveryLimit{60};
@@ -350,4 +350,4 @@ base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environmen
   return placed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 struct HostSource {
   std::string note{};           // a line for --verbose that says what it was; empty: the user has named them
@@ -59,4 +59,4 @@ void settle_directories(model::JobSpec& job, const std::string& directory);
 base::Result<PlacedJob> place_job(HvdrunOptions& options, const base::Environment& environment,
                                   const std::string& directory, const LookAtHosts& look, const CheckHosts& check = {});
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

@@ -6,7 +6,7 @@
 #include "cli/hosts/job_hosts.h"
 #include "launcherd/site/site_command.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 namespace {
 
 using launcherd::BootstrapBy;
@@ -68,4 +68,4 @@ base::Result<std::string> settle_bootstrap(HvdrunOptions& options, const base::E
   return choice.why;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

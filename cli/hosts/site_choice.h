@@ -11,7 +11,7 @@
 #include "cli/options/options.h"
 #include "launcherd/hosts/allocation.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 struct SiteChoice {
   launcherd::BootstrapBy by = launcherd::BootstrapBy::kSsh;
@@ -27,4 +27,4 @@ SiteChoice choose_site_launcher(const base::Environment& environment,
 // of the command line.
 base::Result<std::string> settle_bootstrap(HvdrunOptions& options, const base::Environment& environment);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

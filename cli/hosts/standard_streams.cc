@@ -11,7 +11,7 @@
 
 #include "base/print.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 namespace {
 
 constexpr int kOutputFailed = 125;
@@ -56,4 +56,4 @@ int fail_as(std::string_view program, int code, std::string_view message) {
   return code;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

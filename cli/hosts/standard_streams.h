@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string_view>
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 // For a terminal that does not take a program's last lines.
 inline constexpr std::chrono::seconds kLastWords{2};
@@ -21,4 +21,4 @@ int print_answer(std::string_view program, std::string_view text);
 // Prints `program`: `message` on stderr. Returns `code`.
 int fail_as(std::string_view program, int code, std::string_view message);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

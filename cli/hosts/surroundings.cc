@@ -8,7 +8,7 @@
 #include <climits>
 #include <filesystem>
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 std::string logical_working_directory(const base::Environment& environment) {
   if (const auto pwd = environment.get("PWD"); pwd && pwd->starts_with('/')) {
@@ -69,4 +69,4 @@ void hide_memory() {
   (void)::prctl(PR_SET_DUMPABLE, 0);  // fails with a wrong argument alone
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

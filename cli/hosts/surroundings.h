@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/status.h"
 
-namespace muster::cli {
+namespace muster::cli::inline hosts {
 
 // $PWD if it is this directory (so that a path through a link stays one), else the kernel's answer.
 std::string logical_working_directory(const base::Environment& environment);
@@ -31,4 +31,4 @@ base::Result<std::string> find_agent(const base::Environment& environment);
 // Neither a core file nor another process of this user may read this one's memory: it holds keys and environments.
 void hide_memory();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::hosts

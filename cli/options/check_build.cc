@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 BuildFeatures this_build() {
   BuildFeatures features;
@@ -30,4 +30,4 @@ std::string format_build(const BuildFeatures& features, bool verbose) {
   return text;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

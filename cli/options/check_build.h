@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // Frameworks: those with a module in Muster's `horovod`. Controllers: of Horovod, that ranks can use. Operations: what
 // libmuster does collectives with, or stands for.
@@ -23,4 +23,4 @@ BuildFeatures this_build();
 // `verbose`: an empty line first, as horovodrun has it.
 std::string format_build(const BuildFeatures& features, bool verbose);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

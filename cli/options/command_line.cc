@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "cli/options/horovodrun.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -114,4 +114,4 @@ Result<CommandLine> split_command_line(const std::vector<std::string>& words, co
   return line;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cli/help/flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 struct GivenOption {
   const Flag* flag = nullptr;
@@ -37,4 +37,4 @@ enum class Abbreviations {
 base::Result<CommandLine> split_command_line(const std::vector<std::string>& words, const FlagTable& table,
                                              Abbreviations abbreviations = Abbreviations::kNone);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

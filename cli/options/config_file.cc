@@ -8,7 +8,7 @@
 #include "base/yaml.h"
 #include "cli/options/template_defaults.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -210,4 +210,4 @@ Result<Settings> gather_settings(const CommandLine& line, const base::Environmen
   return settings;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

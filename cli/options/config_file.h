@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "cli/options/settings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
 
@@ -48,4 +48,4 @@ base::Result<Settings> gather_settings(const CommandLine& line, const base::Envi
                                        const std::vector<Setting>& defaults = {},
                                        NamedFile named_file = NamedFile::kSettings);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

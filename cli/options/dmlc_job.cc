@@ -4,7 +4,7 @@
 
 #include "model/runtime.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -59,4 +59,4 @@ Status settle_dmlc(HvdrunOptions& options, bool any_hosts) {
   return base::ok_status();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -5,7 +5,7 @@
 #include "cli/options/options.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // --num-workers and --num-servers, after --runtime.
 void read_dmlc(SettingReader& read, HvdrunOptions& options);
@@ -14,4 +14,4 @@ void read_dmlc(SettingReader& read, HvdrunOptions& options);
 // one. Nothing to do for other jobs. INVALID_ARGUMENT: the command line says other programs, or numbers of ranks.
 base::Status settle_dmlc(HvdrunOptions& options, bool any_hosts);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -2,7 +2,7 @@
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 void add_general_flags(std::vector<Flag>& flags) {
   add_group(
@@ -63,4 +63,4 @@ void add_general_flags(std::vector<Flag>& flags) {
       flags);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -3,7 +3,7 @@
 #include "cli/help/flag_row.h"
 #include "cli/options/hvdrun_flags.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using enum FlagGroup;
@@ -145,4 +145,4 @@ void add_horovod_flags(std::vector<Flag>& flags) {
   add_group(kElastic, elastic_rows(), flags);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

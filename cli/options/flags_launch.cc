@@ -3,7 +3,7 @@
 #include "cli/options/hvdrun_flags.h"
 #include "cli/options/label_option.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using enum FlagGroup;
@@ -233,4 +233,4 @@ void add_launch_flags(std::vector<Flag>& flags) {
   add_group(kLife, life_rows(), flags);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 enum class Kind {
@@ -120,4 +120,4 @@ std::vector<std::string> horovod_tuning(SettingReader& read) {
   return variables;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

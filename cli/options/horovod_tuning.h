@@ -7,10 +7,10 @@
 
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // "NAME=VALUE" for every option that is set, in the order of the options; a mistake ends up in `read`'s status.
 // Autotune's own options count only when autotune is on, mark_cycles only with a timeline.
 std::vector<std::string> horovod_tuning(SettingReader& read);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 // horovod/runner/launch.py: parse_args().
@@ -96,4 +96,4 @@ base::Result<std::optional<std::string>> expand_abbreviation(std::string_view wo
                      base::printable(word), base::join(found, ", "));
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // Whether a program that was called as `argv0` stands for horovodrun.
 bool is_horovodrun(std::string_view argv0);
@@ -18,4 +18,4 @@ bool is_horovodrun(std::string_view argv0);
 // options, also two spellings of one, as in argparse; the message names them.
 base::Result<std::optional<std::string>> expand_abbreviation(std::string_view word);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -98,4 +98,4 @@ Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& h
   return choice;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

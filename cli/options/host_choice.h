@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "model/host_spec.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // Numbers of hosts from 0, as ranges with both ends; in the order in which they were named.
 struct HostNumbers {
@@ -41,4 +41,4 @@ struct HostChoice {
 base::Result<HostChoice> leave_spares_out(int spares, const std::vector<HostHealth>& health,
                                           const std::vector<model::HostSpec>& hosts);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 constexpr GroupTitle kRunGroups[] = {
@@ -68,4 +68,4 @@ const CommandDoc& hvdrun_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

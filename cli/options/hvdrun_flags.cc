@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 const FlagTable& hvdrun_flags() {
   static const FlagTable kTable = [] {
@@ -15,4 +15,4 @@ const FlagTable& hvdrun_flags() {
   return kTable;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

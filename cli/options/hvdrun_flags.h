@@ -5,7 +5,7 @@
 
 #include "cli/help/command_doc.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // hvdrun's: all of horovodrun 0.28.1's options, and ours.
 const FlagTable& hvdrun_flags();
@@ -19,4 +19,4 @@ void add_launch_flags(std::vector<Flag>& flags);   // flags_launch.cc
 void add_horovod_flags(std::vector<Flag>& flags);  // flags_horovod.cc
 void add_general_flags(std::vector<Flag>& flags);  // flags_general.cc
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

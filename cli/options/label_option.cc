@@ -2,7 +2,7 @@
 
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 FlagRow label_row() {
   return option("label-format", {"--label-format"}, "TEXT|none",
@@ -26,4 +26,4 @@ base::Result<model::LabelFormat> read_label_format(const Settings& settings) {
   return label;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -7,7 +7,7 @@
 #include "cli/options/settings.h"
 #include "model/label_format.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // --label-format TEXT, --no-label.
 FlagRow label_row();
@@ -15,4 +15,4 @@ FlagRow label_row();
 // From --label-format and --no-label. INVALID_ARGUMENT: the text is no format; the message names the option.
 base::Result<model::LabelFormat> read_label_format(const Settings& settings);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

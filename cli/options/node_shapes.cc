@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "model/pinning.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -120,4 +120,4 @@ model::NodeShape read_node_shape(const std::string& root, const std::vector<int>
   return shape;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

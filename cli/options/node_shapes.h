@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "model/node_shape.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // SOCKETSxCORES[xTHREADS][+GPUS]: "2x32x2+4" is two sockets of 32 cores of two threads, and four GPUs ("+6x2": six of
 // Intel's, of two tiles each). Cores count per
@@ -23,4 +23,4 @@ bool is_node_shape(std::string_view text);
 // order of their lowest CPU. A CPU of which the kernel says nothing is a core of its own.
 model::NodeShape read_node_shape(const std::string& root, const std::vector<int>& cpus);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

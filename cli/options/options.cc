@@ -25,7 +25,7 @@
 #include "cli/options/template_line.h"
 #include "job_templates/shape.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -540,4 +540,4 @@ ParsedHvdrun parse_hvdrun(const std::vector<std::string>& arguments, const base:
   return parsed.ok() ? std::move(parsed).value() : mistake(parsed.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

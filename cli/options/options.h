@@ -23,7 +23,7 @@
 #include "model/label_format.h"
 #include "model/node_shape.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // --dry-run: say who would run where, and start nothing.
 struct DryRunOptions {
@@ -119,4 +119,4 @@ base::Status assume_template_node(const Settings& settings, const base::Environm
 // What the settings say of the job; everything but its command, and what assume_template_node() adds.
 base::Result<HvdrunOptions> read_options(const Settings& settings);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

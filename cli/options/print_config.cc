@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 constexpr std::size_t kCommentColumn = 44;
@@ -81,4 +81,4 @@ std::string format_settings(const Settings& settings, const FlagTable& table) {
   return text;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -5,10 +5,10 @@
 
 #include "cli/options/settings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // A configuration file with the same effect; origins are comments. Of variables for the ranks only the names are shown,
 // in a comment: their values are nobody else's business.
 std::string format_settings(const Settings& settings, const FlagTable& table);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

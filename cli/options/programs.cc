@@ -10,7 +10,7 @@
 #include "cli/options/role_file.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -151,4 +151,4 @@ Status set_roles(std::vector<model::Role> roles, const Settings& settings, model
   return base::ok_status();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -12,7 +12,7 @@
 #include "cli/options/settings.h"
 #include "model/job_spec.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // Takes the programs of `line` off it, with the options that belong to them, and makes a role of each, named after its
 // program; else the roles of the configuration file that the line or the environment names. Empty: there is one
@@ -29,4 +29,4 @@ int slots_of(const std::vector<model::HostSpec>& hosts);
 // Into the job, whose other options are `settings`.
 base::Status set_roles(std::vector<model::Role> roles, const Settings& settings, model::JobSpec& job);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -11,7 +11,7 @@
 #include "cli/options/yaml_values.h"
 #include "model/placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Result;
@@ -110,4 +110,4 @@ Result<std::vector<model::Role>> read_role_file(const std::string& path) {
   return parse_roles(*content, path);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

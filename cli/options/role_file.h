@@ -21,11 +21,11 @@
 #include "base/status.h"
 #include "model/role.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // Pure. Empty: the file has none. What else is in it is not looked at. Errors: FILE:LINE:COLUMN: what is wrong.
 base::Result<std::vector<model::Role>> parse_roles(std::string_view content, const std::string& file_name);
 
 base::Result<std::vector<model::Role>> read_role_file(const std::string& path);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

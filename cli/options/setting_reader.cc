@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 using base::Code;
 using base::error;
@@ -163,4 +163,4 @@ std::optional<bool> parse_toggle(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "cli/options/settings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 class SettingReader {
  public:
@@ -66,4 +66,4 @@ base::Status check_variable(const std::string& named);
 // "true" or "false", "yes" or "no", "on" or "off", "1" or "0", in any case.
 std::optional<bool> parse_toggle(std::string_view text);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

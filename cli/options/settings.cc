@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 base::Status check_exclusion(const std::vector<Setting>& layer) {
@@ -75,4 +75,4 @@ std::vector<Setting> settings_of(const base::Environment& environment, const Fla
   return layer;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -13,7 +13,7 @@
 #include "cli/help/flags.h"
 #include "cli/options/command_line.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 struct Setting {
   const Flag* flag = nullptr;
@@ -47,4 +47,4 @@ std::vector<Setting> settings_of(const CommandLine& line);
 // Variables with an empty value count as not set.
 std::vector<Setting> settings_of(const base::Environment& environment, const FlagTable& table);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

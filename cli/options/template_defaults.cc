@@ -7,7 +7,7 @@
 #include "cli/options/hvdrun_flags.h"
 #include "job_templates/load.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 base::Result<job_templates::Template> find_template(const std::string& name, const base::Environment& environment) {
   return job_templates::load_template(name, job_templates::standard_sources(environment, "."));
@@ -46,4 +46,4 @@ std::vector<Setting> without_overruled(std::vector<Setting> defaults, const std:
   return defaults;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -11,7 +11,7 @@
 #include "job_templates/plan.h"
 #include "job_templates/template.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 // By its name or file, from the working directory and $HOME/.config/muster/templates.
 base::Result<job_templates::Template> find_template(const std::string& name, const base::Environment& environment);
@@ -22,4 +22,4 @@ base::Result<std::vector<Setting>> settings_of(const job_templates::LaunchPlan& 
 // Without those that `typed` makes meaningless: a --bind-to of the user's own takes the template's --depth away.
 std::vector<Setting> without_overruled(std::vector<Setting> defaults, const std::vector<Setting>& typed);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -9,7 +9,7 @@
 #include "cli/options/programs.h"
 #include "cli/options/template_defaults.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 namespace {
 
 using base::Code;
@@ -191,4 +191,4 @@ Result<std::vector<std::string>> hvdrun_words(const TemplateLine& line,
   return words;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

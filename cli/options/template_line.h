@@ -17,7 +17,7 @@
 #include "job_templates/parameters.h"
 #include "job_templates/script.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 struct TemplateLine {
   std::unique_ptr<job_templates::Template> job_template;  // never null
@@ -52,4 +52,4 @@ base::Result<TemplateLine> read_template_line(const std::vector<std::string>& ar
 base::Result<std::vector<std::string>> hvdrun_words(const TemplateLine& line,
                                                     const std::function<bool(std::string_view option)>& takes = {});
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 using base::Code;
 using base::error;
@@ -84,4 +84,4 @@ Status YamlValues::environment(const YamlNode& node, Words& into) const {
   return base::ok_status();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/yaml.h"
 
-namespace muster::cli {
+namespace muster::cli::inline options {
 
 class YamlValues {
  public:
@@ -38,4 +38,4 @@ class YamlValues {
   const std::string& file_name_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::options

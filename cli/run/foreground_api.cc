@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 ForegroundApi::ForegroundApi(base::Loop& loop, const base::Environment& environment, const std::string& job_id,
                              launcherd::RestartingJob* job, launcherd::JobRecord* record)
     : job_(job), record_(record) {
@@ -59,4 +59,4 @@ launcherd::Gone ForegroundApi::stacks(const v1::StacksRequest& request, launcher
   return {};
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

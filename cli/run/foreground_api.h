@@ -10,7 +10,7 @@
 #include "launcherd/run/restarting_job.h"
 #include "launcherd/service/api_server.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 
 class ForegroundApi final : private launcherd::ApiHandler {
  public:
@@ -33,4 +33,4 @@ class ForegroundApi final : private launcherd::ApiHandler {
   std::unique_ptr<launcherd::ApiServer> server_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -9,7 +9,7 @@
 #include "cli/doctor/probe_hosts.h"
 #include "launcherd/doctor/judge.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 namespace {
 
 using launcherd::HostFindings;
@@ -78,4 +78,4 @@ base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
   return health_of(findings, options.launch.agent_link, options.job.pinning.gpu_bind != model::GpuBind::kNone);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -9,7 +9,7 @@
 #include "cli/options/options.h"
 #include "launcherd/doctor/findings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 
 // Not well: a host that does not answer, that fails a check of `muster doctor` other than those of Python programs,
 // whose clock is off, that has fewer GPUs than most of the others, or, where the job uses GPUs, whose driver is not as
@@ -22,4 +22,4 @@ base::Result<std::vector<HostHealth>> check_health(const HvdrunOptions& options,
                                                    const std::vector<model::HostSpec>& hosts,
                                                    const base::Environment& environment);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

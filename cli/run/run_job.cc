@@ -37,7 +37,7 @@
 #include "launcherd/run/restarting_job.h"
 #include "model/job_placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 namespace {
 
 using launcherd::StopCause;
@@ -289,4 +289,4 @@ int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& par
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -7,7 +7,7 @@
 #include "base/env.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 
 // From the main thread, with no other thread running. Returns the exit code of the program (CONTRACT: Exit).
 int run_job(HvdrunOptions options, const base::Environment& environment);
@@ -15,4 +15,4 @@ int run_job(HvdrunOptions options, const base::Environment& environment);
 // Prints the answer of a command line that is one, runs the job of any other. `main` of a launcher is this.
 int run_command(const std::function<ParsedHvdrun(const base::Environment&)>& parse);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -20,7 +20,7 @@
 #include "cli/view/signals.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 namespace {
 
 int fail(const base::Status& status) {
@@ -160,4 +160,4 @@ int run_remote(HvdrunOptions options, const base::Environment& environment) {
   return follow(options, {*id, order->launcher}, *events, *signals, loop, directory);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -4,9 +4,9 @@
 #include "base/env.h"
 #include "cli/options/options.h"
 
-namespace muster::cli {
+namespace muster::cli::inline run {
 
 // The exit code.
 int run_remote(HvdrunOptions options, const base::Environment& environment);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::run

@@ -14,7 +14,7 @@
 #include "cli/view/signals.h"
 #include "launcherd/output/sinks.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr std::int64_t kTailLines = 10;
@@ -65,4 +65,4 @@ int run_attach(const std::string& verb, const std::vector<std::string>& argument
   return attach(call, *job, std::move(*wish), *label);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

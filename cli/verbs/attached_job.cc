@@ -12,7 +12,7 @@
 #include "cli/view/report.h"
 #include "proto/convert.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using launcherd::ApiClient;
@@ -228,4 +228,4 @@ void AttachedJob::on_signal(int signo) {
                                  attachment_.job.id, attachment_.job.id, attachment_.job.id));
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -25,7 +25,7 @@
 #include "launcherd/output/terminal.h"
 #include "launcherd/run/job_runner.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 struct Attachment {
   FoundJob job;
@@ -88,4 +88,4 @@ class AttachedJob {
 // The outcome as hvdrun's own report takes it; `stop_signal`: by which the asker has stopped the job, 0: none.
 launcherd::JobOutcome outcome_of(const EndedJob& ended, int stop_signal);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -15,7 +15,7 @@
 #include "cli/options/exit_codes.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr int kFailed = 1;
@@ -128,4 +128,4 @@ int run_compat(const std::string&, const std::vector<std::string>& arguments) {
   return std::ranges::any_of(results, [](const auto& row) { return row.result() == "failed"; }) ? kFailed : 0;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

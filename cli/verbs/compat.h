@@ -9,7 +9,7 @@
 #include "cli/help/command_doc.h"
 #include "proto/muster/v1/compat.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // One for each known client, in the order of docs/compat.md. `directory`: <client>.json files; others are ignored, and
 // one that cannot be read counts as not there, with a sentence in `problems`.
@@ -24,4 +24,4 @@ const CommandDoc& compat_doc();
 // The exit code: 0, 1 when a client failed, 2 for a mistake in the command line.
 int run_compat(const std::string& verb, const std::vector<std::string>& arguments);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

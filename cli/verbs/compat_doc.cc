@@ -2,7 +2,7 @@
 #include "cli/help/flag_row.h"
 #include "cli/verbs/compat.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 const FlagTable& compat_flags() {
   static const FlagTable kTable = [] {
@@ -37,4 +37,4 @@ const CommandDoc& compat_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{500};
@@ -76,4 +76,4 @@ base::Status read_logs(launcherd::ApiClient& client, const FoundJob& job, v1::Lo
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -10,7 +10,7 @@
 #include "cli/verbs/found_jobs.h"
 #include "launcherd/service/api_client.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // How a job has ended, as far as its launcher could be asked.
 struct EndedJob {
@@ -47,4 +47,4 @@ base::Result<std::optional<EndedJob>> watch_to_end(launcherd::ApiClient& client,
 base::Status read_logs(launcherd::ApiClient& client, const FoundJob& job, v1::LogsRequest request,
                        Reconnecting& reconnecting, const std::function<bool(const v1::LogChunk&)>& on_chunk);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

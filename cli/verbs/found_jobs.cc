@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "cli/verbs/launcher_address.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using base::Code;
@@ -157,4 +157,4 @@ base::Result<v1::Job> ask_job(ApiClient& client, const FoundJob& job, int max_ra
   return whole;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

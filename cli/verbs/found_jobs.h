@@ -12,7 +12,7 @@
 #include "launcherd/service/api_client.h"
 #include "launcherd/service/api_socket.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 inline constexpr std::chrono::seconds kPatience{20};  // with a launcher that does not answer
 inline constexpr int kNoRanks = -1;                   // GetJobRequest.max_ranks
@@ -42,4 +42,4 @@ base::Result<FoundJob> one_job_or_newest(const VerbCall& call);
 // The job with `max_ranks` of its ranks; 0: all, in as many questions as it takes.
 base::Result<v1::Job> ask_job(launcherd::ApiClient& client, const FoundJob& job, int max_ranks);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -12,7 +12,7 @@
 #include "cli/view/host_table.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 base::Result<v1::LauncherHost> change(const VerbCall& call, launcherd::ApiClient& client, const std::string& host) {
@@ -78,4 +78,4 @@ int run_hosts(const std::string& verb, const std::vector<std::string>& arguments
   return call.print(lines);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -16,7 +16,7 @@
 #include "launcherd/service/api_client.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using launcherd::ApiClient;
@@ -147,4 +147,4 @@ int run_events(const std::string& verb, const std::vector<std::string>& argument
   return watched.ok() ? 0 : job_not_answered(call, *found, watched.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

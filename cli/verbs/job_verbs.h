@@ -8,7 +8,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/verbs/found_jobs.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 int run_jobs(const std::string& verb, const std::vector<std::string>& arguments);
 int run_status(const std::string& verb, const std::vector<std::string>& arguments);
@@ -23,4 +23,4 @@ const CommandDoc& status_doc();
 const CommandDoc& kill_doc();
 const CommandDoc& events_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -2,7 +2,7 @@
 #include "cli/verbs/job_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 const std::vector<GroupTitle> kGroups = {{FlagGroup::kGeneral, "Options"}};
@@ -96,4 +96,4 @@ const CommandDoc& events_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -2,7 +2,7 @@
 
 #include "launcherd/service/api_socket.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 // An option, else its variable; empty: neither.
@@ -54,4 +54,4 @@ base::Result<launcherd::LauncherAddress> need_launcherd(const Settings& settings
                      "by --launcher ADDR or MUSTER_LAUNCHER");
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

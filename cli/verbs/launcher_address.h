@@ -11,7 +11,7 @@
 #include "cli/options/settings.h"
 #include "launcherd/service/launcher_address.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // nullopt: none was named, and none runs here.
 base::Result<std::optional<launcherd::LauncherAddress>> find_launcherd(const Settings& settings,
@@ -25,4 +25,4 @@ base::Result<launcherd::LauncherAddress> named_launcherd(const std::string& addr
 // find_launcherd() for commands that need one; the error says how to start one.
 base::Result<launcherd::LauncherAddress> need_launcherd(const Settings& settings, const base::Environment& environment);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

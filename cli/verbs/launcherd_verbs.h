@@ -7,7 +7,7 @@
 
 #include "cli/help/command_doc.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 int run_wait(const std::string& verb, const std::vector<std::string>& arguments);
 int run_logs(const std::string& verb, const std::vector<std::string>& arguments);
@@ -19,4 +19,4 @@ const CommandDoc& logs_doc();
 const CommandDoc& attach_doc();
 const CommandDoc& hosts_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -3,7 +3,7 @@
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 const std::vector<GroupTitle> kVerbGroups = {{FlagGroup::kGeneral, "Options"}};
@@ -128,4 +128,4 @@ const CommandDoc& hosts_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "cli/options/setting_reader.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr int kMaxRank = 1'000'000;
@@ -77,4 +77,4 @@ base::Result<v1::LogsRequest> read_log_wish(const Settings& settings, base::Wall
   return request;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

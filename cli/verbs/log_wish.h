@@ -8,7 +8,7 @@
 #include "cli/options/settings.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // "2026-06-20T17:05:53.25Z": UTC, as we print it.
 base::Result<base::WallTime> parse_time(std::string_view text);
@@ -20,4 +20,4 @@ base::Result<base::WallTime> parse_since(std::string_view text, base::WallTime n
 // Without the job and whether to follow it. INVALID_ARGUMENT names the option.
 base::Result<v1::LogsRequest> read_log_wish(const Settings& settings, base::WallTime now);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

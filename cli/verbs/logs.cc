@@ -14,7 +14,7 @@
 #include "launcherd/output/sinks.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 // The exit code of a failure of our own stdout or stderr.
@@ -63,4 +63,4 @@ int run_logs(const std::string& verb, const std::vector<std::string>& arguments)
   return read.ok() ? 0 : job_not_answered(call, *job, read);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -7,7 +7,7 @@
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 base::Result<std::string> script_of(const std::string& verb, TemplateLine& line) {
   for (const std::string& note : line.job_template->notes) base::print_remark("muster {}: {}\n", verb, note);
@@ -43,4 +43,4 @@ int run_render(const std::string& verb, const std::vector<std::string>& argument
   return script.ok() ? print_answer("muster " + verb, *script) : fail(script.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

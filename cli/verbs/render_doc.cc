@@ -2,7 +2,7 @@
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 const std::vector<GroupTitle> kTemplateGroups = {{FlagGroup::kGeneral, "Options"}};
@@ -58,4 +58,4 @@ const CommandDoc& render_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

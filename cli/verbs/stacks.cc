@@ -9,7 +9,7 @@
 #include "cli/view/stack_view.h"
 #include "launcherd/service/api_client.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr int kMaxStackRank = 1'000'000;
@@ -69,4 +69,4 @@ int run_stacks(const std::string& verb, const std::vector<std::string>& argument
   return show(call, *job, *wish);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -2,7 +2,7 @@
 #include "cli/verbs/stacks.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 const FlagTable& stacks_flags() {
   static const FlagTable kTable = verb_table(
@@ -37,4 +37,4 @@ const CommandDoc& stacks_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

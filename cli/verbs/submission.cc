@@ -16,7 +16,7 @@
 #include "proto/convert.h"
 #include "proto/job_spec_convert.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 constexpr std::size_t kRequestIdBytes = 16;
@@ -139,4 +139,4 @@ base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher
                      failure.message(), request.request_id());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -10,7 +10,7 @@
 #include "launcherd/service/launcher_address.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // What of hvdrun's options has no meaning with a launcherd: INVALID_ARGUMENT for what the job would miss, a line for
 // the notes of `options` for the rest.
@@ -27,4 +27,4 @@ base::Status in_words_of_options(const base::Status& refusal);
 // not come in time says nothing about the job: the sentence names the request_id, with which no second one is made.
 base::Result<std::string> submit_once(const launcherd::LauncherAddress& launcher, v1::SubmitRequest request);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

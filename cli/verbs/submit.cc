@@ -23,7 +23,7 @@
 #include "cli/verbs/templates_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using base::Code;
@@ -264,4 +264,4 @@ int run_submit(const std::string&, const std::vector<std::string>& arguments) {
   return name ? submit_template(arguments, *name) : submit_words(arguments, nullptr);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

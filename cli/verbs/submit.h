@@ -11,7 +11,7 @@
 #include "cli/options/options.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 struct ParsedSubmit {
   // Set: the command line is answered by `text` alone; help on stdout with 0, a mistake on stderr with 2.
@@ -31,4 +31,4 @@ int run_submit(const std::string& verb, const std::vector<std::string>& argument
 
 const CommandDoc& submit_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

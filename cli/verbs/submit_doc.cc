@@ -7,7 +7,7 @@
 #include "cli/verbs/submit.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 // Of groups that submit takes: what needs a launcher in the foreground.
@@ -103,4 +103,4 @@ const CommandDoc& submit_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -16,7 +16,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/verbs/templates_verbs.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using base::Code;
@@ -141,4 +141,4 @@ Result<int> submit_script(TemplateLine& line) {
   return print_answer("muster submit", base::printable(*id) + "\n");
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

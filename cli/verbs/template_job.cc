@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 std::optional<int> nodes_of(const job_templates::Values& values) {
@@ -43,4 +43,4 @@ ParsedHvdrun parse_template_dry_run(const TemplateLine& line, const base::Enviro
   return parsed;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -5,7 +5,7 @@
 #include "cli/options/options.h"
 #include "cli/options/template_line.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // What the script would ask of a scheduler by directives, its parameters nodes and time, becomes the job's number of
 // ranks and its time limit, unless the line says those itself (-np or hosts, --timeout).
@@ -16,4 +16,4 @@ void take_demand(const job_templates::Values& values, HvdrunOptions& options);
 ParsedHvdrun parse_template_dry_run(const TemplateLine& line, const base::Environment& environment,
                                     const ParseContext& context);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

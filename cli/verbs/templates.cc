@@ -9,7 +9,7 @@
 #include "proto/message_json.h"
 #include "proto/muster/v1/template.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using job_templates::Parameter;
@@ -104,4 +104,4 @@ int run_templates(const std::string& verb, const std::vector<std::string>& argum
   return call.print(call.has("json") ? proto::message_line(message_of(*loaded)) : show(*loaded));
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -10,7 +10,7 @@
 #include "cli/help/command_doc.h"
 #include "cli/options/template_line.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 int run_templates(const std::string& verb, const std::vector<std::string>& arguments);
 const CommandDoc& templates_doc();
@@ -41,4 +41,4 @@ bool has_scheduler(const job_templates::Template& job_template, const base::Envi
 // Writes the script, gives it to the scheduler and prints the job's id; the exit code.
 base::Result<int> submit_script(TemplateLine& line);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -22,7 +22,7 @@
 #include "cli/view/top_view.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 namespace {
 
 using launcherd::ApiClient;
@@ -186,4 +186,4 @@ int run_top(const std::string& verb, const std::vector<std::string>& arguments) 
   return show_live(call, &sampler, interval, is_screen);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -6,11 +6,11 @@
 
 #include "cli/help/command_doc.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // The exit code.
 int run_top(const std::string& verb, const std::vector<std::string>& arguments);
 
 const CommandDoc& top_doc();
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

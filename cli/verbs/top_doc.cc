@@ -2,7 +2,7 @@
 #include "cli/verbs/top.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 const CommandDoc& top_doc() {
   static const FlagTable kTable = verb_table(with_launcher_rows(
@@ -27,4 +27,4 @@ const CommandDoc& top_doc() {
   return kDoc;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -8,7 +8,7 @@
 #include "cli/help/help.h"
 #include "cli/hosts/standard_streams.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 base::Result<VerbLine> read_verb_line(const std::vector<std::string>& arguments, const FlagTable& table) {
   VerbLine line;
@@ -87,4 +87,4 @@ std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows) {
   return rows;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

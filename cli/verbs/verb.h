@@ -17,7 +17,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/settings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 // Options and other words of a verb, which may be mixed.
 struct VerbLine {
@@ -59,4 +59,4 @@ FlagRow json_row(std::string_view help);
 // --launcher, --tls-cert, --tls-key, --tls-ca (cli/verbs/launcher_address.h).
 std::vector<FlagRow> with_launcher_rows(std::vector<FlagRow> rows);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

@@ -5,7 +5,7 @@
 #include "cli/verbs/launcherd_verbs.h"
 #include "cli/verbs/verb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline verbs {
 
 int run_wait(const std::string& verb, const std::vector<std::string>& arguments) {
   const VerbCall call(verb, wait_doc(), arguments);
@@ -20,4 +20,4 @@ int run_wait(const std::string& verb, const std::vector<std::string>& arguments)
   return ended.ok() ? (*ended)->exit_code : job_not_answered(call, *job, ended.status());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::verbs

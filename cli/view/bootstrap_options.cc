@@ -4,7 +4,7 @@
 
 #include "base/build_id.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std::string agent_path,
                                               launcherd::NoticeWriter& notices) {
@@ -20,4 +20,4 @@ launcherd::BootstrapOptions bootstrap_options(const HvdrunOptions& options, std:
   return bootstrap;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -7,7 +7,7 @@
 #include "launcherd/run/job_record.h"
 #include "proto/event_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 base::Result<std::unique_ptr<EventFile>> EventFile::open(const std::string& path, const std::string& job_id,
                                                          const model::Placement& placement, const base::Clock& clock,
@@ -38,4 +38,4 @@ void EventFile::on_finished(const launcherd::JobOutcome& outcome) {
   next_->on_finished(outcome);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

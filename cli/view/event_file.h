@@ -11,7 +11,7 @@
 #include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 class EventFile final : public launcherd::JobObserver {
  public:
@@ -44,4 +44,4 @@ class EventFile final : public launcherd::JobObserver {
   std::uint64_t sequence_ = 0;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "cli/view/host_table.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 std::string or_dash(const std::string& text) {
@@ -151,4 +151,4 @@ std::string format_gpus(const std::vector<v1::LauncherHost>& hosts) {
   return table;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

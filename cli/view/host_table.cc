@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "cli/view/gpu_table.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 std::string_view agent_of(const v1::LauncherHost& host) {
@@ -83,4 +83,4 @@ std::string slots_of(const v1::LauncherHost& host) {
   return fmt::format("{}/{}", host.used_slots(), host.slots());
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -9,7 +9,7 @@
 
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // A line a host under a heading; a second one for a drain's reason or a problem. Empty for none.
 std::string format_hosts(const std::vector<v1::LauncherHost>& hosts);
@@ -27,4 +27,4 @@ std::string size_of_mib(std::int64_t mebibytes);
 // Used and all: "3/8".
 std::string slots_of(const v1::LauncherHost& host);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -14,7 +14,7 @@
 #include "model/exit_report.h"
 #include "proto/convert.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 constexpr std::size_t kMaxCommand = 60;
@@ -262,4 +262,4 @@ std::string format_event(const v1::Event& event) {
                      base::printable(EventText{event}()));
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // A line a job under a heading; empty for none.
 std::string format_jobs(const std::vector<v1::Job>& jobs, base::WallTime now);
@@ -24,4 +24,4 @@ std::string format_event(const v1::Event& event);
 // "RUNNING".
 std::string state_name(v1::JobState state);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

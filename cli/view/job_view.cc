@@ -6,7 +6,7 @@
 #include "cli/view/report.h"
 #include "model/node_shape.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 std::string format_progress(int up, int total, const std::vector<std::string>& waiting) {
   constexpr std::size_t kNamed = 3;
@@ -69,4 +69,4 @@ void JobView::on_finished(const launcherd::JobOutcome& outcome) {
   finished_();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -8,7 +8,7 @@
 #include "launcherd/output/terminal.h"
 #include "launcherd/run/job_runner.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 struct JobViewOptions {
   bool is_terminal = false;  // stderr is one
@@ -52,4 +52,4 @@ std::string format_binding(const model::BoundRank& rank);
 // "12/16 hosts up · waiting: n3, n7 and 2 more".
 std::string format_progress(int up, int total, const std::vector<std::string>& waiting);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -7,7 +7,7 @@
 #include "base/unique_fd.h"
 #include "cli/view/top_view.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 // Of xterm, and of all that call themselves so: the other screen without a cursor, and back.
@@ -52,4 +52,4 @@ bool LiveScreen::draw(const std::string& text) {
   return write(bytes + kClearRest);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

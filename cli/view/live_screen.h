@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 class LiveScreen {
  public:
@@ -27,4 +27,4 @@ class LiveScreen {
   std::optional<termios> before_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

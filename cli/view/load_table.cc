@@ -8,7 +8,7 @@
 
 #include "cli/view/host_table.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 std::string cpu_of(const v1::LauncherHost& host) {
@@ -64,4 +64,4 @@ std::string format_loads(const std::vector<v1::LauncherHost>& hosts) {
                         columns);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 base::WallTime wall_time_of(const google::protobuf::Timestamp& stamp) {
   return base::WallTime(std::chrono::duration_cast<base::WallTime::duration>(std::chrono::seconds(stamp.seconds()) +
@@ -44,4 +44,4 @@ std::string LogOutput::what_is_gone() const {
   return text.empty() ? text : text + " are lost: launcherd's disk had taken them and lost them";
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -11,7 +11,7 @@
 #include "launcherd/output/output_sink.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 base::WallTime wall_time_of(const google::protobuf::Timestamp& stamp);
 
@@ -44,4 +44,4 @@ class LogOutput {
   std::map<std::string, std::uint64_t> gone_;  // bytes by host
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

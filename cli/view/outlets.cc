@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 // By rank: what `streams_of` says of its local rank.
@@ -68,4 +68,4 @@ void Outlets::close(base::MonotonicTime deadline) {
   terminals_.out()->cancel();  // a console that nobody reads must not hold up the hub's thread
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

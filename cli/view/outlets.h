@@ -12,7 +12,7 @@
 #include "model/label_format.h"
 #include "model/placement.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 class Outlets {
  public:
@@ -47,4 +47,4 @@ class Outlets {
   launcherd::OutputSink* sink_ = &console_;  // one of the above
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

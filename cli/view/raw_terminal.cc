@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 // What would stop a background process that touches its terminal, is an error of that call meanwhile.
@@ -65,4 +65,4 @@ void RawTerminal::leave() {
   before_.reset();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

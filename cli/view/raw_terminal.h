@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // False: the terminal's keys belong to another process group, as with `hvdrun … &`. True also for what is no terminal
 // of this session, which anybody may read.
@@ -44,4 +44,4 @@ class RawTerminal {
   std::optional<termios> before_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "model/spawn_advice.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 using launcherd::JobOutcome;
@@ -111,4 +111,4 @@ std::vector<std::string> format_outcome(const JobOutcome& outcome, bool is_termi
   return lines;
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -7,7 +7,7 @@
 
 #include "launcherd/run/job_runner.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // "rank 3 on n2 (pid 4242): exit code 1"; with its role "rank 3 (worker) on n2 …".
 std::string format_root_cause(const model::RankEnd& root, std::string_view role = {});
@@ -23,4 +23,4 @@ std::string plural(int count, const char* one, const char* many);
 // "0.12 s", "1.2 s", "3 min 20 s", "2 h 5 min".
 std::string format_duration(base::Duration duration);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 base::Result<Signals> Signals::block(const std::vector<int>& signals) {
   sigset_t set;
@@ -30,4 +30,4 @@ void Signals::watch(base::Loop& loop, std::function<void(int signo)> on_signal) 
   });
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

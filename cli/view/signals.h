@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 class Signals {
  public:
@@ -29,4 +29,4 @@ class Signals {
   base::Timer watch_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

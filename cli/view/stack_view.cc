@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "proto/message_json.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 std::string state_text(const v1::ThreadStack& thread) {
@@ -58,4 +58,4 @@ std::string process_stack_json(const v1::ProcessStack& process) {
   return proto::message_line(process);
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

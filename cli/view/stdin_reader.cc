@@ -14,7 +14,7 @@
 
 #include "proto/input_window.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 // The terminal tells nobody that it has changed hands.
@@ -139,4 +139,4 @@ void StdinReader::read_some() {
   feed_->end();
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -14,7 +14,7 @@
 #include "launcherd/run/input_feed.h"
 #include "model/job_input.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // What kAuto means with this stdin: a pipe, a socket or a terminal whose foreground we are goes to rank 0; a file,
 // /dev/null or a terminal in the background to nobody.
@@ -61,4 +61,4 @@ class StdinReader final : public launcherd::InputSource {
   base::Timer again_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

@@ -9,7 +9,7 @@
 #include "cli/view/load_table.h"
 #include "cli/view/report.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 namespace {
 
 int jobs_in(const TopSample& sample, v1::JobState state) {
@@ -76,4 +76,4 @@ std::string fit_screen(const std::string& text, std::size_t rows, std::size_t co
   return base::join(fitting, "\n");
 }
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

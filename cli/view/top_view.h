@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::cli {
+namespace muster::cli::inline view {
 
 // One answer of all launchers.
 struct TopSample {
@@ -25,4 +25,4 @@ std::string format_top(const TopSample& sample);
 // At most `rows` lines of at most `columns` characters, without the last newline; a last line tells of those left out.
 std::string fit_screen(const std::string& text, std::size_t rows, std::size_t columns);
 
-}  // namespace muster::cli
+}  // namespace muster::cli::view

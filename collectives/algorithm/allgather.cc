@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 Slice block_of(Blocks blocks, int rank) {
@@ -75,4 +75,4 @@ base::Status ring_allgather(Exchange& exchange, const Operation& operation, cons
   });
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -9,11 +9,11 @@
 #include "collectives/algorithm/blocks.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status direct_allgather(Exchange& exchange, const Operation& operation, const void* input, void* output,
                               Blocks blocks);
 base::Status ring_allgather(Exchange& exchange, const Operation& operation, const void* input, void* output,
                             Blocks blocks);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

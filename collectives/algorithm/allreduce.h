@@ -16,7 +16,7 @@
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status one_shot_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 base::Status recursive_doubling_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
@@ -28,4 +28,4 @@ base::Status ring_allreduce(Exchange& exchange, const Operation& operation, cons
 base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, const Operation& operation,
                               const ReduceTask& reduction);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

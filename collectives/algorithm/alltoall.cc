@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // Peers that a rank sends to at the same time: enough to fill the network, few enough not to overrun a receiver.
@@ -57,4 +57,4 @@ base::Status alltoall_in_place(Exchange& exchange, const Operation& operation, v
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -6,7 +6,7 @@
 #include "collectives/algorithm/blocks.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // Rank r sends to r + 1, r + 2 … and receives from r - 1, r - 2 …, a few at a time. Input and output do not overlap.
 base::Status pairwise_alltoall(Exchange& exchange, const Operation& operation, const void* input, Blocks input_blocks,
@@ -14,4 +14,4 @@ base::Status pairwise_alltoall(Exchange& exchange, const Operation& operation, c
 // Each block of `data` is exchanged for what its rank has for this one: blocks of the same size both ways.
 base::Status alltoall_in_place(Exchange& exchange, const Operation& operation, void* data, Blocks blocks);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

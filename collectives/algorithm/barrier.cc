@@ -1,6 +1,6 @@
 #include "collectives/algorithm/barrier.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status dissemination_barrier(Exchange& exchange, const Operation& operation) {
   const int size = exchange.size();
@@ -13,4 +13,4 @@ base::Status dissemination_barrier(Exchange& exchange, const Operation& operatio
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // In step k a rank tells the one 2^k to its right, and hears from the one 2^k to its left: ceil(log2 p) steps.
 base::Status dissemination_barrier(Exchange& exchange, const Operation& operation);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -5,7 +5,7 @@
 
 #include "collectives/kernel/reduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // Beyond what the caches of a core hold.
@@ -33,4 +33,4 @@ void copy_block(std::span<const std::byte> from, std::span<std::byte> to) {
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -8,7 +8,7 @@
 #include "collectives/algorithm/slices.h"
 #include "collectives/kernel/dtype.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // One for each rank, in bytes from the beginning of the vector; they do not overlap.
 using Blocks = std::span<const Slice>;
@@ -26,4 +26,4 @@ std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type);
 // `from` to `to`, unless they are the same place.
 void copy_block(std::span<const std::byte> from, std::span<std::byte> to);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // A rank's number is its distance from the root; its parent has the number without the lowest bit that is set, its
 // children those with one lower bit more.
@@ -45,4 +45,4 @@ base::Status chain_broadcast(Exchange& exchange, const Operation& operation, voi
   });
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

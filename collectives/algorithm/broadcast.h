@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status tree_broadcast(Exchange& exchange, const Operation& operation, void* data, std::size_t bytes, int root);
 base::Status chain_broadcast(Exchange& exchange, const Operation& operation, void* data, std::size_t bytes, int root);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

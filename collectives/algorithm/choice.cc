@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
@@ -167,4 +167,4 @@ AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish) {
   return layout.hosts == 1 ? on_one_host(layout, wish) : between_hosts(layout, wish);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

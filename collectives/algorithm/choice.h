@@ -12,7 +12,7 @@
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/kernel/dtype.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 enum class AllreduceAlgorithm {
   kFlat,               // one host: everyone reads all inputs
@@ -61,4 +61,4 @@ AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
 // How long one over links takes, by the formulas in choice.cc.
 double predicted_us(AllreduceAlgorithm algorithm, int ranks, std::size_t bytes, const LinkSpeed& link);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -2,7 +2,7 @@
 
 #include "collectives/algorithm/rooted.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status gather(Exchange& exchange, const Operation& operation, const void* input, void* output, Blocks blocks,
                     int root) {
@@ -38,4 +38,4 @@ base::Status scatter(Exchange& exchange, const Operation& operation, const void*
   return exchange.run();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

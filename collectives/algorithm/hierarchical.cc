@@ -8,7 +8,7 @@
 #include "collectives/algorithm/choice.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 class Chunk {
@@ -97,4 +97,4 @@ base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation&
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

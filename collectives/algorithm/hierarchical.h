@@ -12,7 +12,7 @@
 #include "collectives/transport/exchange.h"
 #include "collectives/transport/host_team.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 struct Hierarchy {
   HostTeam& team;
@@ -24,4 +24,4 @@ struct Hierarchy {
 base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation& operation,
                                     const ReduceTask& reduction);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -9,7 +9,7 @@
 #include "collectives/call/call.h"
 #include "collectives/transport/host_team.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // Results that are larger leave the caches before anybody reads them: they are stored past the caches, where the old
 // contents need not be read (not in place).
@@ -38,4 +38,4 @@ base::Result<bool> can_read_peers(HostTeam& team);
 // milliseconds. Needs can_read_peers().
 base::Result<bool> does_reading_peers_pay(HostTeam& team);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -4,7 +4,7 @@
 #include "collectives/algorithm/host_allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // So many elements of each vector at a time that a rank's pages are walked one after the other.
@@ -30,4 +30,4 @@ base::Status direct_allreduce(HostTeam& team, const Call& call, const ReduceTask
   return team.meet(call);  // nobody touches its buffers before all are done
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

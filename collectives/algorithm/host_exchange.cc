@@ -7,7 +7,7 @@
 #include "collectives/algorithm/slices.h"
 #include "collectives/transport/rank_index.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
@@ -205,4 +205,4 @@ base::Status host_scatter(HostTeam& team, const Call& call, const std::byte* in,
       });
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

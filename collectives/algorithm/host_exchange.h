@@ -13,7 +13,7 @@
 #include "collectives/call/call.h"
 #include "collectives/transport/host_team.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status host_barrier(HostTeam& team, const Call& call);
 
@@ -41,4 +41,4 @@ base::Status host_gather(HostTeam& team, const Call& call, const std::byte* in, 
 base::Status host_scatter(HostTeam& team, const Call& call, const std::byte* in, std::byte* out, std::size_t bytes,
                           int root);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

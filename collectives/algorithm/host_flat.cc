@@ -3,7 +3,7 @@
 
 #include "collectives/algorithm/host_allreduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& reduction) {
   const std::size_t bytes = reduction.bytes();
@@ -26,4 +26,4 @@ base::Status flat_allreduce(HostTeam& team, const Call& call, const ReduceTask& 
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -10,7 +10,7 @@
 #include "collectives/algorithm/host_allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // What is read of each peer at a time: the blocks of a few peers stay in the L2 cache until they are reduced.
@@ -147,4 +147,4 @@ base::Result<bool> can_read_peers(HostTeam& team) {
   return is_readable;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -5,7 +5,7 @@
 #include "collectives/algorithm/host_allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // So much of a slice at a time that it is still in the first cache when it is copied from there.
@@ -88,4 +88,4 @@ base::Status staged_allreduce(HostTeam& team, const Call& call, const ReduceTask
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -11,7 +11,7 @@
 #include "collectives/algorithm/allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 constexpr int kTimes = 8;
@@ -85,4 +85,4 @@ base::Result<LinkSpeed> measure_links(Exchange& exchange) {
                    .bytes_per_us = static_cast<double>(kLargeBytes) / slowest[2]};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

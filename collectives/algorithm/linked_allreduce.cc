@@ -2,7 +2,7 @@
 
 #include "collectives/algorithm/allreduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, const Operation& operation,
                               const ReduceTask& reduction) {
@@ -20,4 +20,4 @@ base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, 
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

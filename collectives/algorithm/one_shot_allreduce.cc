@@ -5,7 +5,7 @@
 #include "collectives/algorithm/allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status one_shot_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction) {
   const std::size_t bytes = reduction.bytes();
@@ -28,4 +28,4 @@ base::Status one_shot_allreduce(Exchange& exchange, const Operation& operation, 
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

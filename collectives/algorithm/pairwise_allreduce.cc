@@ -11,7 +11,7 @@
 #include "collectives/algorithm/allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // A large vector goes in pieces, so that the others' inputs take no more memory than this.
@@ -119,4 +119,4 @@ base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, 
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

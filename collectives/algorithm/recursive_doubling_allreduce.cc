@@ -8,7 +8,7 @@
 
 #include "collectives/algorithm/allreduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 class RecursiveDoubling {
@@ -87,4 +87,4 @@ base::Status recursive_doubling_allreduce(Exchange& exchange, const Operation& o
   return RecursiveDoubling(exchange, operation, reduction).run();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -6,7 +6,7 @@
 
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // Large parts go in pieces, so that the inputs of all others take no more memory than this.
@@ -52,4 +52,4 @@ base::Status pairwise_reduce_scatter(Exchange& exchange, const Operation& operat
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

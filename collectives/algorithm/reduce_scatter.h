@@ -7,8 +7,8 @@
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 base::Status pairwise_reduce_scatter(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

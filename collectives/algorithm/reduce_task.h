@@ -6,7 +6,7 @@
 #include "collectives/kernel/dtype.h"
 #include "collectives/kernel/reduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 struct ReduceTask {
   DType type = DType::kF32;
@@ -43,4 +43,4 @@ inline bool is_order_free(DType type) {
   return type != DType::kF16 && type != DType::kBF16 && type != DType::kF32 && type != DType::kF64;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

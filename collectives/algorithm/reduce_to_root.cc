@@ -5,7 +5,7 @@
 #include "collectives/algorithm/rooted.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // A large vector goes in pieces, so that the others' inputs take no more memory than this.
@@ -113,4 +113,4 @@ base::Status sliced_reduce(Exchange& exchange, const Operation& operation, const
   });
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

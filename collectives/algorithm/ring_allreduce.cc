@@ -15,7 +15,7 @@
 #include "collectives/algorithm/allreduce.h"
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 namespace {
 
 // What is reduced at once: stays in the second-level cache, with both operands and the result.
@@ -168,4 +168,4 @@ base::Status ring_allreduce(Exchange& exchange, const Operation& operation, cons
   return Ring(exchange, scaled).run(exchange, operation);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

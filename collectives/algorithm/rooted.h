@@ -6,7 +6,7 @@
 #include "collectives/algorithm/reduce_task.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 // Rank i's `input` to blocks[i] of the root's output. In place if the root's input is its block. Others than the root
 // have no output, and of `blocks` only their own is looked at.
@@ -24,4 +24,4 @@ base::Status scatter(Exchange& exchange, const Operation& operation, const void*
 base::Status direct_reduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, int root);
 base::Status sliced_reduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, int root);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace muster::collectives {
+namespace muster::collectives::inline algorithm {
 
 struct Slice {
   std::size_t begin = 0;  // bytes
@@ -29,4 +29,4 @@ inline std::size_t padded(std::size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::algorithm

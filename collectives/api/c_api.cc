@@ -14,10 +14,10 @@ using muster::collectives::Communicator;
 using muster::collectives::Failure;
 using muster::collectives::World;
 using muster::collectives::WorldOptions;
-using muster::collectives::c_api::call;
-using muster::collectives::c_api::guarded;
-using muster::collectives::c_api::part_on_gpu;
-using muster::collectives::c_api::report;
+using muster::collectives::api::call;
+using muster::collectives::api::guarded;
+using muster::collectives::api::part_on_gpu;
+using muster::collectives::api::report;
 
 namespace {
 
@@ -116,7 +116,7 @@ muster_code init(const muster_options* options, muster_world** world, muster_err
 
 }  // namespace
 
-muster_code muster::collectives::c_api::report(const Status& status, const Failure& whose, muster_error** error) {
+muster_code muster::collectives::api::report(const Status& status, const Failure& whose, muster_error** error) {
   if (status.ok()) return MUSTER_OK;
   const muster_code code = code_of(status.code());
   if (error == nullptr) return code;
@@ -128,12 +128,12 @@ muster_code muster::collectives::c_api::report(const Status& status, const Failu
   return code;
 }
 
-muster_code muster::collectives::c_api::report(const Status& status, const Communicator* communicator,
-                                               muster_error** error) {
+muster_code muster::collectives::api::report(const Status& status, const Communicator* communicator,
+                                             muster_error** error) {
   return report(status, status.ok() || communicator == nullptr ? Failure{} : communicator->failure(), error);
 }
 
-muster_code muster::collectives::c_api::report_no_memory(muster_error** error) {
+muster_code muster::collectives::api::report_no_memory(muster_error** error) {
   return report(Status(Code::kResourceExhausted, "there is no memory left for libmuster's own small objects"), nullptr,
                 error);
 }
@@ -195,7 +195,7 @@ int muster_comm_world_rank(const muster_comm* comm, int rank) {
 }
 
 muster_code muster_comm_split(muster_comm* comm, int color, int key, muster_comm** made, muster_error** error) {
-  return give(made, error, [&](Failure* why) { return muster::collectives::c_api::split(*comm, color, key, why); });
+  return give(made, error, [&](Failure* why) { return muster::collectives::api::split(*comm, color, key, why); });
 }
 muster_code muster_comm_group(muster_comm* comm, const int* ranks, int count, muster_comm** made,
                               muster_error** error) {

@@ -20,16 +20,16 @@ struct muster_error {
   std::string host;
 };
 
-namespace muster::collectives::c_api {
+namespace muster::collectives::api {
 // Of c_api_device.cc.
 struct AttachedGpu;
 struct InheritedGpu;
-}  // namespace muster::collectives::c_api
+}  // namespace muster::collectives::api
 
 struct muster_comm {
   std::shared_ptr<muster::collectives::Communicator> communicator;
-  std::shared_ptr<muster::collectives::c_api::AttachedGpu> gpu{};         // null: not attached; uses the communicator
-  std::shared_ptr<muster::collectives::c_api::InheritedGpu> inherited{};  // null: none, or attached
+  std::shared_ptr<muster::collectives::api::AttachedGpu> gpu{};         // null: not attached; uses the communicator
+  std::shared_ptr<muster::collectives::api::InheritedGpu> inherited{};  // null: none, or attached
 };
 
 struct muster_world {
@@ -42,7 +42,7 @@ struct muster_request {
   std::shared_ptr<muster::collectives::Request> request;
 };
 
-namespace muster::collectives::c_api {
+namespace muster::collectives::api {
 
 // Elements of one block: no product of it with an element's size and a number of ranks overflows.
 inline constexpr std::size_t kMaxCount = std::size_t{1} << 44;
@@ -74,4 +74,4 @@ muster_code call(muster_comm* comm, muster_error** error, const Operation& opera
   return guarded(error, [&] { return report(operation(*comm->communicator), comm->communicator.get(), error); });
 }
 
-}  // namespace muster::collectives::c_api
+}  // namespace muster::collectives::api

@@ -19,11 +19,11 @@ using muster::collectives::Communicator;
 using muster::collectives::DType;
 using muster::collectives::RedOp;
 using muster::collectives::ReduceTask;
-using muster::collectives::c_api::AttachedGpu;
-using muster::collectives::c_api::guarded;
-using muster::collectives::c_api::InheritedGpu;
-using muster::collectives::c_api::kMaxCount;
-using muster::collectives::c_api::report;
+using muster::collectives::api::AttachedGpu;
+using muster::collectives::api::guarded;
+using muster::collectives::api::InheritedGpu;
+using muster::collectives::api::kMaxCount;
+using muster::collectives::api::report;
 using muster::collectives::device::device_of;
 using muster::collectives::device::DeviceMemory;
 using muster::collectives::device::DeviceTeam;
@@ -34,12 +34,12 @@ using muster::collectives::device::Path;
 using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
-struct muster::collectives::c_api::AttachedGpu {
+struct muster::collectives::api::AttachedGpu {
   std::mutex calls;  // of start(): streams and the worker have their operations in one order
   std::shared_ptr<StreamGate> gate;
   std::unique_ptr<DeviceTeam> team;  // ends first
 };
-struct muster::collectives::c_api::InheritedGpu {
+struct muster::collectives::api::InheritedGpu {
   NcclPart nccl;
 };
 
@@ -156,8 +156,8 @@ ReduceTask task_of(const void* in, void* out, std::size_t count, muster_dtype ty
 }  // namespace
 
 // By the communicator's worker, between its operations: NCCL's part is made in the same order on all ranks.
-muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::c_api::split(const muster_comm& comm, int color,
-                                                                                     int key, Failure* why) {
+muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::api::split(const muster_comm& comm, int color,
+                                                                                   int key, Failure* why) {
   auto made = std::make_unique<muster_comm>();
   if (comm.gpu == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(made->communicator, comm.communicator->split(color, key, why));
@@ -177,7 +177,7 @@ muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::c_api::s
 
 // NCCL's communicator is aborted: ending it well would wait for ranks that do other things. But what this rank's GPU is
 // done with may still be on its way to another one's.
-void muster::collectives::c_api::part_on_gpu(const muster_comm& comm) {
+void muster::collectives::api::part_on_gpu(const muster_comm& comm) {
   if (comm.gpu == nullptr) return;
   Communicator& on = *comm.communicator;
   const bool is_nccl = comm.gpu->team->path() == Path::kNccl;

@@ -13,10 +13,10 @@ using muster::collectives::DType;
 using muster::collectives::RedOp;
 using muster::collectives::Request;
 using muster::collectives::Slice;
-using muster::collectives::c_api::call;
-using muster::collectives::c_api::guarded;
-using muster::collectives::c_api::kMaxCount;
-using muster::collectives::c_api::report;
+using muster::collectives::api::call;
+using muster::collectives::api::guarded;
+using muster::collectives::api::kMaxCount;
+using muster::collectives::api::report;
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 const char* name_of(Op op) {
   switch (op) {
@@ -67,4 +67,4 @@ std::string describe_receive(const Call& call) {
   return "recv" + describe(call).substr(std::string_view("send").size());
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -7,7 +7,7 @@
 
 #include "collectives/kernel/dtype.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 enum class Op : std::uint8_t {
   kNone,
@@ -47,4 +47,4 @@ std::string describe(const Call& call);
 // The other side of a kSend: "recv of 8 int64, tag 3".
 std::string describe_receive(const Call& call);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

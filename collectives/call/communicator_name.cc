@@ -4,7 +4,7 @@
 
 #include "collectives/call/fingerprint.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 namespace {
 
 constexpr std::size_t kNameRoom = 60;  // of 63, as some add to it
@@ -24,4 +24,4 @@ std::string name_of_group(const std::string& parent, std::span<const int> member
   return join(parent, fmt::format(".g{:016x}.{}", hash_of(members), number));
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -5,11 +5,11 @@
 #include <span>
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 // Of the `number`th split of `parent`, those with this color.
 std::string name_of_part(const std::string& parent, int number, int color);
 // Of the `number`th group of these ranks of the world, in this order.
 std::string name_of_group(const std::string& parent, std::span<const int> members, int number);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <chrono>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 class Farewell {
  public:
@@ -34,4 +34,4 @@ class Farewell {
   std::atomic<Time> left_{kAll};
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 // Of splitmix64: every bit of what goes in changes half of those that come out.
 constexpr std::uint64_t mix(std::uint64_t bits) {
@@ -27,4 +27,4 @@ constexpr std::int32_t as_root(std::uint64_t hash) {
   return -2 - static_cast<std::int32_t>(hash & 0x3fffffff);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 class Request {
  public:
@@ -43,4 +43,4 @@ class Request {
   std::optional<base::Status> status_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -4,11 +4,11 @@
 
 #include <cstdio>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 void tell(const std::string& line) {
   // stderr is not buffered: fputs of one string is one write. Where it is closed there is nobody to tell.
   std::fputs(fmt::format("muster: {}\n", line).c_str(), stderr);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

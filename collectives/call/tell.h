@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 // "muster: <line>\n", in one write.
 void tell(const std::string& line);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

@@ -8,7 +8,7 @@
 
 #include "base/thread.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 namespace {
 
 base::Status run_one(const Worker::Work& work) {
@@ -68,4 +68,4 @@ void Worker::run() {
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

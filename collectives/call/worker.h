@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "collectives/call/request.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline call {
 
 class Worker {
  public:
@@ -50,4 +50,4 @@ class Worker {
   std::thread thread_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::call

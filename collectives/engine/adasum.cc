@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 // Tags of messages: nothing else on this communicator sends any.
@@ -132,4 +132,4 @@ base::Status adasum(Communicator& comm, const void* in, void* out, std::size_t c
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // Of one tensor of floats; `in` may be `out`. Dot products and 16-bit floats are accumulated in double and float32.
 // Each rank exchanges the whole vector with log2(ranks) others. `comm` has a power of two of ranks.
 base::Status adasum(Communicator& comm, const void* in, void* out, std::size_t count, DType type, Scale scale);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

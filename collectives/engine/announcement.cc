@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 template <typename T>
@@ -125,4 +125,4 @@ base::Result<std::vector<Announcement>> read_announcements(std::span<const std::
   return list;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "collectives/engine/signature.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 struct Announcement {
   std::string name;
@@ -25,4 +25,4 @@ void write(const Announcement& announcement, std::vector<std::byte>& to);
 // bytes may be given.
 base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 using std::chrono::microseconds;
@@ -153,4 +153,4 @@ void Autotuner::log(const Sample& sample) {
         << std::flush;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "collectives/engine/settings.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 struct Tuned {
   std::size_t fusion_bytes = 0;
@@ -51,4 +51,4 @@ class Autotuner {
   std::vector<Sample> samples_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

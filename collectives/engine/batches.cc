@@ -7,7 +7,7 @@
 
 #include "collectives/algorithm/slices.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 // Of what may be packed together; last: a group that stays by itself, 0: none.
@@ -48,4 +48,4 @@ std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, b
   return batches;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

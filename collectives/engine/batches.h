@@ -8,7 +8,7 @@
 
 #include "collectives/engine/negotiation.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // One tensor of what is due.
 struct Piece {
@@ -28,4 +28,4 @@ std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, b
 // That of the first rank that takes part; there is one where there is no problem and it is no join.
 const Signature& signature_of(const Due& due);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

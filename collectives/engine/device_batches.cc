@@ -10,7 +10,7 @@
 #include "collectives/device/nccl_api.h"
 #include "collectives/engine/shares.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 using device::address_of;
 using device::DeviceAddress;
@@ -297,4 +297,4 @@ bool DeviceBatches::scales_outside(DType type) const {
   return team_->path() == device::Path::kNccl && is_float;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

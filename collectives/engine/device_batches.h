@@ -18,7 +18,7 @@
 #include "collectives/engine/ticket.h"
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 class DeviceBatches {
  public:
@@ -69,4 +69,4 @@ class DeviceBatches {
   std::size_t room_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

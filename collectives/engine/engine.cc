@@ -15,7 +15,7 @@
 #include "collectives/call/tell.h"
 #include "collectives/engine/announcement.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 using std::chrono::microseconds;
@@ -444,4 +444,4 @@ void Engine::end(base::Status why) {
   over_.notify_all();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -39,7 +39,7 @@
 #include "collectives/engine/timeline.h"
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 class Engine {
  public:
@@ -124,4 +124,4 @@ class Engine {
   std::unique_ptr<StallWatch> watch_;  // looks at all above: ends first
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -9,7 +9,7 @@
 #include "collectives/engine/adasum.h"
 #include "collectives/engine/shares.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 Output make_output(const TensorSpec& like, std::size_t rows) {
@@ -263,4 +263,4 @@ base::Status Executor::alltoall(const Due& due, Work& work) {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -15,7 +15,7 @@
 #include "collectives/engine/timeline.h"
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // How the timeline calls an operation: "ALLREDUCE".
 std::string_view phase_of(Kind kind);
@@ -70,4 +70,4 @@ class Executor {
   std::vector<std::size_t> tensors_left_;  // by due
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 // On one host a chunk of the tensors and the room that it is packed into are to be in the second-level cache still when
@@ -112,4 +112,4 @@ base::Status FusedAllreduce::run_pipelined(std::span<const FusedPart> parts, std
   return status;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

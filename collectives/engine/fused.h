@@ -13,7 +13,7 @@
 #include "collectives/group/communicator.h"
 #include "collectives/kernel/reduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // Of the tensors of a batch, each at a multiple of 64 bytes of it.
 struct FusedPart {
@@ -45,4 +45,4 @@ class FusedAllreduce {
   std::size_t room_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

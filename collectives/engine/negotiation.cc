@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 bool has_bit(const std::vector<std::uint64_t>& words, std::size_t bit) {
@@ -207,4 +207,4 @@ std::vector<Negotiation::Ready> Negotiation::newly_ready(std::span<const Said> o
   return list;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -15,7 +15,7 @@
 #include "collectives/engine/announcement.h"
 #include "collectives/engine/response_cache.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // What one rank says in one turn.
 struct Said {
@@ -94,4 +94,4 @@ class Negotiation {
   std::uint64_t submitted_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 std::optional<std::size_t> ResponseCache::find(std::string_view name) const {
   const auto found = slot_of_.find(name);
@@ -48,4 +48,4 @@ void ResponseCache::drop(std::size_t slot) {
   free_.push_back(slot);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

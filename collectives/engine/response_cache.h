@@ -12,7 +12,7 @@
 
 #include "collectives/engine/signature.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 class ResponseCache {
  public:
@@ -46,4 +46,4 @@ class ResponseCache {
   std::uint64_t clock_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -7,7 +7,7 @@
 
 #include "base/env.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 using base::Code;
@@ -135,4 +135,4 @@ base::Result<EngineSettings> EngineSettings::from_environment() {
   return made;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 struct AutotuneSettings {
   bool is_on = false;    // HOROVOD_AUTOTUNE
@@ -47,4 +47,4 @@ struct EngineSettings {
   static base::Result<EngineSettings> from_environment();
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -1,6 +1,6 @@
 #include "collectives/engine/shares.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 std::vector<std::size_t> rows_gathered(const Due& due, std::size_t t) {
   std::vector<std::size_t> rows;
@@ -42,4 +42,4 @@ std::vector<Slice> blocks_of_rows(const std::vector<std::size_t>& rows, std::siz
   return blocks;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

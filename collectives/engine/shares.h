@@ -8,7 +8,7 @@
 #include "collectives/algorithm/slices.h"
 #include "collectives/engine/negotiation.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // Of tensor `t` of an allgather: rows that each rank brings.
 std::vector<std::size_t> rows_gathered(const Due& due, std::size_t t);
@@ -28,4 +28,4 @@ Exchanged rows_exchanged(const Due& due, int rank);
 // Blocks of rows, one behind the other.
 std::vector<Slice> blocks_of_rows(const std::vector<std::size_t>& rows, std::size_t row_bytes);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 constexpr std::size_t kMostElements = std::size_t{1} << 44;
@@ -178,4 +178,4 @@ base::Status agree(std::string_view name, const std::vector<const Signature*>& o
                describe(wanted), number_of(static_cast<std::size_t>(joined - of_ranks.begin())));
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

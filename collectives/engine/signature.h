@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "collectives/kernel/dtype.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 enum class Kind : std::uint8_t {
   kAllreduce,
@@ -67,4 +67,4 @@ base::Status check(const Signature& signature, int ranks);
 base::Status agree(std::string_view name, const std::vector<const Signature*>& of_ranks,
                    std::span<const int> numbers = {});
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

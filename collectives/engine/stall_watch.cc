@@ -9,7 +9,7 @@
 
 #include "collectives/call/tell.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -96,4 +96,4 @@ void StallWatch::run() {
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -18,7 +18,7 @@
 #include "collectives/engine/negotiation.h"
 #include "collectives/engine/settings.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // What is late, as one sentence each time that something becomes late. Pure; one thread.
 class StallReport {
@@ -73,4 +73,4 @@ class StallWatch {
 // How often ranks that have nothing to do take part in turns, so that the others learn that they have nothing.
 std::chrono::milliseconds idle_time(const StallSettings& settings);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

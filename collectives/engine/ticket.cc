@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 // Small operations are done before a sleeper would be awake.
@@ -47,4 +47,4 @@ std::optional<base::Status> Ticket::wait_for(std::chrono::milliseconds time) {
   return status_;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

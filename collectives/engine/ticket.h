@@ -18,7 +18,7 @@
 #include "collectives/engine/signature.h"
 #include "collectives/transport/abort.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 // A tensor whose size only the engine knows (allgather, alltoall, reducescatter).
 struct Output {
@@ -86,4 +86,4 @@ struct Submission {
   Allocate allocate = {};  // empty: results on a GPU are the ticket's
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

@@ -12,7 +12,7 @@
 
 #include "collectives/call/tell.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 namespace {
 
 constexpr std::string_view kEnd = "\n]\n";
@@ -185,4 +185,4 @@ bool Timeline::write_all(std::string_view text) {
   return true;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

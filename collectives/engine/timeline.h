@@ -23,7 +23,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline engine {
 
 class Timeline {
  public:
@@ -73,4 +73,4 @@ class Timeline {
   std::thread writer_;      // ends first
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::engine

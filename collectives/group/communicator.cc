@@ -20,7 +20,7 @@
 #include "collectives/call/fingerprint.h"
 #include "collectives/transport/rank_index.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 constexpr std::size_t kSmall = std::size_t{16} << 10;  // where one rank of a host does all the sending
@@ -295,4 +295,4 @@ std::byte* Communicator::registered(int local_rank, const std::byte* memory, std
   return registered_->address(local_rank, registered_->find(memory, bytes), bytes);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -34,7 +34,7 @@
 #include "collectives/transport/exchange.h"
 #include "collectives/transport/host_team.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 class Communicator final : public NewsListener {
  public:
@@ -214,4 +214,4 @@ class Communicator final : public NewsListener {
   Worker worker_;                       // ends first
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

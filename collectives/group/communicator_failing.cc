@@ -7,7 +7,7 @@
 
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 void Communicator::on_ended(const Member& member, bool failed, const std::string& cause) {
   const auto found = std::find(members_.begin(), members_.end(), member.rank);
   if (found == members_.end()) return;
@@ -140,4 +140,4 @@ base::Status Communicator::end_with(const Failure& failure) {
   return {failure.code, failure.message};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

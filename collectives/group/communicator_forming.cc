@@ -13,7 +13,7 @@
 #include "collectives/group/communicator.h"
 #include "collectives/transport/rank_index.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 constexpr std::size_t kMaxRanks = 1 << 16;
@@ -276,4 +276,4 @@ base::Result<std::shared_ptr<Communicator>> Communicator::split(int color, int k
   return make(world_, name_of_part(name_, child, color), std::move(members), why);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -3,7 +3,7 @@
 
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 std::shared_ptr<Request> refused(const base::Status& why) {
@@ -78,4 +78,4 @@ std::shared_ptr<Request> Communicator::start_receive(void* data, std::size_t cou
   return (*messages)->start_receive(from, *call, {static_cast<std::byte*>(data), count * size_of(type)});
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -16,7 +16,7 @@
 #include "base/strings.h"
 #include "collectives/group/communicator.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 using std::chrono::milliseconds;
@@ -184,4 +184,4 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "collectives/transport/exchange.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 using std::chrono::milliseconds;
@@ -378,4 +378,4 @@ void Messages::wake() {
   if (write(wake_.get(), &one, sizeof one) < 0) return;  // a full counter wakes, too
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -29,7 +29,7 @@
 #include "collectives/transport/abort.h"
 #include "collectives/transport/wait.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 // What messages ask of their communicator; called from any thread.
 struct MessageOwner {
@@ -104,4 +104,4 @@ class Messages {
   std::thread thread_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -9,7 +9,7 @@
 #include "collectives/transport/sealed_link.h"
 #include "collectives/transport/tcp_link.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 static_assert(RingLink::bytes_of_ring(kRingCapacity) <= kRingBytes);
 
@@ -122,4 +122,4 @@ SomePeers::SomePeers(Peers& all, std::vector<int> ranks) : all_(all), ranks_(std
   rank_ = static_cast<int>(own - ranks_.begin());
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -15,7 +15,7 @@
 #include "collectives/transport/link.h"
 #include "collectives/transport/peers.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 class PeerLinks final : public Peers {
  public:
@@ -90,4 +90,4 @@ class SomePeers final : public Peers {
   int rank_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 constexpr std::size_t kSmallPage = 4096;
@@ -126,4 +126,4 @@ std::byte* RegisteredMemory::address(int rank, Place place, std::size_t bytes) c
   return region.memory + region.bytes_per_rank * static_cast<std::size_t>(rank) + place.offset;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

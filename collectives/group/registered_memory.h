@@ -13,7 +13,7 @@
 #include "collectives/group/world.h"
 #include "collectives/transport/host_team.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 // Where a buffer lies, as all ranks of a host understand it. Trivially copyable: travels in a line.
 struct Place {
@@ -63,4 +63,4 @@ class RegisteredMemory {
   std::uint32_t last_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

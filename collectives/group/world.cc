@@ -18,7 +18,7 @@
 #include "collectives/join/place.h"
 #include "collectives/transport/dial.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 using std::chrono::milliseconds;
@@ -401,4 +401,4 @@ base::Result<Handshake> World::begin_call(int rank, const std::string& communica
   return Handshake::call(std::move(socket), secret_, request_to(rank, communicator));
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

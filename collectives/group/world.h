@@ -26,7 +26,7 @@
 #include "collectives/transport/handshake.h"
 #include "collectives/transport/tcp_options.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 
 // The length of the queue of a listener at which other ranks connect.
 inline constexpr int kPeerBacklog = 1024;
@@ -190,4 +190,4 @@ class World {
   std::unique_ptr<Service> service_;  // its thread uses all above: ends first
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

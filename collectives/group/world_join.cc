@@ -12,7 +12,7 @@
 #include "collectives/join/agent_socket.h"
 #include "collectives/join/alone.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline group {
 namespace {
 
 base::Result<int> number_of(const base::Environment& environment, const char* name) {
@@ -107,4 +107,4 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Fa
   return join(options, std::move(setup), why);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::group

@@ -9,7 +9,7 @@
 
 #include "base/net.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
   const std::string shown = directory + "/agent.sock";
@@ -43,4 +43,4 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
   return fd;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

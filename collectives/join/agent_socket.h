@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // A connection to `agent.sock` in `directory` (MUSTER_SESSION_DIR), which must be a directory of our uid that is closed
 // to others, as must be the process that listens there: what we tell it, and what it tells us, is the job's secret.
@@ -14,4 +14,4 @@ namespace muster::collectives {
 // PERMISSION_DENIED: that is not ours. Any thread.
 base::Result<base::UniqueFd> connect_to_agent(const std::string& directory);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -20,7 +20,7 @@
 #include "collectives/join/poll_until.h"
 #include "rendezvous/session_frame.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 using base::Code;
@@ -262,4 +262,4 @@ Published& Published::operator=(Published&& other) noexcept {
   return *this;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

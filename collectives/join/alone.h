@@ -28,7 +28,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // What the environment says; checked, but nothing is looked up or opened.
 struct AloneSettings {
@@ -97,4 +97,4 @@ base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, 
 // The Reach of a rank: TCP to each address in turn, then the handshake for the purpose kSession.
 Reach reach_session_host(int rank);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

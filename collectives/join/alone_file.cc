@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "rendezvous/session_frame.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 constexpr std::size_t kMaxAddresses = 64;
@@ -90,4 +90,4 @@ base::Result<AlonePlace> decode_place(std::string_view text) {
   return place;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "collectives/join/alone.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // 64 hexadecimal digits, white space around them: the 32 bytes. Errors are those of base::read_own_file(), too.
 base::Result<std::string> read_secret_file(const std::string& path);
@@ -18,4 +18,4 @@ std::string place_path(const std::string& directory);  // the published file
 std::string encode_place(const AlonePlace& place);
 base::Result<AlonePlace> decode_place(std::string_view text);  // INVALID_ARGUMENT: not what encode_place() makes
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

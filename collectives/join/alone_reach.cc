@@ -10,7 +10,7 @@
 #include "collectives/join/alone.h"
 #include "collectives/transport/dial.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 using std::chrono::milliseconds;
@@ -45,4 +45,4 @@ Reach reach_session_host(int rank) {
   };
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

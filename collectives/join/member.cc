@@ -7,7 +7,7 @@
 
 #include "base/net.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 constexpr std::size_t kFields = 9;
@@ -53,4 +53,4 @@ base::Result<Member> decode_member(std::string_view bytes) {
   return member;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

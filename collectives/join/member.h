@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 struct Member {
   int rank = 0;          // of the world
@@ -23,4 +23,4 @@ struct Member {
 std::string encode(const Member& member);
 base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT: not what encode() makes
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

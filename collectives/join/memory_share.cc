@@ -17,7 +17,7 @@
 #include "collectives/join/poll_until.h"
 #include "collectives/join/service.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 constexpr int kMemoryBacklog = 1024;
@@ -193,4 +193,4 @@ base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const 
   return receive_fd(socket.get());
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

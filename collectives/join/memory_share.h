@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 inline constexpr std::size_t kMemoryName = 96;
 
@@ -53,4 +53,4 @@ class MemoryShare {
   base::MonotonicTime pauses_until_{};
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

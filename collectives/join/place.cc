@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 std::string own_hostname() {
@@ -43,4 +43,4 @@ std::string own_place() {
                      namespace_of("pid"), geteuid());
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // As the user names it: MUSTER_HOSTNAME, else the host's own name.
 std::string own_host();
@@ -12,4 +12,4 @@ std::string own_host();
 // hosts apart: names repeat, the first namespaces have the same numbers on every machine, containers share the boot id.
 std::string own_place();
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 using std::chrono::milliseconds;
 
@@ -23,4 +23,4 @@ bool poll_until(int fd, short events, base::MonotonicTime end) {
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

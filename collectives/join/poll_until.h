@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // Also for deadlines that stand for "ever".
 base::MonotonicTime end_of(std::chrono::milliseconds deadline);
@@ -13,4 +13,4 @@ base::MonotonicTime end_of(std::chrono::milliseconds deadline);
 // Until `fd` has `events` (as poll(2)) or an error to tell. False: `end` came first.
 bool poll_until(int fd, short events, base::MonotonicTime end);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -27,7 +27,7 @@
 #include "base/thread.h"
 #include "collectives/join/memory_share.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 using std::chrono::milliseconds;
@@ -362,4 +362,4 @@ void Service::post(std::function<void()> task) {
   thread_->wake();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

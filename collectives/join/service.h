@@ -16,7 +16,7 @@
 #include "collectives/transport/abort.h"
 #include "collectives/transport/handshake.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // What else the thread polls. All calls on the thread.
 class Polled {
@@ -82,4 +82,4 @@ base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const 
                                             std::chrono::milliseconds deadline,
                                             const std::function<bool()>& is_over = {});
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

@@ -16,7 +16,7 @@
 #include "collectives/join/poll_until.h"
 #include "rendezvous/session_stream.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 using rendezvous::SessionMessage;
@@ -339,4 +339,4 @@ base::Status Session::on_ready() {
   return state_->on_ready();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

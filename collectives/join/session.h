@@ -21,7 +21,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 // All are called on the service thread, from within on_ready(), and may call the session, but not destroy it.
 struct SessionEvents {
@@ -82,4 +82,4 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

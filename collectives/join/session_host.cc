@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 namespace {
 
 using rendezvous::SessionMessage;
@@ -203,4 +203,4 @@ std::vector<base::Status> SessionHost::take_problems() {
   return std::exchange(problems_, {});
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

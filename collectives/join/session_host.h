@@ -23,7 +23,7 @@
 #include "rendezvous/session_frame.h"
 #include "rendezvous/session_stream.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline join {
 
 struct SessionHostLimits {
   std::size_t max_keys = 1 << 20;
@@ -90,4 +90,4 @@ class SessionHost {
   std::vector<base::Status> problems_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::join

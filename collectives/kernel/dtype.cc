@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 std::string_view name_of(DType type) {
   constexpr std::array<std::string_view, kDTypes> kNames{"float16", "bfloat16", "float32", "float64", "int8",
@@ -15,4 +15,4 @@ std::string_view name_of(RedOp op) {
   return kNames.at(static_cast<std::size_t>(op));
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 enum class DType : std::uint8_t { kF16, kBF16, kF32, kF64, kI8, kU8, kI16, kI32, kI64, kBool };
 inline constexpr int kDTypes = 10;
@@ -25,4 +25,4 @@ constexpr std::size_t size_of(DType type) {
 std::string_view name_of(DType type);
 std::string_view name_of(RedOp op);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

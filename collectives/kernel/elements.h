@@ -9,7 +9,7 @@
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/lanes.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 namespace {
 
 // Real is the type of accumulation.
@@ -170,4 +170,4 @@ struct Bool {
 };
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -6,7 +6,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 class FloatMode {
  public:
@@ -32,4 +32,4 @@ class FloatMode {
 #endif
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -4,7 +4,7 @@
 #include <cpuid.h>
 #endif
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 namespace {
 
 #if defined(__x86_64__)
@@ -43,4 +43,4 @@ std::span<const Isa* const> isas() {
   return {kFound.list, kFound.size};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

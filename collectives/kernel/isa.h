@@ -9,7 +9,7 @@
 #include "collectives/kernel/dtype.h"
 #include "collectives/kernel/reduce.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 // One call of reduce() or reduce_to_all(). `divisor` is not 0; the factors are 1 where there is nothing to multiply.
 struct Reduction {
@@ -43,4 +43,4 @@ std::span<const Isa* const> isas();
 void reduce_with(const Isa& isa, DType type, RedOp op, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t count, Scale scale, Stores stores);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -2,8 +2,8 @@
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/loops.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 constexpr Isa kAvx2Isa = make_isa("avx2");
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -2,8 +2,8 @@
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/loops.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 constexpr Isa kAvx512Isa = make_isa("avx512");
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -2,8 +2,8 @@
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/loops.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 constexpr Isa kScalarIsa = make_isa("scalar");
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 namespace {
 
 #if defined(__AVX512BW__)
@@ -159,4 +159,4 @@ inline Words rounded_bfloat(Floats v) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

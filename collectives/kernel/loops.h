@@ -11,7 +11,7 @@
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/lanes.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 namespace {
 
 template <class E, RedOp kOp>
@@ -179,4 +179,4 @@ constexpr Isa make_isa(const char* name) {
 }
 
 }  // namespace
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -8,7 +8,7 @@
 #include "collectives/kernel/float_mode.h"
 #include "collectives/kernel/isa.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 namespace {
 
 // What the environment asks for, if the processor has it; otherwise the best that it has.
@@ -83,4 +83,4 @@ const char* kernel_isa() {
   return chosen_isa().name;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

@@ -15,7 +15,7 @@
 
 #include "collectives/kernel/dtype.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline kernel {
 
 // Every input is multiplied by `before`, the result by `after` and divided by `divisor`, in the type of accumulation
 // (float32 for 16-bit floats; double for integers, truncated towards zero and saturated; a whole division where only
@@ -45,4 +45,4 @@ void copy_streaming(void* to, const void* from, std::size_t bytes);
 // "avx512", "avx2" or "scalar": what the processor has, or what MUSTER_ISA names if it has that.
 const char* kernel_isa();
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::kernel

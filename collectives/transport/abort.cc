@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 template <std::size_t kSize>
@@ -70,4 +70,4 @@ Failure AbortRecord::read() const {
           get_text(slot.message)};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 struct Failure {
   base::Code code = base::Code::kOk;
@@ -50,4 +50,4 @@ class AbortRecord {
 };
 static_assert(sizeof(AbortRecord) == 8 + 7 * 512);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr int kLookMs = 10;  // how soon a failure elsewhere ends a wait
@@ -75,4 +75,4 @@ base::Result<Handshake> dial_patiently(const std::function<base::Result<Handshak
   }
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

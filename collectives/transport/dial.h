@@ -13,7 +13,7 @@
 #include "collectives/transport/handshake.h"
 #include "collectives/transport/tcp_options.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 // Without waiting: the socket is non-blocking, and perhaps not connected yet. A Handshake on it says how that went.
 // `options` (may be null) are set before: BBR, once it has begun on a connection, goes on pacing it when another
@@ -36,4 +36,4 @@ base::Result<Handshake> dial_patiently(const std::function<base::Result<Handshak
                                        base::MonotonicTime end, const AbortRecord& abort,
                                        const std::function<bool()>& is_gone);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr int kSleepMs = 10;
@@ -201,4 +201,4 @@ std::span<std::byte> Exchange::scratch(std::size_t bytes) {
   return {scratch_.get() + (kAlignment - address % kAlignment) % kAlignment, bytes};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -22,7 +22,7 @@
 #include "collectives/transport/message.h"
 #include "collectives/transport/peers.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 // Part of each message's header, so that ranks that chose differently find out.
 enum class Algorithm : std::uint32_t {
@@ -113,4 +113,4 @@ class Exchange {
   int failed_peer_ = -1;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

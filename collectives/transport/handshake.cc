@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/little_endian.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 using base::Code;
@@ -231,4 +231,4 @@ base::Status Handshake::take_hello() {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -27,7 +27,7 @@
 #include "base/unique_fd.h"
 #include "collectives/transport/record.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kMaxCommunicatorName = 63;
 
@@ -110,4 +110,4 @@ class Handshake {
   std::size_t moved_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr std::size_t kSlotAlignment = 128;  // processors fetch pairs of lines
@@ -92,4 +92,4 @@ base::Status HostTeam::begin_step(std::uint64_t step, const Call& call) {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -24,7 +24,7 @@
 #include "collectives/transport/segment.h"
 #include "collectives/transport/wait.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 // Another rank of this host, as messages name it.
 struct Teammate {
@@ -132,4 +132,4 @@ class HostTeam {
   std::unique_ptr<std::atomic<bool>[]> mates_gone_;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 // Bytes of one call. A call that moves more keeps this rank from looking at its other links.
 inline constexpr std::size_t kMostAtOnce = 1 << 20;
@@ -30,4 +30,4 @@ class Link {
   virtual int fd() const = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

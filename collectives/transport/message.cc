@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -66,4 +66,4 @@ base::Status Incoming::mismatch(const std::string& peer, const std::string& own)
                      "{} chose another algorithm for {} than {}: their settings have to be the same", peer, ours, own);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -12,7 +12,7 @@
 #include "collectives/call/call.h"
 #include "collectives/transport/link.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 struct Operation {
   std::uint64_t sequence = 0;  // its number in the communicator; of send and receive: between these two ranks
@@ -87,4 +87,4 @@ class Incoming {
   std::uint64_t received_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -9,7 +9,7 @@
 #include "collectives/transport/link.h"
 #include "collectives/transport/wait.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 class Peers {
  public:
@@ -34,4 +34,4 @@ class Peers {
   virtual Flag& bell() = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 inline std::size_t rank_index(int rank) {
   return static_cast<std::size_t>(rank);
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -8,7 +8,7 @@
 #include "base/hmac.h"
 #include "base/little_endian.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 base::Status broken(const char* what) {
@@ -123,4 +123,4 @@ base::Result<std::span<std::byte>> RecordOpener::open(std::span<std::byte> recor
   return bytes;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

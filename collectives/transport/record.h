@@ -21,7 +21,7 @@
 
 struct evp_cipher_ctx_st;
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kRecordHeadBytes = 4;
@@ -89,4 +89,4 @@ class RecordOpener : public RecordCipher {
   explicit RecordOpener(Context context) : RecordCipher(std::move(context)) {}
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

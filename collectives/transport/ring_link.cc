@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr std::size_t kMinCapacity = 64;
@@ -105,4 +105,4 @@ base::Status RingLink::why() const {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -13,7 +13,7 @@
 #include "collectives/transport/link.h"
 #include "collectives/transport/wait.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 // As it lies in the segment, 128-aligned (adjacent cache lines are fetched in pairs), the data right behind it. Zero
 // bytes are an empty ring.
@@ -65,4 +65,4 @@ class RingLink final : public Link {
   bool is_closed_ = false;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

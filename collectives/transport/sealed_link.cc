@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr std::size_t kArrivedBytes = 4 * kMaxRecordSize;
@@ -139,4 +139,4 @@ base::Status SealedLink::why() const {
   return broken_;
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -12,7 +12,7 @@
 #include "collectives/transport/link.h"
 #include "collectives/transport/record.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 class SealedLink final : public Link {
  public:
@@ -52,4 +52,4 @@ class SealedLink final : public Link {
   std::span<std::byte> opened_;  // in arrived_, before begin_
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

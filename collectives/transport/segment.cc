@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
@@ -146,4 +146,4 @@ void Segment::populate(int own_rank) const {
 #endif
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

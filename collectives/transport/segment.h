@@ -22,7 +22,7 @@
 #include "collectives/transport/abort.h"
 #include "collectives/transport/wait.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kInlineBytes = 104;
 // What any team may give in one round, whatever its size; arena_bytes() / 4 is what this one may.
@@ -88,4 +88,4 @@ class Segment {
   int ranks_ = 0;
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

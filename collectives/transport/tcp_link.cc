@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 template <typename Byte>
@@ -62,4 +62,4 @@ base::Status TcpLink::why() const {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

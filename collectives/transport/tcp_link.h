@@ -8,7 +8,7 @@
 #include "collectives/transport/link.h"
 #include "collectives/transport/tcp_options.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 class TcpLink final : public Link {
  public:
@@ -32,4 +32,4 @@ class TcpLink final : public Link {
   int error_ = 0;           // errno of what broke it
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

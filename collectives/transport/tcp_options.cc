@@ -11,7 +11,7 @@
 
 #include "base/env.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 constexpr std::size_t kNameSize = 16;  // TCP_CA_NAME_MAX
@@ -78,4 +78,4 @@ std::string congestion_of(int socket) {
   return {name.data(), strnlen(name.data(), size)};
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

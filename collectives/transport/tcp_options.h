@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 struct TcpOptions {
   // Name of a congestion control; "": the system's default, but cubic or reno instead of bbr.
@@ -29,4 +29,4 @@ base::Status apply(const TcpOptions& options, int socket);
 // "cubic"; "unknown" where the kernel does not say.
 std::string congestion_of(int socket);
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -8,7 +8,7 @@
 #include <climits>
 #include <ctime>
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 namespace {
 
 using std::chrono::milliseconds;
@@ -115,4 +115,4 @@ base::Status Waiter::idle(std::span<pollfd> fds, const WhoIsLate& late) {
   return base::ok_status();
 }
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "collectives/transport/abort.h"
 
-namespace muster::collectives {
+namespace muster::collectives::inline transport {
 
 struct WaitPolicy {
   bool oversubscribed = false;                 // more ranks on this host than cores for them
@@ -117,4 +117,4 @@ class Waiter {
   base::MonotonicTime began_{};  // set at the first look at the clock: short waits do without
 };
 
-}  // namespace muster::collectives
+}  // namespace muster::collectives::transport

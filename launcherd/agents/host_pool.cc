@@ -9,7 +9,7 @@
 #include "launcherd/agents/pool_core.h"
 #include "launcherd/agents/pooled_agents.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr int kPoolListenBacklog = 1024;
@@ -473,4 +473,4 @@ std::size_t HostPool::agents() const {
   return core_->agents();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

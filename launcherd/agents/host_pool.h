@@ -27,7 +27,7 @@
 #include "launcherd/output/output_hub.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 struct HostPoolOptions {
   std::string state_file;
@@ -103,4 +103,4 @@ class HostPool {
   std::shared_ptr<Core> core_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

@@ -17,7 +17,7 @@
 #include "launcherd/output/output_sink.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 // What is known of a host's agent when it is up.
 struct AgentUp {
@@ -85,4 +85,4 @@ class JobAgents {
   virtual void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

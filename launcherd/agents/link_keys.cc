@@ -4,7 +4,7 @@
 
 #include "proto/peer_names.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr std::chrono::hours kOfferBefore{24 * 10};  // a third of their life
@@ -78,4 +78,4 @@ base::Status LinkKeys::change() {
   return base::ok_status();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

@@ -16,7 +16,7 @@
 #include "base/tls.h"
 #include "proto/muster/v1/pool.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 class LinkKeys {
  public:
@@ -54,4 +54,4 @@ class LinkKeys {
   std::string next_key_pem_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

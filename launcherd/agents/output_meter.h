@@ -8,7 +8,7 @@
 
 #include "launcherd/output/byte_rate.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 struct OutputMeter {
   std::atomic<std::uint64_t> bytes{0};
@@ -22,4 +22,4 @@ inline std::shared_ptr<std::atomic<std::uint64_t>> counter_of(const std::shared_
   return {meter, &meter->bytes};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

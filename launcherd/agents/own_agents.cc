@@ -9,7 +9,7 @@
 #include "proto/frame.h"
 #include "proto/peer_names.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr int kListenBacklog = 1024;
@@ -150,12 +150,12 @@ void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
   host.up.host_address = started->host_address;
   listener_->note(fmt::format("{}: agent started by {}{}", host.host.target.name, started->backend,
                               started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
-  HostLink::Events events;
+  AgentChannel::Events events;
   events.on_link = [this, agent](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
     linked(agent, choice, std::move(control), std::move(output));
   };
   events.on_gone = [this, agent](const base::Status& status) { listener_->agent_gone(agent, status); };
-  host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
+  host.link = std::make_unique<AgentChannel>(loop_, std::move(started->stream), std::move(events));
   listener_->agent_started(agent);
   if (const auto early = std::exchange(host.early_hello, std::nullopt)) report_up(agent, *early);
 }
@@ -249,4 +249,4 @@ void OwnAgents::sweep(int agent, std::function<void(base::Result<CommandResult>)
                   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

@@ -10,12 +10,12 @@
 
 #include "base/loop.h"
 #include "base/tls.h"
-#include "launcherd/agents/host_link.h"
+#include "launcherd/agents/agent_channel.h"
 #include "launcherd/agents/job_agents.h"
 #include "launcherd/output/output_hub.h"
 #include "launcherd/service/control_server.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 struct OwnAgentsOptions {
   std::string job_id;
@@ -57,7 +57,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     AgentHost host;
     std::string token;
     AgentUp up;
-    std::unique_ptr<HostLink> link;
+    std::unique_ptr<AgentChannel> link;
     // The agent's Hello, if it came before the bootstrap's thread reported that the agent runs.
     std::optional<v1::Hello> early_hello;
     base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
@@ -93,4 +93,4 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   std::unique_ptr<OutputHub> hub_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

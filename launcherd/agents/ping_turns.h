@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 class PingTurns {
  public:
@@ -27,4 +27,4 @@ class PingTurns {
   int turn_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

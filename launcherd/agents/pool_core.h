@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "launcherd/agents/host_link.h"
+#include "launcherd/agents/agent_channel.h"
 #include "launcherd/agents/host_pool.h"
 #include "launcherd/agents/link_keys.h"
 #include "launcherd/agents/output_meter.h"
@@ -19,7 +19,7 @@
 #include "launcherd/service/control_server.h"
 #include "proto/muster/v1/pool.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 class PooledAgents;
 
@@ -60,8 +60,8 @@ struct PoolHost {
   std::string token;
   AgentUp up;  // of the last agent that was up
   std::string problem;
-  std::unique_ptr<HostLink> link;  // until the agent has dialled
-  bool has_dialled = false;        // the agent has said so, over `link`
+  std::unique_ptr<AgentChannel> link;  // until the agent has dialled
+  bool has_dialled = false;            // the agent has said so, over `link`
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
@@ -193,4 +193,4 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   std::unique_ptr<OutputHub> hub_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

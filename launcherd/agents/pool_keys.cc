@@ -4,7 +4,7 @@
 
 #include "launcherd/agents/pool_core.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr std::chrono::minutes kKeysPause{1};
@@ -50,4 +50,4 @@ void HostPool::Core::offer_keys(PoolHost& host) {
   control_->send(host.number, std::move(message));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

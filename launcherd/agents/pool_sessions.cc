@@ -7,7 +7,7 @@
 #include "launcherd/agents/pool_core.h"
 #include "launcherd/agents/pooled_agents.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 // Agents that were lost before they had opened a job, until its host counts as one that does not start.
@@ -287,4 +287,4 @@ void HostPool::Core::sweep(const BootstrapTarget& target, const std::string& job
                   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

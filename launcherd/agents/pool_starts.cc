@@ -7,7 +7,7 @@
 #include "launcherd/agents/pool_core.h"
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr std::chrono::seconds kReportAfter{20};
@@ -133,7 +133,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
                                      host.target.name));
     });
   }
-  HostLink::Events events;
+  AgentChannel::Events events;
   // An agent that has dialled needs its log-in no more: either event may be the first of the two that tell so.
   events.on_link = [&host, number](const LinkChoice&, base::UniqueFd, base::UniqueFd) {
     if (host.number == number) host.has_dialled = true;
@@ -153,7 +153,7 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
       });
     }
   };
-  host.link = std::make_unique<HostLink>(loop_, std::move(started->stream), std::move(events));
+  host.link = std::make_unique<AgentChannel>(loop_, std::move(started->stream), std::move(events));
 }
 
 void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
@@ -172,4 +172,4 @@ void HostPool::Core::start_failed(PoolHost& host, const std::string& message) {
   changed(host);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

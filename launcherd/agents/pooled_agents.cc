@@ -5,7 +5,7 @@
 #include "base/tls_keys.h"
 #include "launcherd/agents/pool_core.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 PooledAgents::PooledAgents(HostPool::Core& pool, PooledJob job) : pool_(pool), job_(std::move(job)) {}
 
@@ -116,4 +116,4 @@ void PooledAgents::pool_stream(int agent, bool is_there) {
   listener_->agent_stream(agent, is_there);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

@@ -9,7 +9,7 @@
 #include "launcherd/agents/job_agents.h"
 #include "launcherd/agents/output_meter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 class PooledAgents final : public JobAgents, public std::enable_shared_from_this<PooledAgents> {
  public:
@@ -46,4 +46,4 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   AgentListener* listener_ = nullptr;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

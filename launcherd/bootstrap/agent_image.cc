@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr std::size_t kLargestAgent = 512u << 20;
@@ -87,4 +87,4 @@ base::Result<std::shared_ptr<const AgentImage::Content>> AgentImage::load() cons
   return std::shared_ptr<const Content>(std::move(content));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 // The name of an ELF machine as `uname -m` has it ("x86_64"); empty if `head` is no 64-bit little-endian ELF file.
 // Pure.
@@ -42,4 +42,4 @@ class AgentImage {
   std::string machine_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

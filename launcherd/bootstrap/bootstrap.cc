@@ -1,6 +1,6 @@
 #include "launcherd/bootstrap/bootstrap.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 JoinSource ready_join(base::Result<std::string> join) {
   std::promise<base::Result<std::string>> promise;
@@ -8,4 +8,4 @@ JoinSource ready_join(base::Result<std::string> join) {
   return promise.get_future().share();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

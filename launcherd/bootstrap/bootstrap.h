@@ -43,7 +43,11 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
+class DialIn;  // dial_in.h
+}  // namespace muster::launcherd::enrol
+
+namespace muster::launcherd::inline bootstrap {
 
 inline constexpr std::string_view kAgentMarker = "MUSTER-AGENT 1 ";
 
@@ -61,7 +65,6 @@ enum class SshBackend { kAuto, kLibssh, kSsh };
 enum class BootstrapBy { kAuto, kSsh, kSrun, kAprun, kPals, kPbsdsh, kFlux, kJsrun, kManual, kCommand };
 
 enum class FailureKind;  // failure.h
-class DialIn;            // dial_in.h
 
 struct BootstrapOptions {
   BootstrapBy by = BootstrapBy::kSsh;  // kAuto is the caller's to settle
@@ -137,4 +140,4 @@ class Bootstrap {
 // ids or directory outside their alphabets).
 base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 class ByteQueue {
  public:
@@ -29,4 +29,4 @@ class ByteQueue {
   std::size_t head_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

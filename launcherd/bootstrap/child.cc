@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kChildTermGrace = std::chrono::milliseconds(2000);
@@ -291,4 +291,4 @@ Failure ChildProgram::release(std::string_view input, std::function<void(const s
   return {};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

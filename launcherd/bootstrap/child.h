@@ -13,7 +13,7 @@
 #include "launcherd/bootstrap/pump.h"
 #include "launcherd/bootstrap/remote_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 // Gathers bytes into lines for on_stderr; a partial last line comes out at the end; long lines are cut at 4 KiB.
 class LineSplitter {
@@ -89,4 +89,4 @@ class ChildProgram final : public RemoteProgram {
   int exit_status_ = -1;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

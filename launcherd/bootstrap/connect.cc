@@ -14,7 +14,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kNextAddressAfter = std::chrono::milliseconds(250);
@@ -147,4 +147,4 @@ Failure connect_host(const std::string& name, int port, const Waiter& waiter, ba
   return last;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -10,7 +10,7 @@
 #include "launcherd/bootstrap/failure.h"
 #include "launcherd/bootstrap/waiter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 // Literals (v6 without brackets) come back as they are. getaddrinfo cannot be interrupted: it runs on a thread of its
 // own that is abandoned (it owns what it needs) when the Waiter says so.
@@ -19,4 +19,4 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
 // The socket is non-blocking, close-on-exec. A failure carries the address that it is about.
 Failure connect_host(const std::string& name, int port, const Waiter& waiter, base::UniqueFd& socket);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

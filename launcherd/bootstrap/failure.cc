@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "launcherd/bootstrap/remote_command.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 using base::Code;
@@ -345,4 +345,4 @@ std::string quote_for_message(std::string_view text) {
   return result.substr(0, 200);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

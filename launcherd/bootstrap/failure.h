@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 enum class FailureKind {
   kNone,  // no failure
@@ -75,4 +75,4 @@ std::string without_ssh_warnings(std::string_view errors);
 // The first 200 characters on one line, control characters and escape sequences removed.
 std::string quote_for_message(std::string_view text);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

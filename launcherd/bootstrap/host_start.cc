@@ -7,7 +7,7 @@
 #include "launcherd/bootstrap/marker_scanner.h"
 #include "launcherd/bootstrap/sftp_upload.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kCleanUpTime = std::chrono::milliseconds(3000);
@@ -271,4 +271,4 @@ Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& im
   return failure;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

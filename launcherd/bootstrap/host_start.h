@@ -13,7 +13,7 @@
 #include "launcherd/bootstrap/remote_command.h"
 #include "launcherd/bootstrap/remote_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 // Sends the agent once per file system: of the hosts that lack it one sends, the others wait and look again; those that
 // still lack it then send at the same time. Thread-safe.
@@ -59,4 +59,4 @@ Failure hand_over(RemoteProgram& program, const HostTask& task, const Waiter& wa
 // What follows the marker line in the output of a program that was run; all of it if there is no such line.
 std::string output_after_marker(std::string_view output);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

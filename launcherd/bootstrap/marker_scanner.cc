@@ -4,7 +4,7 @@
 
 #include "launcherd/bootstrap/bootstrap.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 bool is_id_byte(char byte) {
@@ -67,4 +67,4 @@ std::size_t MarkerScanner::feed(std::string_view bytes) {
   return consumed;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 class MarkerScanner {
  public:
@@ -49,4 +49,4 @@ class MarkerScanner {
   std::string other_id_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -9,7 +9,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr int kPollAgainMs = 100;
@@ -85,4 +85,4 @@ void Pump::run() {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

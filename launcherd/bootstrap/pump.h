@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "launcherd/bootstrap/waiter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 class PumpItem {
  public:
@@ -50,4 +50,4 @@ class Pump {
   std::vector<std::unique_ptr<PumpItem>> items_;  // of the thread
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

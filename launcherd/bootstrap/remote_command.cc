@@ -5,7 +5,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 bool is_alnum(char c) {
@@ -155,4 +155,4 @@ std::string sftp_path(std::string_view path) {
   return std::string(path.starts_with("~/") ? path.substr(2) : path);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 struct RemotePaths {
   std::string directory;  // "~/.cache/muster" or absolute
@@ -57,4 +57,4 @@ RemoteSystem parse_uname(std::string_view output);
 // For SFTP, whose paths are relative to the home directory.
 std::string sftp_path(std::string_view path);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

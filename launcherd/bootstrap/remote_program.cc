@@ -1,6 +1,6 @@
 #include "launcherd/bootstrap/remote_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 Failure run_to_end(RemoteProgram& program, std::string_view input, std::size_t limit, const Waiter& waiter,
                    ProgramResult& result) {
@@ -22,4 +22,4 @@ Failure run_to_end(RemoteProgram& program, std::string_view input, std::size_t l
   return {};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

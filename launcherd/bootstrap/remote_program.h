@@ -15,7 +15,7 @@
 #include "launcherd/bootstrap/failure.h"
 #include "launcherd/bootstrap/waiter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 class RemoteProgram {
  public:
@@ -57,4 +57,4 @@ struct ProgramResult {
 Failure run_to_end(RemoteProgram& program, std::string_view input, std::size_t limit, const Waiter& waiter,
                    ProgramResult& result);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr std::size_t kUploadPiece = 32 * 1024;
@@ -223,4 +223,4 @@ void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& wai
   (void)session.expect_status(status);  // nobody could do anything about it
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -8,7 +8,7 @@
 
 #include "launcherd/bootstrap/remote_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 // Makes `directory` (0700, with parents; relative to the home directory) and writes `content` to `path` (0700, must not
 // exist). On failure the file may be there in part. `is_usable` is false when the other side speaks no SFTP (a noisy
@@ -19,4 +19,4 @@ Failure sftp_upload(RemoteProgram& sftp, const std::string& directory, const std
 // Best effort: a file that turned out to be of no use.
 void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& waiter);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kLongest = std::chrono::milliseconds(60'000);
@@ -79,4 +79,4 @@ void CancelSource::cancel() {
   if (::write(event_.get(), &one, sizeof one) < 0) MUSTER_CHECK(errno == EAGAIN);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

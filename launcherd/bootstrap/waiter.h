@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 struct Waiter {
   static constexpr int kLost = -2;  // there was no descriptor for a CancelSource
@@ -38,4 +38,4 @@ class CancelSource {
   base::UniqueFd event_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -6,7 +6,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 WorkerPool::~WorkerPool() {
   std::vector<std::thread> threads;
@@ -63,4 +63,4 @@ void WorkerPool::run(std::size_t slot) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline bootstrap {
 
 class WorkerPool {
  public:
@@ -33,4 +33,4 @@ class WorkerPool {
   int running_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::bootstrap

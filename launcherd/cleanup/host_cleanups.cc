@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline cleanup {
 
 class HostCleanups::Core : public std::enable_shared_from_this<Core> {
  public:
@@ -107,4 +107,4 @@ base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result
   return report;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::cleanup

@@ -16,7 +16,7 @@
 #include "model/job_spec.h"
 #include "proto/muster/v1/cleanup.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline cleanup {
 
 struct CleanupPlan {
   std::vector<model::HostSpec> hosts;  // each once, at least one
@@ -46,4 +46,4 @@ class HostCleanups {
 // What an agent wrote. The error is one sentence without the host's name. Pure.
 base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::cleanup

@@ -19,7 +19,7 @@
 #include "launcherd/store/state_directory.h"
 #include "launcherd/web/web_server.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::chrono::hours kRenewal{24};
@@ -269,4 +269,4 @@ void Daemon::leave(base::Loop::Task done) {
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

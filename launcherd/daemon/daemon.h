@@ -20,7 +20,7 @@
 #include "launcherd/service/api_server.h"
 #include "model/host_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 struct DaemonOptions {
   std::vector<model::HostSpec> hosts;  // at least one, but where agents come by themselves
@@ -62,4 +62,4 @@ class Daemon {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -267,4 +267,4 @@ void DaemonApi::get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::Ca
   reply(parts_.capabilities);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

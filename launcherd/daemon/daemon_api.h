@@ -12,7 +12,7 @@
 #include "launcherd/daemon/watch_streams.h"
 #include "launcherd/service/api_handler.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class DaemonApi final : public ApiHandler {
  public:
@@ -64,4 +64,4 @@ class DaemonApi final : public ApiHandler {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "proto/enrolment.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr unsigned kOwnerOnly = 0600;
@@ -99,4 +99,4 @@ void DialledHosts::changed() {
   options_.on_hosts(hosts());
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "model/host_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class DialledHosts {
  public:
@@ -56,4 +56,4 @@ class DialledHosts {
   std::map<std::string, Host> came_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -6,7 +6,7 @@
 #include "launcherd/queue/job_need.h"
 #include "proto/job_spec_convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 bool HeldSubmissions::must_wait(const v1::SubmitRequest& request) const {
   if (hosts_->count_awaited() == 0) return false;
@@ -37,4 +37,4 @@ void HeldSubmissions::refuse_all(const base::Status& why) {
   for (auto& [number, each] : std::exchange(held_, {})) each.reply(why);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

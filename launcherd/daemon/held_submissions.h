@@ -14,7 +14,7 @@
 #include "launcherd/service/api_handler.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class HeldSubmissions {
  public:
@@ -49,4 +49,4 @@ class HeldSubmissions {
   std::uint64_t next_number_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 void HostTable::replace(const std::vector<model::HostSpec>& list) {
   hosts_.clear();
@@ -220,4 +220,4 @@ base::Result<v1::LauncherHost> HostTable::message(const std::string& name) const
   return message_of(*host);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -17,7 +17,7 @@
 #include "model/host_spec.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class HostTable {
  public:
@@ -84,4 +84,4 @@ class HostTable {
   std::map<std::string, int> gpu_slots_;  // as agents said, also of hosts that are not in the list any more
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -12,7 +12,7 @@
 #include "proto/muster/v1/stored.pb.h"
 #include "proto/stored_event.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -171,4 +171,4 @@ void JobAdmission::answer_again(std::shared_ptr<Candidate> candidate, Reply<v1::
       });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

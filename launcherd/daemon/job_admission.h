@@ -16,7 +16,7 @@
 #include "proto/job_spec_convert.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class JobAdmission {
  public:
@@ -54,4 +54,4 @@ class JobAdmission {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -3,10 +3,10 @@
 
 #include <csignal>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 inline constexpr int kTimedOut = 124;
 inline constexpr int kMusterFailed = 125;
 inline constexpr int kTerminated = 128 + SIGTERM;
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -8,7 +8,7 @@
 #include "launcherd/daemon/job_view.h"
 #include "model/job_placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -315,4 +315,4 @@ void JobManager::leave(base::Loop::Task done) {
   if (!is_any) std::exchange(left_, nullptr)();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

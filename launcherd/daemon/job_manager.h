@@ -30,7 +30,7 @@
 #include "proto/job_spec_convert.h"
 #include "proto/muster/v1/stored.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class JobManager {
  public:
@@ -165,4 +165,4 @@ class JobManager {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

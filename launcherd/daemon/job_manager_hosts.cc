@@ -10,7 +10,7 @@
 #include "model/gpu_binding.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -203,4 +203,4 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
                  }));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

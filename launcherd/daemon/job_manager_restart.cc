@@ -7,7 +7,7 @@
 #include "launcherd/queue/job_need.h"
 #include "model/job_placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -94,4 +94,4 @@ void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, co
          [this, id = stored.id](const base::Status&) { ended(id); });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

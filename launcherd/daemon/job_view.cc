@@ -10,7 +10,7 @@
 #include "launcherd/store/page_token.h"
 #include "proto/stored_event.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 template <typename Timestamp>
@@ -203,4 +203,4 @@ base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::List
   return response;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -13,7 +13,7 @@
 #include "proto/muster/v1/launcher.pb.h"
 #include "proto/muster/v1/stored.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 inline constexpr int kMostRanksOfAnAnswer = 10'000;
 inline constexpr int kMostJobsOfAPage = 1'000;
@@ -31,4 +31,4 @@ base::Result<v1::Job> read_job(StoreReader& reader, const base::JobId& id, const
 // Without ranks.
 base::Result<v1::ListJobsResponse> read_jobs(StoreReader& reader, const v1::ListJobsRequest& request);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -13,7 +13,7 @@
 #include "launcherd/output/journal_sink.h"
 #include "launcherd/output/output_sink.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class LastingOutput final : public OutputSink {
  public:
@@ -59,4 +59,4 @@ class LastingOutput final : public OutputSink {
   std::map<std::string, std::uint64_t> gone_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -6,7 +6,7 @@
 #include "model/cpu_binding.h"
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 using base::Code;
@@ -120,4 +120,4 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
   return settled;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -14,7 +14,7 @@
 #include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 // What ranks have that were started as if the host was all theirs: nothing is decided by it, it is counted. nullopt:
 // they could not be bound there as it is now.
@@ -41,4 +41,4 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
                                                       const std::vector<KnownHost>& known, Settling settling,
                                                       HostTable& table);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

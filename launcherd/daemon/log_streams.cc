@@ -6,7 +6,7 @@
 
 #include "model/placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 LogStreams::~LogStreams() {
   for (const auto& [cursor, replies] : streams_) reader_->close(cursor);
@@ -77,4 +77,4 @@ base::Result<LogQuery> log_query_of(const v1::LogsRequest& request) {
   return query;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -9,7 +9,7 @@
 #include "launcherd/output/log_reader.h"
 #include "launcherd/service/api_handler.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class LogStreams {
  public:
@@ -32,4 +32,4 @@ class LogStreams {
 // INVALID_ARGUMENT names the field. `follow` is left to the caller, who knows whether the job has ended.
 base::Result<LogQuery> log_query_of(const v1::LogsRequest& request);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -6,7 +6,7 @@
 #include "proto/convert.h"
 #include "proto/muster/v1/pool.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 base::Status no_recovery() {
@@ -108,4 +108,4 @@ base::Result<Recovery> recovery_of(const std::string& bytes) {
   return recovery;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -9,7 +9,7 @@
 #include "launcherd/run/job_runner.h"
 #include "model/placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 struct Recovery {
   int attempt = 0;
@@ -25,4 +25,4 @@ std::string recovery_bytes(const Recovery& recovery);
 // DATA_LOSS: these are no bytes of one.
 base::Result<Recovery> recovery_of(const std::string& bytes);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -8,7 +8,7 @@
 #include "model/job_state.h"
 #include "proto/job_spec_convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::chrono::minutes kPeriod{1};
@@ -113,4 +113,4 @@ void Retention::forget(const base::JobId& job) {
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -14,7 +14,7 @@
 #include "base/loop.h"
 #include "launcherd/store/job_store.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class Retention {
  public:
@@ -51,4 +51,4 @@ class Retention {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

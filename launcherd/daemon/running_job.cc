@@ -16,7 +16,7 @@
 #include "proto/convert.h"
 #include "proto/stored_event.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::size_t kSecretBytes = 32;
@@ -458,4 +458,4 @@ void RunningJob::end(model::JobState state, const std::string& reason, const mod
   owner_.on_ended();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -27,7 +27,7 @@
 #include "proto/job_spec_convert.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 // What all jobs of a launcherd have in common. Borrowed objects outlive the jobs.
 struct JobSurroundings {
@@ -151,4 +151,4 @@ class RunningJob final : private JobObserver {
   std::unique_ptr<RestartingJob> job_;  // last: its threads end before what they use
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

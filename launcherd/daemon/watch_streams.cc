@@ -6,7 +6,7 @@
 #include "model/job_state.h"
 #include "proto/stored_event.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr int kEventsOfAPage = 256;
@@ -107,4 +107,4 @@ void WatchStreams::finish(std::uint64_t number, const base::Status& status) {
   watcher.replies.done(status);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

@@ -11,7 +11,7 @@
 #include "launcherd/service/api_handler.h"
 #include "launcherd/store/job_store.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline daemon {
 
 class WatchStreams {
  public:
@@ -48,4 +48,4 @@ class WatchStreams {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::daemon

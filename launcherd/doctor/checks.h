@@ -8,7 +8,7 @@
 #include "launcherd/doctor/findings.h"
 #include "model/diagnosis.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 // checks_reach.cc: how hosts and launcher reach each other.
 model::Check check_name(const HostFindings& findings);
@@ -37,4 +37,4 @@ model::Check check_nics(const v1::HostFacts& facts);
 model::Check check_python(const v1::HostFacts& facts);
 model::Check check_torch(const v1::HostFacts& facts);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

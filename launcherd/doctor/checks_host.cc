@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "launcherd/doctor/checks.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 using model::Check;
@@ -193,4 +193,4 @@ Check check_logind(const v1::LogindFact& logind, const std::string& user) {
   return check;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

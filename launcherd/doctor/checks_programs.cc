@@ -8,7 +8,7 @@
 #include "model/device_id.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 using model::Check;
@@ -185,4 +185,4 @@ Check check_torch(const v1::HostFacts& facts) {
           python.torch().empty() ? fmt::format("none: {} does not find it", python.path()) : python.torch(), ""};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

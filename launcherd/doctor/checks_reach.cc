@@ -3,7 +3,7 @@
 
 #include "launcherd/doctor/checks.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 using model::Check;
@@ -121,4 +121,4 @@ Check check_clock(const ClockSample& clock) {
   return check;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

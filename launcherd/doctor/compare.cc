@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 constexpr double kClocksApart = 1.0;  // seconds
@@ -88,4 +88,4 @@ std::vector<Difference> compare_hosts(const std::vector<HostFindings>& findings)
   return differences;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

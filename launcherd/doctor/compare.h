@@ -6,7 +6,7 @@
 
 #include "launcherd/doctor/findings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 struct Difference {
   std::string name;  // "python", "cores", …
@@ -17,4 +17,4 @@ struct Difference {
 // Hosts that did not answer count for nothing.
 std::vector<Difference> compare_hosts(const std::vector<HostFindings>& findings);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

@@ -11,7 +11,7 @@
 #include "model/host_spec.h"
 #include "proto/muster/v1/probe.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 // The host's clock minus ours, from the fastest of some round trips: wrong by at most `uncertainty`.
 struct ClockSample {
@@ -44,4 +44,4 @@ struct HostFindings {
   std::optional<PeerFinding> peer;  // none on the first host, and where there is only one
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

@@ -13,7 +13,7 @@
 #include "proto/convert.h"
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 using std::chrono::milliseconds;
@@ -322,4 +322,4 @@ void HostProbes::failed(const BootstrapTarget& target, FailureKind kind) {
   core_->failed(target, kind);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

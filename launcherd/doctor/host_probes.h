@@ -20,7 +20,7 @@
 #include "launcherd/doctor/findings.h"
 #include "model/job_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 struct ProbePlan {
   std::vector<model::HostSpec> hosts;  // each once
@@ -53,4 +53,4 @@ class HostProbes {
   std::shared_ptr<Core> core_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

@@ -7,7 +7,7 @@
 #include "launcherd/doctor/compare.h"
 #include "launcherd/plan/launch_plan.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 namespace {
 
 using model::Check;
@@ -101,4 +101,4 @@ bool is_nothing_known(const std::vector<HostFindings>& findings) {
   return std::ranges::none_of(findings, [](const HostFindings& each) { return each.facts.has_value(); });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

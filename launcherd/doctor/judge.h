@@ -7,7 +7,7 @@
 #include "launcherd/doctor/findings.h"
 #include "model/diagnosis.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 // All checks in the order of the table, differences included; text of hosts made printable and bounded. One diagnosis
 // a host, in their order. `agent_link`: as asked for (auto, ssh, dial).
@@ -19,4 +19,4 @@ model::HostDiagnosis judge_host(const HostFindings& findings, const std::string&
 // No host answered: there is nothing to say about any.
 bool is_nothing_known(const std::vector<HostFindings>& findings);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

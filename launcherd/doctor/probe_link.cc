@@ -8,7 +8,7 @@
 
 #include "proto/frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 struct ProbeLink::State : std::enable_shared_from_this<ProbeLink::State> {
   State(base::Loop& loop_, base::UniqueFd stream_) : loop(loop_), stream(std::move(stream_)) {}
@@ -129,4 +129,4 @@ void ProbeLink::ask(const v1::ProbeCommand& command, base::Duration timeout, Don
   state_->ask(command, timeout, std::move(done));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

@@ -11,7 +11,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/probe.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline doctor {
 
 class ProbeLink {
  public:
@@ -32,4 +32,4 @@ class ProbeLink {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::doctor

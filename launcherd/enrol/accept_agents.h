@@ -7,7 +7,7 @@
 
 #include "base/net.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 struct AcceptAgents {
   std::optional<base::IpAddress> address;  // of this host; without: all of its addresses
@@ -15,4 +15,4 @@ struct AcceptAgents {
   std::string join_file;                   // absolute; empty: "join" in the state directory
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -15,7 +15,7 @@
 #include "launcherd/enrol/site_files.h"
 #include "proto/join_file.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 namespace {
 
 using base::Code;
@@ -102,4 +102,4 @@ base::Status DialIn::renew() {
   return written;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

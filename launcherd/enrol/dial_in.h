@@ -17,7 +17,7 @@
 #include "launcherd/enrol/dialled_agents.h"
 #include "launcherd/enrol/enrolment_server.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 struct DialInOptions {
   AcceptAgents at;       // its join_file is made if it is not there
@@ -56,4 +56,4 @@ class DialIn {
 // Starts agents there: those that have come. Threads and lifetime: see bootstrap.h.
 std::unique_ptr<Bootstrap> make_dial_in_bootstrap(const BootstrapOptions& options);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -6,7 +6,7 @@
 #include "launcherd/enrol/dial_in.h"
 #include "launcherd/enrol/enrolled_stream.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 namespace {
 
 using base::Code;
@@ -75,4 +75,4 @@ std::unique_ptr<Bootstrap> make_dial_in_bootstrap(const BootstrapOptions& option
   return std::make_unique<DialInBootstrap>(options);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

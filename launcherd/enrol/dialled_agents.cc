@@ -6,7 +6,7 @@
 
 #include "base/net.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 using base::Code;
 
@@ -102,4 +102,4 @@ void DialledAgents::wake() {
   come_.notify_all();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "launcherd/enrol/enrolment_seats.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 class DialledAgents final : public EnrolmentSeats {
  public:
@@ -59,4 +59,4 @@ class DialledAgents final : public EnrolmentSeats {
   std::size_t next_seat_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

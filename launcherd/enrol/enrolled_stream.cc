@@ -6,7 +6,7 @@
 
 #include "launcherd/bootstrap/marker_scanner.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 using base::Code;
 
@@ -39,4 +39,4 @@ base::Status await_marker_line(int stream, const std::string& agent_id, const st
   return base::error(Code::kFailedPrecondition, "what has enrolled as {} is no agent of this build", name);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -7,11 +7,11 @@
 #include "base/status.h"
 #include "launcherd/bootstrap/waiter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 // Reads its marker line, and no byte more. `name` is the host's, for the message.
 base::Status await_marker_line(int stream, const std::string& agent_id, const std::string& name, const Waiter& waiter);
 
 base::Status send_all(int stream, std::string_view bytes, const Waiter& waiter);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -11,7 +11,7 @@
 #include "base/unique_fd.h"
 #include "proto/enrolment.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 class EnrolmentSeats {
  public:
@@ -34,4 +34,4 @@ class EnrolmentSeats {
   virtual void left(std::size_t seat) = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -15,7 +15,7 @@
 #include "base/tls_pump.h"
 #include "proto/enrolment.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -300,4 +300,4 @@ void EnrolmentServer::close(const std::string& identity) {
   state_->keys.erase(identity);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

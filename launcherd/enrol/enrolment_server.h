@@ -13,7 +13,7 @@
 #include "launcherd/bootstrap/pump.h"
 #include "launcherd/enrol/enrolment_seats.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 struct EnrolmentOptions {
   std::string build_id;                    // of the agents
@@ -50,4 +50,4 @@ class EnrolmentServer {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

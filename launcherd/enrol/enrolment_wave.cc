@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 namespace {
 
 // Of an address the whole: its first part is no name.
@@ -149,4 +149,4 @@ std::vector<std::string> EnrolmentWave::missing() const {
   return names;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

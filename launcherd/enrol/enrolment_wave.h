@@ -15,7 +15,7 @@
 #include "base/unique_fd.h"
 #include "launcherd/enrol/enrolment_seats.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 // Which of `expected` an agent is that goes by the names in `said` and connects from `peer`: by a whole name, else by
 // the part before the first dot where that is one host's only, else by address where a host is named so. Letters of
@@ -65,4 +65,4 @@ class EnrolmentWave final : public EnrolmentSeats {
   std::vector<Seat> seats_;  // guarded by mutex_
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "launcherd/bootstrap/remote_command.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 namespace {
 
 constexpr std::size_t kMostAddresses = 16;
@@ -138,4 +138,4 @@ base::Result<std::vector<base::IpAddress>> join_addresses() {
   return addresses;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

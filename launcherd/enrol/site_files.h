@@ -8,7 +8,7 @@
 #include "launcherd/bootstrap/agent_image.h"
 #include "proto/join_file.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline enrol {
 
 // A file that is gone with this object.
 class OwnedFile {
@@ -40,4 +40,4 @@ base::Result<std::string> place_agent(const std::string& directory, const std::s
 std::vector<std::pair<std::string, std::string>> join_variables(const std::string& home, const std::string& user);
 base::Result<std::vector<base::IpAddress>> join_addresses();
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::enrol

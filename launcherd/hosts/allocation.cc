@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "launcherd/hosts/hostfile.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 namespace {
 
 using base::Code;
@@ -210,4 +210,4 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
   return std::optional<Allocation>();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -17,7 +17,7 @@
 #include "launcherd/hosts/ask_program.h"
 #include "model/host_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 
 struct Allocation {
   std::string scheduler;  // "Slurm", "PBS", "Cobalt", "LSF", "Flux"
@@ -38,4 +38,4 @@ base::Result<std::vector<model::HostSpec>> cobalt_hosts(std::string_view node_id
 // LSB_MCPU_HOSTS, hosts and their slots in turn: "n1 4 n2 2". Pure.
 base::Result<std::vector<model::HostSpec>> lsf_hosts(std::string_view hosts_and_slots);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -4,7 +4,7 @@
 
 #include "launcherd/bootstrap/child.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 namespace {
 
 using base::Code;
@@ -63,4 +63,4 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
   return result;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -10,7 +10,7 @@
 #include "launcherd/bootstrap/remote_program.h"
 #include "launcherd/bootstrap/waiter.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 
 // What the program in argv[0], looked for in PATH, has printed; its stdin is empty. `name` begins every error, which
 // says how the program ended and what it wrote to stderr: DEADLINE_EXCEEDED or CANCELLED as the waiter says (the
@@ -24,4 +24,4 @@ std::string what_it_said(const ProgramResult& result);
 // ask_program() without its time limit, as parts that only read answers take it.
 using AskProgram = std::function<base::Result<std::string>(const std::vector<std::string>& argv)>;
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -6,7 +6,7 @@
 #include "launcherd/hosts/ask_program.h"
 #include "launcherd/hosts/hostfile.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 namespace {
 
 // A host that is named again is not one more: what the last line says counts, as for horovodrun.
@@ -35,4 +35,4 @@ base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& scr
   return last_of_each(*std::move(hosts));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 
 base::Result<std::vector<model::HostSpec>> read_hostfile(const std::string& path) {
   const auto content = base::read_file(path, kMaxHostfileBytes);
@@ -10,4 +10,4 @@ base::Result<std::vector<model::HostSpec>> read_hostfile(const std::string& path
   return model::parse_hostfile(*content, path);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "model/host_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 
 // More than kMaxHosts long lines: a larger file is not a list of hosts.
 inline constexpr std::size_t kMaxHostfileBytes = 16u << 20;
@@ -17,4 +17,4 @@ inline constexpr std::size_t kMaxHostfileBytes = 16u << 20;
 // …)).
 base::Result<std::vector<model::HostSpec>> read_hostfile(const std::string& path);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 namespace {
 
 using base::Code;
@@ -138,4 +138,4 @@ Result<End> allocation_end(const base::Environment& environment, const AskProgra
   return End();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "launcherd/hosts/ask_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline hosts {
 
 // nullopt: not inside a scheduler's job, or one without a limit. From the environment where it says so
 // (SLURM_JOB_END_TIME, COBALT_ENDTIME), else by asking the scheduler: squeue, qstat (PBS), bjobs, flux. The error says
@@ -21,4 +21,4 @@ base::Result<std::optional<base::WallTime>> allocation_end(const base::Environme
 // "1-02:03:04", "02:03:04", "03:04" (minutes and seconds), "04" (seconds); nullopt: none of these. Pure.
 std::optional<std::chrono::seconds> parse_clock_time(std::string_view text);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::hosts

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class ByteRate {
  public:
@@ -31,4 +31,4 @@ class ByteRate {
   std::int64_t per_second_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -7,7 +7,7 @@
 
 #include "launcherd/output/rank_folder.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024;
@@ -78,4 +78,4 @@ base::Status FilterSink::end_line(int rank, proto::OutputStream stream, std::str
                      file.path, written.message());
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

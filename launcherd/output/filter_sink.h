@@ -21,7 +21,7 @@
 #include "launcherd/output/output_sink.h"
 #include "model/label_format.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class FilterSink final : public OutputSink {
  public:
@@ -51,4 +51,4 @@ class FilterSink final : public OutputSink {
   std::map<std::pair<int, proto::OutputStream>, std::string> open_lines_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

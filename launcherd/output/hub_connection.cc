@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 using base::TlsProgress;
 
@@ -64,4 +64,4 @@ base::Status HubConnection::write_pending() {
   return base::ok_status();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

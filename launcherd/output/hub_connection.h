@@ -12,7 +12,7 @@
 #include "base/tls.h"
 #include "proto/output_frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 // Room to read frames into, shared by all connections of a hub.
 struct ReadScratch {
@@ -55,4 +55,4 @@ class HubConnection {
   std::string outgoing_;  // what the socket did not take yet
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -5,7 +5,7 @@
 
 #include "proto/peer_names.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 using base::Code;
@@ -193,4 +193,4 @@ void HubFlows::settle(Job* job) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

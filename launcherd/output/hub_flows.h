@@ -19,7 +19,7 @@
 #include "launcherd/output/output_sink.h"
 #include "proto/output_frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class HubFlows {
  private:
@@ -88,4 +88,4 @@ class HubFlows {
   int next_flow_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -2,7 +2,7 @@
 
 #include "base/little_endian.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 using base::get_little_endian;
@@ -136,4 +136,4 @@ base::Result<std::size_t> parse_journal_trailer(std::string_view trailer) {
   return base::Status(base::Code::kDataLoss, "no record of an output journal ends here");
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "proto/output_frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 inline constexpr std::size_t kJournalHeaderSize = 40;
 inline constexpr std::size_t kJournalTrailerSize = 4;
@@ -74,4 +74,4 @@ base::Result<JournalParse> parse_journal_record(std::string_view bytes);
 // The size of the record that ends with these kJournalTrailerSize bytes. DATA_LOSS: no record has that size.
 base::Result<std::size_t> parse_journal_trailer(std::string_view trailer);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

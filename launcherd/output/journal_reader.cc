@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::size_t kBlock = 256 * 1024;
@@ -88,4 +88,4 @@ base::Result<std::optional<JournalRecord>> JournalReader::previous() {
   return std::optional(parse->record);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "launcherd/output/journal_file.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class JournalReader {
  public:
@@ -44,4 +44,4 @@ class JournalReader {
   std::string buffer_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -12,7 +12,7 @@
 
 #include "launcherd/output/journal_reader.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::uint64_t kSetAsideStep = 4 << 20;  // an fallocate for so much output
@@ -290,4 +290,4 @@ void JournalSink::tell_readers() {
   if (std::exchange(told_, readable) != readable && on_flush_) on_flush_(readable);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -26,7 +26,7 @@
 #include "launcherd/output/journal_file.h"
 #include "launcherd/output/output_sink.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 // What the file held when it was opened, of its newest attempt.
 struct JournalPast {
@@ -106,4 +106,4 @@ class JournalSink final : public OutputSink {
   std::map<int, Lost> lost_;  // by agent, since the disk takes no more; their records still change
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::size_t kKeptCapacity = 512 * 1024;
@@ -119,4 +119,4 @@ void LineLabeler::end(int rank, proto::OutputStream stream, TextBuffer* out) {
   open_label_.clear();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

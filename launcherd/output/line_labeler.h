@@ -18,7 +18,7 @@
 #include "model/label_format.h"
 #include "proto/output_frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 // Bytes that grow without being initialised or counted twice; kept allocated between uses up to a bound.
 class TextBuffer {
@@ -78,4 +78,4 @@ class LineLabeler {
   std::time_t label_second_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -9,7 +9,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::uint64_t kSliceBytes = 2 << 20;
@@ -207,4 +207,4 @@ base::Result<LogCursor::State> LogCursor::read(std::optional<std::uint64_t> read
   return page->chunks.empty() ? state : State::kPage;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -18,7 +18,7 @@
 #include "launcherd/output/journal_reader.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 struct LogQuery {
   std::string path = {};
@@ -76,4 +76,4 @@ class LogCursor {
   bool has_read_ = false;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

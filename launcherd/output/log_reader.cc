@@ -4,7 +4,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 base::Result<std::unique_ptr<LogReader>> LogReader::start(base::Loop& loop) {
   std::unique_ptr<LogReader> made(new LogReader(loop));
@@ -156,4 +156,4 @@ void LogReader::deliver(std::uint64_t id, base::Result<LogPage> page) {
   done(std::move(page));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -27,7 +27,7 @@
 #include "base/status.h"
 #include "launcherd/output/log_cursor.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class LogReader {
  public:
@@ -109,4 +109,4 @@ class LogReader {
   std::thread thread_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -25,7 +25,7 @@
 #include "launcherd/output/hub_flows.h"
 #include "proto/peer_names.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 using base::Code;
@@ -478,4 +478,4 @@ void OutputHub::stop() {
   worker_->stop();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

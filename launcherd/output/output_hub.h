@@ -26,7 +26,7 @@
 #include "base/unique_fd.h"
 #include "launcherd/output/output_sink.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 struct OutputHubConfig {
   std::size_t max_pending = 256;  // connections that have not said Hello; the oldest gives way
@@ -97,4 +97,4 @@ class OutputHub {
   std::unique_ptr<Worker> worker_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "proto/output_frame.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 class OutputSink {
  public:
@@ -36,4 +36,4 @@ class OutputSink {
   virtual base::Status flush() = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 std::string error_file(const std::string& directory, int rank, int size) {
@@ -62,4 +62,4 @@ base::Status write_error_file(const std::string& directory, int rank, int size, 
   return written.ok() ? written : base::error(written.code(), "{}: {}", path, written.message());
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

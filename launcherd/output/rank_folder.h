@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 // rank.3 of 10, rank.03 of 11: horovodrun's floor(log10(size - 1)) + 1, which fails for one rank.
 std::string rank_directory(const std::string& directory, int rank, int size);
@@ -22,4 +22,4 @@ base::Status make_directories(const std::string& path);  // and its parents, as 
 base::Status remove_error_files(const std::string& directory, int size);
 base::Status write_error_file(const std::string& directory, int rank, int size, std::string_view content);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -9,7 +9,7 @@
 #include "launcherd/output/line_labeler.h"
 #include "launcherd/output/rank_folder.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::size_t kBufferSize = 256 * 1024;
@@ -168,4 +168,4 @@ base::Status SelectSink::write(int rank, proto::OutputStream stream, std::string
   return passes ? next_->write(rank, stream, bytes, flags) : base::ok_status();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

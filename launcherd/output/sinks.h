@@ -17,7 +17,7 @@
 #include "launcherd/output/terminal.h"
 #include "model/label_format.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 struct ConsoleSinkOptions {
   int size = 1;                // ranks of the job
@@ -108,4 +108,4 @@ class SelectSink final : public OutputSink {
   std::vector<Streams> by_rank_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

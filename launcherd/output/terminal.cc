@@ -14,7 +14,7 @@
 #include <chrono>
 #include <utility>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 namespace {
 
 constexpr std::string_view kEraseLine = "\r\033[K";
@@ -297,4 +297,4 @@ void NoticeWriter::run() {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -25,7 +25,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline output {
 
 // How a piece of output follows what was written before it: on a line of its own, as more of the unfinished line, or
 // with a '\n' first that closes that line.
@@ -137,4 +137,4 @@ class NoticeWriter {
   std::thread thread_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::output

@@ -12,7 +12,7 @@
 #include "model/host_binding.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 namespace {
 
 // By which the ranks of a host talk: as the user chose, else the way to rank 0's host.
@@ -416,4 +416,4 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
   return planner.finish();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

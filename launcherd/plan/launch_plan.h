@@ -13,7 +13,7 @@
 #include "model/placement.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 
 // One host that is up, by agent index.
 struct HostFacts {
@@ -70,4 +70,4 @@ base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Pla
                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                      const std::string& master_address, const base::Environment& launcher_environment);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

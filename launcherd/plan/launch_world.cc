@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 namespace {
 
 // Cray's programs read a file, and find a PMI_CONTROL_PORT whatever else is there; other programs, and scripts that ask
@@ -61,4 +61,4 @@ void set_world(const model::JobSpec& job, const model::Placement& placement, con
   for (v1::Launch& host : hosts) host.set_world(serialised);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

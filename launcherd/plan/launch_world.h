@@ -9,7 +9,7 @@
 #include "model/placement.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 
 // Gives each of `hosts`, which are those of `placement` with their ranks' cores, the World that PMI, PMIx and PALS are
 // served by; leaves it out where the job's ranks have none of them. `user_set`: the job's environment.
@@ -19,4 +19,4 @@ void set_world(const model::JobSpec& job, const model::Placement& placement, con
 // MPI_UNIVERSE_SIZE: the slots of its hosts, at least its ranks.
 int universe_of(const model::Placement& placement);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

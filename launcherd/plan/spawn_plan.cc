@@ -9,7 +9,7 @@
 #include "model/rank_env.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 namespace {
 
 base::Result<int> count_ranks(const v1::SpawnRequest& request) {
@@ -221,4 +221,4 @@ base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, 
   return messages;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

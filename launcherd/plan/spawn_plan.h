@@ -9,7 +9,7 @@
 #include "model/placement.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline plan {
 
 // A host of the job, as it is now.
 struct SpawnHost {
@@ -41,4 +41,4 @@ base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, 
                                                      const base::Environment& launcher_environment,
                                                      const v1::SpawnRequest& request, const SpawnedRanks& ranks);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::plan

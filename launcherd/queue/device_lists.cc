@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 DeviceLists::ByHost& DeviceLists::of(const ShareWish& wish) {
   const auto found = std::ranges::find_if(
@@ -11,4 +11,4 @@ DeviceLists::ByHost& DeviceLists::of(const ShareWish& wish) {
   return entries_.emplace_back(Entry{.pinning = wish.pinning, .masks = wish.masks, .lists = {}}).lists;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

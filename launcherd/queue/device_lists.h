@@ -10,7 +10,7 @@
 
 #include "launcherd/queue/host_share.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 class DeviceLists {
  public:
@@ -29,4 +29,4 @@ class DeviceLists {
   std::list<Entry> entries_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -8,7 +8,7 @@
 #include "launcherd/queue/placed_hosts.h"
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 bool is_idle(const SlotHost& host) {
@@ -200,4 +200,4 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

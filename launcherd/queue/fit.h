@@ -10,7 +10,7 @@
 #include "launcherd/queue/device_lists.h"
 #include "launcherd/queue/slots.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 // Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
 // `known`: of a pass over many jobs (launcherd/queue/device_lists.h).
@@ -32,4 +32,4 @@ std::map<std::string, int> ranks_by_host(const JobNeed& need);
 // nullptr: there is none.
 const SlotHost* find_host(std::span<const SlotHost> hosts, const std::string& name);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -12,7 +12,7 @@
 #include "model/gpu_mask.h"
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 using base::Code;
@@ -273,4 +273,4 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
   return share;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -24,7 +24,7 @@
 #include "model/pinning.h"
 #include "model/placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 // What the jobs of a host have of it. Copies cost nothing until one of them is changed: the queue looks at many hosts.
 class HostUse {
@@ -100,4 +100,4 @@ int free_devices(const std::vector<std::string>& devices, const model::NodeShape
 base::Result<model::HostShare> share_of(const ShareWish& wish, const model::NodeShape& node, const HostUse& use,
                                         int slots, std::span<const model::RankWish> wishes);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

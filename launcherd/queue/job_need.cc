@@ -8,7 +8,7 @@
 #include "model/gpu_mask.h"
 #include "model/host_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 using base::Code;
@@ -126,4 +126,4 @@ bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> host
       hosts, [&](const SlotHost& host) { return is_awaited(host) && !named.wanted(host.host.name)->slots; });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -7,7 +7,7 @@
 #include "launcherd/queue/slots.h"
 #include "model/job_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 ShareWish share_wish(const model::JobSpec& job);
 
@@ -26,4 +26,4 @@ bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts);
 // Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -8,7 +8,7 @@
 #include "launcherd/queue/room_bound.h"
 #include "launcherd/queue/why_not.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 long free_slots(const std::vector<SlotHost>& hosts) {
@@ -158,4 +158,4 @@ const JobQueue::Entry* JobQueue::Reasons::head() {
   return *head_;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -20,7 +20,7 @@
 #include "launcherd/queue/device_lists.h"
 #include "launcherd/queue/slots.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 class JobQueue {
  public:
@@ -90,4 +90,4 @@ class JobQueue::Reasons {
   std::optional<const Entry*> head_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 bool looks_at_gpus(Room room) {
@@ -122,4 +122,4 @@ int Offers::free_gpus() {
   return free;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

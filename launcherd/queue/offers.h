@@ -11,7 +11,7 @@
 #include "launcherd/queue/device_lists.h"
 #include "launcherd/queue/slots.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 // With what is used, or as if nothing was; without a look at GPUs: ...Slots.
 enum class Room { kFree, kIdle, kFreeSlots, kIdleSlots };
@@ -57,4 +57,4 @@ class Offers {
   std::optional<bool> are_gpus_there_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

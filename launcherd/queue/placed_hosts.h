@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 // `change` is called with each of the placement's hosts that is there, where it is placed, and the slots that the job
 // uses of it. Most placements are in the order of the list, so the next host is looked for from the last one on.
@@ -20,4 +20,4 @@ void for_each_placed(Placement& placement, Hosts& hosts, Change change) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -4,7 +4,7 @@
 
 #include "model/cpu_binding.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 // What decides which GPUs a job could be dealt. How many of them each rank gets, and which cores, does not.
@@ -115,4 +115,4 @@ void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices*
   (there == nullptr || has_gpus ? sum.with_gpus : sum.without_gpus) += most;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -17,7 +17,7 @@
 #include "launcherd/queue/slots.h"
 #include "model/pinning.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 class RoomBound {
  public:
@@ -65,4 +65,4 @@ class RoomBound {
   std::vector<HostThreads> threads_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -5,7 +5,7 @@
 
 #include "launcherd/queue/placed_hosts.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 template <typename Change>
@@ -69,4 +69,4 @@ void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts)
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

@@ -18,7 +18,7 @@
 #include "model/job_spec.h"
 #include "model/placement.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 
 // Where the number of a host's slots comes from.
 enum class SlotSource {
@@ -76,4 +76,4 @@ std::vector<SlotHost> when_idle(std::span<const SlotHost> hosts);
 void take_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 void give_slots(const model::Placement& placement, std::vector<SlotHost>& hosts);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

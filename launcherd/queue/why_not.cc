@@ -10,7 +10,7 @@
 #include "launcherd/queue/job_need.h"
 #include "launcherd/queue/offers.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline queue {
 namespace {
 
 std::string slot_count(long count) {
@@ -138,4 +138,4 @@ std::string why_never(const JobNeed& need, std::span<const SlotHost> hosts) {
                      uncounted_remark(usable));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::queue

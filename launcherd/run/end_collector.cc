@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 bool EndCollector::add(model::RankEnd end, base::MonotonicTime now) {
   const int rank = end.rank;
@@ -65,4 +65,4 @@ std::optional<base::MonotonicTime> EndCollector::others_ended_well_at() const {
   return last;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

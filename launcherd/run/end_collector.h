@@ -12,7 +12,7 @@
 #include "model/exit_report.h"
 #include "model/job_spec.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 // Exits are collected for this long after the first failure, so that the earliest is named and not the first to arrive.
 inline constexpr std::chrono::milliseconds kCollectWindow{300};
@@ -60,4 +60,4 @@ class EndCollector {
   std::optional<base::MonotonicTime> first_failure_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 void EndNews::follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
                      bool wants_silence) {
@@ -61,4 +61,4 @@ void EndNews::tell(int agent, const Follower& follower, const std::vector<model:
   if (!news.ranks().empty()) send_(agent, std::move(message));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

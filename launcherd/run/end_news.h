@@ -14,7 +14,7 @@
 #include "model/exit_report.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 class EndNews {
  public:
@@ -52,4 +52,4 @@ class EndNews {
   std::vector<model::RankEnd> waiting_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "proto/input_window.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 InputFeed::InputFeed(const std::vector<int>& ranks, InputSource* source, Send send)
     : source_(source), send_(std::move(send)) {
@@ -86,4 +86,4 @@ void InputFeed::settle(bool had_room) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 class InputFeed;
 
@@ -63,4 +63,4 @@ class InputFeed {
   bool is_closed_ = false;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

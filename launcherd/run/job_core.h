@@ -23,7 +23,7 @@
 #include "launcherd/run/stack_questions.h"
 #include "launcherd/stage/staging.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 inline constexpr std::chrono::milliseconds kPingPeriod{500};
 inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
@@ -295,4 +295,4 @@ class JobRunner::Core final : private AgentListener {
   const std::shared_ptr<JobAgents> agents_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

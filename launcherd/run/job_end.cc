@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 int exit_code_of(StopCause cause, const std::optional<model::RankEnd>& root) {
@@ -477,4 +477,4 @@ base::Status JobRunner::stacks(const std::vector<int>& ranks, std::function<void
   return core_->stacks(ranks, std::move(on_process), std::move(done));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -7,7 +7,7 @@
 #include "launcherd/run/job_core.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 std::int64_t to_ns(base::MonotonicTime time) {
@@ -472,4 +472,4 @@ void JobRunner::Core::looked(JobHost& host, const base::Result<CommandResult>& r
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

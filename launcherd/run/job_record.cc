@@ -12,7 +12,7 @@
 #include "proto/convert.h"
 #include "proto/event_json.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 std::string own_host_name() {
@@ -211,4 +211,4 @@ void JobRecord::on_finished(const JobOutcome& outcome) {
   next_->on_finished(outcome);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -14,7 +14,7 @@
 #include "launcherd/run/job_runner.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 // INVALID_ARGUMENT: ranks cannot be sent this signal and go on.
 base::Status check_signal(int signo);
@@ -72,4 +72,4 @@ class JobRecord final : public JobObserver {
   std::uint64_t next_watcher_ = 1;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -33,9 +33,11 @@ namespace muster::v1 {
 class ProcessStack;
 }
 
-namespace muster::launcherd {
-
+namespace muster::launcherd::inline agents {
 class JobAgents;
+}  // namespace muster::launcherd::agents
+
+namespace muster::launcherd::inline run {
 
 // Why a job was stopped from outside; decides the exit code.
 enum class StopCause {
@@ -164,4 +166,4 @@ class JobRunner {
   std::unique_ptr<Core> core_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "launcherd/run/job_core.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 namespace {
 
@@ -170,4 +170,4 @@ void JobRunner::Core::host_left_worlds(const JobHost& host) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

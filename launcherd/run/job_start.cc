@@ -9,7 +9,7 @@
 #include "model/job_placement.h"
 #include "proto/convert.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 // The bootstrap has the same time limit, and knows how far it came with a host.
@@ -565,4 +565,4 @@ void JobRunner::Core::take_up(JobHost& host) {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

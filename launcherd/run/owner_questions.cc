@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 constexpr std::size_t kMaxOpen = 1 << 16;
@@ -36,4 +36,4 @@ void OwnerQuestions::reply(const Open& open, bool allowed) {
   send_(open.asker, std::move(message));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -11,7 +11,7 @@
 
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 class OwnerQuestions {
  public:
@@ -37,4 +37,4 @@ class OwnerQuestions {
   std::uint64_t next_id_ = 1;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -7,7 +7,7 @@
 #include "launcherd/agents/own_agents.h"
 #include "launcherd/plan/launch_plan.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 namespace {
 
 OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptions& options,
@@ -179,4 +179,4 @@ void RestartingJob::finish(JobOutcome outcome) {
   observer_->on_finished(outcome);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -17,7 +17,7 @@
 
 #include "launcherd/run/job_runner.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 // Whether another attempt may cure what ended this one.
 bool is_worth_a_restart(const JobOutcome& outcome);
@@ -90,4 +90,4 @@ class RestartingJob final : private JobObserver {
   bool is_end_near_ = false;  // the moment of end_signal has come
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 void StackQuestions::ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done) {
   if (hosts.empty()) {
@@ -83,4 +83,4 @@ void StackQuestions::finish_if_complete(std::uint64_t id) {
   done();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

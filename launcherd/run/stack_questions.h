@@ -11,7 +11,7 @@
 #include "base/loop.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline run {
 
 class StackQuestions {
  public:
@@ -55,4 +55,4 @@ class StackQuestions {
   std::uint64_t next_id_ = 1;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::run

@@ -18,7 +18,7 @@
 #include "launcherd/service/stream_call.h"
 #include "launcherd/service/unary_call.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 inline grpc::Status launcher_leaves() {
   return {grpc::StatusCode::UNAVAILABLE, "the launcher leaves: its jobs are over, or it is being ended"};
@@ -172,4 +172,4 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   std::map<std::uint64_t, std::function<void()>> waiting_;  // calls that are posted to the loop
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

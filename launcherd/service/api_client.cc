@@ -16,7 +16,7 @@
 #include "proto/muster/v1/launcher.grpc.pb.h"
 #include "proto/text_fields.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 using Stub = v1::Launcher::StubInterface;
@@ -228,4 +228,4 @@ void ApiClient::cancel() {
   if (state_->under_way != nullptr) state_->under_way->TryCancel();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

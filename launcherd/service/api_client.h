@@ -16,7 +16,7 @@
 #include "launcherd/service/launcher_address.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 class ApiClient {
  public:
@@ -54,4 +54,4 @@ class ApiClient {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -1,6 +1,6 @@
 #include "launcherd/service/api_handler.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 base::Status not_served(std::string_view call) {
@@ -54,4 +54,4 @@ void ApiHandler::get_capabilities(const v1::GetCapabilitiesRequest&, Reply<v1::C
   reply(not_served("GetCapabilities"));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

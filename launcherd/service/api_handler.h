@@ -11,7 +11,7 @@
 #include "launcherd/service/job_counters.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 template <typename Answer>
 using Reply = std::function<void(base::Result<Answer>)>;
@@ -48,4 +48,4 @@ class ApiHandler {
   virtual JobCounters counters() const { return {}; }
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

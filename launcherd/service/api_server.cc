@@ -16,7 +16,7 @@
 #include "launcherd/service/tcp_listener.h"
 #include "launcherd/service/tls_files.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
@@ -198,4 +198,4 @@ const std::vector<int>& ApiServer::tls_ports() const {
   return state_->ports;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

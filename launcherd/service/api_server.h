@@ -15,7 +15,7 @@
 #include "launcherd/service/api_handler.h"
 #include "launcherd/service/api_socket.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // PEM texts. Peers need a certificate of `client_ca`; what they may do is in it (docs/operations.md).
 struct TlsListener {
@@ -52,4 +52,4 @@ class ApiServer {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -4,7 +4,7 @@
 #include "launcherd/service/api_calls.h"
 #include "proto/muster/v1/launcher.grpc.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 class ApiService final : public v1::Launcher::CallbackService {
  public:
@@ -68,4 +68,4 @@ class ApiService final : public v1::Launcher::CallbackService {
   ApiCalls& calls_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

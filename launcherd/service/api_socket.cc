@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/net.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kAttempts = 10;
@@ -180,4 +180,4 @@ bool is_own_peer(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // $XDG_RUNTIME_DIR/muster where there is one, and ${MUSTER_TMPDIR:-/tmp}/muster-<uid>: a launcher uses the first that
 // it can make, who looks for launchers looks into all.
@@ -58,4 +58,4 @@ base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chro
 // Whether the process at the other end of a connected Unix socket is of our user.
 bool is_own_peer(int fd);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -6,7 +6,7 @@
 
 #include <grpc/grpc_security_constants.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 struct RoleName {
@@ -69,4 +69,4 @@ base::Status check_role(const grpc::ServerContextBase& context, Role needed, con
       word_of(needed), role ? word_of(*role) : "none", word_of(needed));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

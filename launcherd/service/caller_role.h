@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "launcherd/service/revoked_certificates.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // Each may do what those before it may.
 enum class Role { kWatch, kSubmit, kAdmin };
@@ -15,4 +15,4 @@ enum class Role { kWatch, kSubmit, kAdmin };
 // PERMISSION_DENIED: the certificate is revoked, or gives no role that is enough. Any thread.
 base::Status check_role(const grpc::ServerContextBase& context, Role needed, const RevokedCertificates& revoked);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 ChangingCredentials::ChangingCredentials(std::string ca_pem, base::TlsIdentity own)
     : ca_pem_(std::move(ca_pem)),
@@ -39,4 +39,4 @@ grpc_ssl_certificate_config_reload_status ChangingCredentials::fetch(void* self,
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -14,7 +14,7 @@
 
 #include "base/tls.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 class ChangingCredentials final : public grpc::ServerCredentials {
  public:
@@ -40,4 +40,4 @@ class ChangingCredentials final : public grpc::ServerCredentials {
   grpc_server_credentials* const credentials_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

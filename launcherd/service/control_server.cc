@@ -19,7 +19,7 @@
 #include "proto/replay_queue.h"
 #include "proto/text_fields.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxControlBytes = 4 << 20;
@@ -473,4 +473,4 @@ std::size_t ControlServer::agents() const {
   return state_->agents.size();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

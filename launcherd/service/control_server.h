@@ -20,7 +20,7 @@
 #include "base/unique_fd.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // One that another launcher has numbered.
 struct KnownAgent {
@@ -83,4 +83,4 @@ class ControlServer {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

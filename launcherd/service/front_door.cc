@@ -24,7 +24,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 namespace asio = boost::asio;
@@ -260,4 +260,4 @@ std::size_t unproven_limit() {
   return std::clamp(static_cast<std::size_t>(limit.rlim_cur) / kShareOfDescriptors, kFewestUnproven, kMostUnproven);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

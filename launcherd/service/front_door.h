@@ -26,7 +26,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 struct FrontDoorOptions {
   // Asked for each connection, on the loop. See unproven_limit().
@@ -75,4 +75,4 @@ int handshake_milliseconds();
 // How many unproven connections a port may have: 1024, or fewer where this process may have few descriptors.
 std::size_t unproven_limit();
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -11,7 +11,7 @@
 #include "base/shortened.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr std::chrono::minutes kErrorPause{1};
@@ -63,4 +63,4 @@ void GrpcErrors::logged(const char* message) {
   on_error_(fmt::format("gRPC: {}{}", base::shortened(base::printable(message), kLongestLine), more));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

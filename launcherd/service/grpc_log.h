@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // While it lives, errors go to `on_error`, from threads of gRPC; not after its end. The newest one is asked. Without
 // any, gRPC's log is dropped.
@@ -39,4 +39,4 @@ class GrpcErrors {
   std::uint64_t left_out_ = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "proto/wire/rpc_status.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr std::string_view kDomain = "muster";
@@ -46,4 +46,4 @@ grpc::Status to_grpc(const base::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), message, details_of(status, message)};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr std::string_view kService = "muster.v1.Launcher";
@@ -64,4 +64,4 @@ void HealthService::close() {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

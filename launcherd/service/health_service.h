@@ -10,7 +10,7 @@
 #include "launcherd/service/stream_call.h"
 #include "proto/wire/health.grpc.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 class HealthService final : public grpc::health::v1::Health::CallbackService {
  public:
@@ -32,4 +32,4 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   bool is_closed_ = false;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 struct JobCounters {
   std::uint64_t submitted = 0;
@@ -13,4 +13,4 @@ struct JobCounters {
   std::uint64_t rank_exits_failed = 0;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

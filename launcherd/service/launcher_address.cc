@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -47,4 +47,4 @@ std::string format_launcher_address(const LauncherAddress& address) {
   return address.path.empty() ? address.endpoint : fmt::format("{}{}", kUnix, address.path);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // Files in PEM; read when a connection is made. Only for addresses by TCP.
 struct TlsFiles {
@@ -30,4 +30,4 @@ base::Result<LauncherAddress> parse_launcher_address(std::string_view text);
 // As it is typed.
 std::string format_launcher_address(const LauncherAddress& address);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 using base::Code;
@@ -79,4 +79,4 @@ bool RevokedCertificates::has_one_of(const std::string& chain_pem) const {
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

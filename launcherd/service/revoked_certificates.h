@@ -11,7 +11,7 @@
 
 struct X509_crl_st;  // OpenSSL's X509_CRL
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 class RevokedCertificates {
  public:
@@ -27,4 +27,4 @@ class RevokedCertificates {
   std::vector<std::shared_ptr<X509_crl_st>> lists_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

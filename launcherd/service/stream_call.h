@@ -16,7 +16,7 @@
 
 #include "proto/text_fields.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 template <typename Answer>
 class StreamCall final : public grpc::ServerWriteReactor<Answer>,
@@ -106,4 +106,4 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   std::shared_ptr<StreamCall> self_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -12,7 +12,7 @@
 #include "base/net.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kApiBacklog = 1024;  // the kernel caps it at net.core.somaxconn
@@ -81,4 +81,4 @@ base::Result<TcpListener> listen_tcp(const std::string& address) {
   return listener;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

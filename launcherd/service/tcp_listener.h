@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 struct TcpListener {
   std::vector<base::UniqueFd> sockets;  // at least one; non-blocking
@@ -20,4 +20,4 @@ struct TcpListener {
 // INVALID_ARGUMENT: not an address. UNAVAILABLE and others: the name is unknown, or the port is taken.
 base::Result<TcpListener> listen_tcp(const std::string& address);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 namespace {
 
 using base::Code;
@@ -76,4 +76,4 @@ base::Status check_tls_texts(const std::string& certificate, const std::string& 
   return base::ok_status();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 // PEM of a private key. PERMISSION_DENIED: the file belongs to another user (root is fine), others may read or write
 // it, or its group may write it. The group of a file of root's may read it.
@@ -16,4 +16,4 @@ base::Result<std::string> read_private_key(const std::string& path);
 // certificate.
 base::Status check_tls_texts(const std::string& certificate, const std::string& key, const std::string& authority);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

@@ -12,7 +12,7 @@
 
 #include "proto/text_fields.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline service {
 
 template <typename Reply>
 class UnaryCall final : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<UnaryCall<Reply>> {
@@ -39,4 +39,4 @@ class UnaryCall final : public grpc::ServerUnaryReactor, public std::enable_shar
   std::shared_ptr<UnaryCall> self_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::service

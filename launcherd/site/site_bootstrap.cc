@@ -10,7 +10,7 @@
 #include "launcherd/enrol/enrolled_stream.h"
 #include "launcherd/site/site_run.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 namespace {
 
 using base::Code;
@@ -338,4 +338,4 @@ void SiteBootstrap::run(const BootstrapTarget& target, std::vector<std::string> 
   if (!posted.ok()) done(posted);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

@@ -21,7 +21,7 @@
 #include "launcherd/enrol/site_files.h"
 #include "launcherd/site/site_command.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 
 // Whose agents they are.
 struct SiteUser {
@@ -82,4 +82,4 @@ class SiteBootstrap final : public Bootstrap {
   WorkerPool workers_;  // last: its threads use all of the above
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -347,4 +347,4 @@ base::Result<std::vector<std::string>> split_words(std::string_view text) {
   return words;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

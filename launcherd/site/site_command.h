@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "launcherd/bootstrap/bootstrap.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 
 std::string_view bootstrap_name(BootstrapBy by);  // as --bootstrap has it; kCommand: "command"
 
@@ -65,4 +65,4 @@ bool is_usual_remark(std::string_view line);
 // INVALID_ARGUMENT: a quote is not closed, or {host} or {cmd} is missing.
 base::Result<std::vector<std::string>> split_words(std::string_view text);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

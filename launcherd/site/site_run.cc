@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 namespace {
 
 constexpr std::chrono::seconds kOwnEnd{3};
@@ -139,4 +139,4 @@ base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, co
   return pump.add(std::make_unique<SiteRun>(std::move(child), std::move(events)));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

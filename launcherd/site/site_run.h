@@ -8,7 +8,7 @@
 
 #include "launcherd/bootstrap/child.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline site {
 
 struct SiteRunEvents {
   std::function<void(const std::string& line)> on_line;  // of its stdout and stderr
@@ -26,4 +26,4 @@ struct SiteRunEvents {
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::site

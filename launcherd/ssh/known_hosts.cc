@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 namespace {
 
 constexpr std::size_t kSaltSize = 20;  // of SHA-1, as OpenSSH
@@ -81,4 +81,4 @@ base::Status add_known_host(const std::string& path, std::string_view entry, boo
   return base::write_all_blocking(file.get(), line.data(), line.size());
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 // Whether a line begins with a marker (@cert-authority, @revoked): libssh 0.10 does not know them. Pure.
 bool has_marker_lines(std::string_view known_hosts);
@@ -18,4 +18,4 @@ base::Status add_known_host(const std::string& path, std::string_view entry, boo
 // "|1|salt|hash", for tests.
 std::string hashed_host_name(std::string_view name, std::string_view salt);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

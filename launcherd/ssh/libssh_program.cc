@@ -12,7 +12,7 @@
 #include "launcherd/bootstrap/child.h"
 #include "launcherd/ssh/libssh_session.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 // A channel, and what libssh's callbacks noted about it. Any call into libssh may take in packets, also of the kind
 // that the caller just looked for. What arrived and is now buffered there makes no fd readable, so whoever is about to
@@ -361,4 +361,4 @@ Failure LibsshProgram::release(std::string_view input, std::function<void(const 
   return {};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

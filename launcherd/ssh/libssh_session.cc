@@ -12,7 +12,7 @@
 
 #include "launcherd/ssh/known_hosts.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 namespace {
 
 struct KeyDeleter {
@@ -229,4 +229,4 @@ std::optional<base::IpAddress> LibsshLink::host_address() const {
   return address.ok() ? std::optional<base::IpAddress>(*address) : std::nullopt;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

@@ -16,7 +16,7 @@
 
 struct ssh_session_struct;
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 struct SshLogin {
   std::string host;  // as known_hosts has it
@@ -116,4 +116,4 @@ class LibsshLink final : public HostLink {
   std::string address_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

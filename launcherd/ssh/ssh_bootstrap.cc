@@ -12,7 +12,7 @@
 #include "launcherd/bootstrap/connect.h"
 #include "launcherd/ssh/known_hosts.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 namespace {
 
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
@@ -292,4 +292,4 @@ void SshBootstrap::run(const BootstrapTarget& target, std::vector<std::string> a
   if (!posted.ok()) done(posted);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

@@ -14,7 +14,7 @@
 #include "launcherd/ssh/ssh_config.h"
 #include "launcherd/ssh/ssh_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 // Whose ssh configuration is used; tests have their own.
 struct SshSurroundings {
@@ -77,4 +77,4 @@ class SshBootstrap final : public Bootstrap {
 std::string why_ssh_is_needed(const SshHostConfig& config, const SshSurroundings& surroundings,
                               const std::vector<std::string>& identity_files);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

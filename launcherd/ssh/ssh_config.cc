@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 namespace {
 
 constexpr int kMaxIncludeDepth = 16;
@@ -332,4 +332,4 @@ SshHostConfig read_ssh_config(const SshConfigQuery& query, const SshConfigFiles&
   return reader.finish();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

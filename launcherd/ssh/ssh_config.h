@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 struct SshConfigFiles {
   // Content of a file, or nullopt if it does not exist; files that match a pattern with wildcards, sorted.
@@ -50,4 +50,4 @@ SshHostConfig read_ssh_config(const SshConfigQuery& query, const SshConfigFiles&
 // The patterns of a Host line: `*`, `?`, a leading `!`.
 bool matches_host_patterns(std::string_view host, const std::vector<std::string>& patterns);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

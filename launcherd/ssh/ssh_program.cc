@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "launcherd/bootstrap/child.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 std::vector<std::string> ssh_command_line(const SshProgramOptions& options, int connect_timeout_s, bool is_subsystem,
                                           const std::string& what) {
@@ -62,4 +62,4 @@ Failure SshProgramLink::subsystem(const std::string& name, const Waiter& waiter,
   return spawn(true, name, waiter, program);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

@@ -8,7 +8,7 @@
 #include "launcherd/bootstrap/pump.h"
 #include "launcherd/bootstrap/remote_program.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline ssh {
 
 struct SshProgramOptions {
   std::string program = "ssh";
@@ -42,4 +42,4 @@ class SshProgramLink final : public HostLink {
   Pump& pump_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::ssh

@@ -15,7 +15,7 @@
 #include "base/unique_fd.h"
 #include "proto/stage_window.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline stage {
 namespace {
 
 using base::Code;
@@ -283,4 +283,4 @@ void StageSource::digest(std::string path, Link link, std::function<void(Result<
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::stage

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline stage {
 
 // What lies at a source: a folder's entries, folders before what is in them, or one file's.
 struct StageTree {
@@ -72,4 +72,4 @@ class StageSource {
   std::unique_ptr<base::DiskThread> thread_;  // from the first request on
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::stage

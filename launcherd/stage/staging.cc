@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "proto/stage_window.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline stage {
 namespace {
 
 // "1.5 MB".
@@ -358,4 +358,4 @@ void Staging::fail(base::Status why) {
   events_.done(std::move(why));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::stage

@@ -24,7 +24,7 @@
 #include "model/job_spec.h"
 #include "proto/muster/v1/agent.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline stage {
 
 struct StagingLimits {
   std::chrono::milliseconds period{5'000};    // between two lines of progress, and two looks at who is silent
@@ -123,4 +123,4 @@ class Staging {
   base::Timer progress_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::stage

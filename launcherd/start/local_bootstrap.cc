@@ -3,7 +3,7 @@
 #include "launcherd/bootstrap/child.h"
 #include "launcherd/bootstrap/host_start.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline start {
 namespace {
 
 std::vector<std::string> command_line(const std::string& program, const std::vector<std::string>& args) {
@@ -77,4 +77,4 @@ void LocalBootstrap::run(const BootstrapTarget& target, std::vector<std::string>
   if (!posted.ok()) done(posted);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::start

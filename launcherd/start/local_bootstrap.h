@@ -10,7 +10,7 @@
 #include "launcherd/bootstrap/waiter.h"
 #include "launcherd/bootstrap/worker_pool.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline start {
 
 class LocalBootstrap final : public Bootstrap {
  public:
@@ -36,4 +36,4 @@ class LocalBootstrap final : public Bootstrap {
   WorkerPool workers_;  // last: its threads use all of the above
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::start

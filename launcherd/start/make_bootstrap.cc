@@ -7,7 +7,7 @@
 #include "launcherd/ssh/ssh_bootstrap.h"
 #include "launcherd/start/local_bootstrap.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline start {
 namespace {
 
 // "localhost" and loopback literals, unless the user or port is given: then it is a log-in.
@@ -88,4 +88,4 @@ base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options
   return std::unique_ptr<Bootstrap>(std::make_unique<RoutingBootstrap>(options, std::move(image), std::move(site)));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::start

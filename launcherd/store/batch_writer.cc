@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -309,4 +309,4 @@ base::Status BatchWriter::apply(const ForgetJob& forget) {
   return erase.run();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -8,7 +8,7 @@
 #include "launcherd/store/records.h"
 #include "launcherd/store/sqlite.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 class BatchWriter {
  public:
@@ -69,4 +69,4 @@ class BatchWriter {
   bool has_secrets_in_log_ = false;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

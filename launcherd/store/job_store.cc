@@ -2,7 +2,7 @@
 
 #include "launcherd/store/schema.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 // About what a change takes in memory beside its bytes.
@@ -78,4 +78,4 @@ void JobStore::ask(ReadThread::Question question, Committed refused) {
   loop_.post([refused = std::move(refused), status = std::move(status)] { refused(status); });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -24,7 +24,7 @@
 #include "launcherd/store/store_reader.h"
 #include "launcherd/store/write_thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 class JobStore {
  public:
@@ -70,4 +70,4 @@ class JobStore {
   std::shared_ptr<bool> is_alive_;  // posts outlive the store
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

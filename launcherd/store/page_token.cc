@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 constexpr std::string_view kPrefix = "below-";
@@ -26,4 +26,4 @@ base::Result<std::int64_t> parse_page_token(std::string_view token) {
                      base::printable(token.substr(0, 64)));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

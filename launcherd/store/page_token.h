@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 // The page goes on below the job with this number (> 0).
 std::string page_token(std::int64_t number);
@@ -15,4 +15,4 @@ std::string page_token(std::int64_t number);
 // An empty word is the first page: the highest number. INVALID_ARGUMENT: not a word of page_token().
 base::Result<std::int64_t> parse_page_token(std::string_view token);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

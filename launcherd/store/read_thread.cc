@@ -4,7 +4,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 base::Result<std::unique_ptr<ReadThread>> ReadThread::start(StoreReader reader, base::Loop& loop) {
   std::unique_ptr<ReadThread> made(new ReadThread(std::move(reader), loop));
@@ -48,4 +48,4 @@ void ReadThread::run() {
   }
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "launcherd/store/store_reader.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 class ReadThread {
  public:
@@ -47,4 +47,4 @@ class ReadThread {
   std::thread thread_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -16,7 +16,7 @@
 #include "base/ids.h"
 #include "model/job_state.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 // The longest value that is stored: spec, environment, recovery, message. Longer: INVALID_ARGUMENT.
 constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
@@ -136,4 +136,4 @@ struct JobPage {
   std::string next{};  // page token; empty: there are no more
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -150,4 +150,4 @@ base::Result<Database> open_store(const std::string& path, std::span<const std::
   return database;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

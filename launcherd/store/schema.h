@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "launcherd/store/sqlite.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 // The i-th (from 0) brings a file from version i to i + 1. Never changed once released: a new version is a new entry.
 std::span<const std::string_view> store_migrations();
@@ -19,4 +19,4 @@ std::span<const std::string_view> store_migrations();
 // check reads all of the file.
 base::Result<Database> open_store(const std::string& path, std::span<const std::string_view> migrations);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -217,4 +217,4 @@ void Database::write_back_on_close(bool on) {
   sqlite3_db_config(handle_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, on ? 0 : 1, nullptr);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -21,7 +21,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 class Database;
 
@@ -97,4 +97,4 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

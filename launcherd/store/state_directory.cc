@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -112,4 +112,4 @@ base::Result<StateDirectory> StateDirectory::open(const std::string& path) {
   return StateDirectory(path, std::move(lock));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 // ${XDG_STATE_HOME:-~/.local/state}/muster/<host_name>. FAILED_PRECONDITION: neither variable names an absolute path;
 // INVALID_ARGUMENT: the name cannot name a directory.
@@ -36,4 +36,4 @@ class StateDirectory {
   base::UniqueFd lock_;  // its file is never removed: who waits for the name would lock another one
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "launcherd/store/page_token.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -286,4 +286,4 @@ base::Result<std::string> StoreReader::recovery(const base::JobId& id) {
   return content(statements_.recovery, id);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -12,7 +12,7 @@
 #include "launcherd/store/records.h"
 #include "launcherd/store/sqlite.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 constexpr int kLongestPage = 1000;
 // No page of events holds more bytes of messages than this and one event.
@@ -66,4 +66,4 @@ class StoreReader {
   Statements statements_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -7,7 +7,7 @@
 
 #include "base/thread.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 namespace {
 
 using base::Code;
@@ -178,4 +178,4 @@ void WriteThread::answer(PendingBatch& pending, base::Status status) {
   loop_.post([committed = std::move(pending.committed), status = std::move(status)] { committed(status); });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

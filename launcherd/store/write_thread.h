@@ -25,7 +25,7 @@
 #include "launcherd/store/batch_writer.h"
 #include "launcherd/store/records.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline store {
 
 struct PendingBatch {
   Batch batch;
@@ -80,4 +80,4 @@ class WriteThread {
   std::thread thread_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::store

@@ -19,7 +19,7 @@
 
 #include "launcherd/web/http_head.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 namespace asio = boost::asio;
@@ -179,4 +179,4 @@ std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, OnHttpRe
   };
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 struct HttpRequest {
   std::string method;
@@ -44,4 +44,4 @@ using OnHttpRequest = std::function<void(const HttpRequest&, const std::shared_p
 std::function<void()> serve_http(base::Loop& loop, base::UniqueFd peer, OnHttpRequest on_request,
                                  std::function<void()> on_closed);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

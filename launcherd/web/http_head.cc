@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 namespace http = boost::beast::http;
 
@@ -31,4 +31,4 @@ HttpRequest request_of(const HttpParser& parser) {
           text(message["Last-Event-ID"])};
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -9,7 +9,7 @@
 #include "launcherd/web/http_exchange.h"
 #include "launcherd/web/web_route.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 inline constexpr std::uint32_t kMaxHttpHead = 8 * 1024;
 
@@ -24,4 +24,4 @@ std::optional<WebRefusal> refusal_of(const boost::system::error_code& failed);
 // Of a parser that is done.
 HttpRequest request_of(const HttpParser& parser);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

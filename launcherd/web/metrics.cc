@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 constexpr std::int64_t kMib = 1024 * 1024;
@@ -170,4 +170,4 @@ std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHosts
   return text;
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

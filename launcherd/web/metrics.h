@@ -6,10 +6,10 @@
 #include "launcherd/service/job_counters.h"
 #include "proto/muster/v1/launcher.pb.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 // `jobs`: those that have not ended.
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
                            const v1::ListJobsResponse& jobs, const JobCounters& counters);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 struct PageFile {
   std::string_view name;
@@ -14,4 +14,4 @@ struct PageFile {
 
 std::span<const PageFile> page_files();
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

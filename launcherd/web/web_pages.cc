@@ -9,7 +9,7 @@
 #include "launcherd/web/metrics.h"
 #include "proto/message_json.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 using Exchange = std::shared_ptr<HttpExchange>;
@@ -197,4 +197,4 @@ void WebPages::serve_logs(const WebRoute& route, const Exchange& exchange) {
                                    })));
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

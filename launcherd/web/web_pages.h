@@ -16,7 +16,7 @@
 #include "launcherd/web/http_exchange.h"
 #include "launcherd/web/web_route.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 class WebPages {
  public:
@@ -37,4 +37,4 @@ class WebPages {
   ApiHandler* const handler_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 constexpr std::size_t kMostParts = 16;
@@ -76,4 +76,4 @@ bool is_local_host_header(std::string_view host) {
   });
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 struct WebTarget {
   std::vector<std::string> path;             // "/api/jobs/k7" is api, jobs, k7; "/" is none
@@ -21,4 +21,4 @@ std::optional<WebTarget> parse_web_target(std::string_view target);
 // another one (DNS rebinding).
 bool is_local_host_header(std::string_view host);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "launcherd/web/web_request.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 using Page = WebRoute::Page;
@@ -102,4 +102,4 @@ std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& r
   return *std::move(route);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

@@ -12,7 +12,7 @@
 #include "launcherd/web/http_exchange.h"
 #include "launcherd/web/page_files.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 struct WebRoute {
   enum class Page { kFile, kHealth, kMetrics, kHosts, kJobs, kJob, kEvents, kLogs };
@@ -36,4 +36,4 @@ struct WebRefusal {
 // The Status: there is no such page, or an argument that it names makes no sense.
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

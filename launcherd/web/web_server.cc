@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "rendezvous/local_owner.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 namespace {
 
 constexpr int kBacklog = 64;
@@ -101,4 +101,4 @@ void WebServer::accept(base::UniqueFd peer) {
   open_[number] = serve_http(loop_, std::move(peer), std::move(on_request), on_closed);
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

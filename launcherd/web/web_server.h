@@ -15,7 +15,7 @@
 #include "launcherd/web/web_pages.h"
 #include "rendezvous/checked_listener.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline web {
 
 class WebServer {
  public:
@@ -47,4 +47,4 @@ class WebServer {
   rendezvous::CheckedListener listener_;
 };
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::web

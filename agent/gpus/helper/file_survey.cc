@@ -14,7 +14,7 @@
 #include "base/directory.h"
 #include "base/strings.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 using Memory = std::optional<std::uint64_t>;

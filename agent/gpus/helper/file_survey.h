@@ -8,7 +8,7 @@
 
 #include "agent/gpus/report.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // AMD's, then Intel's, by index. In the bounds of decode_report(). Of processes of other users than `uid` only what the
 // kernel shows to everybody; 0 sees all. May hang in a driver.

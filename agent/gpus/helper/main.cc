@@ -21,7 +21,7 @@
 #include "base/print.h"
 #include "base/strings.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 // Loads the library at the first question, and again after it has failed: a driver can be loaded anew.

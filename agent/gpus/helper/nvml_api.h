@@ -14,7 +14,7 @@
 #include "agent/gpus/report.h"
 #include "base/status.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 struct NvmlMemory {
   std::uint64_t total = 0;  // bytes

@@ -2,7 +2,7 @@
 // carry versions in their names. nvml_abi_check.cc compares this with nvml.h, where there is one.
 #pragma once
 
-namespace muster::agent::gpus::nvml {
+namespace muster::agent::inline gpus::nvml {
 
 using Device = void*;  // nvmlDevice_t: a GPU or a MIG device
 

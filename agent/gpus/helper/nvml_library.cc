@@ -11,7 +11,7 @@
 
 #include "agent/gpus/helper/nvml_functions.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 using base::Code;

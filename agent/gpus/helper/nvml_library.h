@@ -6,7 +6,7 @@
 
 #include "agent/gpus/helper/nvml_api.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 // `file`: a name that the dynamic linker looks for, or a path. UNAVAILABLE, one sentence: it cannot be loaded, lacks
 // what is needed, or does not start (no driver is loaded, or one of another version).

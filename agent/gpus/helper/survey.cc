@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 namespace {
 
 using Device = NvmlApi::Device;

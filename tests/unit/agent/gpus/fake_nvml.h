@@ -8,7 +8,7 @@
 
 #include "agent/gpus/helper/nvml_api.h"
 
-namespace muster::agent::gpus {
+namespace muster::agent::inline gpus {
 
 struct FakeDevice {
   base::Status handle;  // what asking for it says

@@ -8,7 +8,7 @@
 
 #include "tests/unit/support/abi_compare.h"
 
-namespace muster::agent::gpus::nvml {
+namespace muster::agent::inline gpus::nvml {
 namespace {
 
 using abi::Compare;

@@ -1,4 +1,4 @@
-#include "launcherd/agents/host_link.h"
+#include "launcherd/agents/agent_channel.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -22,19 +22,19 @@ struct Link : ::testing::Test {
     auto pair = base::make_socketpair(SOCK_STREAM);
     ASSERT_TRUE(pair.ok());
     agent = std::move(pair->second);
-    link = std::make_unique<HostLink>(
+    link = std::make_unique<AgentChannel>(
         loop, std::move(pair->first),
-        HostLink::Events{.on_link =
-                             [this](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
-                               chosen = choice;
-                               has_sockets = control.valid() && output.valid();
-                               loop.stop();
-                             },
-                         .on_gone =
-                             [this](const base::Status& status) {
-                               gone = status;
-                               loop.stop();
-                             }});
+        AgentChannel::Events{.on_link =
+                                 [this](const LinkChoice& choice, base::UniqueFd control, base::UniqueFd output) {
+                                   chosen = choice;
+                                   has_sockets = control.valid() && output.valid();
+                                   loop.stop();
+                                 },
+                             .on_gone =
+                                 [this](const base::Status& status) {
+                                   gone = status;
+                                   loop.stop();
+                                 }});
     deadline = loop.after(std::chrono::seconds(10), [this] { loop.stop(); });
   }
 
@@ -43,7 +43,7 @@ struct Link : ::testing::Test {
   base::Loop loop;
   base::Timer deadline;
   base::UniqueFd agent;
-  std::unique_ptr<HostLink> link;
+  std::unique_ptr<AgentChannel> link;
   std::optional<LinkChoice> chosen;
   bool has_sockets = false;
   base::Status gone;

@@ -1,4 +1,4 @@
-#include "launcherd/agents/host_link.h"
+#include "launcherd/agents/agent_channel.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "proto/channel_mux.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 base::Result<LinkChoice> parse_link_line(std::string_view line) {
   constexpr std::string_view kDial = "MUSTER-LINK dial";
@@ -21,7 +21,7 @@ base::Result<LinkChoice> parse_link_line(std::string_view line) {
                      base::printable(line.substr(0, 100)));
 }
 
-struct HostLink::State : std::enable_shared_from_this<HostLink::State> {
+struct AgentChannel::State : std::enable_shared_from_this<AgentChannel::State> {
   State(base::Loop& loop_, base::UniqueFd stream_, Events events_)
       : loop(loop_), stream(std::move(stream_)), events(std::move(events_)) {}
 
@@ -44,7 +44,7 @@ constexpr std::size_t kMaxLinkLine = 1024;
 
 }  // namespace
 
-void HostLink::State::readable() {
+void AgentChannel::State::readable() {
   while (true) {
     // Byte by byte up to the newline: what follows it belongs to the mux.
     char byte = 0;
@@ -69,7 +69,7 @@ void HostLink::State::readable() {
   }
 }
 
-void HostLink::State::choose(const LinkChoice& choice) {
+void AgentChannel::State::choose(const LinkChoice& choice) {
   chosen = true;
   if (!choice.over_ssh) {
     events.on_link(choice, {}, {});
@@ -100,13 +100,13 @@ void HostLink::State::choose(const LinkChoice& choice) {
   events.on_link(choice, std::move(control->second), std::move(output->second));
 }
 
-void HostLink::State::gone(const base::Status& status) {
+void AgentChannel::State::gone(const base::Status& status) {
   watch.cancel();
   const auto callback = std::exchange(events.on_gone, nullptr);
   if (callback) callback(status);
 }
 
-HostLink::HostLink(base::Loop& loop, base::UniqueFd stream, Events events)
+AgentChannel::AgentChannel(base::Loop& loop, base::UniqueFd stream, Events events)
     : state_(std::make_shared<State>(loop, std::move(stream), std::move(events))) {
   state_->watch = loop.on_readable(state_->stream.get(), [state = state_.get()] {
     const auto keep = state->shared_from_this();
@@ -114,10 +114,10 @@ HostLink::HostLink(base::Loop& loop, base::UniqueFd stream, Events events)
   });
 }
 
-HostLink::~HostLink() {
+AgentChannel::~AgentChannel() {
   state_->watch.cancel();
   state_->events = {};
   state_->mux.reset();
 }
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents

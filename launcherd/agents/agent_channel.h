@@ -13,14 +13,14 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 
-namespace muster::launcherd {
+namespace muster::launcherd::inline agents {
 
 struct LinkChoice {
   bool over_ssh = false;
   std::string reason;  // why not dial: the agent's words
 };
 
-class HostLink {
+class AgentChannel {
  public:
   struct Events {
     // What the agent chose. Over ssh the two sockets are the launcher's ends of control and output.
@@ -30,8 +30,8 @@ class HostLink {
   };
 
   // `stream` as the bootstrap gave it: after the marker, with the join already written.
-  HostLink(base::Loop& loop, base::UniqueFd stream, Events events);
-  ~HostLink();
+  AgentChannel(base::Loop& loop, base::UniqueFd stream, Events events);
+  ~AgentChannel();
 
  private:
   struct State;
@@ -41,4 +41,4 @@ class HostLink {
 // "MUSTER-LINK dial" or "MUSTER-LINK ssh <reason>".
 base::Result<LinkChoice> parse_link_line(std::string_view line);
 
-}  // namespace muster::launcherd
+}  // namespace muster::launcherd::agents
