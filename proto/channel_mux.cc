@@ -1,3 +1,5 @@
+// All of Mux: the frames of the channel and the thread that carries them.
+// Read run() and turn() first, then take_frame(); the read_ and write_ functions each serve one descriptor.
 #include "proto/channel_mux.h"
 
 #include <poll.h>
@@ -61,20 +63,20 @@ base::Result<MuxParse> parse_mux_frame(std::string_view bytes, std::size_t strea
 
 namespace {
 
-// Frames waiting for the channel: enough to keep it busy, little enough that control never waits behind much output.
+// Bytes that wait for the channel. The limit keeps the channel busy, yet control never waits behind much output.
 constexpr std::size_t kOutgoingLimit = 2 * (kMaxMuxPayload + kMuxHeaderSize);
 constexpr std::size_t kReadChunk = 64 * 1024;
 
 struct Stream {
   base::UniqueFd local;
-  std::uint32_t credit = kMuxWindow;  // what we may still send
-  std::uint32_t consumed = 0;         // given to the local end, not yet granted anew
-  std::string incoming;               // received, not yet taken by the local end; at most kMuxWindow
+  std::uint32_t credit = kMuxWindow;  // bytes that we may still send
+  std::uint32_t consumed = 0;         // bytes that the local end has taken and we have not granted again
+  std::string incoming;               // received and not yet taken by the local end; at most kMuxWindow
   std::size_t incoming_at = 0;
-  bool is_read_done = false;   // local end: no more to read, and the peer knows
-  bool is_write_done = false;  // the peer sends no more, or we refused it
+  bool is_read_done = false;   // the local end has no more data, and the peer knows
+  bool is_write_done = false;  // the peer sends no more, or we have sent kReset
   bool is_reset_sent = false;
-  bool is_shut = false;  // the local reader has been shown EOF
+  bool is_shut = false;  // the local reader sees EOF
 
   std::size_t waiting() const { return incoming.size() - incoming_at; }
 };
@@ -105,7 +107,7 @@ class Mux::Worker {
  private:
   void run(const std::function<void(base::Status)>& on_closed);
   base::Status set_up();
-  base::Result<bool> turn();  // false: stop() or the channel's clean end
+  base::Result<bool> turn();  // false after stop() or a clean end of the channel
   void add_poll_entries();
   base::Status read_channel();
   base::Status take_frame(const MuxFrame& frame);
@@ -160,7 +162,7 @@ base::Status Mux::Worker::set_up() {
   return base::ok_status();
 }
 
-// Fixed places: 0 wake, 1 in, 2 out, 3 + i local i.
+// Fixed indices: 0 is the wake descriptor, 1 is in, 2 is out, 3 + i is local i.
 void Mux::Worker::add_poll_entries() {
   polled_.clear();
   polled_.push_back({wake_.get(), POLLIN, 0});
@@ -225,7 +227,7 @@ base::Status Mux::Worker::take_frame(const MuxFrame& frame) {
         return base::error(base::Code::kInvalidArgument, "agent channel: data after the end of stream {}",
                            frame.stream);
       }
-      if (stream.is_reset_sent) return base::ok_status();  // it was under way when we refused
+      if (stream.is_reset_sent) return base::ok_status();  // the peer sent it before our kReset arrived
       if (stream.waiting() + stream.consumed + frame.payload.size() > kMuxWindow) {
         return base::error(base::Code::kInvalidArgument, "agent channel: more data than credit on stream {}",
                            frame.stream);
@@ -287,7 +289,7 @@ void Mux::Worker::write_local(std::uint8_t index) {
   }
 }
 
-// Stream 0 first whenever it has something; the others share what is left, one chunk each.
+// Serves stream 0 first if it has data. The other streams share the remaining space, one chunk each.
 void Mux::Worker::read_locals() {
   for (std::uint8_t i = 0; i < streams_.size() && has_room(); ++i) {
     if ((polled_[3U + i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && wants_read(streams_[i])) read_local(i);
@@ -299,7 +301,7 @@ void Mux::Worker::read_local(std::uint8_t index) {
   std::array<char, kMaxMuxPayload> chunk;
   const ssize_t got = read(stream.local.get(), chunk.data(), std::min<std::size_t>(chunk.size(), stream.credit));
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {  // a reset local end is an end, too
+  if (got <= 0) {  // treat a reset local end as EOF
     stream.is_read_done = true;
     append_mux_frame({MuxKind::kEof, index, 0, {}}, &outgoing_);
     return;

@@ -1,3 +1,5 @@
+// All of convert.h, in its order: node shapes, environments, limits, containers, placements, ends of ranks.
+// Each pair of functions stands alone.
 #include "proto/convert.h"
 
 #include <signal.h>
@@ -12,7 +14,7 @@
 
 namespace muster::proto {
 
-// Which variable speaks to a vendor that this build does not know, nobody here can say.
+// This build does not know which environment variable masks GPUs of a newer vendor.
 std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor) {
   switch (vendor) {
     case v1::GPU_VENDOR_NVIDIA:
@@ -48,7 +50,7 @@ model::NodeShape node_shape_of(const v1::Hello& hello) {
   for (const v1::Gpu& gpu : hello.gpus()) {
     const auto vendor = vendor_of(gpu.vendor());
     if (!vendor) continue;
-    if (shape.gpus.size() == model::kMostGpus) break;  // nobody's agent keeps the launcher busy with more
+    if (shape.gpus.size() == model::kMostGpus) break;  // bounds the work that one agent can cause in the launcher
     model::GpuShape& to = shape.gpus.emplace_back();
     to.vendor = *vendor;
     to.index = gpu.index();
@@ -217,7 +219,7 @@ model::RankEnd rank_end_of(const v1::RankEnd& end) {
   result.pid = static_cast<long>(end.pid());
   result.pid_inside = static_cast<long>(end.pid_inside());
   const auto* const kind = std::ranges::find(kKinds, end.kind(), &KindPair::wire);
-  // A kind from a newer peer counts as a failure to start, the one that claims least about the process.
+  // Treat an unknown kind as a failure to start, because that claims least about the process.
   result.kind = kind != std::end(kKinds) ? kind->model : model::EndKind::kStartFailed;
   result.exit_code = end.exit_code();
   result.signal = end.signal();
@@ -237,13 +239,13 @@ model::RankEnd rank_end_of(const v1::RankExited& exited) {
   end.out_of_memory = exited.out_of_memory();
   const int status = exited.wait_status();
   if (exited.has_abort_code()) {
-    // It ended itself, also where its agent had to help: a wrapper around it goes on.
+    // The rank ended by itself, even if its agent had to help, because a wrapper around it continued.
     end.kind = model::EndKind::kExited;
     end.abort_code = exited.abort_code();
     end.spawn_refused = exited.spawn_refused();
     end.exit_code = model::abort_status(exited.abort_code());
   } else if (WIFSIGNALED(status)) {
-    // A stop sends these two. A rank that crashed while the stop was on its way, it did not end.
+    // A stop sends only these two signals. A rank that crashed meanwhile was not ended by the stop.
     const bool is_by_stop = WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL;
     end.kind = exited.stopped_by_us() && is_by_stop ? model::EndKind::kStopped : model::EndKind::kSignalled;
     end.signal = WTERMSIG(status);

@@ -1,5 +1,7 @@
-// Between the wire's messages and the model's values. Besides service/ folders this is the only place that touches
-// generated classes. Pure; bad values are clamped or reported, never trusted.
+// Converts between the wire's messages and the model's values.
+//
+// Thread: any; all functions are pure.
+// Errors: bad values are clamped or reported, never trusted.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ namespace muster::proto {
 using EnvList = std::vector<std::pair<std::string, std::string>>;
 
 v1::GpuVendor to_proto(model::GpuVendor vendor);
-std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor);  // nullopt: of a newer peer
+std::optional<model::GpuVendor> vendor_of(v1::GpuVendor vendor);  // nullopt if a newer peer sent it
 
 model::NodeShape node_shape_of(const v1::Hello& hello);
 void set_node_shape(const model::NodeShape& shape, v1::Hello& hello);
@@ -33,7 +35,7 @@ void set_environment(const EnvList& from, google::protobuf::RepeatedPtrField<v1:
 EnvList environment_of(const google::protobuf::RepeatedPtrField<v1::EnvVar>& from);
 
 void set_limits(const std::vector<model::Ulimit>& limits, v1::Launch& launch);
-std::vector<model::Ulimit> limits_of(const v1::Launch& launch);  // what is wrong in them, the kernel refuses
+std::vector<model::Ulimit> limits_of(const v1::Launch& launch);  // not checked: the kernel refuses wrong values
 
 v1::Container to_proto(const model::Container& container);
 model::Container container_of(const v1::Container& container);
@@ -42,7 +44,7 @@ v1::Placement to_proto(const model::Placement& placement);
 void set_roles(const std::vector<model::RoleRanks>& from, google::protobuf::RepeatedPtrField<v1::RoleRanks>& to);
 v1::RankEnd to_proto(const model::RankEnd& end);
 model::RankEnd rank_end_of(const v1::RankEnd& end);
-// As an agent tells it; without host and time.
+// From an agent's report. Host and time are not set.
 model::RankEnd rank_end_of(const v1::RankExited& exited);
 model::RankEnd rank_end_of(const v1::RankStartFailed& failed);
 

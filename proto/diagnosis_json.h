@@ -1,4 +1,4 @@
-// Diagnoses of hosts as lines of JSON: muster.v1.HostDiagnosis in its proto3 form, with original field names.
+// Writes diagnoses of hosts as lines of JSON: muster.v1.HostDiagnosis in proto3 JSON, with original field names.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace muster::proto {
 
-// One line, with its end. Text that is not UTF-8 keeps what is. Pure.
+// One line, with its newline. Bytes that are not UTF-8 become U+FFFD. Pure.
 std::string diagnosis_line(const model::HostDiagnosis& diagnosis);
 
 }  // namespace muster::proto

@@ -1,6 +1,8 @@
-// What an agent and its launcher say to each other first, where the agent has come by a join file (proto/join_file.h):
-// the agent its names, the launcher which of its hosts that is, or why it is none. Afterwards the connection is what
-// stdin and stdout of an ssh log-in are. Both messages: u32 little-endian size, then text. Pure, no I/O; fuzzed.
+// The first messages between a launcher and an agent that has connected with a join file (proto/join_file.h). The agent
+// sends its names. The launcher answers which of its hosts that is, or why it refuses the agent. Afterwards the
+// connection replaces stdin and stdout of an ssh log-in. Each message is a u32 little-endian size, then text.
+//
+// Thread: any; pure, no I/O. Fuzzed.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +22,20 @@ inline constexpr int kMaxEnrolledSlots = 100'000;
 
 struct EnrolmentHello {
   std::string build_id;
-  std::vector<std::string> names;  // by which the host may be known, the most certain first; 1 to 8
-  int slots = 0;                   // of the host, for a launcherd that has no list of it; 0: not said
-  std::string instance = "0";      // the same each time that one program comes: 1 to 32 letters and digits
+  std::vector<std::string> names;  // possible names of the host, the most certain first; 1 to 8
+  int slots = 0;                   // of the host, for a launcherd whose list lacks it; 0 if unknown
+  std::string instance = "0";      // the same in all connections of one process: 1 to 32 letters and digits
 };
 
 struct EnrolmentAnswer {
   bool is_taken = false;
-  std::string text;  // the host's name as the launcher has it; else why not, one sentence
+  std::string text;  // the launcher's name for the host if is_taken; else the reason, one sentence
 };
 
 std::string encode_hello(const EnrolmentHello& hello);
 std::string encode_answer(const EnrolmentAnswer& answer);
 
-// The size of the text that follows a header. INVALID_ARGUMENT: none or too much.
+// The size of the text that follows a header. INVALID_ARGUMENT if it is zero or too large.
 base::Result<std::size_t> enrolment_size(std::string_view header);
 base::Result<EnrolmentHello> decode_hello(std::string_view text);
 base::Result<EnrolmentAnswer> decode_answer(std::string_view text);

@@ -9,7 +9,7 @@
 namespace muster::proto {
 namespace {
 
-// protobuf writes no string that is not UTF-8.
+// protobuf must not get a string that is not UTF-8.
 void set_text(const std::string& from, std::string* to) {
   *to = base::valid_utf8(from);
 }
@@ -21,7 +21,7 @@ v1::RankEnd clean(const model::RankEnd& end) {
   return result;
 }
 
-// One function for each kind of event.
+// One overload for each kind of event.
 struct Writer {
   v1::Event& event;
 
@@ -52,7 +52,7 @@ struct Writer {
     set_text(restarting.reason, event.mutable_job_restarting()->mutable_reason());
   }
   void operator()(const model::JobStateChanged& changed) const {
-    // The numbers are the same on purpose (model/job_state.h).
+    // model/job_state.h uses the same numbers on purpose.
     event.mutable_job_state_changed()->set_state(static_cast<v1::JobState>(changed.state));
     set_text(changed.reason, event.mutable_job_state_changed()->mutable_reason());
   }

@@ -1,4 +1,4 @@
-// Events of a job as messages and as lines of JSON.
+// Converts events of a job to messages and to lines of JSON. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace muster::proto {
 
-// Text from hosts and programs that is not UTF-8 keeps what is. Pure.
+// Bytes of hosts and programs that are not UTF-8 become U+FFFD.
 v1::Event make_event(const model::JobEvent& event, std::uint64_t sequence, base::WallTime time);
 
 // The same as one line of proto3 JSON (proto/message_json.h).

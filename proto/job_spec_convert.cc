@@ -1,3 +1,5 @@
+// All of job_spec_convert.h. Read job_spec_of() near the end first: it calls one read_ function per group of fields.
+// to_proto() is the opposite direction.
 #include "proto/job_spec_convert.h"
 
 #include <sys/resource.h>
@@ -31,7 +33,7 @@ constexpr int kMostVariables = 20'000;
 constexpr int kMostInterfaces = 64;
 constexpr std::size_t kLongestInterface = 64;
 constexpr int kHighestCpu = 1 << 16;
-constexpr int kMostGpus = 64;  // of one rank
+constexpr int kMostGpus = 64;  // per rank
 constexpr std::size_t kLongestPinning = std::size_t{64} << 10;
 constexpr std::size_t kLongestGpu = 96;
 constexpr int kMostRestarts = 1'000'000;
@@ -47,7 +49,7 @@ Status bad(std::string_view field, fmt::format_string<Args...> format, Args&&...
   return error(Code::kInvalidArgument, "{}: {}", field, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A word among few; empty: the first.
+// Reads one of a few words. Empty means the first.
 template <typename T>
 struct Choice {
   std::string_view word;
@@ -83,14 +85,14 @@ Status check_range(std::string_view field, std::int64_t value, std::int64_t min,
   return bad(field, "{} is not between {} and {}", value, min, max);
 }
 
-// No NUL, which ends a word for execve, and not too long.
+// Refuses NUL, which ends a word for execve, and text that is too long.
 Status check_text(std::string_view field, const std::string& text, std::size_t longest) {
   if (text.size() > longest) return bad(field, "{} bytes are more than {}", text.size(), longest);
   if (text.find('\0') != std::string::npos) return bad(field, "it holds a zero byte");
   return base::ok_status();
 }
 
-// For people: one line.
+// Text for people: one line.
 Status check_line(std::string_view field, const std::string& text, std::size_t longest) {
   MUSTER_RETURN_IF_ERROR(check_text(field, text, longest));
   if (base::printable(text) != text) return bad(field, "it holds a control character");
@@ -216,7 +218,7 @@ base::Result<model::HostSpec> host_of(const v1::WantedHost& from) {
   return host;
 }
 
-// Every rank once, from 0.
+// Checks that every rank from 0 appears once.
 Status check_places(const v1::JobSpec& spec, model::JobSpec& job) {
   std::ranges::sort(job.places, {}, &model::RankPlace::rank);
   for (std::size_t i = 0; i < job.places.size(); ++i) {
@@ -391,7 +393,7 @@ Status check_people(const v1::SubmitRequest& request) {
   return base::ok_status();
 }
 
-// Errors name variables, never values. `bytes`: of all lists of the request together.
+// Errors name variables, never values. `bytes` counts all lists of the request together.
 Status read_variables(std::string_view field, const google::protobuf::RepeatedPtrField<v1::EnvVar>& variables,
                       std::size_t& bytes, std::vector<std::string>& named) {
   if (variables.size() > kMostVariables) return bad(field, "more than {}", kMostVariables);

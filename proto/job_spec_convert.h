@@ -1,8 +1,9 @@
-// Jobs as they are submitted, between the wire and the model. Everything that comes from the wire is checked: sizes,
-// names, ranges; INVALID_ARGUMENT names the field. Pure.
+// Converts submitted jobs between the wire and the model.
 //
-// Values of environment variables are in SubmitRequest.environment and in model::JobSpec::environment, and nowhere
-// else: no spec that is stored or shown holds one.
+// Thread: any; all functions are pure.
+// Errors: sizes, names and ranges from the wire are checked. INVALID_ARGUMENT names the field.
+// Secrets: only SubmitRequest.environment and model::JobSpec::environment hold values of environment variables. A spec
+// that is stored or shown holds none.
 #pragma once
 
 #include <chrono>
@@ -16,28 +17,28 @@
 
 namespace muster::proto {
 
-// What of a job the launcher decides on and the ranks do not see.
+// The parts of a job that concern the launcher alone; ranks do not see them.
 struct LaunchWishes {
   std::string contain = "auto";  // auto | cgroup | pidns | subreaper
-  bool hold = true;              // ranks outlive their launcherd, for as long as the lease
+  bool hold = true;              // ranks outlive their launcherd until the lease ends
   std::optional<base::WallTime> deadline{};
 };
 
 struct Submission {
-  model::JobSpec job;  // environment: exactly the request's variables, by name and value
+  model::JobSpec job;  // its environment is exactly the request's variables
   LaunchWishes wishes;
   std::chrono::seconds retention{std::chrono::hours(24 * 7)};
 };
 
-// The job without its environment. `placement.np` is 0 where the spec leaves the size to the hosts.
+// The job without its environment. `placement.np` is 0 if the hosts decide the size.
 base::Result<model::JobSpec> job_spec_of(const v1::JobSpec& spec);
 base::Result<LaunchWishes> launch_wishes_of(const v1::JobSpec& spec);
 base::Result<Submission> submission_of(const v1::SubmitRequest& request);
 
-// Neither environment nor input nor output, which are not part of it; a host's max_slots is dropped.
+// Without environment, input and output, which v1::JobSpec lacks. Also drops each host's max_slots.
 v1::JobSpec to_proto(const model::JobSpec& job);
 
-// The request with the names of its variables only: what is stored and compared.
+// The request with the names of its variables, without their values. launcherd stores and compares this form.
 v1::SubmitRequest without_values(v1::SubmitRequest request);
 
 }  // namespace muster::proto

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kFirstLine = "MUSTER-JOIN 1";
 constexpr std::size_t kMaxAddresses = 16;
-constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks of nanoseconds end in 2262
+constexpr long kLatest = 9'000'000'000;  // in the year 2255; 64-bit clocks in nanoseconds end in 2262
 constexpr std::array<std::string_view, 5> kVariables = {"HOME", "USER", "LOGNAME", "SHELL", "PATH"};
 
 bool is_token(std::string_view text) {

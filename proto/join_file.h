@@ -1,9 +1,10 @@
-// The file by which an agent finds its launcher where the site's own launcher starts it (srun, aprun, mpiexec …): such
-// a start has no stdin of its own for each host, and a command line is read by everybody. Text, one `key value` a line,
-// after a first line that names the format. Pure, no I/O; fuzzed.
+// Writes and reads the join file, by which an agent finds its launcher. An agent needs it if the site's own launcher
+// starts it (srun, aprun, mpiexec …): such a start has no stdin for each host, and everybody can read a command line.
+// The file is text. Its first line names the format; each other line is `key value`.
 //
-// Who can read it can enrol as any host of its wave, and be taken for the launcher by an agent that reads it: it is for
-// its owner only (0600), and worthless once it has expired (docs/adr/0017).
+// Thread: any; pure, no I/O. Fuzzed.
+// Secrets: the file is for its owner only (0600) and worthless after it has expired (docs/adr/0017). A reader of the
+// file can enrol as any host of its wave, or pose as the launcher to an agent with the same file.
 #pragma once
 
 #include <chrono>
@@ -24,19 +25,19 @@ inline constexpr std::size_t kMaxJoinFile = 16 * 1024;
 struct JoinFile {
   std::vector<base::IpAddress> addresses;  // of the launcher, best first; 1 to 16
   std::uint16_t port = 0;
-  std::string identity;      // of the key: public
-  std::string token;         // the key: secret; 64 lower-case hexadecimal digits
+  std::string identity;      // the name of the key; public
+  std::string token;         // the key; secret; 64 lower-case hexadecimal digits
   base::WallTime expires{};  // whole seconds
-  bool stays = false;        // of a launcherd: the agent comes again when it has ended, or launcherd has
-  // Variables that the user has where the launcher runs, for agents that get none: HOME, USER, LOGNAME, SHELL, PATH.
+  bool stays = false;        // written by a launcherd: the agent connects again after launcherd has ended
+  // The user's HOME, USER, LOGNAME, SHELL and PATH on the launcher's host, for agents that start without them.
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
 std::string format_join_file(const JoinFile& file);
-// INVALID_ARGUMENT: not what format_join_file() writes; the message names the line, never its value.
+// INVALID_ARGUMENT if format_join_file() could not have written `text`. The message names the line, never its value.
 base::Result<JoinFile> parse_join_file(std::string_view text);
 
-// Of the user's variables, those that travel.
+// Whether `name` is one of the variables that a join file may hold.
 bool is_join_variable(std::string_view name);
 
 }  // namespace muster::proto

@@ -1,4 +1,4 @@
-// Messages of muster.v1 as JSON for people and programs: proto3 JSON, original field names, all fields present.
+// Converts messages of muster.v1 to JSON and back: proto3 JSON, original field names, all fields present. Pure.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ class Message;
 
 namespace muster::proto {
 
-// One line, with its newline. Text that is no UTF-8 is mended (text_fields.h).
+// One line, with its newline. Text that is not UTF-8 is repaired (text_fields.h).
 std::string message_line(const google::protobuf::Message& message);
 
-// The other way round. INVALID_ARGUMENT: no such JSON, or a field that the message does not have.
+// INVALID_ARGUMENT if `json` is not valid JSON or has a field that the message lacks.
 base::Status parse_message(std::string_view json, google::protobuf::Message& message);
 
 }  // namespace muster::proto

@@ -10,7 +10,7 @@ struct Limits {
   std::size_t max;
 };
 
-// Sizes of the payload by kind; {1, 0} for a kind that does not exist.
+// Limits of the payload by kind; {1, 0}, which nothing meets, if the kind is unknown.
 Limits payload_limits(std::uint8_t kind) {
   switch (static_cast<OutputKind>(kind)) {
     case OutputKind::kData:
@@ -28,7 +28,7 @@ Limits payload_limits(std::uint8_t kind) {
   return {1, 0};
 }
 
-// The largest rank is INT32_MAX, so that it fits an int.
+// Ranks above INT32_MAX are refused, because a rank is an int elsewhere.
 bool is_consistent(OutputKind kind, std::uint8_t flags, std::uint8_t stream, std::uint32_t rank) {
   if (rank > 0x7fffffffU) return false;
   if (kind != OutputKind::kData) return flags == 0 && stream == 0;

@@ -1,13 +1,18 @@
-// The frames of an output connection (agent to launcher), and their parser. Pure: no I/O, no threads.
+// The frames of an output connection (agent to launcher), and their parser.
+//
+// Thread: any; pure, no I/O.
 //
 // A frame is a header of 24 bytes, little endian, and `length` bytes of payload:
 //   0 u32 length   4 u8 kind   5 u8 flags   6 u8 stream   7 u8 zero   8 u32 rank (Hello: agent index)   12 u32 zero
 //   16 u64 sequence
-// The agent opens with Hello, the launcher answers Resume (the last sequence it has taken, 0 for none), then the agent
-// sends Data, End and Finish, numbered 1, 2, 3 … over all connections of this agent, and the launcher answers Ack.
-// After a cut the agent reconnects and sends again what lies above Resume's number; the launcher drops what it has. So
-// each frame is taken exactly once. Resume may name less than was acknowledged: a launcher has lost what it had taken.
-// Those frames are gone at the agent; it sends Gap first, or Finish again if that was the last of them.
+// The protocol:
+// 1. The agent sends Hello.
+// 2. The launcher answers Resume with the last sequence that it has accepted; 0 if it has none.
+// 3. The agent sends Data, End and Finish, numbered 1, 2, 3 … across all of its connections. The launcher answers Ack.
+//
+// After a cut the agent reconnects and sends all frames above Resume's number again. The launcher drops duplicates, so
+// it accepts each frame exactly once. A launcher that has lost accepted frames answers Resume with a number below its
+// last Ack. The agent no longer has those frames. It sends Gap first, or Finish again if that was the last of them.
 #pragma once
 
 #include <array>
@@ -27,24 +32,24 @@ inline constexpr std::size_t kMaxOutputPayload = std::size_t{1} << 20;
 
 enum class OutputKind : std::uint8_t {
   kHello = 1,   // rank: index of the agent
-  kResume = 2,  // sequence: last one taken
+  kResume = 2,  // sequence: last frame that the launcher has accepted
   kData = 3,    // rank, stream, flags; payload: bytes
-  kAck = 4,     // sequence: taken up to and including this one
+  kAck = 4,     // sequence: the launcher has accepted all frames up to this one
   kEnd = 5,     // rank; payload: bytes of stdout (u64), bytes of stderr (u64)
-  kFinish = 6,  // no rank of this agent will send any more
-  kGap = 7,     // sequence: nothing up to this one comes again; payload: bytes of Data in all frames up to it (u64)
+  kFinish = 6,  // no rank of this agent will send more output
+  kGap = 7,     // sequence: no frame up to this one is sent again; payload: bytes of Data in all of them (u64)
 };
 
 enum class OutputStream : std::uint8_t { kStdout = 1, kStderr = 2 };
 
-// Of Data. Without flags the payload is whole lines, each ended by '\n' or '\r'.
-inline constexpr std::uint8_t kPartial = 1;       // the last line is not ended
+// Flags of Data. Without flags the payload is whole lines, each ended by '\n' or '\r'.
+inline constexpr std::uint8_t kPartial = 1;       // the last line has no end yet
 inline constexpr std::uint8_t kContinuation = 2;  // the first line began in an earlier frame
 
 struct OutputHeader {
   OutputKind kind = OutputKind::kData;
   std::uint8_t flags = 0;
-  OutputStream stream = OutputStream::kStdout;  // written as 0 where the kind has none
+  OutputStream stream = OutputStream::kStdout;  // on the wire 0 if the kind has no stream
   std::uint32_t rank = 0;
   std::uint32_t length = 0;
   std::uint64_t sequence = 0;
@@ -73,11 +78,11 @@ struct OutputParse {
   enum class State { kFrame, kNeedMore };
   State state = State::kNeedMore;
   OutputFrame frame;     // kFrame
-  std::size_t size = 0;  // kFrame: bytes to consume; kNeedMore: bytes that the next frame (or header) needs in all
+  std::size_t size = 0;  // kFrame: bytes to consume; kNeedMore: total bytes that the next frame or header needs
 };
 
-// INVALID_ARGUMENT for what no agent or launcher of ours sends: unknown kind, stream or flags, a length beyond its
-// kind's limit, non-zero reserved fields. The connection is then not worth keeping.
+// INVALID_ARGUMENT if the kind, stream or flags are unknown, the length is beyond the limit of the kind, or a reserved
+// field is not zero. Close the connection then: no agent or launcher of ours sends such a frame.
 base::Result<OutputParse> parse_output_frame(std::string_view bytes);
 
 }  // namespace muster::proto

@@ -1,4 +1,4 @@
-// The names by which the two ends of a job's connections know each other.
+// The names by which the two ends of a job's connections identify each other. Pure.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace muster::proto {
 
-// Of the launcher's certificate on the control connection; agents accept no other peer. As given to
-// CertificateAuthority::issue.
+// The name in the launcher's certificate on the control connection. Agents accept no other peer. The form is that of
+// CertificateAuthority::issue().
 inline constexpr std::string_view kLauncherName = "DNS:launcherd";
 
-// Of the certificate that all agents of a job share there: role and job. Which agent it is, its token says.
+// The name in the certificate that all agents of a job share: role and job. The token says which agent it is.
 inline std::string agent_uri(std::string_view job) {
   return fmt::format("muster://{}/agent", job);
 }
 
-// Of an agent's key on the output connection.
+// The name of an agent's key on the output connection.
 inline std::string output_identity(std::string_view job, int agent_index) {
   return fmt::format("muster://{}/output/{}", job, agent_index);
 }

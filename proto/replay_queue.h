@@ -1,7 +1,10 @@
-// Exactly-once, in-order messages over a stream that may be cut and opened again: numbers what is sent, keeps it until
-// it is acknowledged, and drops what was received before. One at each end; not thread-safe (its owner's loop thread).
+// Delivers messages exactly once and in order over a stream that may be cut and opened again. It numbers sent messages,
+// keeps them until the peer acknowledges them, and detects messages that were received before.
 //
-// Message is a protobuf message with uint64 fields `sequence` (0: unnumbered) and `ack`.
+// Owner: each end of the stream has one.
+// Thread: its owner's loop thread; not thread-safe.
+//
+// Message is a protobuf message with the uint64 fields `sequence` and `ack`. A sequence of 0 means unnumbered.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +29,11 @@ class ReplayQueue {
 
   std::uint64_t last_acknowledged() const { return last_sent_ - pending_.size(); }
 
-  // After a new stream came up: send these again, in order.
+  // Send these again, in order, on a new stream.
   const std::deque<Message>& pending() const { return pending_; }
 
   enum class Arrival { kNew, kDuplicate, kGap };
-  // kGap: a message is missing, which a peer that follows the protocol never causes; end the stream.
+  // kGap: a message is missing, so end the stream. A peer that follows the protocol never causes a gap.
   Arrival arrived(std::uint64_t sequence) {
     if (sequence == 0) return Arrival::kNew;
     if (sequence <= last_received_) return Arrival::kDuplicate;

@@ -9,7 +9,7 @@
 namespace muster::proto {
 namespace {
 
-// The years 1 to 9999: others have no form in RFC 3339, and so none in JSON.
+// Accepts the years 1 to 9999, because RFC 3339 and so JSON cannot express others.
 bool is_valid(const google::protobuf::Timestamp& time) {
   return time.seconds() >= -62'135'596'800 && time.seconds() <= 253'402'300'799 && time.nanos() >= 0 &&
          time.nanos() <= 999'999'999;
@@ -46,7 +46,7 @@ void shorten_texts(v1::Event& event) {
   }
 }
 
-// Who reads it finds the others in the events before, and by GetJob.
+// Readers find the other ends in earlier events and by GetJob.
 void keep_root_cause(v1::ExitReport& report) {
   v1::RankEnd root;
   bool has_root = false;
@@ -60,7 +60,7 @@ void keep_root_cause(v1::ExitReport& report) {
   if (has_root) *report.add_ends() = std::move(root);
 }
 
-// What is long in it goes, in the order in which it can be missed.
+// Drops long parts until the report fits, the least important first.
 void fit(v1::ExitReport& report) {
   if (report.ByteSizeLong() > kLongestEnd) keep_root_cause(report);
   if (report.ByteSizeLong() > kLongestEnd) report.clear_stderr_tail();

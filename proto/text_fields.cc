@@ -33,7 +33,7 @@ bool reaches_text(const Descriptor& type, std::set<const Descriptor*>& seen) {
   return false;
 }
 
-// Of messages without any, as the variables of a job's ranks, there may be a hundred thousand.
+// Cached by type: a job may have a hundred thousand messages without text, such as its ranks' variables.
 bool may_hold_text(const Descriptor& type) {
   thread_local std::unordered_map<const Descriptor*, bool> known;
   const auto found = known.find(&type);
@@ -46,7 +46,7 @@ bool is_to_be_seen(const FieldDescriptor& field) {
   return is_text(field) || (is_message(field) && may_hold_text(*field.message_type()));
 }
 
-// How many values it has; of a `string` that is not repeated always one, which may be empty.
+// The number of values. A `string` that is not repeated always has one, which may be empty.
 int count(const Message& message, const FieldDescriptor& field) {
   if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field);
   return is_text(field) || message.GetReflection()->HasField(message, &field) ? 1 : 0;
@@ -63,7 +63,7 @@ const std::string& text(const Message& message, const FieldDescriptor& field, in
                              : access.GetStringReference(message, &field, &scratch);
 }
 
-// `path`: of the first one.
+// Sets `path` to the path of the first bad field.
 bool has_other_bytes(const Message& message, std::string& path) {
   std::string scratch;
   const auto& type = *message.GetDescriptor();
@@ -113,7 +113,7 @@ base::Status check_text(const Message& message) {
 
 void mend_text(Message& message) {
   std::string path;
-  if (!has_other_bytes(message, path)) return;  // as nearly always
+  if (!has_other_bytes(message, path)) return;  // the usual case
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);

@@ -1,7 +1,10 @@
-// `string` fields hold UTF-8. protobuf writes others all the same and fails to read them: the reader loses the whole
-// message, and on a stream everything after it. So all that goes out is looked through where it goes out, not where it
-// is made: control streams (ControlClient, ControlServer), frames, the API's questions and answers, JSON. What must
-// arrive byte for byte is `bytes` in its contract, and is not touched here.
+// Checks and repairs `string` fields, which must hold UTF-8. protobuf writes other bytes but fails to read them. The
+// reader then loses the whole message, and on a stream everything after it.
+//
+// Check a message where it is sent, not where it is made: control streams (ControlClient, ControlServer), frames, the
+// API's requests and answers, JSON. Data that must arrive byte for byte has type `bytes` and is not touched here.
+//
+// Thread: any, one at a time per message.
 #pragma once
 
 #include <memory>
@@ -14,13 +17,13 @@ class Message;
 
 namespace muster::proto {
 
-// INVALID_ARGUMENT names the first `string` field, also of messages within, that holds something else.
+// INVALID_ARGUMENT names the first `string` field, also in nested messages, that does not hold UTF-8.
 base::Status check_text(const google::protobuf::Message& message);
 
-// Each byte that is no part of a character becomes U+FFFD.
+// Replaces each byte that is not part of a character by U+FFFD.
 void mend_text(google::protobuf::Message& message);
 
-// Null: there is nothing to mend.
+// Null if there is nothing to repair.
 std::unique_ptr<google::protobuf::Message> mended_copy(const google::protobuf::Message& message);
 
 }  // namespace muster::proto
