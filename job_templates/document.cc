@@ -1,3 +1,5 @@
+// All of document.h. Read merge_key() for the rules of merging.
+// The functions from is_plain() to format_into() only serve format_document().
 #include "job_templates/document.h"
 
 #include <algorithm>
@@ -47,7 +49,7 @@ void merge_key(Piece& under, const Piece::Key& key, const Piece& value) {
   }
   if (!is_there) {
     under.keys.push_back({name, key.place});
-    Piece none;  // so that "KEY+" and null inside are resolved where nothing lies below
+    Piece none;  // merging into nothing resolves "KEY+" and null inside `value`
     none.kind = value.kind;
     under.items.push_back(merge(std::move(none), value));
     return;
@@ -69,7 +71,7 @@ bool is_plain(std::string_view text) {
   return text != "null" && text != "Null" && text != "NULL";
 }
 
-// A block (|) where every line can stand in one.
+// Whether `text` can be written as a YAML block (|).
 bool is_block(std::string_view text) {
   if (text.find('\n') == std::string_view::npos || !text.ends_with('\n') || text.ends_with("\n\n")) return false;
   if (text.front() == ' ' || text.front() == '\n') return false;

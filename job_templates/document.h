@@ -1,5 +1,6 @@
-// A template's YAML as a tree in which every piece knows the file that it comes from, since one template may be put
-// together from several. Plain values; any thread.
+// A template's YAML as a tree. Every piece knows its file, because a template may be merged from several files.
+//
+// Thread: any; plain values.
 #pragma once
 
 #include <memory>
@@ -33,10 +34,10 @@ struct Piece {
   Kind kind = Kind::kNull;
   std::string text;  // kText
   Place place;
-  std::vector<Key> keys;     // kMap: one for each item
+  std::vector<Key> keys;     // kMap: one per item
   std::vector<Piece> items;  // kList and kMap, in order
 
-  const Piece* find(std::string_view key) const;  // nullptr: no such key, or this is no map
+  const Piece* find(std::string_view key) const;  // nullptr if there is no such key, or this is not a map
 };
 
 inline constexpr std::size_t kMaxTemplateBytes = 1u << 20;
@@ -44,11 +45,11 @@ inline constexpr std::size_t kMaxTemplateBytes = 1u << 20;
 // An empty document is an empty map. Errors: "FILE:LINE:COLUMN: what is wrong".
 base::Result<Piece> parse_document(std::string_view content, const std::string& file_name);
 
-// `over` on top of `under`: maps are merged key by key; "KEY+" adds a list to the one below; null takes the key away;
-// all else replaces.
+// Puts `over` on top of `under`. Maps are merged key by key. "KEY+" appends a list to the one below. null removes the
+// key. Everything else replaces what lies below.
 Piece merge(Piece under, const Piece& over);
 
-// As YAML that parses to the same tree.
+// YAML that parses to the same tree.
 std::string format_document(const Piece& root);
 
 }  // namespace muster::job_templates

@@ -1,3 +1,5 @@
+// All of load.h. Read candidates() first (where a name is found), then Loader (what a template extends), then finish().
+// The public functions are at the end.
 #include "job_templates/load.h"
 
 #include <sys/stat.h>
@@ -21,10 +23,10 @@ using base::Status;
 
 constexpr std::size_t kMaxParts = 16;
 
-// Where a template lies: in a file, or in the program.
+// Where a template is: in a file, or built in.
 struct Found {
   std::string name;
-  std::string path;  // empty: built in
+  std::string path;  // empty if built in
   std::string_view content;
 
   std::string origin() const { return path.empty() ? "built in" : path; }
@@ -40,20 +42,20 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, failed);
 }
 
-// The templates of one name.
+// All templates of one name.
 struct Candidates {
-  std::vector<Found> found;  // the one that counts first
-  std::string left_out;      // a sentence about a file that does not count; empty: there is none
+  std::vector<Found> found;  // the first one wins
+  std::string left_out;      // a sentence about a file that was ignored; empty if there is none
 };
 
-// Where several people write into a folder, what one of them leaves there is not another's template by a mere name.
+// Ignore files of other users in a shared folder: a name alone must not run their template.
 std::string why_left_out(const std::string& name, const std::string& path, const Sources& sources) {
   if (!sources.owner) return "";
   struct stat info {};
-  const auto is_foreign = [&](int looked) {  // what cannot be looked at says so when it is read
+  const auto is_foreign = [&](int looked) {  // if stat fails, reading the file reports the error
     return looked == 0 && info.st_uid != *sources.owner && info.st_uid != 0;
   };
-  // A link of another user's to a file of one's own is another user's, too.
+  // Ignore another user's link, even if it points to this user's file.
   const bool counts = !is_foreign(::lstat(path.c_str(), &info)) && !is_foreign(::stat(path.c_str(), &info));
   if (counts) return "";
   return fmt::format("template {}: {} is left out, since it belongs to another user (uid {}); -t {} takes it",
@@ -77,7 +79,7 @@ Candidates candidates(const std::string& name, const Sources& sources) {
 
 using Notes = std::vector<std::string>;
 
-// `after`: the one of this name that is looked from; empty: the first. Notes say what is hidden or left out.
+// Returns the template behind `after`, or the first one if `after` is empty. Notes say what is hidden or ignored.
 Result<Found> find_named(const std::string& name, const Sources& sources, const std::string& after, Notes& notes) {
   auto [found, left_out] = candidates(name, sources);
   if (after.empty() && found.size() > 1) {
@@ -109,7 +111,7 @@ class Loader {
  public:
   Loader(const Sources& sources, Notes& notes) : sources_(sources), notes_(notes) {}
 
-  // With all that it extends merged below it.
+  // Returns the template, merged over everything that it extends.
   Result<Piece> load(const Found& found) {
     if (std::ranges::find(chain_, found.id()) != chain_.end()) {
       return error(Code::kInvalidArgument, "extends goes round: {} → {}", base::join(chain_, " → "), found.id());
@@ -148,7 +150,7 @@ class Loader {
 
  private:
   Result<Found> find_parent(const Piece& name, const Found& child) {
-    // A file of the user's that has the name of such a parent is about something else.
+    // A built-in template's parent is built in, so ignore files of the user with the same name.
     const Sources& sources = child.path.empty() ? no_files_ : sources_;
     const std::string folder = std::filesystem::path(child.path).parent_path().string();
     auto parent = is_path(name.text)
@@ -165,7 +167,7 @@ class Loader {
 };
 
 Result<Template> finish(Piece merged, const Found& found, Notes notes) {
-  // What is shown needs no other template any more.
+  // The merged template contains its parents, so drop the reference to them.
   if (const auto key = std::ranges::find(merged.keys, "extends", &Piece::Key::text); key != merged.keys.end()) {
     merged.items.erase(merged.items.begin() + (key - merged.keys.begin()));
     merged.keys.erase(key);
@@ -219,7 +221,7 @@ Result<Template> parse_template(std::string_view content, const std::string& fil
 std::vector<std::string> template_names(const Sources& sources) {
   std::set<std::string> names = names_in(sources.user_folder);
   for (const BuiltIn& each : built_in_templates()) names.emplace(each.name);
-  // Any .yaml may lie in the job's folder; one counts where it hides another.
+  // Do not list the job's folder, because any .yaml file may lie there.
   return {names.begin(), names.end()};
 }
 

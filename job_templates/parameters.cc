@@ -1,3 +1,5 @@
+// All of parameters.h. The first half parses and shows single values; cut() splits a text at its braces.
+// Read check_value(), then fill_pieces().
 #include "job_templates/parameters.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ std::optional<long> parse_integer(std::string_view text) {
   return number && is_negative ? std::optional(-*number) : number;
 }
 
-// "0:30:00" or "30:00:00"; nullopt: another form.
+// Parses "0:30:00" or "30:00:00"; nullopt if the form differs.
 std::optional<seconds> parse_clock(std::string_view text) {
   const auto parts = base::split(text, ':');
   if (parts.size() != 3) return std::nullopt;
@@ -33,11 +35,11 @@ std::optional<seconds> parse_clock(std::string_view text) {
   return seconds(*hours * 3600 + *minutes * 60 + *rest);
 }
 
-// "1h30m".
+// Parses "1h30m".
 std::optional<seconds> parse_units(std::string_view text) {
   constexpr std::string_view kUnits = "dhms";
   constexpr long kSeconds[] = {24L * 3600, 3600, 60, 1};
-  std::size_t next = 0;  // units go from long to short
+  std::size_t next = 0;  // units must go from long to short
   seconds total{0};
   while (!text.empty()) {
     const auto digits = text.find_first_not_of("0123456789");
@@ -62,7 +64,7 @@ std::string format_time(seconds time, std::string_view format) {
   return fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60);
 }
 
-// A piece of a text: letters, or a parameter with its format.
+// A part of a text: literal text, or a parameter with its format.
 struct Part {
   std::string text;
   bool is_parameter = false;
@@ -222,7 +224,7 @@ Result<std::optional<std::vector<FilledPiece>>> fill_pieces(const Text& text, co
   for (const Part& part : parts) {
     const Parameter* parameter = part.is_parameter ? values.of().parameter(part.text) : nullptr;
     if (parameter == nullptr) {
-      // Braces that name no parameter are for whom the text is meant (roles).
+      // Keep names of no parameter: the caller replaces them (roles).
       pieces.push_back({part.text, part.is_parameter});
       continue;
     }

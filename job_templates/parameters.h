@@ -1,5 +1,5 @@
-// What is given at the command line for a template: words in, checked values out, and the texts of the template with
-// the values in them. Pure.
+// Checks the values that a command line gives to a template's parameters, and puts them into the template's texts.
+// Pure.
 #pragma once
 
 #include <chrono>
@@ -14,23 +14,23 @@
 
 namespace muster::job_templates {
 
-// NotFound-like: "PARAMETER" that the template does not have, with the nearest one. `label` begins the sentence.
+// The error for a parameter that the template lacks; names the nearest one. `label` begins the sentence.
 base::Status unknown_parameter(const Template& job_template, std::string_view name, std::string_view label);
 
-// One value, against the parameter's type and range. `label`: how errors begin ("--nodes").
+// Checks one value against the parameter's type and range. `label` begins the error ("--nodes").
 base::Status check_value(const Parameter& parameter, std::string_view value, std::string_view label);
 
 class Values {
  public:
   explicit Values(const Template& job_template) : template_(&job_template) {}
 
-  // The last one counts. `label` as above.
+  // A later value replaces an earlier one. `label` begins the error.
   base::Status set(std::string_view name, std::string_view value, std::string_view label);
 
-  // Every required parameter has a value; the error names all that have none.
+  // Checks that every required parameter has a value. The error names all that have none.
   base::Status check_complete() const;
 
-  // As given, else the default; nullopt: neither.
+  // The given value, else the default; nullopt if there is neither.
   std::optional<std::string> get(std::string_view name) const;
 
   bool is_given(std::string_view name) const { return given_.contains(std::string(name)); }
@@ -41,28 +41,27 @@ class Values {
   std::map<std::string, std::string> given_;
 };
 
-// "90s", "30m", "1h30m", "2h", "7d", "0:30:00": a unit is needed, since schedulers do not agree on one.
+// "90s", "30m", "1h30m", "2h", "7d", "0:30:00". A unit is required, because schedulers differ in theirs.
 base::Result<std::chrono::seconds> parse_walltime(std::string_view text);
 
-// The parameters that a text names, in order; the error: braces that do not fit, an unknown parameter, or a format that
-// its type does not have. "{{" and "}}" are braces.
+// The parameters that a text names, in order. An error if braces do not match, or a parameter or its format is unknown.
+// "{{" and "}}" stand for single braces.
 base::Result<std::vector<std::string>> parameters_in(const Text& text, const Template& job_template,
                                                      const std::vector<std::string>& also_known = {});
 
-// What there is to say about how values are put in.
+// Options of fill().
 struct FillWish {
-  // Each value goes through it first; it may refuse one.
+  // Transforms each value before it is put in; may refuse it.
   using UseValue = base::Result<std::string> (*)(std::string_view parameter, std::string_view value);
   UseValue use = nullptr;
-  bool times_in_seconds = false;  // times without a format as "5400s", which hvdrun takes, not as 1:30:00
+  bool times_in_seconds = false;  // write times without a format as "5400s", for hvdrun, not as 1:30:00
 };
 
-// The text with values in it; nullopt: it names a parameter without a value. Formats of times: {time:minutes} (rounded
-// up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
+// The text with values in it; nullopt if it names a parameter without a value. Formats of times: {time:minutes}
+// (rounded up), {time:seconds}, {time:hm} as 1:30, else 1:30:00.
 base::Result<std::optional<std::string>> fill(const Text& text, const Values& values, FillWish wish = {});
 
-// The same in pieces. Names in braces that are no parameters are pieces of their own, so that no value is taken for
-// one.
+// As fill(), in pieces. A name in braces that is not a parameter is a piece of its own, so no value can pose as one.
 struct FilledPiece {
   std::string text;
   bool is_name = false;

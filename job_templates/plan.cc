@@ -1,3 +1,5 @@
+// All of plan.h. Read plan_launch() near the end first: it calls one function for each part of the plan.
+// The functions from quote_for_rank() to role_prefix() write the shell code that gives each rank its role.
 #include "job_templates/plan.h"
 
 #include <algorithm>
@@ -18,10 +20,10 @@ constexpr std::string_view kReach[] = {"hosts",         "hostfile",          "sp
                                        "start-timeout", "network-interfaces"};
 constexpr long kMostRanks = 1'000'000;
 
-// Values that only a rank knows.
+// Values that are known only in a rank.
 struct RankValue {
   std::string_view name;
-  std::string_view shell;  // as its shell says it
+  std::string_view shell;  // the rank's shell expands it
 };
 constexpr RankValue kRankValues[] = {{"rank", "$MUSTER_RANK"},
                                      {"local_rank", "$MUSTER_LOCAL_RANK"},
@@ -29,7 +31,7 @@ constexpr RankValue kRankValues[] = {{"rank", "$MUSTER_RANK"},
                                      {"master_addr", "$MASTER_ADDR"},
                                      {"master_port", "$MASTER_PORT"}};
 
-// In quotes, but for what the rank itself puts in.
+// Quotes all but the names, which the rank's shell expands.
 std::string quote_for_rank(const std::vector<FilledPiece>& pieces, long fixed_ranks) {
   std::string result;
   std::string literal;
@@ -53,7 +55,7 @@ std::string quote_for_rank(const std::vector<FilledPiece>& pieces, long fixed_ra
 
 struct RoleRanks {
   const Role* role;
-  long count;  // -1: the rest
+  long count;  // -1 if the role gets the rest
 };
 
 Result<std::vector<RoleRanks>> count_roles(const Values& values) {
@@ -83,8 +85,8 @@ Result<std::string> role_exports(const Role& role, const Values& values, long fi
   return text.empty() ? std::string("  :\n") : text;
 }
 
-// Which ranks a role has, as a test of the shell; empty: all others. The first ones count from 0, those behind the role
-// with the rest from the end.
+// The ranks of each role, as a test of the shell; empty for the role with the rest. Roles before that one count from
+// rank 0, roles behind it from the last rank.
 std::vector<std::pair<const Role*, std::string>> role_tests(const std::vector<RoleRanks>& roles) {
   std::vector<std::pair<const Role*, std::string>> tests;
   const auto rest = std::ranges::find(roles, -1, &RoleRanks::count);
@@ -102,7 +104,7 @@ std::vector<std::pair<const Role*, std::string>> role_tests(const std::vector<Ro
   return tests;
 }
 
-// Each rank takes the variables of its role and becomes the command.
+// Shell code by which each rank sets the variables of its role and then executes the command.
 Result<std::vector<std::string>> role_prefix(const Values& values) {
   if (values.of().roles.empty()) return std::vector<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<RoleRanks> roles, count_roles(values));
@@ -136,7 +138,7 @@ bool says(const LaunchPlan& plan, std::string_view option) {
   return std::ranges::find(plan.options, option, &LaunchOption::name) != plan.options.end();
 }
 
-// Whether the user has said it, by a parameter that the template puts in there.
+// Whether the user has set `option` through one of its parameters.
 bool is_given(std::string_view option, const Values& values) {
   const std::vector<NamedText>& launch = values.of().launch;
   const auto found = std::ranges::find(launch, option, &NamedText::name);
@@ -146,14 +148,16 @@ bool is_given(std::string_view option, const Values& values) {
          std::ranges::any_of(*parameters, [&](const std::string& name) { return values.is_given(name); });
 }
 
-// Where the user wants no GPUs and has written no lists himself. A template that says no GPUs means its own lists.
+// Drops the template's CPU lists if the user asked for no GPUs and gave no bind-to. A template that itself asks for no
+// GPUs keeps its lists.
 void leave_lists_out(const Values& values, LaunchPlan& plan) {
   const auto gpu_bind = std::ranges::find(plan.options, "gpu-bind", &LaunchOption::name);
   const bool has_none = gpu_bind != plan.options.end() && gpu_bind->value == "none";
   if (has_none && is_given("gpu-bind", values) && !is_given("bind-to", values)) plan.leave_out(kCpuLists);
 }
 
-// What follows from the node, where the template does not say it otherwise. Kernels show no tiles of Intel's GPUs.
+// Adds options that follow from the node, unless the template sets them. gpu-tiles is needed because kernels do not
+// report the tiles of Intel's GPUs.
 void add_node_options(const NodeLook& node, LaunchPlan& plan) {
   if (!node.reserved_cores.empty() && !says(plan, "reserve-cores")) {
     std::string list;
@@ -230,7 +234,7 @@ bool means_option(std::string_view left_out, std::string_view name, std::string_
 
 std::vector<std::string_view> overruled_by(std::string_view option, std::string_view value) {
   if (option == "bind-to") return {"bind-to", "depth", "hyperthreads"};
-  if (option == "depth") return {"depth", "bind-to"};  // which means --bind-to depth
+  if (option == "depth") return {"depth", "bind-to"};  // --depth means --bind-to depth
   if (option == "gpu-bind" && value == "none") return {"gpu-bind", "gpu-order", kCpuLists};
   if (option == "gpu-bind") return {"gpu-bind", "gpu-order"};
   if (option == "bootstrap" || option == "bootstrap-cmd") return {"bootstrap", "bootstrap-cmd"};

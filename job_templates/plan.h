@@ -1,5 +1,5 @@
-// What a template with its values asks of hvdrun: options, variables of the ranks, and what stands before the command.
-// Pure.
+// Turns a template with its values into what hvdrun must do: options, variables of the ranks, and words before the
+// command. Pure.
 #pragma once
 
 #include <string>
@@ -25,28 +25,28 @@ struct LaunchOption {
 struct LaunchPlan {
   std::vector<LaunchOption> options;
   std::vector<std::pair<std::string, std::string>> environment;
-  std::vector<std::string> prefix;  // words before the command: they tell each rank its role; empty: no roles
+  std::vector<std::string> prefix;  // words before the command, which give each rank its role; empty without roles
 
-  // Of the options those that say which hosts there are and how they are reached.
+  // The options that say which hosts there are and how to reach them.
   std::vector<LaunchOption> reach() const;
-  // An option by its name, or kCpuLists.
+  // Removes an option by its name, or kCpuLists.
   void leave_out(std::string_view option);
 };
 
-// Parameters without a value leave out what names them. Requires nothing to be complete.
+// Leaves out each option or variable that names a parameter without a value. Not all parameters need a value.
 base::Result<LaunchPlan> plan_launch(const Values& values);
 
-// A sentence for where a job runs without its script: which parts of the template only that runs; empty: none.
+// A sentence for a job that runs without its script: the parts of the template that only the script runs. Empty if
+// there are none.
 std::string left_out_note(const Template& job_template);
 
-// Stands for bind-to where it lists CPUs. A template lists those beside its GPUs, as many lists as GPUs: they hold only
-// where ranks get GPUs.
+// Stands for a bind-to that lists CPUs. A template has one list per GPU, so the lists hold only if ranks get GPUs.
 inline constexpr std::string_view kCpuLists = "bind-to list:";
 
-// The options of a template that lose their meaning when the user gives `option` himself: "bind-to" -> depth, ….
+// The options of a template that lose their meaning if the user gives `option`: "bind-to" -> depth, ….
 std::vector<std::string_view> overruled_by(std::string_view option, std::string_view value);
 
-// Whether `left_out`, an element of the above, means this option of a template.
+// Whether `left_out`, an element of overruled_by(), means this option of a template.
 bool means_option(std::string_view left_out, std::string_view name, std::string_view value);
 
 }  // namespace muster::job_templates

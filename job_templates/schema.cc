@@ -1,3 +1,5 @@
+// All of schema.h. Read make_schema() for the table of keys; the short functions before it build its rows.
+// Checker applies the table to one file.
 #include "job_templates/schema.h"
 
 #include <algorithm>
@@ -244,7 +246,7 @@ class Checker {
                                            path.empty() ? "" : " in " + path, hint));
   }
 
-  // Where else there is such a key: "launch.depth"; empty: nowhere.
+  // The path of a key of this name elsewhere in the schema ("launch.depth"); empty if there is none.
   static std::string path_of(std::string_view key, const KeyRule& rule, const std::string& path) {
     if (rule.takes != Takes::kKeys) return "";
     for (const KeyRule& each : rule.below) {

@@ -1,5 +1,7 @@
-// Which keys a template has, and what each takes: one table for the check of files, the search for the nearest key and
-// the documentation (docs/templates.md holds every row). Constant data.
+// The keys of a template and the values that each takes. One table serves the check of files, the search for the
+// nearest key, and the documentation: docs/templates.md has every row.
+//
+// Thread: any; constant data.
 #pragma once
 
 #include <optional>
@@ -14,12 +16,12 @@ namespace muster::job_templates {
 enum class Takes {
   kText,
   kTexts,   // a text, or a list of them
-  kNumber,  // whole, from min to max
+  kNumber,  // a whole number from min to max
   kNumbers,
   kToggle,  // true or false
   kWord,    // one of `words`
   kKeys,    // a map with the keys below
-  kNamed,   // a map from names of one's own to what `below` says of each
+  kNamed,   // a map from any names to values of the rule in `below`
 };
 
 struct KeyRule {
@@ -33,14 +35,14 @@ struct KeyRule {
   std::string_view name_is_a = {};  // kNamed: "parameter", "variable", "role"
 };
 
-// Of a whole template: kKeys.
+// The rule of a whole template; its `takes` is kKeys.
 const KeyRule& template_schema();
 
-// The first mistake of one file: an unknown key with the nearest one there is, a value of the wrong type or out of its
-// range, a name that is none. null is allowed everywhere: it takes away what a template below says. Pure.
+// Returns the first mistake of one file: an unknown key (with the nearest known one), a value of the wrong type or out
+// of its range, or a bad name. null is allowed everywhere, because it removes what a template below sets.
 base::Status check_schema(const Piece& root);
 
-// "true", "false", "yes", "no", "on", "off"; nullopt otherwise.
+// "true", "false", "yes", "no", "on", "off"; else nullopt.
 std::optional<bool> parse_switch(std::string_view text);
 
 }  // namespace muster::job_templates

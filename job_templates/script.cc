@@ -1,3 +1,5 @@
+// All of script.h. Read ScriptWriter::write() first: it calls one write_ function for each part of the script, from top
+// to bottom. The functions before the class quote texts for shells and schedulers.
 #include "job_templates/script.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ using base::Result;
 using base::Status;
 using Words = std::vector<std::string>;
 
-// What schedulers take in a line of their own, which no shell reads and in which nothing can be quoted.
+// The characters that are safe in a scheduler's directive. No shell reads that line, so nothing in it can be quoted.
 constexpr std::string_view kInDirectives = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,:=+@%/~^-";
 
 Result<std::string> use_in_directive(std::string_view parameter, std::string_view value) {
@@ -29,7 +31,7 @@ Result<std::string> use_in_directive(std::string_view parameter, std::string_vie
                parameter, base::printable(value));
 }
 
-// PARAM_RANKS_PER_NODE.
+// "ranks-per-node" -> PARAM_RANKS_PER_NODE.
 std::string variable_of(const Parameter& parameter) {
   std::string name = "PARAM_" + parameter.name;
   for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -42,7 +44,7 @@ bool names_variable(const Commands& commands, const std::string& variable) {
   });
 }
 
-// "flux: -N 100", also behind other signs: for flux batch a comment that begins so is an option.
+// Whether flux batch would read a comment with this line as an option: "flux: -N 100", also behind other signs.
 bool is_for_flux(std::string_view line) {
   const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
   std::string start(std::ranges::find_if(line, is_word), line.end());
@@ -51,7 +53,7 @@ bool is_for_flux(std::string_view line) {
   return start == "flux:";
 }
 
-// Lines of a comment; what is no text for a terminal is shown as \xNN.
+// Lines of a comment. Bytes that a terminal cannot show become \xNN.
 std::string comment(std::string_view text) {
   std::string result;
   for (const std::string_view line : base::split(text, '\n')) {
@@ -67,7 +69,7 @@ std::string joined(const Words& words) {
   return text;
 }
 
-// What looks as if the shell that reads the script should have put something in.
+// Tells shellcheck that quoted words with $ or ` are not meant to be expanded.
 std::string quoting_remark(const Words& words) {
   const bool has_dollar =
       std::ranges::any_of(words, [](const std::string& word) { return word.find_first_of("$`") != std::string::npos; });
@@ -177,7 +179,7 @@ class ScriptWriter {
     text_ += "\n# The exit code is the job's.\nexit \"$status\"\n";
   }
 
-  // Exported variables travel by themselves, but for those that hvdrun sends only where it is told to.
+  // hvdrun sends exported variables by itself, except those that it sends only if --env names them.
   std::vector<Words> env_options() const {
     const bool only_named = std::ranges::find(wish_.extra, Words{"--env-none"}) != wish_.extra.end();
     std::vector<Words> options;
@@ -203,7 +205,7 @@ class ScriptWriter {
   }
 
   std::string on_every_host(const std::vector<Text>& commands) const {
-    // A host whose slots the user has given has several ranks: the first one does it.
+    // A host for which the user gave slots has several ranks. Only the first one runs the commands.
     const std::string code = "\n[ \"$MUSTER_LOCAL_RANK\" = 0 ] || exit 0\nset -e\n" + lines(commands);
     std::string text = "# shellcheck disable=SC2016  # what is in quotes is meant as it stands\n";
     text += "\"$hvdrun\" -N 1 --bind-to none --gpu-bind none \\\n";

@@ -1,5 +1,7 @@
-// A job's script for its site's scheduler: complete, commented, and clean for shellcheck. Nothing that was given at a
-// command line is ever code in it: values are quoted, or refused where a scheduler's directive cannot quote. Pure.
+// Writes a job's script for its site's scheduler: complete, commented, and clean for shellcheck. Pure.
+//
+// Errors: text from a command line never becomes code. Values are quoted. INVALID_ARGUMENT if a value stands in a
+// scheduler's directive, which cannot quote, and has a character that would need quotes.
 #pragma once
 
 #include <string>
@@ -13,19 +15,19 @@ namespace muster::job_templates {
 
 struct ScriptWish {
   std::string hvdrun = "hvdrun";                // the program
-  std::vector<std::vector<std::string>> extra;  // more of hvdrun's options, each with its value; they win
-  std::vector<std::vector<std::string>> reach;  // of `extra`: which hosts, and how they are reached
-  std::vector<std::string_view> left_out;       // options of the template that those overrule
+  std::vector<std::vector<std::string>> extra;  // more options of hvdrun, each with its value; they win
+  std::vector<std::vector<std::string>> reach;  // those of `extra` that say which hosts, and how to reach them
+  std::vector<std::string_view> left_out;       // options of the template that `extra` overrules
   std::vector<std::string> command;             // never empty
 };
 
-// Ends with the exit code of the command.
+// The script ends with the command's exit code.
 base::Result<std::string> render_script(const Values& values, const ScriptWish& wish);
 
-// The scheduler's lines, whole: "#PBS -A physics". A value with a character that such a line cannot hold is refused.
+// The scheduler's lines: "#PBS -A physics". Refuses a value with a character that such a line cannot hold.
 base::Result<std::vector<std::string>> render_directives(const Values& values);
 
-// "#PBS"; empty where there is no scheduler.
+// "#PBS"; empty for kNone.
 std::string_view directive_prefix(Scheduler scheduler);
 
 }  // namespace muster::job_templates

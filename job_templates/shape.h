@@ -1,4 +1,4 @@
-// What a template says of hosts, as the binder takes it, and names for hosts that are only made up. Pure.
+// Converts a template's description of hosts to the binder's node shape, and makes up host names. Pure.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace muster::job_templates {
 
-// CPU numbers are dealt as Linux does it: first threads of all cores, then the second ones. All cores are there, also
-// reserved ones (--reserve-cores is hvdrun's). FAILED_PRECONDITION: the template says nothing of hosts.
+// Numbers CPUs as Linux does: the first threads of all cores, then the second ones. Includes reserved cores, because
+// hvdrun's --reserve-cores leaves them out. FAILED_PRECONDITION if the template does not describe hosts.
 base::Result<model::NodeShape> node_shape(const Template& job_template);
 
-// "nid00001", "nid00002", …, by the site's pattern; "host1" where the template has none.
+// "nid00001", "nid00002", …, by the site's pattern; "host1", … if the template has no pattern.
 std::vector<std::string> made_up_names(const NodeLook& node, int count);
 
 }  // namespace muster::job_templates

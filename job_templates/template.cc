@@ -1,3 +1,5 @@
+// All of template.h. Read read_template() at the end first: it calls one read_ function for each part of a template.
+// check_texts() and check_shell() find mistakes that only the merged template shows.
 #include "job_templates/template.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ constexpr std::string_view kSchedulers[] = {"none", "cobalt", "pbs", "slurm", "f
 constexpr std::string_view kTypes[] = {"string", "int", "time", "choice", "bool"};
 constexpr std::string_view kMakers[] = {"nvidia", "amd", "intel"};
 
-// The schema has seen to it that the word is there.
+// check_schema() guarantees that `word` is one of `words`.
 template <typename T, std::size_t N>
 T meaning(const std::string_view (&words)[N], std::string_view word) {
   const auto* found = std::ranges::find(words, word);
@@ -46,7 +48,7 @@ std::optional<Text> some_text(const Piece& map, std::string_view key) {
   return piece == nullptr ? std::nullopt : std::optional(Text{piece->text, piece->place});
 }
 
-// A list, or a single value as one.
+// A list; a single value becomes a list of one.
 std::vector<Text> texts_of(const Piece& map, std::string_view key) {
   const Piece* piece = map.find(key);
   if (piece == nullptr) return {};
@@ -175,7 +177,7 @@ Result<std::vector<Role>> read_roles(const Piece& map) {
   return roles;
 }
 
-// Every text may name parameters, and only those that there are.
+// Checks that texts name only parameters of this template.
 Status check_texts(const Template& job_template) {
   const auto check = [&](const Text& text, const std::vector<std::string>& also_known = {}) {
     return parameters_in(text, job_template, also_known).status();
@@ -206,7 +208,7 @@ Status check_texts(const Template& job_template) {
 Status check_shell(const Template& job_template, const Piece& merged) {
   const std::string_view shell = job_template.shell;
   if (shell == "/usr/bin/env bash") return base::ok_status();
-  // The kernel hands all that follows the program over as one word.
+  // The kernel passes everything behind the program as one word.
   const std::string_view program = shell.substr(0, shell.find(' '));
   const std::string_view option = shell.substr(program.size());
   const bool is_option =
