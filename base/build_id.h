@@ -1,4 +1,4 @@
-// Which build this program is: launcher and agents must be of the same one.
+// The build that this program is of. A launcher and its agents must be of the same build.
 #pragma once
 
 #include <string_view>

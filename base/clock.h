@@ -1,4 +1,4 @@
-// Time is asked of a Clock that was given, so that tests can move it.
+// Time, read from a Clock that the caller passes in, so that tests can move it.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ using MonotonicTime = std::chrono::steady_clock::time_point;
 using WallTime = std::chrono::system_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// CLOCK_MONOTONIC, where nothing has to move it for a test; thread-safe.
+// CLOCK_MONOTONIC, for code whose time no test has to move. Thread-safe.
 inline MonotonicTime monotonic_now() {
   return std::chrono::steady_clock::now();
 }

@@ -1,4 +1,5 @@
-// How many file descriptors this process may have (the soft RLIMIT_NOFILE), and whether some are left. Any thread.
+// The number of file descriptors that this process may have (the soft RLIMIT_NOFILE), and whether some are free.
+// Thread: any.
 #pragma once
 
 #include <cstddef>

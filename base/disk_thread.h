@@ -1,9 +1,12 @@
-// A thread for work that waits for disks, one piece of it after the other; what each returns runs on the loop. Loop
-// thread only, but for `stop`.
+// A thread for work that waits for disks. It does one piece of work after the other. What a piece returns runs on the
+// loop.
 //
-// The end: work that has not begun is forgotten, and what is under way is told by `stop`, which it looks at between its
-// steps. A thread that hangs in the file system (a server that does not answer) is waited for kPatience and then left
-// behind: it never touches the loop again, and lets go of what it holds when its call comes back, or with the process.
+// Thread: the loop thread only, except that the work reads `stop`.
+//
+// Destruction: work that has not begun is dropped. Work that has begun reads `stop` between its steps, and ends. The
+// destructor waits kPatience for a thread that hangs in the file system, for example because a server does not answer.
+// Then it leaves that thread behind. Such a thread never touches the loop again. It releases what it holds when its
+// call returns, or when the process ends.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Environment as data: an ordered list of NAME=VALUE, as execve takes it. Values may hold any byte but NUL.
+// An environment as data: an ordered list of NAME=VALUE, as execve takes it. Values may hold any byte except NUL.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Whole-file reads and writes, and directories that only their owner may enter.
+// Reads and writes whole files, and makes directories that only their owner may enter.
 #pragma once
 
 #include <string>

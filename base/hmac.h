@@ -1,4 +1,4 @@
-// HMAC-SHA256 (RFC 2104) for proving that one knows a secret. Pure functions; any thread.
+// HMAC-SHA256 (RFC 2104), with which a peer proves that it knows a secret. Pure functions; any thread.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Names of jobs: 8 characters [a-z2-7], random, never only digits (so that no shell or parser takes one for a number).
+// Names of jobs: 8 random characters of [a-z2-7]. They are never digits alone, because a shell or a parser could then
+// read a name as a number.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// A range of addresses, as 10.1.0.0/16 or fd00::/8. A plain value; any thread.
+// A range of addresses, such as 10.1.0.0/16 or fd00::/8. A plain value; any thread.
 #pragma once
 
 #include <array>

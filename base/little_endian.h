@@ -1,4 +1,5 @@
-// Whole numbers in bytes of a file or a stream, least significant byte first, whatever the host's own order.
+// Writes and reads whole numbers in a file or a stream, least significant byte first. The host's own byte order does
+// not matter.
 #pragma once
 
 #include <cstddef>

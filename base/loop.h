@@ -1,7 +1,8 @@
 // The one thread that owns a process's mutable state: a thin class over asio's io_context.
 //
-// Everything but post() and stop() is called on the loop thread; other threads post a closure and leave. Handlers must
-// not throw and must not block. Destroying the loop destroys pending handlers without running them.
+// Thread: only post() and stop() may be called from any thread; the rest is for the loop thread. Other threads post a
+// closure and leave. Handlers must not throw and must not block.
+// Destruction: destroys pending handlers without running them.
 //
 //   Loop loop;
 //   Timer timer = loop.after(5s, [&] { give_up(); });   // cancelled when `timer` dies

@@ -1,4 +1,4 @@
-// Numeric socket addresses and what this host's interfaces are. No name look-ups here: those can block and live in
+// Numeric socket addresses, and this host's network interfaces. Name look-ups can block, so they are in
 // launcherd/hosts.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Files that hold a secret of this user.
+// Reads files that hold a secret of this user.
 #pragma once
 
 #include <string>

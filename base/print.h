@@ -1,5 +1,5 @@
-// Text for the standard streams. fmt::print() throws where a stream does not take it (closed, a full disk, a pipe that
-// nobody reads), and says nothing of what is lost at exit.
+// Writes text to the standard streams. Use it instead of fmt::print(), which throws if a stream does not take the text
+// (closed, a full disk, a pipe without a reader) and does not report what is lost at exit.
 #pragma once
 
 #include <cstdio>

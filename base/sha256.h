@@ -1,4 +1,4 @@
-// SHA-256 of whole files. Blocks as long as the disk takes; any thread.
+// SHA-256 of whole files. Blocks for as long as the disk takes. Thread: any.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Text that is too long, cut.
+// Cuts text that is too long.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Signals by name.
+// Names of signals, and signals by name.
 #pragma once
 
 #include <optional>

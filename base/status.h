@@ -1,7 +1,7 @@
 // Errors as values: Status (a code and one sentence) and Result<T> (a value or a Status).
 //
 // Codes are the canonical RPC codes, so that a Status maps to grpc::Status and back without a table. The message says
-// what failed, where (host, file:line, flag) and what to do next; outer layers add context once on the way up.
+// what failed, where (host, file:line, flag) and what to do next. Outer layers add context once on the way up.
 // Both types are plain values: copy, move, and use from any thread like an int.
 //
 //   Result<Config> load(const std::string& path);
@@ -118,7 +118,8 @@ class [[nodiscard]] Result {
   if (!result.ok()) return result.status();                            \
   declaration = std::move(result).value()
 
-// An invariant of ours is broken: say where and abort. For what the outside world does wrong, return a Status.
+// For our own invariants: if the condition is false, reports the place and aborts. If the outside world misbehaves,
+// return a Status instead.
 #define MUSTER_CHECK(condition)                                                                \
   do {                                                                                         \
     if (!(condition)) {                                                                        \

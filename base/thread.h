@@ -1,4 +1,4 @@
-// Starting a thread without an exception: at the process limit of a user or a cgroup std::thread throws.
+// Starts a thread without an exception. std::thread throws at the process limit of a user or a cgroup.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // TLS between our own processes: a certificate authority in memory, for gRPC's mutual TLS; and TLS 1.3 with pre-shared
 // keys (RFC 8446 §2.2, with Diffie-Hellman for forward secrecy), with a stream that one poll/epoll thread can drive.
 //
-// Both ends of a pre-shared key are authenticated by it: who does not know the key ends the handshake. No certificate
+// A pre-shared key authenticates both ends: a peer that does not know the key fails the handshake. No certificate
 // is read or checked on that path (docs/adr/0008). Certificates run from now - 2 days (clock skew) to now + 30 days.
 // Keys are in memory only; nothing here writes a file. Threads: CertificateAuthority and TlsContext are read-only after
 // creation and may be shared; a TlsStream belongs to one thread at a time, which must have SIGPIPE blocked or ignored.

@@ -1,4 +1,4 @@
-// The keys that a TLS server accepts, which may come and go while it runs. Any thread.
+// The keys that a TLS server accepts. They may be added and removed while it runs. Thread: any.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct TlsKey {
   std::string secret;    // 16 to 256 random bytes
 };
 
-// A key for one purpose from a secret for several: HMAC-SHA256 in lower-case hex (64 characters).
+// Derives the key for one purpose from a secret for several purposes: HMAC-SHA256 in lower-case hex (64 characters).
 std::string derive_secret(std::string_view secret, std::string_view purpose);
 
 class TlsKeyRing {
@@ -28,7 +28,7 @@ class TlsKeyRing {
 
   // Replaces an older key of this identity. INVALID_ARGUMENT: a length that is not allowed.
   Status add(TlsKey key);
-  // Connections that have used it go on.
+  // Connections that have used the key stay open.
   void remove(std::string_view identity);
 
   std::optional<std::string> secret_of(std::string_view identity) const;

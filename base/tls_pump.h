@@ -1,6 +1,6 @@
 // Carries bytes both ways between a TLS connection and a local stream socket, until both directions have ended or
-// either side is gone. One direction may end before the other. Never blocks; one thread at a time, with SIGPIPE
-// ignored.
+// either side is gone. One direction may end before the other. Never blocks.
+// Thread: one at a time, with SIGPIPE ignored.
 //
 //   TlsPump pump(std::move(stream), std::move(local_end));   // after the handshake
 //   for (pollfd fds[2];;) {
