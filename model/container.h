@@ -1,6 +1,6 @@
-// --container: the ranks run inside an image, by Apptainer or Singularity on their host. Pure.
+// --container: Apptainer or Singularity on the host runs the ranks inside an image. Pure.
 //
-// The agent and the warden stay outside; what the warden starts is `apptainer exec … IMAGE COMMAND`.
+// The agent and the warden stay outside. The warden starts `apptainer exec … IMAGE COMMAND`.
 #pragma once
 
 #include <string>

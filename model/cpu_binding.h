@@ -1,4 +1,4 @@
-// The binder: which CPUs each rank of a host may use, by every rule of Pinning. Pure.
+// The binder decides which CPUs each rank of a host may use, by every rule of Pinning. Pure.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What was found out about a host, judged: one check a row. Plain values.
+// The diagnosis of a host: a row for each check, with its verdict. Plain values.
 #pragma once
 
 #include <algorithm>

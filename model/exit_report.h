@@ -1,4 +1,4 @@
-// How ranks and jobs end: the two-level outcome of a rank, and the choice of the root cause. Pure.
+// The ends of ranks and jobs: the two-level outcome of a rank, and the choice of the root cause. Pure.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Which GPUs of a host its user has left visible (CUDA_VISIBLE_DEVICES and its kin), read as CUDA, ROCr and HIP read
-// them. Pure.
+// The GPUs of a host that its user has left visible, by CUDA_VISIBLE_DEVICES and similar masks. Masks are read as CUDA,
+// ROCr and HIP read them. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What happens to a job, as values: what --json-events writes. Times and numbers are given by who writes them down.
+// Events of a job as values; --json-events writes them. The writer of an event gives it its time and its number.
 #pragma once
 
 #include <string>

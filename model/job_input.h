@@ -1,4 +1,4 @@
-// Who reads the launcher's stdin: --stdin and --pty. Plain values.
+// Which ranks read the launcher's stdin (--stdin, --pty). Plain values.
 #pragma once
 
 #include <string_view>

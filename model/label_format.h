@@ -1,5 +1,5 @@
-// What stands before each line of a rank's output on a console: "[3]<stdout>:", unless the user asks for another label
-// or none. A plain value; any thread.
+// The label before each line of a rank's output on a console. It is "[3]<stdout>:" unless the user asks for another
+// label or for none. A plain value; any thread.
 //
 //   MUSTER_ASSIGN_OR_RETURN(LabelFormat format, LabelFormat::parse("{rank}: "));
 //   format.label(3, "stdout", "");  // "3: "

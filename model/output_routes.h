@@ -1,5 +1,5 @@
-// Which output of which ranks a user wants on the console and in files: torchrun's --redirects, --tee and
-// --local-ranks-filter, --duplicate-stdout-filters. Plain values, pure functions.
+// Which ranks' output goes to the console and to files, as the user asks with torchrun's --redirects, --tee,
+// --local-ranks-filter and --duplicate-stdout-filters. Plain values, pure functions.
 #pragma once
 
 #include <array>

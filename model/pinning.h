@@ -1,4 +1,4 @@
-// What a user says of CPUs and GPUs: which of them each rank of a host may use. The words are those of the options
+// The user's request for CPUs and GPUs: which of them each rank of a host may use. The words are those of the options
 // (--bind-to, --depth, …) and of muster.v1.JobSpec. Pure.
 #pragma once
 

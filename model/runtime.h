@@ -1,4 +1,4 @@
-// For which programs a job's ranks are given an environment and served a protocol: --runtime.
+// --runtime: the kinds of programs for which a job sets variables and serves a protocol.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What agent and launcher say to a user of MPI_Comm_spawn whose MPI cannot have more ranks.
+// The advice that the agent and the launcher print for users of MPI_Comm_spawn whose MPI cannot have more ranks.
 #pragma once
 
 namespace muster::model {

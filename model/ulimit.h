@@ -1,4 +1,4 @@
-// Resource limits of ranks as users write them (--ulimit). Plain values, pure functions.
+// Resource limits of ranks in the user's notation (--ulimit). Plain values, pure functions.
 #pragma once
 
 #include <cstdint>
