@@ -1,8 +1,8 @@
-// What the GPUs of a host are called among all of it, whatever masks there are, and whether two names are of one
+// Names of a host's GPUs that hold for the whole host, whatever masks are set, and whether two names mean the same
 // device. Pure.
 //
-// NVIDIA's are called by UUID, as their parts (MIG) are; without one "nvidia:3"; "amd:3"; of Intel's "intel:3", a tile
-// of it "intel:3.1". A number that only CUDA understands: "cuda:3".
+// NVIDIA's GPUs and their parts (MIG) are named by UUID; a GPU without one is "nvidia:3". AMD's GPUs are "amd:3".
+// Intel's are "intel:3", and a tile is "intel:3.1". A number that only CUDA understands is "cuda:3".
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// MXNet's parameter server as roles of a job: one scheduler, servers, workers, all of them the user's command, told
-// apart by DMLC_ROLE (ps-lite's variables). Pure.
+// MXNet's parameter server as roles of a job: one scheduler, servers and workers. All of them run the user's command;
+// DMLC_ROLE tells them apart (one of ps-lite's variables). Pure.
 #pragma once
 
 #include <string>

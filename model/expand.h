@@ -1,5 +1,5 @@
-// {rank}, {host} … in a rank's command (--expand): programs that want their number as an argument and not as a
-// variable. Pure.
+// --expand: replaces {rank}, {host} … in a rank's command, for programs that want their number as an argument and not
+// as a variable. Pure.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 //
 // Grammar (an item): [user@]name[:slots] | [user@][v6][:slots]; lists by comma; ranges n[01-16,20], several a name as
 // Slurm has them; repeats add their slots. A name matches [A-Za-z0-9_][A-Za-z0-9._-]* or is an address literal;
-// anything else is refused, so that a name never reaches a shell or becomes an option.
+// anything else is refused. So a name never reaches a shell or becomes an option.
 #pragma once
 
 #include <optional>

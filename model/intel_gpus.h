@@ -1,8 +1,8 @@
 // Intel's GPUs and their tiles, as Level Zero's ZE_AFFINITY_MASK names them. Pure.
 //
-// ZE_FLAT_DEVICE_HIERARCHY says what a device is. COMPOSITE: a GPU, "1", and its tiles "1.0", "1.1". FLAT, the driver's
-// default, and COMBINED: a tile; the numbers go on from GPU to GPU, so "2" and "3" are those of the second one of two
-// tiles each.
+// ZE_FLAT_DEVICE_HIERARCHY says what a device is. With COMPOSITE a device is a GPU, "1", and its tiles are "1.0" and
+// "1.1". With FLAT, the driver's default, and with COMBINED a device is a tile. The numbers then continue from GPU to
+// GPU: with two tiles each, "2" and "3" belong to the second GPU.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// Which rank of a job runs where: model/placement.h for a job whose ranks are alike, and on top of it places that
-// somebody has chosen, and roles. Pure.
+// Which rank of a job runs where. model/placement.h does it for a job whose ranks are alike; this file adds chosen
+// places and roles. Pure.
 //
-// Roles are dealt one after the other onto the slots that those before them have left, each on its own hosts where it
-// names some. The host of rank 0 comes first in the placement.
+// Roles are placed one after the other, onto the slots that earlier roles have left. A role that names hosts is placed
+// on those alone. The host of rank 0 comes first in the placement.
 #pragma once
 
 #include "base/status.h"

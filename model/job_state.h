@@ -1,11 +1,11 @@
 // The life of a job and of its ranks as two state tables: (state, trigger) -> next state, or not allowed. Pure; the
-// tables are in job_state.cc and nowhere else. Whoever drives a job asks the table and writes down what it says; what
-// it does not allow is a bug of the driver or an answer to a user ("the job has ended"), never a silent no-op.
+// tables are in job_state.cc and nowhere else. The code that drives a job asks the table and records the answer. What
+// the table does not allow is a bug of that code or an answer to a user ("the job has ended"), never a silent no-op.
 //
 //   QUEUED -> STARTING -> RUNNING -> STOPPING -> SUCCEEDED | FAILED | KILLED | LOST
 //
 // A job goes back to QUEUED when no rank of it was started, and to STARTING when it starts again after a failure. Only
-// QUEUED and STOPPING lead to KILLED: what runs is stopped first. Final states are never left.
+// QUEUED and STOPPING lead to KILLED, because a running job is stopped first. Final states are never left.
 #pragma once
 
 #include <optional>

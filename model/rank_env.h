@@ -1,5 +1,5 @@
-// The environment that a rank gets: which of the launcher's variables travel, and what every framework's users read to
-// know who they are (Muster, Horovod, torch, Open MPI-like, PMI-like names). Pure.
+// The environment of a rank: the launcher's variables that travel, and the variables in which each framework looks for
+// its rank (names of Muster, Horovod, torch, and those like Open MPI's and PMI's). Pure.
 #pragma once
 
 #include <string>

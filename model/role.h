@@ -1,4 +1,4 @@
-// Several programs as one job (MPMD): each role is one of them, with its number of ranks. Ranks number through in the
+// Several programs as one job (MPMD). Each role is one program with its number of ranks. Ranks are numbered in the
 // order of the roles. Plain values.
 #pragma once
 
