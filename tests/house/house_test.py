@@ -1,5 +1,6 @@
 """The house checks find what they are for: planted violations, and nothing in a clean tree."""
 import pathlib
+import re
 import sys
 
 import pytest
@@ -92,6 +93,25 @@ def test_layers_cover_every_room_of_the_tree():
     root = pathlib.Path(__file__).resolve().parents[2]
     rooms = {file.name for file in root.iterdir() if file.is_dir() and (file / "CMakeLists.txt").exists()}
     assert rooms <= set(layers.ROOMS) | set(layers.FREE)
+
+
+def rows_of(document, pattern):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    return re.findall(pattern, (root / document).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_design_lists_every_room_and_folder_in_order():
+    rooms = rows_of("docs/design.md", r"^\| [0-4] \| (\w+) \|")
+    assert rooms == list(layers.ROOMS)
+    folders = rows_of("docs/design.md", r"^\| (\w+/[\w/]+) \|")
+    assert folders == [f"{room}/{folder}" for room in layers.FOLDERS for folder in layers.FOLDERS[room]]
+
+
+def test_glossary_is_sorted_and_names_folders_of_the_tree():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    rows = rows_of("docs/glossary.md", r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$")[1:]
+    assert [term for term, _ in rows] == sorted(term for term, _ in rows)
+    assert [place for _, places in rows for place in places.split(", ") if not (root / place).is_dir()] == []
 
 
 def plant_environment(root, documented_read, documented_ranks, documented_options, documented_idle=()):
