@@ -1,4 +1,4 @@
-// Agents of many hosts in one process: the real control client (agent/service), which speaks the real agent.proto over
+// Agents of many hosts in one process: the real control client (agent/link), which speaks the real agent.proto over
 // the real mTLS port, one connection an agent; their hosts and ranks are none. They answer as agents do whose every
 // step succeeds at once. All run on one loop, on a thread of its own.
 //

@@ -1,4 +1,4 @@
-// Tables of whole machines: tests/unit/agent/service/golden. Here: what holds for every machine.
+// Tables of whole machines: tests/unit/agent/job/golden. Here: what holds for every machine.
 #include "model/gpu_binding.h"
 
 #include <algorithm>
