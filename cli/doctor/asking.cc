@@ -12,6 +12,7 @@
 #include "cli/hosts/standard_streams.h"
 #include "cli/hosts/surroundings.h"
 #include "cli/view/bootstrap_options.h"
+#include "launcherd/start/make_bootstrap.h"
 
 namespace muster::cli::inline doctor {
 namespace {

@@ -35,6 +35,7 @@
 #include "launcherd/hosts/time_limit.h"
 #include "launcherd/output/rank_folder.h"
 #include "launcherd/run/restarting_job.h"
+#include "launcherd/start/make_bootstrap.h"
 #include "model/job_placement.h"
 
 namespace muster::cli::inline run {

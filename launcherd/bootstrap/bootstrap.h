@@ -136,8 +136,4 @@ class Bootstrap {
   virtual void cancel() = 0;
 };
 
-// INVALID_ARGUMENT or NOT_FOUND when the options cannot work for any host (agent file missing or not an ELF program,
-// ids or directory outside their alphabets).
-base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options);
-
 }  // namespace muster::launcherd::bootstrap

@@ -15,6 +15,7 @@
 #include "launcherd/daemon/watch_streams.h"
 #include "launcherd/enrol/dial_in.h"
 #include "launcherd/output/log_reader.h"
+#include "launcherd/start/make_bootstrap.h"
 #include "launcherd/store/job_store.h"
 #include "launcherd/store/state_directory.h"
 #include "launcherd/web/web_server.h"

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "launcherd/daemon/job_view.h"
+#include "launcherd/start/make_bootstrap.h"
 
 namespace muster::launcherd::inline daemon {
 namespace {

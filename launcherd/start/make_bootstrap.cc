@@ -1,6 +1,7 @@
+#include "launcherd/start/make_bootstrap.h"
+
 #include <unistd.h>
 
-#include "launcherd/bootstrap/bootstrap.h"
 #include "launcherd/enrol/dial_in.h"
 #include "launcherd/site/site_bootstrap.h"
 #include "launcherd/site/site_command.h"

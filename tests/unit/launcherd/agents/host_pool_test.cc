@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "launcherd/output/journal_sink.h"
 #include "launcherd/run/job_runner.h"
+#include "launcherd/start/make_bootstrap.h"
 #include "proto/muster/v1/pool.pb.h"
 #include "tests/unit/support/temp_dir.h"
 

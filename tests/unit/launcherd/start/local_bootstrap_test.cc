@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "launcherd/start/make_bootstrap.h"
 #include "tests/unit/launcherd/bootstrap/test_sshd.h"
 
 namespace muster::launcherd::local_bootstrap_test {
