@@ -120,6 +120,8 @@ TEST_F(RankMpiTest, AHostThatCannotServePmixLetsNoRankBeAWorldOfItsOwn) {
   RankPmix pmix(loop_, ends_,
                 {.on_problem = [this](const std::string& text) { problems_.push_back(text); },
                  .pid_of = [](int) { return 0; },
+                 .on_spawn = {},
+                 .on_world_added = {},
                  .on_lost = [](const std::string&) {}});
   pmix.open(launch, &keys_, "/nowhere/abcdefgh-0", false);
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("programs of Open MPI will not start")));
@@ -224,6 +226,8 @@ TEST_F(RankMpiTest, AJobWithoutAWorldIsLeftAlone) {
   RankPmix pmix(loop_, ends_,
                 {.on_problem = [this](const std::string& text) { problems_.push_back(text); },
                  .pid_of = [](int) { return 0; },
+                 .on_spawn = {},
+                 .on_world_added = {},
                  .on_lost = [](const std::string&) {}});
   pmix.open({}, &keys_, "/nowhere/abcdefgh-0", false);
   SpawnRequest request;
