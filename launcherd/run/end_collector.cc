@@ -9,7 +9,7 @@ bool EndCollector::add(model::RankEnd end, base::MonotonicTime now) {
   const bool is_service = services_.contains(rank);
   const bool is_needed = !is_service || others_ended_ < others() || any_failed();
   const bool failed = end.failed() && end.kind != model::EndKind::kStopped && is_needed;
-  const bool is_abort = end.abort_code.has_value();  // which by MPI's rules ends all of them
+  const bool is_abort = end.abort_code.has_value();  // MPI_Abort: by MPI's rules it ends all ranks
   if (!ends_.emplace(rank, std::move(end)).second) return false;
   if (!is_service) ++others_ended_;
   if (!is_needed) late_.insert(rank);
@@ -46,7 +46,7 @@ std::optional<model::RankEnd> EndCollector::root() const {
 int EndCollector::root_index() const {
   std::vector<model::RankEnd> all = ends();
   const auto last = others_ended_well_at();
-  // Whatever is late is as if Muster had ended it, whichever of the two messages came first.
+  // Treat a late end as if Muster had stopped the rank, whichever of the two messages arrived first.
   for (model::RankEnd& end : all) {
     const bool came_early = last && services_.contains(end.rank) && end.at_is_known && end.at >= *last;
     if (came_early || late_.contains(end.rank)) end.kind = model::EndKind::kStopped;

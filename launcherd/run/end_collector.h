@@ -1,5 +1,7 @@
-// Collects how the ranks of a job ended and decides when the root cause can be named. Plain logic over times that are
-// given; no threads.
+// Collects how the ranks of a job ended and decides when the root cause can be named.
+//
+// Owner: JobRunner's core.
+// Thread: any single one. It is plain logic on times that the caller passes in.
 #pragma once
 
 #include <map>
@@ -14,21 +16,21 @@
 
 namespace muster::launcherd::inline run {
 
-// Exits are collected for this long after the first failure, so that the earliest is named and not the first to arrive.
+// Collect exits for this long after the first failure. The earliest failure is then named, not the first to arrive.
 inline constexpr std::chrono::milliseconds kCollectWindow{300};
 
 class EndCollector {
  public:
-  // `services`: ranks that are there for the others (model::Role::is_service). When all others have ended well, they
-  // have had their time, and how they end after that is no failure of the job.
+  // `services` are ranks that serve the other ranks (model::Role::is_service). Once all ranks that are no services have
+  // ended well, the end of a service is no failure of the job.
   EndCollector(int size, model::OnExit on_exit, std::set<int> services = {})
       : size_(size), on_exit_(on_exit), services_(std::move(services)) {}
 
-  // Each rank once; a second end of the same rank is ignored (its host was lost after it had ended).
-  // True: by the job's policy the others must be stopped now.
+  // Adds the end of a rank. A second end of the same rank is ignored, for example when its host is lost later. Returns
+  // true if the job's policy requires that the other ranks are stopped now.
   bool add(model::RankEnd end, base::MonotonicTime now);
 
-  // Of ranks that were spawned by others; they are numbered beyond all before them.
+  // Adds ranks that other ranks spawned. Their numbers follow those of all ranks before.
   void add_ranks(int count) { size_ += count; }
   int size() const { return size_; }
 
@@ -37,17 +39,19 @@ class EndCollector {
   bool any_failed() const { return first_failure_.has_value(); }
   // Only services are left.
   bool only_services_run() const { return !services_.empty() && others_ended_ == others() && !all_ended(); }
-  bool is_late(int rank) const { return late_.contains(rank); }  // a service that failed when nobody needed it any more
-  // Since the first failure, when the root cause is to be named; nullopt without a failure.
+  // True for a service that ended after all other ranks had ended well.
+  bool is_late(int rank) const { return late_.contains(rank); }
+  // When the root cause must be named. nullopt if no rank has failed.
   std::optional<base::MonotonicTime> decision_time() const;
 
   std::vector<model::RankEnd> ends() const;  // by rank
   // The root cause among what is known so far.
   std::optional<model::RankEnd> root() const;
-  int root_index() const;  // into ends(); -1: nothing has failed by itself
+  int root_index() const;  // index into ends(); -1 if no rank has failed by itself
 
  private:
-  // When the last of them ended; nullopt: one runs, or has failed.
+  // When the last rank that is no service ended. nullopt if one of them still runs, has failed, or has no known end
+  // time.
   std::optional<base::MonotonicTime> others_ended_well_at() const;
   int others() const { return size_ - static_cast<int>(services_.size()); }
 

@@ -10,7 +10,7 @@ namespace muster::launcherd::inline run {
 
 void EndNews::follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
                      bool wants_silence) {
-  flush();  // or the newest would be told twice
+  flush();  // first, because the newest ends are in `so_far` too and would be sent twice
   const auto [at, is_new] = followers_.emplace(agent, Follower{{own_ranks.begin(), own_ranks.end()}, wants_silence});
   if (!is_new) return;
   tell(agent, at->second, so_far);

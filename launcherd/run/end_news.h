@@ -1,8 +1,12 @@
-// Tells the agents that want it how ranks of other hosts have ended (agent.proto, FollowEnds), so that peers which wait
-// for them fail at once, and of which ranks the launcher does not hear, so that all peers name the same host at their
-// deadline. What comes together travels together.
+// Reports to each agent that follows them how ranks of other hosts have ended (agent.proto, FollowEnds). Peers that
+// wait for these ranks then fail at once.
 //
-// Loop thread only; a job that no agent follows costs nothing.
+// It also reports which ranks the launcher does not hear, so that all peers name the same host at their deadline.
+// Reports that are due at the same time share one message.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
+// Cost: none for a job that no agent follows.
 #pragma once
 
 #include <functional>
@@ -22,17 +26,17 @@ class EndNews {
 
   explicit EndNews(Send send) : send_(std::move(send)) {}
 
-  // From now on, and all of `so_far`, at once. `own_ranks`: of that agent's host; it knows of them before we do.
-  // `wants_silence`: of set_silent() as well.
+  // Starts to report to `agent`, beginning with all ends `so_far`. `own_ranks` are the ranks of that agent's host,
+  // which it knows of before the launcher. With `wants_silence` the agent also gets set_silent()'s ranks.
   void follow(int agent, const std::vector<int>& own_ranks, const std::vector<model::RankEnd>& so_far,
               bool wants_silence);
   void unfollow(int agent) { followers_.erase(agent); }
-  // A new stream to the agent has begun, which has forgotten who is silent.
+  // A new stream to the agent has begun. The agent has forgotten which ranks are silent, so they are sent again.
   void stream_began(int agent);
 
-  // Each end once. True: flush() has something to send.
+  // Adds an end; call it once for each rank. Returns true if flush() has something to send.
   bool add(const model::RankEnd& end);
-  // All ranks whose host does not answer. With the next flush(), if it is another set than a follower has heard.
+  // Sets all ranks whose host does not answer. The next flush() sends them to each follower that has another set.
   void set_silent(std::set<int> ranks) { silent_ = std::move(ranks); }
   void flush();
 
@@ -40,7 +44,7 @@ class EndNews {
   struct Follower {
     std::set<int> own_ranks;
     bool wants_silence = false;
-    std::set<int> silent{};  // as it was told
+    std::set<int> silent{};  // the set that the agent was sent last
   };
 
   void tell(int agent, const Follower& follower, const std::vector<model::RankEnd>& ends);

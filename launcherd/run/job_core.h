@@ -1,6 +1,9 @@
-// The inside of JobRunner, in four files: job_start.cc (hosts come up, ranks are spawned), job_events.cc (what agents
-// say while the job runs, liveness), job_spawn.cc (ranks that ranks spawn), job_end.cc (stopping, losing hosts,
-// finishing). Private to this folder.
+// The inside of JobRunner: its state and all its steps. Private to this folder.
+//
+// job_start.cc: hosts come up and ranks are spawned.
+// job_events.cc: messages of agents while the job runs, and liveness.
+// job_spawn.cc: ranks that ranks spawn.
+// job_end.cc: stopping, losing hosts, finishing.
 #pragma once
 
 #include <deque>
@@ -27,71 +30,74 @@ namespace muster::launcherd::inline run {
 
 inline constexpr std::chrono::milliseconds kPingPeriod{500};
 inline constexpr std::chrono::milliseconds kSuspectAfter{1'000};
-// A host that is silent for half its lease, or for this long, is looked at: its agent may have been stopped.
+// If a host is silent for half its lease or for this long, probe it over the bootstrap. Its agent may have been
+// stopped.
 inline constexpr std::chrono::milliseconds kLookAtSilent{10'000};
-// While its ranks are to end, sooner: before stop_overdue().
+// Probe earlier while ranks are being stopped, so that the probe comes before stop_overdue().
 inline constexpr std::chrono::milliseconds kLookAtStopped{2'000};
-// With a shorter lease there is no time for a log-in.
+// If the lease is shorter than this, do not probe: there is no time for a log-in.
 inline constexpr std::chrono::milliseconds kShortestLookedAt{4'000};
-// After the first host has failed to start, the others get this long, so that all failures are told at once.
+// After the first host fails to start, wait this long for the other hosts, so that all failures are reported together.
 inline constexpr std::chrono::milliseconds kGatherFailures{3'000};
-// While this process is stopped, agents that have dialled lose their connection; they dial again when it goes on.
+// Agents that have dialled lose their connection while this process is stopped (Ctrl-Z). They get this long to dial
+// again.
 inline constexpr std::chrono::milliseconds kRedialTime{3'000};
 // When only services are left (model::Role::is_service), they get this long to end by themselves.
 inline constexpr std::chrono::milliseconds kServiceTime{5'000};
-// What agents get beyond the grace time to kill, audit and report.
+// Time for agents beyond the grace time, to kill, audit and report.
 inline constexpr std::chrono::milliseconds kStopMargin{6'000};
-// And where they wait for GPUs to release what the ranks had.
+// Additional time if agents wait until GPUs release the memory of the ranks.
 inline constexpr std::chrono::milliseconds kGpuMargin{10'000};
-// After an interrupted job's processes are gone, output still in flight gets this long when nobody reads the console.
+// If the user interrupted the job, output in flight gets this long after the processes are gone. It may never end,
+// because nobody may read the console.
 inline constexpr std::chrono::milliseconds kOutputAfterInterrupt{2'000};
 
 enum class HostPhase {
   kBootstrapping,  // ssh or local start
-  kJoining,        // the agent runs, no Hello yet
-  kUp,             // said Hello
-  kPrepared,       // knows its interface
-  kLaunched,       // has been told its ranks
-  kEmpty,          // nothing of the job is left there
+  kJoining,        // the agent runs but has sent no Hello
+  kUp,             // the agent has sent Hello
+  kPrepared,       // the agent has sent Prepared: its network interface is known
+  kLaunched,       // the agent has been sent its ranks
+  kEmpty,          // no process of the job is left there
   kUnused,         // another entry is the same host
   kFailed,         // did not come up
-  kLost,           // was lost afterwards; being swept, or given up
+  kLost,           // was lost after it came up; it is being swept or is given up
 };
 
 struct JobHost {
-  int agent = 0;     // index in hosts_, constant
-  int placed = 0;    // index in placement_.hosts; -1: kUnused
+  int agent = 0;     // index in hosts_; never changes
+  int placed = 0;    // index in placement_.hosts; -1 if kUnused
   std::string name;  // for messages
   HostPhase phase = HostPhase::kBootstrapping;
   HostFacts facts;
   std::string agent_link;  // "dial" or "ssh"
-  // Of a job that an earlier launcherd had begun: what is still to be taken in (job_agents.h).
+  // Only for jobs resumed after a launcherd restart: messages that the runner has not processed yet (job_agents.h).
   std::vector<v1::AgentMessage> history;
-  bool was_told = false;   // its ranks, by that launcherd
-  std::vector<int> ranks;  // that it was told to start
+  bool was_told = false;   // true if that earlier launcherd sent it its ranks
+  std::vector<int> ranks;  // the ranks that the agent was sent
   int started = 0;         // ranks that have started there
-  bool launched = false;   // every spawn was tried
+  bool launched = false;   // the agent has tried every spawn
   bool output_complete = false;
   bool sweeping = false;
   bool suspect = false;
-  bool is_looked_at = false;        // over the bootstrap, while it is silent
-  base::MonotonicTime looked_at{};  // when the last look was begun
+  bool is_looked_at = false;        // a probe over the bootstrap is under way, because the host is silent
+  base::MonotonicTime looked_at{};  // start of the last probe
   bool has_stream = false;
-  int suspends_due = 0;  // answers to Suspend: one may come after the next Suspend was sent
+  int suspends_due = 0;  // answers to Suspend that are missing; one may arrive after the next Suspend was sent
   base::MonotonicTime last_heard{};
-  std::deque<std::int64_t> pings{};  // launcher_ns of the last ones: a Pong must answer one of them
-  bool has_misreported = false;      // it spoke of ranks that it does not have; reported once
+  std::deque<std::int64_t> pings{};  // launcher_ns of the last pings; a Pong must answer one of them
+  bool has_misreported = false;      // it reported on ranks that it does not have; warned once
   base::Duration best_round_trip = base::Duration::max();
   std::int64_t clock_offset_ns = 0;  // agent's monotonic clock minus ours
 };
 
 class JobRunner::Core final : private AgentListener {
  public:
-  // What becomes of the ranks of a host that was lost.
+  // How the runner deals with the ranks of a lost host.
   enum class Afterwards {
-    kSwept,    // the host itself answers: it is searched
-    kUnknown,  // nothing answers there
-    kTold,     // its agent was told to end them
+    kSwept,    // the host itself answers, so search it for leftover processes
+    kUnknown,  // nothing answers there, so leftovers may remain
+    kTold,     // its agent was sent the order to end them
   };
 
   Core(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
@@ -165,21 +171,21 @@ class JobRunner::Core final : private AgentListener {
   // job_spawn.cc
   struct SpawnedWorld {
     enum class Phase { kStarting, kRunning, kFailed };
-    int agent = 0;  // whose rank has spawned it
+    int agent = 0;  // the agent of the rank that spawned it
     std::uint64_t request = 0;
     std::string name{};
     int first = 0;  // the number of its rank 0
     int size = 0;
     Phase phase = Phase::kStarting;
-    std::set<int> unstarted{};           // numbers of its ranks
-    std::set<int> unanswered{};          // agents that have not said WorldAdded
-    std::vector<model::RankEnd> ends{};  // that came while it was starting
+    std::set<int> unstarted{};           // ranks of it that have not started
+    std::set<int> unanswered{};          // agents that have not sent WorldAdded
+    std::vector<model::RankEnd> ends{};  // ends that arrived while it was starting
   };
   void spawn_requested(JobHost& host, const v1::SpawnRequest& request);
   base::Status spawn(JobHost& host, const v1::SpawnRequest& request);
   std::vector<SpawnHost> spawn_hosts() const;
   void begin_world(SpawnedWorld world, std::vector<v1::AddWorld> messages);
-  SpawnedWorld* world_of(int rank);  // null: the job was started with it
+  SpawnedWorld* world_of(int rank);  // nullptr if the job was started with that rank
   bool may_run(int rank) const;
   void world_added(JobHost& host, const v1::WorldAdded& added);
   void spawned_started(int rank);
@@ -211,8 +217,9 @@ class JobRunner::Core final : private AgentListener {
   bool is_starting() const { return !launched_ && !stopping_; }
   bool host_is_final(const JobHost& host) const;
   JobHost& host_at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
-  // all_of for a step that no host takes back. It is asked after every message of a host, and begins where it found the
-  // first host the last time that has not taken the step, so that many hosts cost no square of their number.
+  // Returns whether all hosts have taken a step that no host takes back. `first_without` keeps the first host without
+  // it between calls. The runner asks after every message of a host, so a full scan would cost the square of their
+  // number.
   template <typename Predicate>
   bool have_all(std::size_t& first_without, Predicate has) const {
     while (first_without < hosts_.size() && has(hosts_[first_without])) ++first_without;
@@ -225,7 +232,7 @@ class JobRunner::Core final : private AgentListener {
   const model::JobSpec job_;
   model::Placement placement_;
   const LaunchOptions options_;
-  // Of a job that an earlier launcherd had begun: asked for before its hosts were back.
+  // Only for jobs resumed after a launcherd restart: a stop that was requested before all hosts were back.
   StopCause early_stop_ = options_.resumed_stop;
   bool early_stop_at_once_ = options_.resumed_at_once;
   const base::Environment environment_;
@@ -233,22 +240,22 @@ class JobRunner::Core final : private AgentListener {
   JobObserver* const observer_;
 
   std::vector<JobHost> hosts_;
-  // By agent: the first one on the same host. Empty: not known yet.
+  // For each agent, the first agent on the same host. Empty if not known yet.
   std::vector<int> first_of_ = options_.resumes ? options_.resumed_first_of : std::vector<int>();
-  // Of have_all(): the first host that is not up, prepared, launched, and without processes.
+  // For have_all(): the first host that is not up, prepared, launched, and without processes.
   std::size_t first_not_up_ = 0;
   std::size_t first_not_prepared_ = 0;
   std::size_t first_not_launched_ = 0;
   std::size_t first_not_gone_ = 0;
   std::string master_address_;
   std::deque<SpawnedWorld> worlds_;
-  int next_number_ = placement_.size;  // of the next rank that is spawned
+  int next_number_ = placement_.size;  // number of the next spawned rank
   EndCollector ends_;
   EndNews end_news_{[this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   OwnerQuestions owner_questions_{
       [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
   InputSource* input_ = nullptr;
-  std::unique_ptr<InputFeed> feed_;  // from launch(); null: no rank reads
+  std::unique_ptr<InputFeed> feed_;  // set by launch(); nullptr if no rank reads input
   v1::WindowSize window_;
   StackQuestions stack_questions_{
       loop_, [this](int agent, v1::LauncherMessage message) { agents_->send(agent, std::move(message)); }};
@@ -260,7 +267,7 @@ class JobRunner::Core final : private AgentListener {
   std::string output_failure_;
   base::MonotonicTime started_at_{};
   base::MonotonicTime last_tick_{};
-  base::MonotonicTime runs_since_{};  // without a stall
+  base::MonotonicTime runs_since_{};  // since when this process has run without a stall
   PingTurns ping_turns_;
   bool prepared_sent_ = false;
   bool launched_ = false;
@@ -273,14 +280,14 @@ class JobRunner::Core final : private AgentListener {
   StopCause cause_ = StopCause::kNone;
   base::Loop::Task suspend_done_;
 
-  std::shared_ptr<char> is_asking_;   // what is answered when it is gone, is not taken
-  std::unique_ptr<Staging> staging_;  // between Prepared and Launch
+  std::shared_ptr<char> is_asking_;   // liveness token: answers that arrive after reset() are ignored
+  std::unique_ptr<Staging> staging_;  // exists only between Prepared and Launch
   base::Timer staged_timer_;
 
   base::MonotonicTime start_deadline_{};
   base::Timer start_timer_;
   base::Timer gather_timer_;
-  base::Timer launch_timer_;  // until every spawn was tried; anew with each rank
+  base::Timer launch_timer_;  // until every spawn was tried; restarted with each rank
   base::Timer run_timer_;
   base::Timer tick_timer_;
   base::Timer progress_timer_;
@@ -288,10 +295,10 @@ class JobRunner::Core final : private AgentListener {
   base::Timer service_timer_;
   base::Timer news_timer_;
   base::Timer stop_timer_;
-  std::chrono::milliseconds stop_time_{};  // that it was given
+  std::chrono::milliseconds stop_time_{};  // the duration of stop_timer_
   base::Timer output_timer_;
   base::Timer suspend_timer_;
-  // Last: it is gone before anything that it calls back into.
+  // Last member: the agents are destroyed before anything that they call back into.
   const std::shared_ptr<JobAgents> agents_;
 };
 

@@ -1,4 +1,5 @@
-// How a job ends: stopping in order, losing hosts, sweeping them, and the outcome.
+// The part of JobRunner's core that ends a job: it stops ranks, loses and sweeps hosts, and makes the outcome.
+// Read it in this order: stop, begin_stop, send_stop, agent_gone, host_lost, maybe_finish, finish.
 #include <signal.h>
 
 #include <algorithm>
@@ -50,26 +51,27 @@ void JobRunner::Core::stop(StopCause cause) {
     begin_stop(cause, job_.kill_grace, "the job was stopped");
     return;
   }
-  // The policy's stop is under way and the user wants it over: that is a kill, but the cause stays.
+  // A stop is under way and the user repeats it: kill now, but keep the first cause.
   if (killing_) {
     if (options_.may_leave) finish();
     return;
   }
   killing_ = true;
   send_stop(std::chrono::milliseconds(0), "killed at once", true);
-  stop_time_ = kStopMargin;  // agents wait for nothing then
+  stop_time_ = kStopMargin;  // after a kill, agents do not wait for GPUs
   stop_timer_ = loop_.after(stop_time_, [this] { stop_overdue(); });
   maybe_finish();
 }
 
-// Of a job that an earlier launcherd had begun.
+// Only for jobs resumed after a launcherd restart.
 bool JobRunner::Core::may_have_ranks() const {
   return std::ranges::any_of(hosts_, [](const JobHost& host) {
     return host.was_told || host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining;
   });
 }
 
-// Its hosts come back one by one: their ranks are stopped when all are here, or have had their time.
+// Delays the stop of a resumed job. Its hosts come back one by one. The ranks are stopped when all are back, or when
+// the time is over.
 void JobRunner::Core::stop_when_taken_up(StopCause cause) {
   if (early_stop_at_once_) return;
   const bool is_again = early_stop_ != StopCause::kNone;
@@ -82,7 +84,7 @@ void JobRunner::Core::stop_when_taken_up(StopCause cause) {
 
 void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grace, const std::string& reason) {
   if (stopping_ || finished_) return;
-  // What goes wrong after an early stop is not why the job ends.
+  // A failure after an early stop is not the reason why the job ends.
   if (!launched_ && early_stop_ != StopCause::kNone) cause = early_stop_;
   stopping_ = true;
   cause_ = cause;
@@ -110,7 +112,7 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
     }
   }
   if (suspended_) suspend(false, nullptr);
-  // Nobody needs the time where no rank is left.
+  // Skip the grace period if no rank is running.
   const std::chrono::milliseconds given = ends_.all_ended() ? std::chrono::milliseconds(0) : grace;
   send_stop(given, reason, is_from_outside(cause) || cause == StopCause::kTimeout);
   stop_time_ = given + stop_margin();
@@ -118,10 +120,10 @@ void JobRunner::Core::begin_stop(StopCause cause, std::chrono::milliseconds grac
   maybe_finish();
 }
 
-// What is to be stopped of it are ranks that an earlier launcherd has started.
+// Takes a host out of a start that has ended. Only ranks that an earlier launcherd started remain to be stopped.
 void JobRunner::Core::give_up_start(JobHost& host) {
   if (host.phase == HostPhase::kBootstrapping || host.phase == HostPhase::kJoining) {
-    // Named only when the failure of another host cut this one's start short.
+    // Report this host only if another host's failure cut its start short.
     if (cause_ == StopCause::kHostFailed && host.phase == HostPhase::kBootstrapping) {
       host_failures_.push_back(
           {host.name,
@@ -135,14 +137,14 @@ void JobRunner::Core::give_up_start(JobHost& host) {
       take_ranks(host);
       return;
     }
-    host.phase = HostPhase::kUnused;  // no rank was started there: its agent just leaves
+    host.phase = HostPhase::kUnused;  // no rank was started there, so its agent just leaves
     host.output_complete = true;
     agents_->leave(host.agent);
   }
 }
 
-// Where no rank is left there is nothing to stop but the wait for GPUs to release what the ranks had, which is for the
-// user to cut short.
+// Sends the stop to all agents with running ranks. An agent without a rank may still wait until GPUs release memory.
+// Only the user may cut that wait short (`is_asked_for`).
 void JobRunner::Core::send_stop(std::chrono::milliseconds grace, const std::string& reason, bool is_asked_for) {
   end_news_.flush();
   for (const JobHost& host : hosts_) {
@@ -186,7 +188,7 @@ void JobRunner::Core::signal_ranks(int signo, bool is_once) {
 
 void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
   suspended_ = on;
-  // Who continues before all have answered must not be stopped by their answers.
+  // If the user continues before all agents have answered, their late answers must not stop the launcher.
   suspend_timer_.cancel();
   suspend_done_ = nullptr;
   bool any = false;
@@ -212,7 +214,7 @@ void JobRunner::Core::suspend(bool on, base::Loop::Task done) {
 
 void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
   JobHost& host = host_at(agent);
-  // Also where nobody waits for its output, because the job was interrupted: that some is missing is reported.
+  // Also if the job was interrupted and nobody waits for this output: report that some of it is missing.
   const bool owes_output = host.phase == HostPhase::kEmpty && !host.output_complete;
   if (finished_ || (host_is_final(host) && !owes_output)) return;
   switch (host.phase) {
@@ -231,7 +233,7 @@ void JobRunner::Core::agent_gone(int agent, const base::Status& status) {
       host_lost(host, fmt::format("{}: the agent there ended ({}): was it killed?", host.name, status.message()),
                 Afterwards::kSwept);
       break;
-    case HostPhase::kEmpty:  // its processes are gone, but not all of its output came
+    case HostPhase::kEmpty:  // its processes are gone, but output is missing
       agents_->output_ends(agent);
       break;
     case HostPhase::kUnused:
@@ -312,7 +314,7 @@ void JobRunner::Core::host_lost(JobHost& host, const std::string& why, Afterward
   }
 }
 
-// Agent and warden may both be dead; the host itself answers, so go in again and look.
+// Agent and warden may both be dead. The host itself answers, so log in again and search.
 void JobRunner::Core::sweep(JobHost& host) {
   host.sweeping = true;
   agents_->sweep(host.agent, [this, agent = host.agent](const base::Result<CommandResult>& result) {
@@ -330,7 +332,7 @@ void JobRunner::Core::swept(int agent, const base::Result<CommandResult>& result
     unclean_.push_back({host.name, fmt::format("{}: the search for leftover processes failed: {}", host.name,
                                                base::printable(base::trim(result->errors)))});
   } else {
-    // One line a process that was killed.
+    // The output has one line for each killed process.
     for (const std::string_view line : base::split(base::trim(result->output), '\n')) {
       if (line.empty()) continue;
       ++strays_killed_;
@@ -359,7 +361,7 @@ void JobRunner::Core::output_cut(int agent) {
 void JobRunner::Core::output_failed(const base::Status& status) {
   if (finished_) return;
   const bool closed = status.code() == base::Code::kCancelled;
-  // A closed stderr (2>&-) takes what is written there with it; only stdout's reader decides about the job.
+  // Ignore a closed stderr (2>&-): what is written there is discarded. Only the reader of stdout decides about the job.
   if (closed && status.message().starts_with("stderr")) return;
   if (!closed && output_failure_.empty()) output_failure_ = status.message();
   if (!stopping_) {
@@ -441,7 +443,7 @@ void JobRunner::Core::finish() {
   root_timer_.cancel();
   news_timer_.cancel();
   suspend_timer_.cancel();
-  // Ctrl-Z still stops the launcher: it may have more to do than this attempt.
+  // A pending Ctrl-Z must still stop the launcher, because it may have more to do than this attempt.
   if (suspend_done_) std::exchange(suspend_done_, nullptr)();
   observer_->on_finished(make_outcome());
 }

@@ -1,4 +1,6 @@
-// What agents say while the job runs, and whether they still say anything.
+// The part of JobRunner's core that processes the messages of agents while the job runs, and watches whether they
+// answer.
+// Read it in this order: agent_said, said, then a function for each message; tick and check_liveness last.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,11 +22,12 @@ std::string describe_leftover(const std::string& host, const v1::Leftover& lefto
 }
 
 constexpr std::size_t kMaxStrayLines = 20;
-constexpr std::size_t kLongestTail = std::size_t{256} << 10;    // of a rank's stderr
-constexpr std::size_t kMostPings = 8;                           // that may be answered: of four seconds
+constexpr std::size_t kLongestTail = std::size_t{256} << 10;  // bytes of a rank's stderr
+// pings that may still be answered: those of four seconds at kPingPeriod
+constexpr std::size_t kMostPings = 8;
 constexpr std::int64_t kLastAgentTime = std::int64_t{1} << 61;  // ns since its boot: 73 years, and sums do not overflow
 
-// The rank that the message reports on.
+// Returns the rank that the message reports on. nullopt if it reports on none.
 std::optional<int> reported_rank(const v1::AgentMessage& message) {
   switch (message.body_case()) {
     case v1::AgentMessage::kRankStarted:
@@ -81,12 +84,12 @@ void JobRunner::Core::agent_said(int agent, const v1::AgentMessage& message) {
   said(host, message);
 }
 
-// A host reports on the ranks that it was told to start, and on no others.
+// Returns whether the host may send this message. A host may report only on ranks that it was sent.
 bool JobRunner::Core::may_report(JobHost& host, const v1::AgentMessage& message) {
   const auto rank = reported_rank(message);
   const auto has = [&](const JobHost& other) { return std::ranges::find(other.ranks, *rank) != other.ranks.end(); };
   if (!rank || has(host)) return true;
-  // An earlier launcherd may have told it the ranks of another name of the same host, which has not come back.
+  // An earlier launcherd may have sent it the ranks of another entry of the same host, which has not come back.
   if (options_.resumes && std::ranges::none_of(hosts_, has)) return true;
   if (!std::exchange(host.has_misreported, true)) {
     observer_->on_warning(
@@ -181,11 +184,11 @@ void JobRunner::Core::said(JobHost& host, const v1::AgentMessage& message) {
       world_added(host, message.world_added());
       break;
     default:
-      break;  // a body from a newer agent, or none
+      break;  // unknown body of a newer agent, or no body
   }
 }
 
-// One message to each agent that has some of these ranks.
+// Sends one message to each agent that has some of these ranks.
 void JobRunner::Core::send_input(const std::vector<int>& ranks, std::string_view bytes, bool ends) {
   for (const JobHost& host : hosts_) {
     if (host.phase != HostPhase::kLaunched) continue;
@@ -207,7 +210,7 @@ void JobRunner::Core::resize_terminal(int rows, int columns) {
   send_window();
 }
 
-// To the agent of rank 0, the rank with a terminal.
+// Sends the window size to the agent of rank 0, the only rank with a terminal.
 void JobRunner::Core::send_window() {
   if (!job_.input.pty) return;
   for (const JobHost& host : hosts_) {
@@ -243,11 +246,11 @@ base::Status JobRunner::Core::stacks(const std::vector<int>& ranks, StackQuestio
   return base::ok_status();
 }
 
-// The agents of the hosts that have this address; private networks repeat from host to host.
+// Returns the agents of all hosts with this address. Private networks may use one address on several hosts.
 std::vector<int> JobRunner::Core::owners_of(const std::string& address) const {
   std::vector<int> agents;
   for (const JobHost& host : hosts_) {
-    // Also an agent whose ranks have ended: rank 0's holds the job's store for the others.
+    // Includes agents whose ranks have ended: rank 0's agent holds the job's store for the other ranks.
     const bool is_up = host.phase == HostPhase::kPrepared || host.phase == HostPhase::kLaunched ||
                        (host.phase == HostPhase::kEmpty && host.has_stream);
     if (is_up && has_address(host.facts.hello, address)) agents.push_back(host.agent);
@@ -261,13 +264,13 @@ void JobRunner::Core::pong(JobHost& host, const v1::Pong& pong) {
   const base::Duration round_trip = std::chrono::nanoseconds(now_ns - pong.launcher_ns());
   if (round_trip > host.best_round_trip) return;
   host.best_round_trip = round_trip;
-  // The agent read its clock half a round trip ago, on the fastest exchange so far.
+  // Assume that the agent read its clock in the middle of the fastest round trip so far.
   host.clock_offset_ns = pong.agent_ns() - (pong.launcher_ns() + now_ns) / 2;
   if (host.was_told) maybe_prepare();
 }
 
 base::MonotonicTime JobRunner::Core::corrected(const JobHost& host, std::int64_t agent_ns) const {
-  // Ended before the first round trip, or not a time at all.
+  // The rank ended before the first round trip, or the value is no valid time.
   if (host.best_round_trip == base::Duration::max() || !is_time(agent_ns)) return clock_.now();
   return base::MonotonicTime(
       std::chrono::duration_cast<base::Duration>(std::chrono::nanoseconds(agent_ns - host.clock_offset_ns)));
@@ -302,13 +305,13 @@ void JobRunner::Core::add_end(model::RankEnd end) {
     root_timer_ = loop_.after(*ends_.decision_time() - clock_.now(), [this] { maybe_name_root_cause(); });
   }
   if (ends_.all_ended()) {
-    run_timer_.cancel();  // what is left to do is not the ranks' time
+    run_timer_.cancel();  // --timeout limits only the ranks
     maybe_name_root_cause();
   }
   if (must_stop && !stopping_) begin_stop(StopCause::kPolicy, job_.kill_grace, "a rank ended");
 }
 
-// Ranks that are there for the others end by themselves when those have, or are ended after a while.
+// If only services are left, gives them kServiceTime to end by themselves, then stops them.
 void JobRunner::Core::watch_services(const model::RankEnd& end) {
   if (ends_.is_late(end.rank) && end.failed() && end.kind != model::EndKind::kStopped) {
     observer_->on_warning(fmt::format("{} rank {} on {} ended with {} when all others had ended well",
@@ -320,7 +323,8 @@ void JobRunner::Core::watch_services(const model::RankEnd& end) {
   });
 }
 
-// With what else this turn of the loop brings, but before a stop that follows from it.
+// Reports the end to peers, together with the other ends of this turn of the loop. If the end causes a stop,
+// send_stop() reports it first.
 void JobRunner::Core::tell_peers(const model::RankEnd& end) {
   if (end.rank < placement_.size && end_news_.add(end))
     news_timer_ = loop_.after(base::Duration::zero(), [this] { end_news_.flush(); });
@@ -359,14 +363,14 @@ void JobRunner::Core::host_empty(JobHost& host, const v1::HostEmpty& empty) {
   }
   if (!empty.failure().empty()) {
     host_failures_.push_back({host.name, fmt::format("{}: {}", host.name, base::printable(empty.failure()))});
-    // Its ranks look like stopped ones; a policy that saw them end first knew nothing of a failure.
+    // Its ranks appear as stopped. A policy stop that saw them end first did not know of this failure.
     if (cause_ == StopCause::kPolicy && !ends_.root()) cause_ = StopCause::kHostFailed;
     if (!stopping_) begin_stop(StopCause::kHostFailed, job_.kill_grace, "a host failed");
   }
   maybe_finish();
 }
 
-// Nothing of the job is left on the host, and nothing comes from it any more.
+// Handles lost output: no process of the job is left on the host, and no more output comes from it.
 void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
   host.output_complete = true;
   stack_questions_.lost(host.agent);
@@ -383,8 +387,8 @@ void JobRunner::Core::output_lost(JobHost& host, const std::string& why) {
 void JobRunner::Core::tick() {
   const base::MonotonicTime now = clock_.now();
   if (now - last_tick_ > 2 * kPingPeriod + kSuspectAfter) {
-    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine): in that time the agents have not been
-    // silent. Before, they may have been, and that stays.
+    // This process itself was stopped (Ctrl-Z, a debugger, a paused machine). Agents were not silent in that time, so
+    // do not count it. Silence from before the stall still counts.
     const base::Duration stalled = now - last_tick_ - kPingPeriod;
     for (JobHost& host : hosts_) {
       if (host.last_heard < now) host.last_heard = std::min(now, host.last_heard + stalled);
@@ -423,7 +427,7 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
                   fmt::format("{}: not heard of for {} s (its lease); its ranks have ended, but not all that they "
                               "wrote has come: check the host and its network",
                               host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()));
-      return;  // as below
+      return;  // output_lost() may have changed hosts_; the next tick continues
     }
     if (silent > job_.lease) {
       host_lost(
@@ -432,10 +436,10 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
                       "runs: check the host and its network",
                       host.name, std::chrono::duration_cast<std::chrono::seconds>(job_.lease).count()),
           Afterwards::kUnknown);
-      return;  // hosts_ may be looked at anew by now: the next tick goes on
+      return;  // host_lost() may have changed hosts_; the next tick continues
     }
     look_at(host, now);
-    // After a stall its messages are still to be read, and a connection may have to be made again.
+    // After a stall, first read its queued messages, and let the agent reconnect.
     if (std::min(silent, now - runs_since_) > suspect_after && !host.suspect) {
       set_suspect(host, true);
       observer_->on_warning(fmt::format("{} does not answer; waiting up to {} s for it", host.name,
@@ -444,7 +448,8 @@ void JobRunner::Core::check_liveness(base::MonotonicTime now) {
   }
 }
 
-// Its agent may be stopped, with its warden: then nobody else continues them. What dead ones have left is ended, too.
+// Probes a silent host over the bootstrap. If its agent and warden are stopped, nothing else would continue them. The
+// probe also ends what dead agents have left.
 void JobRunner::Core::look_at(JobHost& host, base::MonotonicTime now) {
   const auto patience = stopping_ ? kLookAtStopped : kLookAtSilent;
   const base::Duration after = std::min<base::Duration>(job_.lease / 2, patience);

@@ -1,3 +1,5 @@
+// All of JobRecord, and the functions that turn an outcome into a state and an event.
+// Read it in this order: the constructor, keep, Update, then the queries job and watch.
 #include "launcherd/run/job_record.h"
 
 #include <signal.h>
@@ -21,7 +23,8 @@ std::string own_host_name() {
 }
 
 constexpr int kHighestSignal = 64;
-constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;  // of ranks: below gRPC's limit for a message
+// bytes of ranks in one answer; below gRPC's limit for a message
+constexpr std::size_t kLongestAnswer = std::size_t{3} << 20;
 
 }  // namespace
 
@@ -96,7 +99,7 @@ v1::Job JobRecord::job(const v1::GetJobRequest& request) const {
   std::size_t bytes = 0;
   for (std::size_t i = first; i < ranks_.size() && i - first < static_cast<std::size_t>(wanted); ++i) {
     bytes += ranks_[i].ByteSizeLong();
-    if (bytes > kLongestAnswer && i > first) break;  // whoever wants the others asks again
+    if (bytes > kLongestAnswer && i > first) break;  // the client asks again for the remaining ranks
     *answer.add_ranks() = ranks_[i];
   }
   return answer;
@@ -186,7 +189,7 @@ void JobRecord::keep(const model::JobEvent& event) {
   job_.set_last_event(sequence);
   if (events_.size() > kMaxEvents) events_.pop_front();
   std::visit(Update{*this}, event);
-  // A watcher may leave in its own call.
+  // Iterate over a copy, because a watcher may call unwatch() from its own callback.
   const auto watchers = watchers_;
   for (const auto& [id, watcher] : watchers) watcher.on_event(events_.back());
 }

@@ -1,7 +1,11 @@
-// What there is to know about a job while its launcher lives: its hosts, its ranks and its events, for those who ask
-// over the launcher's socket. An observer between the runner and the next one, to which it passes everything on.
+// Records what is known about a job while its launcher lives: its hosts, its ranks and its events. The launcher's
+// socket answers queries from it.
 //
-// Loop thread only. The last kMaxEvents events are kept.
+// It is an observer between the runner and the next observer, to which it passes everything on.
+//
+// Owner: the launcher of the job.
+// Thread: loop thread only.
+// Limit: it keeps the last kMaxEvents events.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +20,12 @@
 
 namespace muster::launcherd::inline run {
 
-// INVALID_ARGUMENT: ranks cannot be sent this signal and go on.
+// INVALID_ARGUMENT: no such signal exists, or it is SIGKILL, which ends the job.
 base::Status check_signal(int signo);
 
-// As its outcome says: SUCCEEDED, FAILED, or KILLED.
+// SUCCEEDED, FAILED or KILLED.
 model::JobState final_state(const JobOutcome& outcome);
 
-// The event of a job's end.
 model::JobEnded ended_event(const std::string& job_id, const JobOutcome& outcome);
 
 class JobRecord final : public JobObserver {
@@ -36,8 +39,9 @@ class JobRecord final : public JobObserver {
 
   v1::Job job(const v1::GetJobRequest& request) const;
 
-  // `on_event` gets what is kept from `from` on, now, and what comes, later; `on_end` after the last one. Neither after
-  // unwatch(). OUT_OF_RANGE: event `from` is not kept any more.
+  // Calls `on_event` at once for each kept event from number `from` on, and later for each new one. Calls `on_end`
+  // after the last event. Makes neither call after unwatch(). Returns the watcher's number.
+  // OUT_OF_RANGE: event `from` is no longer kept.
   base::Result<std::uint64_t> watch(std::uint64_t from, std::function<void(const v1::Event&)> on_event,
                                     std::function<void()> on_end);
   void unwatch(std::uint64_t watcher) { watchers_.erase(watcher); }
@@ -58,7 +62,7 @@ class JobRecord final : public JobObserver {
     std::function<void(const v1::Event&)> on_event;
     std::function<void()> on_end;
   };
-  struct Update;  // one function for each kind of event
+  struct Update;  // applies an event to the record; one function for each kind of event
 
   void keep(const model::JobEvent& event);
   v1::HostStatus* host_named(const std::string& name);

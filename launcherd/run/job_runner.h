@@ -1,9 +1,10 @@
-// Runs one job from the first ssh connection to the last process gone. The heart of the launcher, the same for hvdrun
-// and launcherd.
+// Runs one job, from the first ssh connection until the last process is gone. hvdrun and launcherd both use it.
 //
-// Loop thread only. The observer's calls come from within the runner's own; it must not destroy the runner there, but
-// post. After on_finished nothing more happens. Destroying a runner that has not finished drops the hosts: their agents
-// see the end of their launcher and kill what they started.
+// Owner: hvdrun or launcherd, mostly through RestartingJob (restarting_job.h).
+// Thread: loop thread only. The runner calls the observer from within its own calls. The observer must not destroy the
+// runner there; it posts instead. After on_finished the runner makes no more calls.
+// Destruction: a runner that has not finished drops its hosts. Their agents see the end of their launcher and kill what
+// they started.
 //
 //   starting ──all hosts up──▶ launching ──every rank spawned──▶ running ──▶ ending ──▶ finished
 //      │ a host failed, Ctrl-C     │ a rank failed, a signal, --timeout, a host lost    ▲
@@ -39,7 +40,8 @@ class JobAgents;
 
 namespace muster::launcherd::inline run {
 
-// Why a job was stopped from outside; decides the exit code.
+// Why a job was stopped. The cause decides the exit code. launcherd stores the numbers, so append new causes at the
+// end.
 enum class StopCause {
   kNone,
   kPolicy,
@@ -50,43 +52,49 @@ enum class StopCause {
   kStdoutClosed,
   kHostFailed,
   kOutputFailed,
-  kRefused  // no rank was started: the hosts have not what the job's options ask for. Last: launcherd stores numbers
+  kRefused  // No rank was started, because the hosts lack what the job's options ask for.
 };
 
-// A host of a job that is up.
+// One host of the job that is up.
 struct KnownHost {
   std::string name;
   model::NodeShape shape;
-  bool was_told = false;   // its ranks: they have of it what they have, and nothing is decided any more
+  bool was_told = false;   // true if its agent already has its ranks; their cores and GPUs are final
   std::string identity{};  // host_identity() of launch_plan.h
-  std::string kept_as{};   // the name of the same host whose agent gets the ranks of both; empty: its own
+  // the entry of the same host whose agent gets the ranks of both; empty if this entry keeps its own
+  std::string kept_as{};
 };
-// The shares of PlacedHost as they are now decided, by name. The error: the job cannot be started on these hosts.
+// Receives the placement with the shares (PlacedHost::share) that are now decided; hosts are found by name. An error
+// means that the job cannot start on these hosts.
 using ShareAnswer = std::function<void(const base::Result<model::Placement>&)>;
 
 struct LaunchOptions {
   std::string job_id;
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
-  std::string build_id{};           // agents must be of the same build; empty: of any
+  std::string build_id{};           // Agents must be of this build. Empty means that any build is accepted.
   bool verbose = false;
-  int attempt = 0;  // how often the job was started before
-  // An earlier launcherd had begun this attempt: agents that hold ranks of it come back, and what had been asked of it
-  // then goes on.
+  int attempt = 0;  // number of starts before this one
+  // true if an earlier launcherd began this attempt. Agents that hold its ranks then come back, and the stop below goes
+  // on.
   bool resumes = false;
   StopCause resumed_stop = StopCause::kNone;
-  bool resumed_at_once = false;  // that stop, twice
-  // By index of the placement's hosts: the first entry that is the same host, whose agent was told the ranks of both,
-  // so that no agent comes back for the others. Empty: no two are known to be the same host.
+  bool resumed_at_once = false;  // true if that stop was requested twice
+  // For each host of the placement, the index of the first entry that is the same host. Only the agent of that first
+  // entry comes back, because an earlier launcherd sent it the ranks of both. Empty means that no two entries are known
+  // to be the same host.
   std::vector<int> resumed_first_of{};
-  // A third stop ends the job while its agents still end the ranks. Not where others get the hosts then.
+  // true if a third stop() may end the job while its agents still end the ranks. Disable it where other jobs get the
+  // hosts afterwards.
   bool may_leave = true;
-  bool may_spawn = false;      // ranks may have more ranks started (MPI_Comm_spawn)
-  std::string never_staged{};  // a folder on this machine that no host may get; empty: none
-  // Asked once all hosts of an attempt are up, before ranks are told what they may use; answers at once, or later: what
-  // the job needs may have to become free. Not after the runner's end. Empty: the hosts are all the job's.
+  bool may_spawn = false;      // ranks may start more ranks (MPI_Comm_spawn)
+  std::string never_staged{};  // A folder on this machine that must never be staged to a host. Empty means none.
+  // Decides what the job may use of its hosts. The runner calls it once all hosts of an attempt are up, before ranks
+  // are bound. It answers at once or later, because what the job needs may have to become free. It must not answer
+  // after the runner's end. Empty means that the job may use its hosts completely.
   std::function<void(const std::vector<KnownHost>&, ShareAnswer)> shares{};
-  std::optional<base::WallTime> ends_at{};  // when whoever has lent us the hosts takes them back; nullopt: not known
+  // When the job must have left the hosts: at the end of the scheduler's job, or at its deadline. nullopt if not known.
+  std::optional<base::WallTime> ends_at{};
 };
 
 struct HostFailure {
@@ -97,39 +105,42 @@ struct HostFailure {
 struct JobOutcome {
   int exit_code = 0;
   StopCause cause = StopCause::kNone;
-  std::vector<model::RankEnd> ends;  // by rank; empty when nothing was started
-  int root = -1;                     // index into ends
-  std::string stderr_tail;           // of the root cause
+  std::vector<model::RankEnd> ends;  // by rank; empty if no rank was started
+  int root = -1;                     // index into ends; -1 if no rank failed by itself
+  std::string stderr_tail;           // end of stderr of the root cause's rank
   std::vector<HostFailure> host_failures;
-  std::string output_failure;  // the sentence, when output could not be written
+  std::string output_failure;  // one sentence if output could not be written; otherwise empty
   int strays_killed = 0;
   std::vector<std::string> stray_lines;  // "n2: pid 4242 (sleep): left its session", at most 20
-  std::vector<HostFailure> unclean;      // hosts where it is not known, or known not to be, that nothing is left
+  std::vector<HostFailure> unclean;      // Hosts where processes of the job are left, or may be.
   int ranks = 0;
   int hosts = 0;
   int restarts = 0;
-  base::Duration elapsed{};  // from start() to the end
+  base::Duration elapsed{};  // time from start() to the end
 };
 
 class JobObserver {
  public:
   virtual ~JobObserver() = default;
-  virtual void on_progress(int up, int total, const std::vector<std::string>& waiting) = 0;  // hosts
-  virtual void on_running() = 0;                                                             // every rank was spawned
-  virtual void on_note(const std::string& line) = 0;                                         // for --verbose
-  virtual void on_warning(const std::string& line) = 0;                                      // always shown
-  // What has been done before the start, for who is not in a hurry.
+  // Reports how many hosts are up of all, and the names of those that are not.
+  virtual void on_progress(int up, int total, const std::vector<std::string>& waiting) = 0;
+  // every agent has tried to start all its ranks
+  virtual void on_running() = 0;
+  virtual void on_note(const std::string& line) = 0;     // for --verbose
+  virtual void on_warning(const std::string& line) = 0;  // always shown
+  // Reports a step before the start, for example staged files. An observer may ignore it.
   virtual void on_remark(const std::string& line) { static_cast<void>(line); }
-  // The file that a rank wrote for torch before it failed; only of a job with a JobSpec::log_dir.
+  // The error file that a rank wrote for torch before it failed. Only jobs with a JobSpec::log_dir report it.
   virtual void on_error_file(int rank, const std::string& content) {
     static_cast<void>(rank), static_cast<void>(content);
   }
   virtual void on_root_cause(const model::RankEnd& root) = 0;  // as soon as it is known, before the job has ended
   virtual void on_finished(const JobOutcome& outcome) = 0;
-  // What each rank, by number, may use of its host; before ranks are started, at every attempt.
+  // Reports what each rank may use of its host, by rank. The runner calls it at every attempt, before ranks are
+  // started.
   virtual void on_bound(const std::vector<model::BoundRank>& ranks) { static_cast<void>(ranks); }
-  // The same as values, for records: hosts and ranks that come up and end, suspicions, the stop. JobStarting and
-  // JobEnded are left to the owner of the runner.
+  // The same facts as values, for records: hosts and ranks that start and end, suspicions, the stop. The owner of the
+  // runner creates JobStarting and JobEnded itself.
   virtual void on_event(const model::JobEvent& event) { static_cast<void>(event); }
 };
 
@@ -141,23 +152,27 @@ class JobRunner {
             JobObserver* observer);
   ~JobRunner();
 
-  // Who reads stdin for the ranks that JobSpec::input names, which is not kAuto any more. Borrowed; before start().
+  // Sets the reader of the launcher's stdin, for the ranks that JobSpec::input names. Call it before start(). `source`
+  // is borrowed. JobSpec::input must no longer be kAuto.
   void set_input(InputSource* source);
-  // Of the launcher's terminal, for the rank that has one; before start(), and again when it changes.
+  // Sets the size of the launcher's terminal, for the rank that has one. Call it before start() and after every change.
   void resize_terminal(int rows, int columns);
 
-  // Fails only when the launcher itself cannot work (no port, no key).
+  // Fails only if the launcher itself cannot work, for example without a free port or a key.
   base::Status start();
 
-  // SIGTERM to all ranks, SIGKILL after the grace time; a second call kills at once, a third one waits for nobody
-  // (LaunchOptions::may_leave).
+  // Stops the job: SIGTERM to all ranks, SIGKILL after the grace time. A second call kills at once. A third call
+  // finishes without waiting for the agents, if LaunchOptions::may_leave.
   void stop(StopCause cause);
-  // `is_once`: ranks get no second signal that is sent so, also not from the launcher that comes after this one.
+  // Sends a signal to all ranks. With `is_once` each rank gets at most one signal that is sent this way. That holds
+  // even if a later launcherd sends it again.
   void signal_ranks(int signo, bool is_once = false);
-  // Ranks stopped and leases held (Ctrl-Z), or both continued; `done` when every reachable agent has done so.
+  // `on`: stops the ranks and holds the leases (Ctrl-Z). Otherwise continues both. The runner calls `done` when every
+  // reachable agent has answered, or after 1 s.
   void suspend(bool on, base::Loop::Task done);
-  // Where ranks are (`ranks` empty: all): a message a process, then `done`. Not after the runner's end.
-  // INVALID_ARGUMENT: no such rank. FAILED_PRECONDITION: none runs.
+  // Asks where these ranks are in their programs. Empty `ranks` means all of them. `on_process` gets one message a
+  // process, then `done` follows. Neither is called after the runner's end.
+  // INVALID_ARGUMENT: the job has no such rank. FAILED_PRECONDITION: none of them runs.
   base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                       base::Loop::Task done);
 

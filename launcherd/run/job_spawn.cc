@@ -1,6 +1,9 @@
-// Ranks that ranks of the job spawn (MPI_Comm_spawn): a request of an agent becomes a world, which is answered when all
-// hosts know it and all its ranks have started. Until then ends of its ranks are kept back; a world that does not come
-// up leaves no trace in the job's outcome.
+// The part of JobRunner's core for ranks that ranks of the job spawn (MPI_Comm_spawn).
+// Read it in this order: spawn, begin_world, world_added and spawned_started, settle_world, world_failed.
+//
+// An agent's request becomes a world. The launcher answers the request when all hosts know the world and all its ranks
+// have started. Until then it holds back the ends of these ranks. A world that fails to start does not affect the job's
+// outcome.
 #include <algorithm>
 #include <utility>
 
@@ -74,7 +77,8 @@ std::vector<SpawnHost> JobRunner::Core::spawn_hosts() const {
   return result;
 }
 
-// Every host that has ranks is told, as these may speak with the new ones; one whose ranks have ended is not.
+// Sends the world to every host with running ranks, because these may communicate with the new ranks. Hosts whose ranks
+// have ended do not get it.
 void JobRunner::Core::begin_world(SpawnedWorld world, std::vector<v1::AddWorld> messages) {
   next_number_ += world.size;
   for (int rank = world.first; rank < next_number_; ++rank) world.unstarted.insert(rank);
@@ -109,7 +113,7 @@ void JobRunner::Core::world_added(JobHost& host, const v1::WorldAdded& added) {
   SpawnedWorld* const world = world_of(added.first());
   if (world == nullptr || world->unanswered.erase(host.agent) == 0) return;
   if (added.starts_no_rank()) {
-    // A host that has no rank of it any more needs not know it.
+    // A host without a rank of this world does not need to know it.
     const bool has_any = std::ranges::any_of(host.ranks, [&](int rank) { return world->unstarted.contains(rank); });
     if (has_any) world_failed(*world, fmt::format("{}: {}", host.name, base::printable(added.error())));
   } else if (!added.error().empty()) {
@@ -125,7 +129,7 @@ void JobRunner::Core::spawned_started(int rank) {
   settle_world(*world);
 }
 
-// Ends of ranks whose world is not up are not the job's; true: this was one.
+// Returns true if the end belongs to a world that is not up. Such an end does not count for the job.
 bool JobRunner::Core::keep_spawned_end(const model::RankEnd& end) {
   SpawnedWorld* const world = world_of(end.rank);
   if (world == nullptr || world->phase == SpawnedWorld::Phase::kRunning) return false;
@@ -138,7 +142,7 @@ bool JobRunner::Core::keep_spawned_end(const model::RankEnd& end) {
   return true;
 }
 
-// Its ranks that have started are killed; its spawner goes on with an error.
+// Kills the ranks of the world that have started. The spawning rank continues with an error.
 void JobRunner::Core::world_failed(SpawnedWorld& world, const std::string& why) {
   if (world.phase != SpawnedWorld::Phase::kStarting) return;
   world.phase = SpawnedWorld::Phase::kFailed;
@@ -160,7 +164,7 @@ void JobRunner::Core::settle_world(SpawnedWorld& world) {
   for (model::RankEnd& end : std::exchange(world.ends, {})) add_end(std::move(end));
 }
 
-// Its ranks have no ends to tell, or will not get any.
+// Removes the host from all worlds that are starting. Its ranks will report no ends, or will not start.
 void JobRunner::Core::host_left_worlds(const JobHost& host) {
   for (SpawnedWorld& world : worlds_) {
     const bool has_any = std::ranges::any_of(host.ranks, [&](int rank) { return world_of(rank) == &world; });

@@ -1,4 +1,5 @@
-// Hosts come up, learn of each other, and are told their ranks.
+// The part of JobRunner's core that brings hosts up and starts their ranks.
+// Read it in this order: start, agent_up, maybe_prepare, prepared, stage, ask_shares, launch, tell_hosts.
 #include <algorithm>
 #include <iterator>
 
@@ -12,18 +13,18 @@
 namespace muster::launcherd::inline run {
 namespace {
 
-// The bootstrap has the same time limit, and knows how far it came with a host.
+// The bootstrap has the same time limit and knows how far each host came. This margin lets it report first.
 constexpr std::chrono::milliseconds kBootstrapSpeaksFirst{500};
 constexpr std::size_t kSessionSecretBytes = 32;  // agent.proto
 constexpr std::size_t kStageTokenBytes = 8;
 
-// nullptr: it was not asked, or has not answered.
+// nullptr if an earlier launcherd sent no Prepare, or the agent has not answered it.
 const v1::Prepared* was_prepared(const std::vector<v1::AgentMessage>& history) {
   const auto found = std::ranges::find_if(history, &v1::AgentMessage::has_prepared);
   return found == history.end() ? nullptr : &found->prepared();
 }
 
-// Hosts by index: ranks of each go to the first that it is. Shares are not decided for it.
+// Moves the ranks of each host to the first entry of the same host, `first_of[i]`. The result has no shares yet.
 model::Placement merged(const model::Placement& placement, const std::vector<int>& first_of) {
   std::vector<model::HostSpec> hosts;
   std::vector<std::size_t> host_of_rank(static_cast<std::size_t>(placement.size));
@@ -42,8 +43,8 @@ model::Placement merged(const model::Placement& placement, const std::vector<int
   return result;
 }
 
-// Of two entries that are one host. They were decided as if they were two: where they overlap, the ranks are bound anew
-// to all of the host.
+// Joins the shares of two entries that are one host. They were decided as if for two hosts. If they overlap, returns
+// nullopt: the ranks are then bound anew to the whole host.
 std::optional<model::HostShare> joined(std::optional<model::HostShare> share,
                                        const std::optional<model::HostShare>& other) {
   if (!share || !other) return std::nullopt;
@@ -100,7 +101,8 @@ base::Status JobRunner::Core::start() {
     }
   }
   MUSTER_RETURN_IF_ERROR(agents_->start(std::move(hosts), sink_, this));
-  // Agents that an earlier launcherd had started come back by themselves, for as long as they hold their ranks.
+  // Agents that an earlier launcherd started come back by themselves while they hold their ranks, which is for one
+  // lease.
   const auto patience = options_.resumes ? job_.lease : job_.start_timeout;
   start_deadline_ = clock_.now() + patience + kBootstrapSpeaksFirst;
   start_timer_ = loop_.after(start_deadline_ - clock_.now(), [this] { start_timed_out(); });
@@ -122,7 +124,7 @@ void JobRunner::Core::agent_failed(int agent, const std::string& message) {
 void JobRunner::Core::agent_started(int agent) {
   if (finished_) return;
   JobHost& host = host_at(agent);
-  if (stopping_) {  // too late
+  if (stopping_) {  // the job is stopping already, so this agent is not needed
     agents_->drop(agent);
     host.phase = HostPhase::kFailed;
     maybe_finish();
@@ -147,7 +149,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   host.agent_link = up.link;
   host.history = std::move(up.history);
   host.was_told = up.has_launched;
-  if (host.was_told) send_ping(host);  // its clock is asked before its past is taken in
+  if (host.was_told) send_ping(host);  // learn the offset of its clock before its history is processed
   host.phase = HostPhase::kUp;
   observer_->on_note(fmt::format(
       "{}: up, {} cores, containment {}{}{}", host.name, host.facts.hello.cores_size(), host.facts.hello.containment(),
@@ -156,7 +158,7 @@ void JobRunner::Core::agent_up(int agent, AgentUp up) {
   maybe_prepare();
 }
 
-// Once for all that happens now.
+// Reports once for all events of this turn of the loop.
 void JobRunner::Core::report_progress() {
   if (progress_timer_.armed()) return;
   progress_timer_ = loop_.after(std::chrono::milliseconds(0), [this] {
@@ -247,7 +249,7 @@ void JobRunner::Core::maybe_prepare() {
     }
     return;
   }
-  // It was stopped, and no launcherd had told its hosts any ranks: they are not started to be stopped.
+  // The job was stopped before any launcherd sent ranks to its hosts. Do not start ranks only to stop them.
   const bool is_stopped = early_stop_ != StopCause::kNone;
   if (is_stopped && std::ranges::none_of(hosts_, &JobHost::was_told)) {
     begin_stop(early_stop_, std::chrono::milliseconds(0), "the job was stopped");
@@ -262,10 +264,10 @@ void JobRunner::Core::maybe_prepare() {
   prepare_hosts();
 }
 
-// Two entries of the list that turn out to be one host become one, as if the list had named it twice. Where launcherd
-// has placed the ranks they stay where it has put them.
+// Merges entries of the host list that turn out to be one host, as if the list had named it twice. If launcherd has
+// placed the ranks, they stay on the hosts that it chose.
 base::Status JobRunner::Core::merge_same_hosts() {
-  if (!first_of_.empty()) return base::ok_status();  // an earlier launcherd has merged them
+  if (!first_of_.empty()) return base::ok_status();  // an earlier launcherd has merged the entries
   std::vector<HostFacts> facts;
   for (const JobHost& host : hosts_) facts.push_back(host.facts);
   first_of_ = find_same_hosts(facts);
@@ -287,7 +289,7 @@ base::Status JobRunner::Core::merge_same_hosts() {
   return base::ok_status();
 }
 
-// As first_of_ says. `job`: names each host once.
+// Places the ranks on the hosts that remain by first_of_. `job` must name each host once.
 base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
   auto placement = options_.shares ? base::Result<model::Placement>(merged(placement_, first_of_)) : model::place(job);
   if (!placement.ok()) return placement.status();
@@ -300,7 +302,7 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
       host.placed = static_cast<int>(found - placement_.hosts.begin());
       continue;
     }
-    // Another entry is the same host, or the slots before it are enough, now that they are added.
+    // Either another entry is the same host, or the added slots of the hosts before this one suffice.
     host.phase = HostPhase::kUnused;
     host.placed = -1;
     host.output_complete = true;
@@ -308,7 +310,7 @@ base::Status JobRunner::Core::place_merged(const model::JobSpec& job) {
   return base::ok_status();
 }
 
-// False: a host has no interface as the user wants it, and the job is being stopped.
+// Returns false if a host has no interface that the user's choice allows. The job is then being stopped.
 bool JobRunner::Core::check_networks() {
   if (!is_network_chosen(job_)) return true;
   bool all = true;
@@ -322,7 +324,7 @@ bool JobRunner::Core::check_networks() {
   return all;
 }
 
-// Of this start of the job; the hosts that an earlier launcherd has prepared have it already.
+// Returns the secret of this start of the job. Hosts that an earlier launcherd prepared have it already, so reuse it.
 std::string JobRunner::Core::session_secret() const {
   for (const JobHost& host : hosts_) {
     const v1::Prepared* const before = was_prepared(host.history);
@@ -354,7 +356,7 @@ void JobRunner::Core::prepare_hosts() {
     message.mutable_prepare()->set_master_address(master_address_);
     message.mutable_prepare()->set_session_secret(secret);
     message.mutable_prepare()->set_runtime(std::string(model::runtime_word(job_.runtime)));
-    if (job_.runtime == model::Runtime::kTensorflow) {  // every rank is a server
+    if (job_.runtime == model::Runtime::kTensorflow) {  // in TensorFlow every rank is a server, so each needs a port
       const auto ranks = placement_.hosts[static_cast<std::size_t>(host.placed)].ranks.size();
       message.mutable_prepare()->set_hold_ports(static_cast<int>(ranks));
     }
@@ -392,14 +394,15 @@ void JobRunner::Core::prepared(JobHost& host, const v1::Prepared& answer) {
   if (all) stage();
 }
 
-// Files come before ranks; to those of an earlier launcherd, and of an earlier attempt, they have come.
+// Stages files before ranks start. At a later attempt, or if an earlier launcherd has sent ranks, the files are there
+// already.
 void JobRunner::Core::stage() {
   const bool is_done = options_.attempt > 0 || std::ranges::any_of(hosts_, &JobHost::was_told);
   if (job_.stages.empty() || is_done) {
     ask_shares();
     return;
   }
-  start_timer_.cancel();  // files take the time that they take
+  start_timer_.cancel();  // staging has no time limit
   std::vector<Staging::Host> hosts;
   for (const JobHost& host : hosts_) {
     if (host.placed >= 0) hosts.push_back({host.agent, host.name});
@@ -414,7 +417,7 @@ void JobRunner::Core::stage() {
 }
 
 void JobRunner::Core::staged(const base::Status& status) {
-  // It is in the middle of this call: it goes after it.
+  // staging_ is still inside this call, so destroy it afterwards.
   staged_timer_ = loop_.after(base::Duration::zero(), [this, status] {
     staging_.reset();
     if (stopping_ || finished_) return;
@@ -429,11 +432,12 @@ void JobRunner::Core::staged(const base::Status& status) {
 
 void JobRunner::Core::ask_shares() {
   if (!options_.shares) return launch();
-  start_timer_.cancel();  // the hosts are up
+  start_timer_.cancel();  // the hosts are up, so the start is no longer limited
   const bool were_merged = options_.resumes && !options_.resumed_first_of.empty();
   std::vector<KnownHost> known;
   for (const JobHost& host : hosts_) {
-    if (were_merged && host.phase == HostPhase::kUnused) continue;  // its agent was not asked for
+    // its agent was not requested, because another entry has its ranks
+    if (were_merged && host.phase == HostPhase::kUnused) continue;
     const v1::Hello& hello = host.facts.hello;
     const int first = first_of_[static_cast<std::size_t>(host.agent)];
     const std::string kept_as = first == host.agent ? "" : host_at(first).name;
@@ -455,7 +459,7 @@ void JobRunner::Core::ask_shares() {
   });
 }
 
-// Of entries that are one host the shares are one, too.
+// Stores the decided shares. Entries that are one host get one joined share.
 void JobRunner::Core::take_shares(const model::Placement& decided) {
   for (const JobHost& host : hosts_) {
     const auto from = std::ranges::find(decided.hosts, host.name, [](const auto& placed) { return placed.host.name; });
@@ -479,7 +483,7 @@ void JobRunner::Core::launch() {
   }
   auto planned = plan(by_placed);
   const bool is_any_told = std::ranges::any_of(by_placed, &JobHost::was_told);
-  if (!planned.ok() && is_any_told) {  // ranks that run go on, whatever their hosts are now
+  if (!planned.ok() && is_any_told) {  // ranks that run continue, even if their hosts have changed
     for (const JobHost* host : by_placed) {
       if (host->was_told) placement_.hosts[static_cast<std::size_t>(host->placed)].share.reset();
     }
@@ -489,12 +493,12 @@ void JobRunner::Core::launch() {
   if (!planned.ok()) {
     const base::Status& why = planned.status();
     host_failures_.push_back({"", why.message()});
-    // As a mistake of the command line; at a later attempt a host is not any more what it was.
+    // At the first start this is a mistake of the command line. At a later attempt the host has changed since.
     const bool is_refused = is_first && why.code() == base::Code::kInvalidArgument;
     begin_stop(is_refused ? StopCause::kRefused : StopCause::kHostFailed, std::chrono::milliseconds(0), why.message());
     return;
   }
-  if (!is_first) planned->warnings.clear();  // said before
+  if (!is_first) planned->warnings.clear();  // they were shown at the first start
   tell_hosts(*std::move(planned), by_placed);
   for (JobHost& host : hosts_) take_up(host);
   if (early_stop_ == StopCause::kNone) return;
@@ -526,8 +530,8 @@ void JobRunner::Core::tell_hosts(LaunchPlan plan, const std::vector<JobHost*>& b
   }
 }
 
-// A program or folder on a file system that does not answer holds up its host's ranks, and is nothing that the agent
-// could end by itself. The limit is on silence: many ranks take longer than one.
+// Limits the wait for ranks to start. A file system that does not answer blocks the start of a host's ranks, and the
+// agent cannot end that. Each started rank restarts the timer, because many ranks need longer than one.
 void JobRunner::Core::watch_launch() {
   launch_timer_ = loop_.after(job_.start_timeout, [this] { launch_timed_out(); });
 }
@@ -544,11 +548,11 @@ void JobRunner::Core::launch_timed_out() {
              host.name, host.started, host.ranks.size(),
              std::chrono::duration_cast<std::chrono::seconds>(job_.start_timeout).count())});
   }
-  if (host_failures_.empty()) return watch_launch();  // the others are silent: their lease decides
+  if (host_failures_.empty()) return watch_launch();  // the remaining hosts are silent, so their lease decides
   begin_stop(StopCause::kHostFailed, std::chrono::milliseconds(0), "a host did not start its ranks");
 }
 
-// The host has been told them, or is now.
+// Assigns the host its ranks. Its agent has them already, or the caller sends them now.
 void JobRunner::Core::take_ranks(JobHost& host) {
   for (const model::PlacedRank& rank : placement_.hosts[static_cast<std::size_t>(host.placed)].ranks) {
     host.ranks.push_back(rank.rank);
@@ -557,7 +561,7 @@ void JobRunner::Core::take_ranks(JobHost& host) {
   host.phase = HostPhase::kLaunched;
 }
 
-// What an agent has said while nobody, or another launcherd, listened.
+// Processes the messages that an agent sent while no launcherd listened, or an earlier one.
 void JobRunner::Core::take_up(JobHost& host) {
   for (const v1::AgentMessage& message : std::exchange(host.history, {})) {
     if (finished_) return;

@@ -5,6 +5,7 @@
 namespace muster::launcherd::inline run {
 namespace {
 
+// If more questions than this are open, the oldest is dropped.
 constexpr std::size_t kMaxOpen = 1 << 16;
 
 }  // namespace

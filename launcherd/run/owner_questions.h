@@ -1,7 +1,11 @@
-// Passes agents' questions about the owners of connections on to the agents that can answer them, and the answers back.
+// Forwards agents' questions about the owners of connections to the agents that can answer them, and returns the
+// answers.
 //
-// An address may be that of several hosts (private networks repeat): all are asked, and one yes is a yes. An agent that
-// is lost answers nothing; the asker gives its connection up by itself. Loop thread only.
+// Several hosts may have the same address, because private networks repeat. Then all of them are asked, and one yes is
+// a yes. If an agent is lost, its answer never comes and the asker drops its connection by itself.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +23,15 @@ class OwnerQuestions {
 
   explicit OwnerQuestions(Send send) : send_(std::move(send)) {}
 
-  // `candidates`: the agents that may know; none: the answer is no, at once.
+  // `candidates` are the agents that may know. If empty, the answer is no, at once.
   void ask(int asker, const v1::OwnerQuestion& question, const std::vector<int>& candidates);
-  // An agent that was asked answers once, under the id that it was asked with. All else is ignored.
+  // Accepts one answer from each agent that was asked, under the id that it was asked with. Other answers are ignored.
   void answered(int agent, const v1::OwnerAnswer& answer);
 
  private:
   struct Open {
     int asker = 0;
-    std::uint64_t id = 0;      // of the asker
+    std::uint64_t id = 0;      // the asker's own id of the question
     std::vector<int> asked{};  // agents that have not answered
   };
   void reply(const Open& open, bool allowed);

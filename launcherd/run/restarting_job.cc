@@ -1,3 +1,5 @@
+// All of RestartingJob, and the options of the agents that it starts itself.
+// Read it in this order: make_runner, start, on_finished, start_again, then the signal before the time limit.
 #include "launcherd/run/restarting_job.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ OwnAgentsOptions own_agents_options(const model::JobSpec& job, const LaunchOptio
   OwnAgentsOptions own;
   own.job_id = options.job_id;
   own.agent_link = options.agent_link;
-  // Where there is no other way, a lossy network gets the better part of the time that the start has.
+  // With --agent-link dial there is no other way to connect. Give a lossy network two thirds of the start timeout.
   if (options.agent_link == "dial") own.dial_timeout = std::max(own.dial_timeout, job.start_timeout * 2 / 3);
   own.contain = options.contain;
   own.lease = job.lease;
@@ -90,7 +92,7 @@ base::Status RestartingJob::start() {
   return runner_->start();
 }
 
-// Before the earlier of --timeout and the end of the scheduler's job.
+// Schedules JobSpec::end_signal before the end of --timeout or LaunchOptions::ends_at, whichever is earlier.
 void RestartingJob::plan_end_signal() {
   if (!job_.end_signal) return;
   std::optional<base::Duration> left;
@@ -106,7 +108,7 @@ void RestartingJob::plan_end_signal() {
   const base::Duration wait = std::max<base::Duration>(*left - job_.end_signal->ahead, base::Duration::zero());
   end_signal_timer_ = loop_.after(wait, [this] {
     is_end_near_ = true;
-    // One that comes while ranks are being started would end those that have no handler for it yet.
+    // If ranks are still being started, wait: the signal would end those that have no handler for it yet.
     if (is_running_) send_end_signal();
   });
 }
@@ -122,7 +124,7 @@ void RestartingJob::send_end_signal() {
 void RestartingJob::on_running() {
   is_running_ = true;
   observer_->on_running();
-  // Every attempt gets it. Ranks that outlived a launcherd may have it already: their agents know.
+  // Every attempt gets the signal. Ranks of a resumed job may have it already; their agents remember that.
   if (is_end_near_) send_end_signal();
 }
 
@@ -132,7 +134,7 @@ void RestartingJob::stop(StopCause cause) {
     runner_->stop(cause);
     return;
   }
-  // Between two attempts: the failure of the last one stays what happened.
+  // Between two attempts: report the failure of the last one.
   again_.cancel();
   finish(*std::exchange(failed_, std::nullopt));
 }
@@ -142,13 +144,13 @@ void RestartingJob::on_progress(int up, int total, const std::vector<std::string
 }
 
 void RestartingJob::on_finished(const JobOutcome& outcome) {
-  // A stop that comes while a failed attempt is being ended does not change what ended it, but it is a stop.
+  // A stop during the end of a failed attempt does not change the cause, but it prevents a restart.
   if (is_stopped_ || options_.attempt >= job_.max_restarts || !is_worth_a_restart(outcome)) {
     finish(outcome);
     return;
   }
   failed_ = outcome;
-  // The runner is in the middle of this call: it is replaced after it.
+  // The runner is still inside this call, so replace it afterwards.
   again_ = loop_.after(base::Duration::zero(), [this] { start_again(); });
 }
 

@@ -1,11 +1,14 @@
-// Runs a job and, when one of its ranks fails by itself, all of it again, at most JobSpec::max_restarts times. Every
-// attempt has new agents, new processes and empty stores, and begins when nothing of the one before is left; what keeps
-// its place are the job's id, its output and its events. As torchrun's --max-restarts, for the whole job.
+// Runs a job, and restarts all of it if one of its ranks fails by itself, at most JobSpec::max_restarts times. It is
+// torchrun's --max-restarts for the whole job.
 //
-// Not started again: a job that was stopped from outside, that lost a host, whose program could not be executed, or
-// that may have left a process somewhere.
+// Every attempt has new agents, new processes and empty stores. It begins when nothing of the attempt before is left.
+// Only the job's id, its output and its events continue.
 //
-// Loop thread only; the calls and the observer's are those of JobRunner (job_runner.h).
+// It does not restart a job that was stopped from outside or that lost a host. It does not restart a job whose program
+// could not be executed, or that may have left a process somewhere.
+//
+// Owner: hvdrun or launcherd.
+// Thread: loop thread only. The rules for calls and for the observer are those of JobRunner (job_runner.h).
 #pragma once
 
 #include <functional>
@@ -19,25 +22,25 @@
 
 namespace muster::launcherd::inline run {
 
-// Whether another attempt may cure what ended this one.
+// Returns whether another attempt may succeed after this outcome.
 bool is_worth_a_restart(const JobOutcome& outcome);
 
 class RestartingJob final : private JobObserver {
  public:
-  // The agents of one attempt.
+  // Creates the agents of one attempt.
   using MakeAgents = std::function<std::shared_ptr<JobAgents>(int attempt)>;
 
-  // `sink` and `observer` are borrowed and outlive it.
+  // `sink` and `observer` are borrowed and must outlive this object.
   RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
                 LaunchOptions options, base::Environment environment, MakeAgents make_agents, OutputSink* sink,
                 JobObserver* observer);
-  // With agents of its own for each attempt. `bootstrap` is borrowed, too.
+  // Starts new agents (OwnAgents) for each attempt. `bootstrap` is borrowed, too.
   RestartingJob(base::Loop& loop, const base::Clock& clock, model::JobSpec job, model::Placement placement,
                 LaunchOptions options, base::Environment environment, Bootstrap* bootstrap, OutputSink* sink,
                 JobObserver* observer);
   ~RestartingJob() override;
 
-  // As JobRunner's, for every attempt: what one has read is not read again by the next.
+  // Like JobRunner's, and applied to every attempt. Input that one attempt has read is not read again by the next.
   void set_input(InputSource* source);
   void resize_terminal(int rows, int columns);
 
@@ -77,17 +80,17 @@ class RestartingJob final : private JobObserver {
   const MakeAgents make_agents_;
   OutputSink* const sink_;
   JobObserver* const observer_;
-  const std::optional<std::chrono::milliseconds> timeout_;  // of all attempts together
+  const std::optional<std::chrono::milliseconds> timeout_;  // limit for all attempts together
   base::MonotonicTime started_at_{};
   InputSource* input_ = nullptr;
   std::optional<std::pair<int, int>> window_;  // rows, columns
-  bool is_stopped_ = false;                    // from outside: no other attempt begins
-  std::optional<JobOutcome> failed_;           // the attempt that the next one, already on its way, replaces
+  bool is_stopped_ = false;                    // stopped from outside, so no other attempt begins
+  std::optional<JobOutcome> failed_;           // outcome of the failed attempt while the next one is scheduled
   std::unique_ptr<JobRunner> runner_;
   base::Timer again_;
   base::Timer end_signal_timer_;
-  bool is_running_ = false;   // every rank of this attempt has been spawned
-  bool is_end_near_ = false;  // the moment of end_signal has come
+  bool is_running_ = false;   // every rank of this attempt was spawned
+  bool is_end_near_ = false;  // the time for JobSpec::end_signal has come
 };
 
 }  // namespace muster::launcherd::run

@@ -61,7 +61,7 @@ void StackQuestions::close() {
   }
 }
 
-// `why` empty: it has said all.
+// Ends the wait for `agent`. Empty `why` means that it has answered completely.
 void StackQuestions::give_up(std::uint64_t id, int agent, const std::string& why) {
   Open& open = open_.at(id);
   if (!why.empty()) {

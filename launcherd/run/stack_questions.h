@@ -1,4 +1,7 @@
-// Asks the agents of a job where their ranks are, and gathers what they say. Loop thread only.
+// Asks the agents of a job where their ranks are in their programs, and collects the answers.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
 #pragma once
 
 #include <chrono>
@@ -15,11 +18,11 @@ namespace muster::launcherd::inline run {
 
 class StackQuestions {
  public:
-  // Longer than an agent takes when a process hangs.
+  // Must exceed the time that an agent needs when a process hangs.
   static constexpr std::chrono::seconds kPatience{10};
 
   using Send = std::function<void(int agent, v1::LauncherMessage message)>;
-  // A process, or (without pid) a sentence on a host in `problem`.
+  // Receives one process. Without a pid, `problem` holds a sentence about a host instead.
   using OnProcess = std::function<void(v1::ProcessStack)>;
 
   struct Asked {
@@ -30,18 +33,18 @@ class StackQuestions {
 
   StackQuestions(base::Loop& loop, Send send) : loop_(loop), send_(std::move(send)) {}
 
-  // `done` comes after the last process, at the latest after kPatience; neither is called from within this call unless
-  // nobody is asked.
+  // Calls `done` after the last process, at the latest after kPatience. No callback runs within this call, except
+  // `done` if `hosts` is empty.
   void ask(const std::vector<Asked>& hosts, OnProcess on_process, std::function<void()> done);
   void answered(int agent, const v1::StackAnswer& answer);
-  // It will not answer any more.
+  // The agent will no longer answer.
   void lost(int agent);
-  // The job is over: every question ends.
+  // The job is over, so every open question ends with `done`.
   void close();
 
  private:
   struct Open {
-    std::map<int, std::string> missing;  // agents and their hosts
+    std::map<int, std::string> missing;  // host names of the agents that have not answered completely
     OnProcess on_process;
     std::function<void()> done;
     base::Timer deadline;
