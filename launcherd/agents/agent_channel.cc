@@ -46,7 +46,7 @@ constexpr std::size_t kMaxLinkLine = 1024;
 
 void AgentChannel::State::readable() {
   while (true) {
-    // Byte by byte up to the newline: what follows it belongs to the mux.
+    // Read byte by byte up to the newline, because the bytes after it belong to the mux.
     char byte = 0;
     const ssize_t n = ::recv(stream.get(), &byte, 1, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -54,7 +54,7 @@ void AgentChannel::State::readable() {
       gone(base::error(base::Code::kUnavailable, "the agent ended, or the connection to it was closed"));
       return;
     }
-    if (chosen) continue;  // with a dialled link the agent has nothing more to say here
+    if (chosen) continue;  // an agent that dials sends nothing more here
     if (byte != '\n') {
       line += byte;
       if (line.size() <= kMaxLinkLine) continue;

@@ -1,8 +1,9 @@
-// The launcher's hold on one started agent: watches its bootstrap stream for the end of the agent, and carries control
-// and output over it when the agent cannot dial back.
+// The launcher's log-in connection to one started agent. It notices the end of the agent. If the agent cannot dial
+// back, it also carries control and output.
 //
-// Owned by the job runner; loop thread only; callbacks on the loop thread, none after destruction. Destroying it closes
-// the stream, which the agent takes as the end of its launcher.
+// Owner: OwnAgents or the pool (HostPool::Core), one for each agent.
+// Thread: loop thread only, callbacks too. No callback comes after destruction.
+// Destruction: closes the stream, which the agent takes as the end of its launcher.
 #pragma once
 
 #include <functional>
@@ -17,19 +18,19 @@ namespace muster::launcherd::inline agents {
 
 struct LinkChoice {
   bool over_ssh = false;
-  std::string reason;  // why not dial: the agent's words
+  std::string reason;  // why the agent does not dial, in its own words
 };
 
 class AgentChannel {
  public:
   struct Events {
-    // What the agent chose. Over ssh the two sockets are the launcher's ends of control and output.
+    // The agent has chosen its link. Over ssh, the two sockets are the launcher's ends of control and output.
     std::function<void(LinkChoice, base::UniqueFd control, base::UniqueFd output)> on_link;
-    // The agent or the connection to it is gone, or what it wrote makes no sense.
+    // The agent or its connection is gone, or the agent wrote something that is no link line.
     std::function<void(base::Status)> on_gone;
   };
 
-  // `stream` as the bootstrap gave it: after the marker, with the join already written.
+  // `stream` comes from the bootstrap. The marker has been read from it, and the join has been written to it.
   AgentChannel(base::Loop& loop, base::UniqueFd stream, Events events);
   ~AgentChannel();
 
@@ -38,7 +39,7 @@ class AgentChannel {
   std::shared_ptr<State> state_;
 };
 
-// "MUSTER-LINK dial" or "MUSTER-LINK ssh <reason>".
+// Parses "MUSTER-LINK dial" or "MUSTER-LINK ssh <reason>".
 base::Result<LinkChoice> parse_link_line(std::string_view line);
 
 }  // namespace muster::launcherd::agents

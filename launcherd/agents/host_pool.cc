@@ -1,3 +1,6 @@
+// The part of HostPool's core for its services, its state file, and agents that are up, cut and lost. HostPool is at
+// the end.
+// Read it in this order: start, load_state, open_services, said_hello, was_cut, look, agent_lost, let_go.
 #include "launcherd/agents/host_pool.h"
 
 #include <algorithm>
@@ -16,12 +19,12 @@ constexpr int kPoolListenBacklog = 1024;
 constexpr int kPortTries = 20;
 constexpr std::chrono::milliseconds kPoolPingPeriod{500};
 constexpr std::chrono::milliseconds kPoolSuspectAfter{1'500};
-// A cut agent dials again within milliseconds when it can; then it is looked at on its host.
+// A cut agent that lives dials again within milliseconds. After this time, probe its host.
 constexpr std::chrono::milliseconds kLookAfter{300};
-// One that belonged to the launcherd before waits up to a second between two attempts. One without a job is only waited
-// for: nothing on its host tells whether it lives.
+// An agent of the last launcherd waits up to 1 s between two attempts to dial. If it has no job, only wait for it:
+// nothing on its host shows whether it lives.
 constexpr std::chrono::milliseconds kAwaitFor{3'000};
-constexpr std::chrono::milliseconds kAwaitForEach{10};  // all of them come at once
+constexpr std::chrono::milliseconds kAwaitForEach{10};  // for each awaited agent, because all of them connect at once
 constexpr std::chrono::milliseconds kDismissal{2'000};
 constexpr int kQuickLooks = 5;
 constexpr std::chrono::milliseconds kSlowLook{2'000};
@@ -51,7 +54,8 @@ base::Status HostPool::Core::load_state() {
   if (content.ok()) {
     if (state_.ParseFromString(*content) && !state_.id().empty()) {
       auto keys = LinkKeys::load(state_);
-      // Of agents with certificates that are over, none has a link any more, and none had one for a lease or longer.
+      // If the certificates have expired, make new ones. No agent has a link with expired ones, nor had one for a lease
+      // or longer.
       if (keys.ok() && keys->is_over(clock_.wall())) return make_keys();
       if (keys.ok()) {
         keys_ = *std::move(keys);
@@ -74,10 +78,10 @@ base::Status HostPool::Core::make_keys() {
   return base::ok_status();
 }
 
-// On the ports that agents know, or on new ones that will be there again.
+// Opens the ports that agents know. For a new pool it opens ports that a later launcherd can open again.
 base::Status HostPool::Core::open_ports() {
   const bool is_new = state_.control_port() == 0;
-  std::vector<KnownAgent> agents;  // they dial all the time: the server knows them before it can be reached
+  std::vector<KnownAgent> agents;  // agents dial all the time, so the server must know them before it listens
   for (const v1::PoolAgent& agent : state_.agents()) agents.push_back({agent.token(), agent.number()});
   base::Status status;
   for (int tries = 0; tries < (is_new ? kPortTries : 1); ++tries) {
@@ -166,7 +170,7 @@ base::Status HostPool::Core::save_state() {
   return base::write_file_durably(options_.state_file, state.SerializeAsString());
 }
 
-// Once for all that happens now: the file lists every agent.
+// Saves once for all changes of this turn of the loop, because the file lists every agent.
 void HostPool::Core::save_soon() {
   if (std::exchange(is_save_due_, true)) return;
   loop_.post([weak = weak_from_this()] {
@@ -187,7 +191,8 @@ PoolHost& HostPool::Core::host_at(const BootstrapTarget& target) {
 
 PoolHost* HostPool::Core::host_numbered(int number) const {
   const auto found = by_number_.find(number);
-  if (found == by_number_.end() || found->second->number != number) return nullptr;  // it has another agent since
+  // the host has another agent since then
+  if (found == by_number_.end() || found->second->number != number) return nullptr;
   return found->second;
 }
 
@@ -243,7 +248,7 @@ void HostPool::Core::was_cut(PoolHost& host) {
   changed(host);
 }
 
-// One message of one job stands in the way of all others.
+// Gives up an agent that has sent, or was sent, an unreadable message. This message blocks all later ones, of all jobs.
 void HostPool::Core::give_up(PoolHost& host) {
   const bool was_dismissed = std::exchange(host.is_dismissed, false);
   const auto sessions = std::exchange(host.sessions, {});
@@ -256,7 +261,7 @@ void HostPool::Core::look_later(PoolHost& host, base::Duration after) {
   host.look_timer = loop_.after(after, [this, &host] { look(host); });
 }
 
-// Whether an agent without a stream lives is known on its host, by the lock of a job that it holds.
+// Probes whether an agent without a stream lives. On its host the lock of a job that it holds shows that.
 void HostPool::Core::look(PoolHost& host) {
   if (host.has_stream || host.is_looked_at || host.number < 0) return;
   const auto held = std::ranges::find_if(host.sessions, [](const auto& entry) {
@@ -366,7 +371,7 @@ void HostPool::Core::sample_output(base::MonotonicTime now) {
 
 std::shared_ptr<OutputMeter> HostPool::Core::job_meter(const std::string& job) {
   std::weak_ptr<OutputMeter>& known = job_meters_[job];
-  auto meter = known.lock();  // of an attempt that is just ending
+  auto meter = known.lock();  // an attempt of the job that is just ending may have one
   if (meter == nullptr) {
     meter = std::make_shared<OutputMeter>();
     meter->sample(clock_.now());

@@ -1,15 +1,17 @@
-// The warm agents of a launcherd: one a host, started by the bootstrap when the first job wants the host, kept until it
-// had no job for a while, and found again by the launcherd that comes after this one. Jobs use them through
-// JobAgents (pooled_agents.h).
+// The idle agents of a launcherd, one a host. Jobs use them through JobAgents (pooled_agents.h).
 //
-// What is needed to find agents again lies in `state_file` (proto PoolState; secret, 0600), written before an agent is
-// started: authority, ports, tokens. Agents come back to the same ports by themselves; one that does not is looked for
-// by the bootstrap, and only if nothing of it lives there it counts as gone.
+// The bootstrap starts an agent when the first job requests its host. The pool keeps the agent until it has had no job
+// for a while. The next launcherd finds it again.
 //
-// Agents connect to this machine; a host that cannot is an error of its start: jobs that outlive a launcherd cannot
-// live in a log-in of its.
+// `state_file` (proto PoolState; secret, mode 0600) holds the authority, the ports and the tokens. The pool writes it
+// before it starts an agent. Agents reconnect to the same ports by themselves. If an agent does not, the bootstrap
+// searches its host. The agent counts as gone only if nothing of it lives there.
 //
-// Loop thread only. Borrowed things outlive the pool, the pool outlives what it made.
+// Agents must be able to connect to this machine. If one cannot, its start fails: jobs that outlive a launcherd cannot
+// depend on a log-in of that launcherd.
+//
+// Owner: Daemon. What it borrows must outlive the pool. The pool must outlive the JobAgents that it creates.
+// Thread: loop thread only.
 #pragma once
 
 #include <chrono>
@@ -31,26 +33,26 @@ namespace muster::launcherd::inline agents {
 
 struct HostPoolOptions {
   std::string state_file;
-  std::string session_root;                         // MUSTER_TMPDIR; empty: each host's own
-  std::chrono::milliseconds idle_timeout{600'000};  // without a job an agent ends; 0: never
-  std::chrono::milliseconds lease{600'000};         // without a launcherd an agent ends
+  std::string session_root;                         // MUSTER_TMPDIR; empty means each host's own default
+  std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never
+  std::chrono::milliseconds lease{600'000};         // an agent without a launcherd ends after this
   bool verbose = false;
   std::function<void(const std::string& line)> on_note;   // for --verbose; may be empty
   std::function<void(const std::string& line)> on_line;   // for launcherd's log; any thread; may be empty
-  std::function<void(const BootstrapTarget&)> on_change;  // this host's agent is in another state; may be empty
-  // Calls back, on the loop, when all that jobs have recorded until now is on the disk: only then an agent forgets a
-  // job that has ended. Empty: nothing is recorded.
+  std::function<void(const BootstrapTarget&)> on_change;  // this host's agent has changed its state; may be empty
+  // Runs the task on the loop once everything that jobs have recorded so far is on the disk. Only then may an agent
+  // forget a job that has ended. Empty means that nothing is recorded.
   std::function<void(base::Loop::Task)> when_stored;
 };
 
-// How an agent fares, for views. `hello` is that of the last agent that was up; without a job_id: none was.
+// The state of one agent, for views. `hello` is that of the last agent that was up; its job_id is empty if none was.
 struct PoolHostView {
   v1::AgentState state = v1::AGENT_STATE_NONE;
   std::string problem;
   v1::Hello hello;
   int jobs = 0;
-  std::optional<v1::HostLoad> load;         // of one that is up
-  std::optional<std::int64_t> output_rate;  // of one that is up: bytes a second
+  std::optional<v1::HostLoad> load;         // only if it is up
+  std::optional<std::int64_t> output_rate;  // bytes a second; only if it is up
   std::uint64_t output_bytes = 0;           // since the pool was started
 };
 
@@ -59,41 +61,42 @@ struct PooledJob {
   int attempt = 0;
   std::string contain = "auto";
   std::chrono::milliseconds lease{600'000};
-  bool hold = true;    // ranks go on without launcherd
-  std::string secret;  // of this attempt, 16 bytes or more
-  // An earlier launcherd had begun the attempt; `was_running`: and ranks of it have been started.
+  bool hold = true;    // ranks continue without launcherd
+  std::string secret;  // secret of this attempt, at least 16 bytes
+  // `resumes`: an earlier launcherd began this attempt. `was_running`: it also started ranks of it.
   bool resumes = false;
   bool was_running = false;
-  // By agent, of output that is in the sink already: the last frame, and the ranks that have written all.
-  std::function<ExpectedAgent(ExpectedAgent)> with_past{};  // may be empty
+  // Adds to each agent what is in the sink already: its last frame, and the ranks that have written all. May be empty.
+  std::function<ExpectedAgent(ExpectedAgent)> with_past{};
 };
 
 class HostPool {
  public:
-  // UNAVAILABLE: the ports that agents know are taken. DATA_LOSS: the state file is not one.
+  // UNAVAILABLE: another process uses the ports that agents know. DATA_LOSS: the state file is corrupt.
   static base::Result<std::unique_ptr<HostPool>> start(base::Loop& loop, const base::Clock& clock,
                                                        HostPoolOptions options, Bootstrap* bootstrap);
   ~HostPool();
 
   std::shared_ptr<JobAgents> agents_for(PooledJob job);
 
-  // Its agent is started if there is none, as for a job: `on_change` tells when it is up, or cannot be started.
+  // Starts the host's agent if there is none, as for a job. `on_change` reports when it is up or cannot be started.
   void ask(const AgentHost& host);
 
-  // Of a host that no job has wanted yet: AGENT_STATE_NONE.
+  // Returns AGENT_STATE_NONE for a host that no job has requested yet.
   PoolHostView view(const BootstrapTarget& target) const;
-  // Bytes a second that the job's ranks write; nullopt: it has no agents.
+  // Bytes a second that the job's ranks write. nullopt if the job has no agents.
   std::optional<std::int64_t> output_rate(const std::string& job) const;
-  v1::AgentState state(const BootstrapTarget& target) const;  // of its view, for less
-  // After the jobs of the last launcherd were taken up: agents hold no others for us, what they hold is ended.
+  v1::AgentState state(const BootstrapTarget& target) const;  // the state in its view, at less cost
+  // Ends all jobs that agents hold but that this launcherd does not know. Call it once the jobs of the last launcherd
+  // are resumed.
   void forget_other_jobs();
 
-  // Before this launcherd leaves: jobs that are given up from now on are not ended, the next one finds them. Agents
-  // without a job end; `done` when they have, or have not within a moment.
+  // Prepares for the end of this launcherd. From now on, dropped jobs are not ended on their agents; the next launcherd
+  // finds them. Agents without a job end. `done` runs when they have ended, or after 2 s.
   void let_go(base::Loop::Task done);
 
   int control_port() const;
-  // Agents that are up, or may come.
+  // The number of agents that are up or may still connect.
   std::size_t agents() const;
 
   class Core;

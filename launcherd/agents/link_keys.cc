@@ -7,7 +7,7 @@
 namespace muster::launcherd::inline agents {
 namespace {
 
-constexpr std::chrono::hours kOfferBefore{24 * 10};  // a third of their life
+constexpr std::chrono::hours kOfferBefore{24 * 10};  // a third of the authority's 30 days
 constexpr std::chrono::hours kChangeBefore{24 * 5};
 
 base::Result<base::TlsIdentity> issue_own(const base::CertificateAuthority& authority) {

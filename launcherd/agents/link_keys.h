@@ -1,10 +1,12 @@
-// The certificates between a launcher and its agents, and how others follow them in time.
+// The certificates between a launcher and its agents, and their renewal.
 //
-// They live 30 days. When less than a third is left, a successor of the authority is made (offer()): from then on both
-// are trusted and agents get a certificate of the successor, while the launcher still shows its old one, which
-// everybody believes. When all agents have theirs, or a sixth is left, the successor takes over (change()).
+// A certificate authority lives 30 days. When less than a third of that is left, offer() makes a successor. From then
+// on both are trusted, and agents get a certificate of the successor. The launcher still shows its old certificate,
+// which all agents trust. When all agents have theirs, or a sixth of the time is left, change() puts the successor in
+// place.
 //
-// Plain values; the owner stores and hands them out. Secret.
+// Owner: the pool (HostPool::Core), which stores and distributes them. They are secret.
+// Thread: none of its own; plain values.
 #pragma once
 
 #include <optional>
@@ -20,13 +22,13 @@ namespace muster::launcherd::inline agents {
 
 class LinkKeys {
  public:
-  // `id`: of the state, as in the agents' certificate.
+  // `id` is the id of the pool's state; it appears in the agents' certificate.
   static base::Result<LinkKeys> create(const std::string& id);
-  // INVALID_ARGUMENT: they are none.
+  // INVALID_ARGUMENT: the state holds no valid keys.
   static base::Result<LinkKeys> load(const v1::PoolState& state);
   void store(v1::PoolState& state) const;
 
-  // Authorities that are trusted.
+  // The trusted authorities.
   std::string trusted_pem() const { return authority_.ca_pem() + next_pem(); }
   const base::TlsIdentity& own() const { return own_; }
   const base::TlsIdentity& agents() const { return agents_; }
@@ -34,9 +36,9 @@ class LinkKeys {
   bool is_over(base::WallTime now) const { return now >= authority_.expires(); }
   bool is_offering() const { return next_.has_value(); }
   bool is_offer_due(base::WallTime now) const;
-  bool is_change_due(base::WallTime now) const;  // of those that are offering
+  bool is_change_due(base::WallTime now) const;  // only while is_offering()
 
-  // After an error nothing has changed.
+  // If either returns an error, nothing has changed.
   base::Status offer();
   base::Status change();
 
@@ -48,9 +50,9 @@ class LinkKeys {
   std::string id_;
   base::CertificateAuthority authority_;
   std::optional<base::CertificateAuthority> next_;
-  base::TlsIdentity own_;     // of authority_
-  base::TlsIdentity agents_;  // of next_, if there is one
-  std::string key_pem_;       // authority_'s
+  base::TlsIdentity own_;     // issued by authority_
+  base::TlsIdentity agents_;  // issued by next_ if it exists, else by authority_
+  std::string key_pem_;       // key of authority_
   std::string next_key_pem_;
 };
 

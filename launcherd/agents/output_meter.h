@@ -1,5 +1,7 @@
-// How much the ranks of one job, or of one host, have written. The count is the hub's to raise, on its thread; the rest
-// is for the loop thread.
+// Measures how much the ranks of one job, or of one host, have written.
+//
+// Owner: shared by the pool and the output hub.
+// Thread: the hub's thread raises `bytes`. Everything else is for the loop thread.
 #pragma once
 
 #include <atomic>
@@ -17,7 +19,7 @@ struct OutputMeter {
   void sample(base::MonotonicTime now) { rate.sample(bytes.load(std::memory_order_relaxed), now); }
 };
 
-// As ExpectedAgent wants it; keeps the meter.
+// Returns the counter as ExpectedAgent needs it. The pointer keeps the meter alive.
 inline std::shared_ptr<std::atomic<std::uint64_t>> counter_of(const std::shared_ptr<OutputMeter>& meter) {
   return {meter, &meter->bytes};
 }

@@ -1,3 +1,5 @@
+// All of OwnAgents, and two functions that the pool's agents share with it.
+// Read it in this order: start, open_services, make_join, bootstrapped, linked, said_hello; then what jobs call.
 #include "launcherd/agents/own_agents.h"
 
 #include <future>
@@ -25,7 +27,7 @@ void add_launcher_addresses(bool is_local, v1::AgentJoin& join) {
   }
   const auto own = base::interface_addresses();
   if (!own.ok()) return;
-  // After the address that sshd saw, which the agent tries first: the launcher may be multi-homed.
+  // The agent tries these after the address that its sshd saw, because the launcher may be multi-homed.
   for (const base::InterfaceAddress& entry : *own) {
     if (entry.address.is_loopback() || join.launcher_addresses_size() >= kMaxDialAddresses) continue;
     join.add_launcher_addresses(entry.address.str());
@@ -55,7 +57,7 @@ base::Status OwnAgents::start(std::vector<AgentHost> hosts, OutputSink* sink, Ag
   std::vector<BootstrapTarget> targets;
   for (const Host& host : hosts_) targets.push_back(host.host.target);
   bootstrap_->expect(targets);
-  // The log-ins take longest: they begin first, and find what the agents are told ready when they are through.
+  // Begin the log-ins first, because they take longest. The joins are ready when the log-ins are through.
   std::vector<std::promise<base::Result<std::string>>> promises(hosts_.size());
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     start_agent(static_cast<int>(i), promises[i].get_future().share());
@@ -93,7 +95,7 @@ base::Result<std::vector<std::string>> OwnAgents::open_services(OutputSink* sink
   events.on_agent_cut = posted([](OwnAgents& self, int agent) { self.listener_->output_cut(agent); });
   events.on_error = posted([](OwnAgents& self, const base::Status& status) { self.listener_->output_failed(status); });
   hub_->add_job(options_.job_id, sink, std::move(events));
-  // One for all agents of the job: making a key and a certificate takes longer than all else on this path.
+  // All agents of the job share one certificate. A key and a certificate take longer than the rest of this path.
   MUSTER_ASSIGN_OR_RETURN(const base::TlsIdentity shared,
                           ca.issue("agent", {"URI:" + proto::agent_uri(options_.job_id)}));
   std::vector<std::string> joins;
@@ -131,7 +133,8 @@ base::Result<std::string> OwnAgents::make_join(int agent, const std::string& ca_
 void OwnAgents::start_agent(int agent, JoinSource join) {
   bootstrap_->start(at(agent).host.target, std::move(join),
                     [&loop = loop_, weak = weak_from_this(), agent](base::Result<StartedAgent> started) {
-                      // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
+                      // StartedAgent is move-only but std::function must be copyable, so share it on its way to the
+                      // loop.
                       auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
                       loop.post([weak, agent, shared] {
                         if (const auto self = weak.lock()) self->bootstrapped(agent, std::move(*shared));
@@ -141,7 +144,7 @@ void OwnAgents::start_agent(int agent, JoinSource join) {
 
 void OwnAgents::bootstrapped(int agent, base::Result<StartedAgent> started) {
   Host& host = at(agent);
-  if (host.is_dropped) return;  // too late: closing the stream ends the agent
+  if (host.is_dropped) return;  // too late: destroying `started` closes the stream, which ends the agent
   if (!started.ok()) {
     listener_->agent_failed(agent, started.status().message());
     return;
@@ -184,7 +187,7 @@ void OwnAgents::said_hello(int agent, const v1::Hello& hello, bool resumed) {
     listener_->note(fmt::format("{}: the control connection is back", host.host.target.name));
     return;
   }
-  // The agent has its join before the bootstrap's thread posts that it runs. On a busy machine the Hello comes first.
+  // The agent gets its join before the bootstrap's thread posts that it runs. On a busy machine its Hello comes first.
   if (host.link == nullptr) {
     host.early_hello = hello;
     return;

@@ -1,6 +1,10 @@
-// Agents that are started for one job and end with it: hvdrun's. Makes the job's certificates, control server and
-// output hub, starts an agent on every host by the bootstrap, and watches its log-in connection: the agent ends when
-// that does.
+// The agents of hvdrun: started for one job, and ended with it.
+//
+// It creates the job's certificates, control server and output hub, and starts an agent on every host by the bootstrap.
+// It then watches each agent's log-in connection, because the agent ends when that does.
+//
+// Owner: a shared_ptr, because threads of the bootstrap and of the hub post to it.
+// Thread: loop thread only.
 #pragma once
 
 #include <memory>
@@ -23,22 +27,24 @@ struct OwnAgentsOptions {
   std::string agent_link = "auto";  // auto | ssh | dial
   std::string contain = "auto";     // auto | cgroup | pidns | subreaper
   std::chrono::milliseconds lease{15'000};
-  // Until an agent that cannot connect back uses its log-in connection, or gives up where it may not (agent_link dial).
+  // Time until an agent that cannot connect back uses its log-in connection. With agent_link "dial" it gives up then.
   std::chrono::milliseconds dial_timeout{1'000};
-  std::string session_root;  // empty: the host's own
+  std::string session_root;  // Empty means each host's own default.
   bool verbose = false;
-  bool without_gpus = false;  // no rank is given any
+  bool without_gpus = false;  // no rank of the job gets a GPU
 };
 
-// Addresses at which agents on other hosts may reach this launcher, beside the one that their sshd saw.
+// Adds addresses at which agents on other hosts may reach this launcher. The address that their sshd saw is not among
+// them.
 void add_launcher_addresses(bool is_local, v1::AgentJoin& join);
 
-// What `muster-agent` is told to look for what a dead agent has left of a job.
+// Arguments for `muster-agent` to search for what a dead agent has left of a job.
 std::vector<std::string> sweep_arguments(const std::string& job_id, const std::string& session_root);
 
 class OwnAgents final : public JobAgents, public std::enable_shared_from_this<OwnAgents> {
  public:
-  // `bootstrap` is borrowed. To be held by a shared_ptr: threads of the bootstrap and of the hub post to it.
+  // `bootstrap` is borrowed. Hold the object by a shared_ptr, because threads of the bootstrap and of the hub post to
+  // it.
   OwnAgents(base::Loop& loop, OwnAgentsOptions options, Bootstrap* bootstrap);
 
   base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
@@ -60,7 +66,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
     std::unique_ptr<AgentChannel> link;
     // The agent's Hello, if it came before the bootstrap's thread reported that the agent runs.
     std::optional<v1::Hello> early_hello;
-    base::UniqueFd output_over_ssh;  // the hub's end, handed over when the hub knows the agent's ranks
+    base::UniqueFd output_over_ssh;  // the hub's end; passed on when the hub knows the agent's ranks
     bool is_dropped = false;
   };
 
@@ -72,7 +78,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   void said_hello(int agent, const v1::Hello& hello, bool resumed);
   void report_up(int agent, const v1::Hello& hello);
   Host& at(int agent) { return hosts_[static_cast<std::size_t>(agent)]; }
-  // A closure for another thread: runs on the loop while this lives.
+  // Wraps `function` for another thread. It then runs on the loop, and only while this object lives.
   template <typename Function>
   auto posted(Function function) {
     return [&loop = loop_, weak = weak_from_this(), function](auto... arguments) {
@@ -88,7 +94,7 @@ class OwnAgents final : public JobAgents, public std::enable_shared_from_this<Ow
   AgentListener* listener_ = nullptr;
   std::vector<Host> hosts_;
   std::uint16_t output_port_ = 0;
-  // Last, so that their threads end before anything that they post to.
+  // Last members: their threads end before anything that they post to.
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<OutputHub> hub_;
 };

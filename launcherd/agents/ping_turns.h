@@ -1,5 +1,7 @@
-// Who is pinged at a tick: everybody, as long as they are a thousand; more of them take turns, since every ping and its
-// answer cost a launcher the same time, however little its agents have to say. A plain value.
+// Decides which agents are pinged at a tick. Up to 1,000 agents are all pinged at each tick; more of them take turns.
+// Every ping and its answer cost a launcher the same time, even if the agents have little to send.
+//
+// Owner: JobRunner's core and the pool, one each. A plain value without threads.
 //
 //   turns.next(hosts.size());  // at each tick
 //   if (turns.is_due(i)) ping(hosts[i]);
@@ -18,7 +20,7 @@ class PingTurns {
     count_ = static_cast<int>(std::max<std::size_t>((agents + kMostAtOnce - 1) / kMostAtOnce, 1));
     turn_ = (turn_ + 1) % count_;
   }
-  // Ticks from one ping of an agent to its next one.
+  // Number of ticks from one ping of an agent to its next.
   int count() const { return count_; }
   bool is_due(std::size_t agent) const { return static_cast<int>(agent % static_cast<std::size_t>(count_)) == turn_; }
 

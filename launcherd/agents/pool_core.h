@@ -1,6 +1,10 @@
-// The inside of HostPool, in five files: host_pool.cc (services, state file, agents that are up, cut and lost),
-// pool_starts.cc (agents that are started), pool_sessions.cc (jobs on agents), pool_keys.cc (certificates),
-// pooled_agents.cc (a job's view). Private to this folder.
+// The inside of HostPool: its state and all its steps. Private to this folder.
+//
+// host_pool.cc: services, the state file, and agents that are up, cut and lost.
+// pool_starts.cc: agents that are being started.
+// pool_sessions.cc: jobs on agents.
+// pool_keys.cc: certificates.
+// pooled_agents.cc: a job's view.
 #pragma once
 
 #include <map>
@@ -26,9 +30,9 @@ class PooledAgents;
 // One job on one host.
 struct PoolSession {
   enum class Phase {
-    kWaiting,    // for the agent, or for the end of the job's attempt before
+    kWaiting,    // waits for the agent, or for the end of the job's last attempt
     kOpening,    // OpenJob was sent
-    kRecalling,  // the agent holds the job and tells its past
+    kRecalling,  // the agent holds the job and repeats what it has sent about it
     kOpen,
   };
   PooledAgents* owner = nullptr;
@@ -37,47 +41,47 @@ struct PoolSession {
   bool resumes = false;
   bool was_running = false;
   Phase phase = Phase::kWaiting;
-  bool has_launched = false;  // of kRecalling: as Hello said
+  bool has_launched = false;  // from Hello; only in kRecalling
   v1::JobOpened opened;
   std::vector<v1::AgentMessage> history;
-  int starts = 0;  // of agents that were lost before they had opened it
+  int starts = 0;  // agents that were lost before they opened the job
 };
 
 struct PoolHost {
   enum class Phase {
     kNone,
-    kStarting,  // the bootstrap works on it
-    kJoining,   // the agent runs and has not said Hello
-    kAwaited,   // an agent of the launcherd before may come back
+    kStarting,  // the bootstrap starts the agent
+    kJoining,   // the agent runs but has not sent Hello
+    kAwaited,   // an agent of the last launcherd may come back
     kUp,
     kFailed,  // could not be started; tried again after a pause
   };
   BootstrapTarget target;
   bool is_local = false;
   Phase phase = Phase::kNone;
-  int number = -1;        // at the control server
-  int hello_number = -1;  // as its join said; differs after a restart of launcherd
+  int number = -1;        // its number at the control server; -1 if it has no agent
+  int hello_number = -1;  // the number in its join; differs after a restart of launcherd
   std::string token;
-  AgentUp up;  // of the last agent that was up
+  AgentUp up;  // what the last agent that was up reported
   std::string problem;
-  std::unique_ptr<AgentChannel> link;  // until the agent has dialled
-  bool has_dialled = false;            // the agent has said so, over `link`
+  std::unique_ptr<AgentChannel> link;  // exists until the agent has dialled
+  bool has_dialled = false;            // the agent has reported over `link` that it dials
   bool has_stream = false;
   bool is_suspect = false;
   bool is_looked_at = false;
-  bool is_asked = false;       // wanted, until it is up, also if no job wants it
-  bool is_dismissed = false;   // told to end
-  bool has_next_keys = false;  // the certificate of the next authority, while there is one
-  int looks = 0;               // in a row that found it alive
-  int failures = 0;            // in a row
+  bool is_asked = false;       // requested without a job; cleared when the agent is up
+  bool is_dismissed = false;   // the agent must end, because launcherd leaves
+  bool has_next_keys = false;  // the agent has the next authority's certificate, if there is one
+  int looks = 0;               // probes in a row that did not find it gone
+  int failures = 0;            // starts in a row that failed
   base::MonotonicTime last_heard{};
-  base::MonotonicTime cut_at{};      // when it lost its last stream
-  std::optional<v1::HostLoad> load;  // as its agent told it last
+  base::MonotonicTime cut_at{};      // when its last stream was cut
+  std::optional<v1::HostLoad> load;  // the last report of its agent
   std::shared_ptr<OutputMeter> output = std::make_shared<OutputMeter>();
   std::map<std::string, PoolSession> sessions;  // by job
-  std::set<std::string> closing;                // jobs that were told to leave, or will be:
-  std::set<std::string> unstored;               // those whose end is not on the disk yet
-  base::Timer look_timer;                       // while it has no stream
+  std::set<std::string> closing;                // jobs whose Leave was sent or will be sent
+  std::set<std::string> unstored;               // those of `closing` whose end is not on the disk yet
+  base::Timer look_timer;                       // armed while it has no stream
   base::Timer retry_timer;
 };
 
@@ -88,9 +92,9 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
 
   base::Status start();
 
-  // pool_sessions.cc. `owner` is told by its pool_* functions until detach().
+  // pool_sessions.cc. Reports to the session's `owner` by its pool_* functions until detach().
   void attach(const AgentHost& host, const std::string& job, PoolSession session);
-  // Leave is sent, now or when the agent is back.
+  // Sends Leave, now or when the agent is back.
   void detach(const BootstrapTarget& target, const std::string& job);
   void send(const BootstrapTarget& target, const std::string& job, v1::LauncherMessage message, bool is_numbered);
   void sweep(const BootstrapTarget& target, const std::string& job,
@@ -98,7 +102,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void forget_other_jobs();
   void let_go(base::Loop::Task done);
 
-  // What a job writes is counted as long as the meter lives.
+  // Returns the meter of the job's output. The pool counts as long as the meter lives.
   std::shared_ptr<OutputMeter> job_meter(const std::string& job);
   std::shared_ptr<OutputMeter> host_meter(const BootstrapTarget& target) { return host_at(target).output; }
   std::optional<std::int64_t> output_rate(const std::string& job) const;
@@ -125,7 +129,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   void save_soon();
   PoolHost& host_at(const BootstrapTarget& target);
   PoolHost* host_numbered(int number) const;
-  // As the control server has it.
+  // Stores the agent's token and its number at the control server.
   void number_agent(PoolHost& host, const std::string& token, int number, int hello_number);
   void forget_agent(PoolHost& host);
   void said_hello(PoolHost& host, const v1::Hello& hello, bool resumed);
@@ -174,13 +178,13 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   const HostPoolOptions options_;
   Bootstrap* const bootstrap_;
   const std::string instance_;
-  v1::PoolState state_;           // without agents and keys
-  std::optional<LinkKeys> keys_;  // from start() on
+  v1::PoolState state_;           // without agents and keys, which save_state() adds
+  std::optional<LinkKeys> keys_;  // set by start()
   base::MonotonicTime keys_again_{};
-  std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; none is ever removed
+  std::map<std::string, std::unique_ptr<PoolHost>> hosts_;  // by user, name and port; entries are never removed
   std::map<std::string, std::weak_ptr<OutputMeter>> job_meters_;
-  std::unordered_map<int, PoolHost*> by_number_;  // whose the number at the control server is
-  std::vector<int> announced_;                    // to be started when the state file knows of them
+  std::unordered_map<int, PoolHost*> by_number_;  // the host with this number at the control server
+  std::vector<int> announced_;                    // numbers of agents that start once the state file lists them
   bool is_save_due_ = false;
   bool forgets_others_ = false;
   bool lets_go_ = false;
@@ -188,7 +192,7 @@ class HostPool::Core : public std::enable_shared_from_this<HostPool::Core> {
   base::Timer gone_timer_;
   base::Timer tick_timer_;
   PingTurns ping_turns_;
-  // Last, so that their threads end before anything that they post to.
+  // Last members: their threads end before anything that they post to.
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<OutputHub> hub_;
 };

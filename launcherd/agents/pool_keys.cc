@@ -1,4 +1,4 @@
-// Certificates of the pool and its agents, renewed while both run (link_keys.h).
+// The part of HostPool's core that renews the certificates of the pool and its agents while both run (link_keys.h).
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +19,7 @@ void HostPool::Core::renew_keys(base::MonotonicTime now) {
   const LinkKeys before = *keys_;
   const bool is_offer = !keys_->is_offering();
   base::Status status = is_offer ? keys_->offer() : keys_->change();
-  if (status.ok()) status = save_state();  // before anybody gets them: the next launcherd must believe them
+  if (status.ok()) status = save_state();  // before agents get them, because the next launcherd must trust them too
   if (!status.ok()) {
     *keys_ = before;
     keys_again_ = now + kKeysPause;
@@ -35,7 +35,7 @@ void HostPool::Core::renew_keys(base::MonotonicTime now) {
   }
 }
 
-// Those that have an agent, or are about to.
+// Considers only hosts that have an agent, or will have one soon.
 bool HostPool::Core::all_have_next() const {
   return std::ranges::all_of(hosts_,
                              [](const auto& entry) { return entry.second->number < 0 || entry.second->has_next_keys; });

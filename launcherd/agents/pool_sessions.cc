@@ -1,4 +1,5 @@
-// Jobs on the warm agents of a pool: opened, taken up again, closed.
+// The part of HostPool's core for jobs on agents: it opens, resumes and closes them.
+// Read it in this order: attach, open, take_up_sessions, said, session_said, session_up, detach, lose_sessions.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +11,12 @@
 namespace muster::launcherd::inline agents {
 namespace {
 
-// Agents that were lost before they had opened a job, until its host counts as one that does not start.
+// If a host loses this many agents before they open a job, its start counts as failed.
 constexpr int kMostStarts = 3;
-constexpr std::int64_t kMostMib = std::int64_t{1} << 32;  // of a GPU
-constexpr std::size_t kMostProblem = 1024;                // bytes of a sentence
+constexpr std::int64_t kMostMib = std::int64_t{1} << 32;  // memory of a GPU, in MiB
+constexpr std::size_t kMostProblem = 1024;                // bytes of a problem's text
 
-// What an agent says of itself, in the bounds of what can be.
+// Limits the load that an agent reports to possible values.
 v1::HostLoad checked_load(const v1::Hello& hello, const v1::HostLoad& said) {
   v1::HostLoad load;
   if (said.has_cpu_percent()) load.set_cpu_percent(std::clamp(said.cpu_percent(), 0, 100));
@@ -46,7 +47,7 @@ void HostPool::Core::attach(const AgentHost& wanted, const std::string& job, Poo
     case PoolHost::Phase::kNone:
     case PoolHost::Phase::kFailed:
       if (entry.resumes) {
-        // Nothing of the one that held it was known, or it has been found gone already.
+        // The state file does not list the agent that held the job, or that agent was found gone already.
         loop_.post([weak = weak_from_this(), &host] {
           if (weak.lock() != nullptr && host.number < 0) weak.lock()->lose_sessions(host, "no agent is known there");
         });
@@ -86,12 +87,13 @@ void HostPool::Core::detach(const BootstrapTarget& target, const std::string& jo
   if (may_be_there && !lets_go_) leave_when_stored(host, job);
 }
 
-// What the agent has said of the job is its own until then: a launcherd that comes after a kill asks for it again.
+// Sends Leave once the job's end is on the disk. Until then only the agent has the job's messages. After a kill, the
+// next launcherd asks for them again.
 void HostPool::Core::leave_when_stored(PoolHost& host, const std::string& job) {
   if (!options_.when_stored) return send_leave(host, job);
   host.closing.insert(job);
   host.unstored.insert(job);
-  // Posted: whoever lets go of the agents may be about to record why.
+  // Post, because the caller may be about to record why it drops the agents.
   loop_.post([weak = weak_from_this(), &host, job] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -109,7 +111,7 @@ void HostPool::Core::stored(PoolHost& host, const std::string& job) {
 
 void HostPool::Core::send_leave(PoolHost& host, const std::string& job) {
   host.closing.insert(job);
-  // An agent that is awaited gets it when it comes: until then nothing is numbered for it.
+  // An awaited agent gets Leave when it connects. Before that, no message can be numbered for it.
   if (host.phase != PoolHost::Phase::kUp) return;
   v1::LauncherMessage message;
   message.set_job_id(job);
@@ -228,7 +230,8 @@ void HostPool::Core::session_said(PoolHost& host, PoolSession& session, const v1
   }
 }
 
-// The agent closes a job by itself when its lease has ended. Nothing more comes of the job, although the agent lives.
+// The agent closes a job by itself when the job's lease has ended. It sends nothing more about the job, although it
+// lives.
 void HostPool::Core::closed_by_agent(PoolHost& host, const std::string& job) {
   const auto found = host.sessions.find(job);
   if (found == host.sessions.end()) return;
@@ -257,7 +260,7 @@ void HostPool::Core::fail_sessions(PoolHost& host, const std::string& message) {
     session.owner->pool_failed(session.agent, message);
 }
 
-// A job that was not opened yet gets another agent.
+// Takes a lost agent's sessions away. A job that the agent had not opened yet gets another agent.
 void HostPool::Core::lose_sessions(PoolHost& host, const std::string& why) {
   std::map<std::string, PoolSession> sessions = std::exchange(host.sessions, {});
   bool wants_agent = false;

@@ -1,4 +1,6 @@
-// Agents that are started for the pool: told to the state file, brought up by the bootstrap, waited for, tried again.
+// The part of HostPool's core that starts agents: it lists them in the state file, runs the bootstrap, and retries
+// failures.
+// Read it in this order: ask, start_agent, start_announced, bootstrap, bootstrapped, start_failed.
 #include <algorithm>
 #include <utility>
 
@@ -11,12 +13,12 @@ namespace muster::launcherd::inline agents {
 namespace {
 
 constexpr std::chrono::seconds kReportAfter{20};
-// A lost SYN is sent again after 1, 3 and 7 s: an agent needs that long on a lossy network.
+// TCP sends a lost SYN again after 1, 3 and 7 s, so an agent needs that long on a lossy network.
 constexpr std::chrono::milliseconds kPoolDialTimeout{12'000};
-constexpr std::chrono::milliseconds kAfterLogin{2'000};  // for an agent that left its log-in to report
+constexpr std::chrono::milliseconds kAfterLogin{2'000};  // for the report of an agent that has left its log-in
 constexpr std::chrono::seconds kFirstRetry{5};
 constexpr std::chrono::seconds kLastRetry{60};
-// A host that is down for longer, ten minutes or so, is asked less often.
+// After this many failures, about ten minutes, retry a host less often.
 constexpr int kManyFailures = 12;
 constexpr std::chrono::seconds kSlowRetry{300};
 
@@ -56,7 +58,7 @@ void HostPool::Core::ask(const AgentHost& wanted) {
   if (host.phase == PoolHost::Phase::kUp) return changed(host);
   host.is_local = wanted.is_local;
   host.is_asked = true;
-  // One that failed is tried again by itself, one that is awaited comes or is found gone.
+  // A failed agent is retried by a timer. An awaited agent connects or is found gone.
   if (host.phase == PoolHost::Phase::kNone) start_agent(host);
 }
 
@@ -75,11 +77,12 @@ void HostPool::Core::start_agent(PoolHost& host) {
   });
 }
 
-// Before anything runs there: a launcherd that comes after us must know whom it may hear from.
+// Saves the state file, then starts the announced agents. The next launcherd must know all agents that may connect to
+// it.
 void HostPool::Core::start_announced() {
   const std::vector<int> numbers = std::exchange(announced_, {});
   const base::Status saved = lets_go_ ? base::error(base::Code::kCancelled, "launcherd was ended") : save_state();
-  // Those that failed are tried one by one: a host that spoils its wave would do so again.
+  // Hosts that failed before start one by one, because a host that breaks its wave would break it again.
   std::vector<BootstrapTarget> together;
   for (const int number : numbers) {
     const PoolHost* const host = host_numbered(number);
@@ -106,7 +109,7 @@ void HostPool::Core::bootstrap(PoolHost& host) {
   bootstrap_->start(
       host.target, ready_join(std::move(*join)),
       [&loop = loop_, weak = weak_from_this(), &host, number = host.number](base::Result<StartedAgent> started) {
-        // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
+        // StartedAgent is move-only but std::function must be copyable, so share it on its way to the loop.
         auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
         loop.post([weak, &host, number, shared] {
           if (const auto self = weak.lock()) self->bootstrapped(host, number, std::move(*shared));
@@ -115,14 +118,14 @@ void HostPool::Core::bootstrap(PoolHost& host) {
 }
 
 void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<StartedAgent> started) {
-  if (host.number != number) return;  // another one was started since
+  if (host.number != number) return;  // another agent was started there since
   if (!started.ok()) {
     start_failed(host, started.status().message());
     return;
   }
   host.up.launcher_addresses = started->launcher_addresses;
   host.up.host_address = started->host_address;
-  save_soon();  // for the next launcherd, which has not logged in
+  save_soon();  // the next launcherd needs the addresses, because it does not log in
   note(fmt::format("{}: agent started by {}{}", host.target.name, started->backend,
                    started->agent_sent ? ", sent to its cache first" : ", found in its cache"));
   if (host.phase == PoolHost::Phase::kStarting) {
@@ -134,17 +137,17 @@ void HostPool::Core::bootstrapped(PoolHost& host, int number, base::Result<Start
     });
   }
   AgentChannel::Events events;
-  // An agent that has dialled needs its log-in no more: either event may be the first of the two that tell so.
+  // An agent that has dialled no longer needs its log-in. Either on_link or on_gone may come first.
   events.on_link = [&host, number](const LinkChoice&, base::UniqueFd, base::UniqueFd) {
     if (host.number == number) host.has_dialled = true;
   };
   events.on_gone = [this, &host, number](const base::Status& status) {
     if (host.number != number) return;
-    // The link is in the middle of this call.
+    // The link is still inside this call, so destroy it afterwards.
     loop_.post([weak = weak_from_this(), &host, number] {
       if (weak.lock() != nullptr && host.number == number) host.link.reset();
     });
-    // One that has dialled leaves its log-in, and may still be busy with the handshake.
+    // An agent that has dialled leaves its log-in, and its TLS handshake may still be under way.
     if (host.phase == PoolHost::Phase::kJoining && !host.has_stream && !host.has_dialled) {
       host.look_timer = loop_.after(kAfterLogin, [this, &host, text = status.message()] {
         start_failed(host, fmt::format("{}: the agent started and ended before it reported ({}): see its messages in "

@@ -1,4 +1,8 @@
-// A job's view of the warm agents that it uses (host_pool.h).
+// A job's view of the pool's agents that it uses (host_pool.h).
+//
+// Owner: a shared_ptr of the job's runner, because the hub's thread posts to it. The pool must outlive it.
+// Thread: loop thread only.
+// Destruction: detaches the job from all its agents.
 #pragma once
 
 #include <memory>
@@ -13,12 +17,12 @@ namespace muster::launcherd::inline agents {
 
 class PooledAgents final : public JobAgents, public std::enable_shared_from_this<PooledAgents> {
  public:
-  // To be held by a shared_ptr: the hub's thread posts to it.
+  // Hold the object by a shared_ptr, because the hub's thread posts to it.
   PooledAgents(HostPool::Core& pool, PooledJob job);
   ~PooledAgents() override;
 
   base::Status start(std::vector<AgentHost> hosts, OutputSink* sink, AgentListener* listener) override;
-  void cancel_start() override {}  // other jobs may wait for the same agents
+  void cancel_start() override {}  // does nothing: other jobs may wait for the same agents
   void send(int agent, v1::LauncherMessage message) override;
   void send_unnumbered(int agent, v1::LauncherMessage message) override;
   void expect_output(int agent, const std::vector<int>& ranks) override;
@@ -27,7 +31,7 @@ class PooledAgents final : public JobAgents, public std::enable_shared_from_this
   void drop(int agent) override;
   void sweep(int agent, std::function<void(base::Result<CommandResult>)> done) override;
 
-  // What the pool tells of a session; the first three after it has been taken out of the pool.
+  // The pool reports events of a session by these. It has removed the session before it calls one of the first three.
   void pool_failed(int agent, const std::string& message);
   void pool_gone(int agent, const std::string& why);
   void pool_unreadable(int agent);
