@@ -1,3 +1,5 @@
+// All of Daemon: its parts in the order of their construction.
+// Read it in this order: Parts, open at the end of the file, then the functions of Parts that it calls.
 #include "launcherd/daemon/daemon.h"
 
 #include <unistd.h>
@@ -60,12 +62,13 @@ base::Result<ApiListeners> open_listeners(const DaemonOptions& options) {
 
 }  // namespace
 
-// In the order of their dependence: the last one ends first.
+// Each part depends on those before it, so the last one is destroyed first.
 struct Daemon::Parts {
   Parts(base::Loop& loop_in, StateDirectory directory_in) : loop(loop_in), directory(std::move(directory_in)) {}
 
   base::Loop& loop;
-  const std::shared_ptr<char> alive = std::make_shared<char>();  // first: threads of those below ask for it to the last
+  // first member, because threads of the parts below use it until they end
+  const std::shared_ptr<char> alive = std::make_shared<char>();
   StateDirectory directory;
   std::vector<std::string> addresses;
   std::unique_ptr<JobStore> store;
@@ -73,7 +76,7 @@ struct Daemon::Parts {
   std::unique_ptr<Retention> retention;
   std::unique_ptr<WatchStreams> watches;
   std::unique_ptr<LogStreams> log_streams;
-  std::shared_ptr<DialIn> dial_in;  // null: agents do not come by themselves
+  std::shared_ptr<DialIn> dial_in;  // nullptr if agents cannot connect by themselves
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<HostPool> pool;
   std::unique_ptr<DialledHosts> dialled;
@@ -81,12 +84,12 @@ struct Daemon::Parts {
   std::unique_ptr<DaemonApi> api;
   std::unique_ptr<ApiServer> server;
   std::unique_ptr<WebServer> web;
-  base::Timer renewal;  // of the join file
+  base::Timer renewal;  // renews the join file
 
   base::Status open_dial_in(const base::Clock& clock, const DaemonOptions& options);
   base::Status load_dialled(const DaemonOptions& options);
   base::Status open_pool(const base::Clock& clock, const DaemonOptions& options);
-  // A task for the loop that does nothing once this object is gone; any thread.
+  // Posts a task to the loop; any thread may call it. The task does nothing once this object is destroyed.
   template <typename Task>
   void post(Task task) {
     loop.post([weak = std::weak_ptr(alive), task = std::move(task)] {
@@ -124,7 +127,7 @@ base::Status Daemon::Parts::open_dial_in(const base::Clock& clock, const DaemonO
   return base::ok_status();
 }
 
-// After the pool, whose agents may be there still.
+// Call it after open_pool(), because it asks the pool which agents are still there.
 base::Status Daemon::Parts::load_dialled(const DaemonOptions& options) {
   if (dial_in == nullptr) return base::ok_status();
   DialledHosts::Options wanted;
@@ -163,7 +166,7 @@ base::Status Daemon::Parts::open_pool(const base::Clock& clock, const DaemonOpti
     if (dialled != nullptr) dialled->look_again(host.name);
   };
   pool_options.when_stored = [this](base::Loop::Task task) {
-    // Batches are committed in their order, so an empty one follows what was recorded before.
+    // Batches are committed in order, so an empty batch is stored after everything that was recorded before it.
     store->record({}, [task = std::move(task)](const base::Status& status) {
       if (status.ok()) task();
     });
@@ -231,7 +234,7 @@ base::Status Daemon::Parts::serve(const base::Clock& clock, const DaemonOptions&
 
 base::Result<std::unique_ptr<Daemon>> Daemon::open(base::Loop& loop, const base::Clock& clock, DaemonOptions options) {
   MUSTER_ASSIGN_OR_RETURN(StateDirectory directory, StateDirectory::open(options.state_directory));
-  // Taken before anything is changed: another launcherd with other state may listen there.
+  // Open the listeners before anything is changed, because another launcherd with other state may listen there.
   MUSTER_ASSIGN_OR_RETURN(ApiListeners listeners, open_listeners(options));
   auto parts = std::make_unique<Parts>(loop, std::move(directory));
   MUSTER_RETURN_IF_ERROR(parts->open_store(clock, options));
@@ -266,7 +269,7 @@ base::Status Daemon::replace_certificates(const std::vector<TlsListener>& tls) {
 
 void Daemon::leave(base::Loop::Task done) {
   parts_->jobs->leave([this, done = std::move(done)] {
-    parts_->pool->let_go(done);  // what runs on is for the next launcherd
+    parts_->pool->let_go(done);  // jobs that continue are for the next launcherd
   });
 }
 

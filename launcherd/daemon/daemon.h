@@ -1,8 +1,11 @@
-// launcherd: its parts, put together. Loop thread only.
+// launcherd: creates its parts and connects them.
+//
+// Owner: launcherd's main function.
+// Thread: loop thread only.
 //
 //   MUSTER_ASSIGN_OR_RETURN(const auto daemon, Daemon::open(loop, clock, std::move(options)));
-//   loop.run();                                     // serves; until
-//   daemon->leave([&] { loop.stop(); });            // jobs that do not outlive it are stopped first; again: at once
+//   loop.run();                                     // serves until leave()
+//   daemon->leave([&] { loop.stop(); });            // first stops jobs that cannot outlive it; twice: at once
 #pragma once
 
 #include <chrono>
@@ -23,33 +26,35 @@
 namespace muster::launcherd::inline daemon {
 
 struct DaemonOptions {
-  std::vector<model::HostSpec> hosts;  // at least one, but where agents come by themselves
+  std::vector<model::HostSpec> hosts;  // at least one, unless agents connect by themselves
   std::optional<AcceptAgents> accept_agents;
-  std::string socket;                           // absolute path; empty: launcherd.sock in the first of the next
+  // Absolute path. Empty means launcherd.sock in the first of socket_directories.
+  std::string socket;
   std::vector<std::string> socket_directories;  // api_directories()
-  bool has_socket = true;                       // false: by TCP only
+  bool has_socket = true;                       // false means that it serves TCP only
   std::vector<TlsListener> tls;
-  std::string http;             // loopback address and port of the page; empty: none
+  std::string http;             // loopback address and port of the web page; empty means none
   std::string state_directory;  // absolute
   BootstrapOptions bootstrap;
-  std::chrono::milliseconds idle_timeout{600'000};  // of agents without a job; 0: none
-  std::chrono::milliseconds agent_lease{600'000};   // without this launcherd or a later one an agent ends
+  std::chrono::milliseconds idle_timeout{600'000};  // an agent without a job ends after this; 0 means never
+  std::chrono::milliseconds agent_lease{600'000};   // an agent ends if it has had no launcherd for this long
   std::string version;
   std::string build_id;
-  std::string session_root;  // MUSTER_TMPDIR; empty: the hosts' own
+  std::string session_root;  // MUSTER_TMPDIR; empty means each host's own default
   bool verbose = false;
-  std::function<void(const std::string&)> on_line;          // launcherd's own log; any thread
-  std::function<void(const std::string& id)> on_job_ended;  // its end is stored; on the loop; may be empty
+  std::function<void(const std::string&)> on_line;  // launcherd's own log; any thread
+  // called on the loop when the job's end is stored; may be empty
+  std::function<void(const std::string& id)> on_job_ended;
 };
 
 class Daemon {
  public:
-  // Blocks while it makes its files. Errors are one sentence: the state directory or the socket is another launcherd's,
-  // an address cannot be listened at, the store is damaged.
+  // Opens everything; it blocks while it creates its files. An error is one sentence. Examples: another launcherd uses
+  // the state directory or the socket, an address cannot be listened at, the store is damaged.
   static base::Result<std::unique_ptr<Daemon>> open(base::Loop& loop, const base::Clock& clock, DaemonOptions options);
   ~Daemon();
 
-  // "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
+  // For example "serving unix:/run/user/1000/muster/launcherd.sock with 4 hosts and 16 slots".
   std::string description() const;
   void replace_hosts(const std::vector<model::HostSpec>& hosts);
   // See ApiServer::replace_certificates.

@@ -1,3 +1,5 @@
+// All of DaemonApi.
+// Read it in this order: resolve and stream_of, which look a job up; then one function for each call.
 #include "launcherd/daemon/daemon_api.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ constexpr std::size_t kLongestId = 8;
 
 }  // namespace
 
-// The agents of one Cleanup call.
+// The bootstrap and the hosts of one Cleanup call.
 struct DaemonApi::RunningCleanup {
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<HostCleanups> hosts;
@@ -94,7 +96,7 @@ void DaemonApi::list_jobs(const v1::ListJobsRequest& request, Reply<v1::ListJobs
                                            });
 }
 
-// A stream whose job has to be looked up first; its caller may go meanwhile.
+// Begins a stream once its job has been looked up. The client may leave before that.
 template <typename Answer>
 Gone DaemonApi::stream_of(const std::string& job, Replies<Answer> replies,
                           std::function<Gone(const base::JobId&, Replies<Answer>)> begin) {
@@ -246,7 +248,7 @@ Gone DaemonApi::cleanup(const v1::CleanupRequest& request, Replies<v1::CleanupRe
   HostCleanups* const hosts = running->hosts.get();
   cleanups_.emplace(number, std::move(running));
   hosts->start();
-  // Who asked may go: what was begun is finished.
+  // If the client leaves, the cleanup still finishes.
   return {};
 }
 

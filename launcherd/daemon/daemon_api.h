@@ -1,4 +1,7 @@
-// What launcherd answers on its sockets (proto/muster/v1/launcher.proto). Loop thread only.
+// Answers the calls that launcherd receives on its sockets (proto/muster/v1/launcher.proto).
+//
+// Owner: Daemon.
+// Thread: loop thread only.
 #pragma once
 
 #include <functional>
@@ -23,10 +26,10 @@ class DaemonApi final : public ApiHandler {
     WatchStreams* watches = nullptr;
     LogStreams* logs = nullptr;
     BootstrapOptions bootstrap;  // for Cleanup
-    std::string session_root;    // MUSTER_TMPDIR; empty: the hosts' own
+    std::string session_root;    // MUSTER_TMPDIR; empty means each host's own default
     v1::Capabilities capabilities;
   };
-  // What `parts` points to is borrowed and outlives it.
+  // The objects that `parts` points to are borrowed and must outlive this object.
   explicit DaemonApi(Parts parts);
   ~DaemonApi() override;
 
@@ -49,9 +52,9 @@ class DaemonApi final : public ApiHandler {
   struct RunningCleanup;
   using Resolved = std::function<void(base::Result<base::JobId>)>;
 
-  // An id or a prefix that begins no other's; the job may have ended.
+  // Finds a job by its id, or by a prefix that begins no other id. The job may have ended.
   void resolve(const std::string& job, Resolved resolved);
-  // Of a job that is not open: why nothing can be done to it.
+  // Reports why nothing can be done to a job that is not open.
   void refuse_ended(const base::JobId& id, std::function<void(base::Status)> refuse);
   template <typename Answer>
   Gone stream_of(const std::string& job, Replies<Answer> replies,

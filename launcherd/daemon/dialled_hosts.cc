@@ -17,7 +17,7 @@ base::Result<std::unique_ptr<DialledHosts>> DialledHosts::load(base::Loop& loop,
                                                                Options options) {
   std::unique_ptr<DialledHosts> hosts(new DialledHosts(loop, std::move(listed), std::move(options)));
   MUSTER_RETURN_IF_ERROR(hosts->read());
-  // Its agent may be on its way back.
+  // The host's agent may be about to reconnect, so only check later.
   for (const auto& [name, host] : hosts->came_) hosts->look_again(name);
   return hosts;
 }
@@ -42,7 +42,7 @@ base::Status DialledHosts::read() {
 std::vector<model::HostSpec> DialledHosts::hosts() const {
   std::vector<model::HostSpec> hosts = listed_;
   for (const auto& [name, host] : came_) {
-    // Named again: clang before 16 captures no structured binding.
+    // Name it again, because clang before 16 cannot capture a structured binding.
     const bool is_listed = std::ranges::any_of(listed_, [&name = name](const auto& each) { return each.name == name; });
     if (!is_listed) hosts.push_back({.name = name, .slots = host.slots});
   }
@@ -78,7 +78,7 @@ void DialledHosts::look_again(const std::string& name) {
   found->second.look = loop_.after(options_.patience, [this, name] { look(name); });
 }
 
-// By value: the timer that holds the name goes with the host.
+// Takes `host` by value: the timer that holds the name is destroyed with the entry.
 void DialledHosts::look(std::string name) {  // NOLINT(performance-unnecessary-value-param)
   const auto found = came_.find(name);
   if (found == came_.end()) return;

@@ -1,6 +1,9 @@
-// The hosts of a launcherd: those of its list, and those whose agents have come by themselves (--accept-agents), for as
-// long as the agent is here or runs for us. Which those are outlives a launcherd: its jobs may run on there. Loop
-// thread only.
+// The hosts of a launcherd: those of its list, and those whose agents have connected by themselves (--accept-agents).
+// The latter stay as long as their agent waits here or runs for the pool. A file keeps them for the next launcherd,
+// because jobs may continue there.
+//
+// Owner: Daemon.
+// Thread: loop thread only.
 #pragma once
 
 #include <chrono>
@@ -18,25 +21,26 @@ namespace muster::launcherd::inline daemon {
 class DialledHosts {
  public:
   struct Options {
-    std::string file;  // which hosts have come, one a line
-    // Whether the host's agent waits, or runs for the pool.
+    std::string file;  // the hosts that have connected, one a line
+    // Returns whether the host's agent waits here or runs for the pool.
     std::function<bool(const std::string& host)> is_here;
-    std::function<void(const std::vector<model::HostSpec>&)> on_hosts;  // another list
+    std::function<void(const std::vector<model::HostSpec>&)> on_hosts;  // called with the new list of all hosts
     std::function<void(const std::string& host)> on_left;
     std::function<void(const std::string&)> on_line;
-    // An agent that ends comes again; a host without one for so long has left.
+    // An agent that ends connects again. A host without an agent for this long has left.
     std::chrono::milliseconds patience{30'000};
   };
-  // DATA_LOSS: the file is not one.
+  // DATA_LOSS: the file is corrupt.
   static base::Result<std::unique_ptr<DialledHosts>> load(base::Loop& loop, std::vector<model::HostSpec> listed,
                                                           Options options);
 
-  std::vector<model::HostSpec> hosts() const;  // of the list first
-  std::vector<std::string> names() const;      // of those that came by themselves
+  std::vector<model::HostSpec> hosts() const;  // those of the list first
+  std::vector<std::string> names() const;      // of the hosts that connected by themselves
   void replace_listed(std::vector<model::HostSpec> listed);
 
   void come(const std::string& host, int slots);
-  // Its connection or its agent has ended, or is in another state: whether it is still here is asked after a while.
+  // Call it when the host's connection or agent has ended or changed. It checks after `patience` whether the host is
+  // still here.
   void look_again(const std::string& host);
 
  private:

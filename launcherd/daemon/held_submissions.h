@@ -1,7 +1,8 @@
-// Submissions that depend on how many slots hosts have that are being asked for their GPUs: who submits waits for these
-// for a while, instead of being told a number that holds for a moment.
+// Holds submissions that depend on slot counts which are not known yet, because hosts are being asked for their GPUs.
+// The client waits up to `patience`, instead of getting a decision on a number that is about to change.
 //
-// Loop thread only. What is held at its end is not answered.
+// Owner: JobManager.
+// Thread: loop thread only. Submissions that are held at its end get no reply.
 #pragma once
 
 #include <chrono>
@@ -20,14 +21,14 @@ class HeldSubmissions {
  public:
   using Admit = std::function<void(const v1::SubmitRequest&, Reply<v1::SubmitResponse>)>;
 
-  // `hosts` is borrowed. `patience`: less than clients have; then what is known decides.
+  // `hosts` is borrowed. `patience` must be shorter than the timeout of clients. After it, what is known decides.
   HeldSubmissions(base::Loop& loop, const HostTable* hosts, Admit admit,
                   std::chrono::milliseconds patience = std::chrono::seconds(10))
       : loop_(loop), hosts_(hosts), admit_(std::move(admit)), patience_(patience) {}
 
-  // Admits it now or later.
+  // Admits the submission, now or later.
   void take(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
-  // The hosts have changed.
+  // Call it when the hosts have changed.
   void look_again();
   void refuse_all(const base::Status& why);
   std::size_t size() const { return held_.size(); }
@@ -45,7 +46,7 @@ class HeldSubmissions {
   const HostTable* const hosts_;
   const Admit admit_;
   const std::chrono::milliseconds patience_;
-  std::map<std::uint64_t, Held> held_;  // in the order in which they came
+  std::map<std::uint64_t, Held> held_;  // by order of arrival
   std::uint64_t next_number_ = 0;
 };
 

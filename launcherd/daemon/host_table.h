@@ -1,7 +1,11 @@
-// The hosts of a launcherd: its list, what of their slots is used, and which of them are drained. A host that the list
-// names once, without slots, has as many as its agent says that it has GPUs. A host under several names is one for what
-// jobs have of its cores and GPUs, once its agents have said that it is; slots and drains go by names. Loop thread
-// only; no I/O.
+// The hosts of a launcherd: its list, how many of their slots are used, and which hosts are drained.
+//
+// If the list names a host once and without slots, the host has as many slots as its agent reports GPUs. A host may
+// have several names. Once its agents have shown that, its cores and GPUs are counted together. Slots and drains go by
+// name.
+//
+// Owner: JobManager.
+// Thread: loop thread only; no I/O.
 #pragma once
 
 #include <map>
@@ -21,46 +25,49 @@ namespace muster::launcherd::inline daemon {
 
 class HostTable {
  public:
-  // Repeats of a host add their slots; an entry without a number is one then.
+  // If the list repeats a host, its slots are added. An entry without a number then counts as one slot.
   explicit HostTable(const std::vector<model::HostSpec>& list) { replace(list); }
 
-  // Another list: hosts that are in both keep what is used and whether they are drained. Jobs on a host that is gone
-  // run on; its slots are nobody's any more.
+  // Replaces the list. Hosts in both lists keep their used slots and drains. Jobs on a removed host continue, but its
+  // slots are no longer counted.
   void replace(const std::vector<model::HostSpec>& list);
 
   const std::vector<SlotHost>& slots() const { return hosts_; }
   int total_slots() const;
 
-  // Until the table changes. NOT_FOUND: no such host.
+  // The pointer is valid until the table changes. NOT_FOUND: the list has no such host.
   base::Result<const SlotHost*> find(const std::string& name) const;
 
-  // NOT_FOUND: no such host. What is to be stored.
+  // Both return what must be stored, and change nothing. NOT_FOUND: the list has no such host.
   base::Result<StoredHost> drained(const std::string& name, const std::string& reason, base::WallTime now) const;
   base::Result<StoredHost> resumed(const std::string& name, base::WallTime now) const;
-  // As it was stored; a host that is not in the list is remembered for the case that it comes back.
+  // Applies a stored drain or resume. A host that is not in the list is remembered in case it comes back.
   void apply(const StoredHost& host);
 
   void take(const model::Placement& placement);
   void give(const model::Placement& placement);
-  // The share of a job that was taken without one.
+  // Counts or releases one share of a job. Its placement was counted without it.
   void take_share(const std::string& name, const model::HostShare& share);
   void give_share(const std::string& name, const model::HostShare& share);
 
-  // What the host has, and what it is, as its agent says (host_identity(); empty: not known). False: that was known.
+  // Stores what the host has and its identity, as its agent reports them (host_identity(); empty if not known). Returns
+  // false if that was known.
   bool learn(const std::string& name, const model::NodeShape& shape, const std::string& identity);
-  // Other names of this list for the same host.
+  // Other names in this list for the same host.
   std::vector<std::string> other_names(const std::string& name) const;
 
-  // Its agent cannot be started: no job goes there until it can, and if its slots were to be counted, it has one.
+  // The host's agent cannot be started. No job is placed there until it can. If its slots are still to be counted, it
+  // gets one slot.
   void set_down(const std::string& name, bool is_down);
 
-  // Hosts whose agents are to be asked for their GPUs, and have neither told nor failed.
+  // Hosts whose agents must be asked for their GPUs and have neither answered nor failed.
   std::vector<model::HostSpec> awaited() const;
   int count_awaited() const;
-  // As its agent says. True: the host has other slots now, or takes jobs now; of a host with slots in the list: false.
+  // Stores the number of GPUs that the agent reports. Returns true if the host has other slots now, or accepts jobs
+  // now. Returns false for a host with slots in the list.
   bool set_gpus(const std::string& name, int gpus);
 
-  // Without what agents know.
+  // The host without what its agent reports.
   base::Result<v1::LauncherHost> message(const std::string& name) const;
   v1::LauncherHost message_of(const SlotHost& host) const;
 
@@ -69,19 +76,19 @@ class HostTable {
   void count(const model::Placement& placement, int sign);
   void set_slots(SlotHost& host, int slots);
   bool identify(const std::string& name, const std::string& identity);
-  // Of all names that are one host with this one: what jobs have of it, and how many slots it has.
+  // For all names of this host: updates what jobs use of it, and how many slots it has.
   void join_names(const std::string& name);
 
   std::vector<SlotHost> hosts_;
   std::unordered_map<std::string, std::size_t> index_;  // into hosts_, by name
   std::map<std::string, std::string> drains_;           // host: reason
   std::map<std::string, std::shared_ptr<const model::NodeShape>> shapes_;
-  std::map<std::string, HostUse> uses_;  // by the name that jobs have used
+  std::map<std::string, HostUse> uses_;  // by the name that jobs use
   std::map<std::string, std::string> identities_;
-  std::map<std::string, std::set<std::string>> names_;  // by identity, also of hosts that are not in the list any more
-  std::map<std::string, int> used_;  // ranks, by name, also of hosts that are not in the list any more
+  std::map<std::string, std::set<std::string>> names_;  // by identity; includes hosts that are no longer in the list
+  std::map<std::string, int> used_;  // ranks by host name; includes hosts that are no longer in the list
   std::map<std::string, int> jobs_;
-  std::map<std::string, int> gpu_slots_;  // as agents said, also of hosts that are not in the list any more
+  std::map<std::string, int> gpu_slots_;  // as agents reported; includes hosts that are no longer in the list
 };
 
 }  // namespace muster::launcherd::daemon

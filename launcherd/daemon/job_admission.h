@@ -1,7 +1,8 @@
-// Lets jobs in: what is asked for must be possible on the hosts that there are, and is on the disk before it is
-// answered. A request that comes again, with the same request_id, is the job that it was the first time.
+// Accepts submitted jobs. A job must be able to run on the known hosts. It is on the disk before the reply is sent. If
+// a request_id was used before, the reply names the job of the first request.
 //
-// Loop thread only; made and destroyed there. What is under way in the store at its end is not answered.
+// Owner: JobManager.
+// Thread: loop thread only, construction and destruction too. Requests that are in the store at its end get no reply.
 #pragma once
 
 #include <functional>
@@ -22,25 +23,26 @@ class JobAdmission {
  public:
   struct Admitted {
     base::JobId id;
-    v1::SubmitRequest request;  // without values of variables
+    v1::SubmitRequest request;  // without the values of environment variables
     proto::Submission submission;
     JobNeed need;
   };
   using OnAdmitted = std::function<void(Admitted)>;
 
-  // Both are borrowed and outlive it. `more_come`: as need_of().
+  // `store` and `clock` are borrowed and must outlive this object. `more_come` is that of need_of().
   JobAdmission(JobStore* store, const base::Clock* clock, bool more_come)
       : store_(store), clock_(clock), more_come_(more_come) {}
   JobAdmission(const JobAdmission&) = delete;
   JobAdmission& operator=(const JobAdmission&) = delete;
 
-  // `on_admitted` for a new job, when it is stored and before the reply. INVALID_ARGUMENT and others of need_of(): it
-  // can never run on `hosts`. ALREADY_EXISTS: the request_id was used for something else.
+  // Calls `on_admitted` for a new job when it is stored, before the reply.
+  // INVALID_ARGUMENT and other errors of need_of(): the job can never run on `hosts`.
+  // ALREADY_EXISTS: the request_id was used for a different request.
   void submit(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts, OnAdmitted on_admitted,
               Reply<v1::SubmitResponse> reply);
 
  private:
-  struct Candidate;  // on its way into the store
+  struct Candidate;  // a job on its way into the store
 
   base::Result<Candidate> check(const v1::SubmitRequest& request, const std::vector<SlotHost>& hosts) const;
   void store_new(std::shared_ptr<Candidate> candidate, Reply<v1::SubmitResponse> reply);

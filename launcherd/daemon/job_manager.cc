@@ -1,3 +1,6 @@
+// The part of JobManager that accepts, starts and ends jobs, and answers questions about them.
+// Read it in this order: submit, admitted, enqueue, start_what_fits, start, record_start, launch; then kill, ended,
+// leave.
 #include "launcherd/daemon/job_manager.h"
 
 #include <algorithm>
@@ -14,10 +17,10 @@ namespace {
 using base::Code;
 
 constexpr std::size_t kMostOpenJobs = 1'000'000;
-// Until a start that could not be stored is tried again.
+// Pause before a start that could not be stored is tried again.
 constexpr std::chrono::seconds kRecordPause{1};
 
-// Of a batch that no disk would take: BatchWriter::commit.
+// Returns whether the batch itself is wrong, so that no retry can store it (BatchWriter::commit).
 bool is_wrong_in_itself(const base::Status& status) {
   return status.code() == Code::kInvalidArgument || status.code() == Code::kFailedPrecondition ||
          status.code() == Code::kNotFound;
@@ -128,7 +131,7 @@ void JobManager::start(const JobQueue::Start& start) {
   record_start(id);
 }
 
-// Nothing of it runs before the disk knows, so that nothing runs twice after a crash.
+// Stores the start before anything of the job runs, so that nothing runs twice after a crash.
 void JobManager::record_start(const base::JobId& id) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
@@ -142,7 +145,7 @@ void JobManager::record_start(const base::JobId& id) {
          });
 }
 
-// The store has it waiting still.
+// The start could not be stored, so in the store the job still waits.
 void JobManager::start_not_recorded(const base::JobId& id, const base::Status& why) {
   OpenJob* const job = find(id);
   if (job == nullptr || job->running == nullptr) return;
@@ -161,7 +164,7 @@ void JobManager::launch(const base::JobId& id) {
 
 void JobManager::launched(const base::JobId& id, const base::Result<proto::Submission>& submission) {
   OpenJob* const job = find(id);
-  // Nobody would stop any more what starts while launcherd leaves: the next one finds it starting.
+  // Do not start a job while launcherd leaves, because nothing would stop it. The next launcherd finds it starting.
   if (job == nullptr || job->running == nullptr || is_leaving_) return;
   if (!submission.ok()) {
     job->running->start_failed(submission.status());
@@ -205,12 +208,12 @@ void JobManager::end_waiting(const base::JobId& id, model::JobState state, int e
   record(id, end_without_ranks(id, 0, state, exit_code, reason, surroundings_.clock->wall()),
          [this, id, done = std::move(done)](const base::Status& status) {
            ended(id);
-           done(status);  // an error: the next launcherd would find it waiting
+           done(status);  // after an error the next launcherd finds the job waiting
          });
   schedule();
 }
 
-// The job's last record is written or on its way.
+// The job's last record is stored or on its way to the store.
 void JobManager::ended(const base::JobId& id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
@@ -218,7 +221,7 @@ void JobManager::ended(const base::JobId& id) {
   jobs_.erase(found);
   waiting_shares_.erase(id);
   if (job.running != nullptr) hosts_.give(job.running->placement());
-  job.running.reset();  // with it who writes the journal
+  job.running.reset();  // this ends the writer of the journal, too
   surroundings_.logs->journal_ended(journal_path(surroundings_, id));
   forget_soon(id, job.retention);
   if (is_leaving_ && left_ && std::ranges::none_of(jobs_, [](const auto& each) {
@@ -304,7 +307,8 @@ void JobManager::leave(base::Loop::Task done) {
   const bool is_again = std::exchange(is_leaving_, true);
   bool is_any = false;
   for (auto& [id, job] : jobs_) {
-    // One whose start is being stored has nothing that runs, and holds: its disk may be full for ever.
+    // A job whose start is being stored runs nothing, and holds() is true for it. Do not wait for it: its disk may stay
+    // full.
     if (job.running == nullptr || job.running->holds()) continue;
     is_any = true;
     job.running->stop(StopCause::kTerminate, "launcherd was ended");

@@ -1,10 +1,12 @@
-// All jobs of a launcherd that have not ended: lets them wait, starts them when there are slots, and writes down what
-// becomes of them. What was answered is on the disk.
+// All jobs of a launcherd that have not ended. It queues them, starts them when slots are free, and stores what happens
+// to them. A reply to a client is sent only when the disk has what it confirms.
 //
-// In three files: job_manager.cc (jobs come, start and end), job_manager_restart.cc (those of the launcherd before),
-// job_manager_hosts.cc.
+// job_manager.cc: jobs are submitted, start and end.
+// job_manager_restart.cc: jobs of the last launcherd.
+// job_manager_hosts.cc: hosts, and what jobs get of them.
 //
-// Loop thread only; made and destroyed there. What is called back later is not called after its end.
+// Owner: Daemon.
+// Thread: loop thread only, construction and destruction too. Callbacks that are pending at destruction are dropped.
 #pragma once
 
 #include <cstdint>
@@ -34,31 +36,31 @@ namespace muster::launcherd::inline daemon {
 
 class JobManager {
  public:
-  // Of both when something of the job was stored.
+  // OnChange reports that something of the job was stored. OnEnded reports its end.
   using OnChange = std::function<void(const base::JobId&)>;
   using OnEnded = std::function<void(const base::JobId&, base::WallTime forget_at)>;
 
-  // `store` is borrowed and outlives it.
+  // `store` is borrowed and must outlive this object.
   JobManager(JobSurroundings surroundings, JobStore* store, HostTable hosts);
   ~JobManager();
 
   OnChange on_change;
-  OnEnded on_ended;  // what is kept of the job may be forgotten then
+  OnEnded on_ended;  // the job's records and output may be removed after `forget_at`
 
-  // Once, before the loop runs: the open jobs and the drained hosts of the last launcherd. Then hosts whose list says
-  // no slots are asked for their GPUs.
+  // Loads the open jobs and the drained hosts of the last launcherd; call it once, before the loop runs. It then asks
+  // the agents of hosts whose list entry has no slots how many GPUs they have.
   base::Status load_blocking(StoreReader& reader);
 
   void submit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
 
   bool is_open(const base::JobId& id) const { return jobs_.contains(id); }
-  // Of an open job: answered when the stop has begun, for a waiting one when its end is stored. NOT_FOUND: it is not
-  // open.
+  // Kills an open job. `done` runs when the stop has begun. For a waiting job it runs when its end is stored.
+  // NOT_FOUND: the job is not open.
   void kill(const base::JobId& id, bool at_once, std::function<void(base::Status)> done);
   base::Status signal(const base::JobId& id, int signo);
   base::Status stacks(const base::JobId& id, const std::vector<int>& ranks,
                       std::function<void(v1::ProcessStack)> on_process, base::Loop::Task done);
-  // What the store does not know of an open job.
+  // Adds what the store does not know about an open job.
   void describe(v1::Job& job) const;
   void describe(google::protobuf::RepeatedPtrField<v1::Job>& jobs) const;
 
@@ -66,16 +68,16 @@ class JobManager {
   const JobCounters& counters() const { return counters_; }
   void drain(const std::string& host, const std::string& reason, Reply<v1::LauncherHost> reply);
   void resume(const std::string& host, Reply<v1::LauncherHost> reply);
-  // Another list of hosts.
+  // Replaces the list of hosts.
   void replace_hosts(const std::vector<model::HostSpec>& list);
 
-  // Of one host, or all, with their agents.
+  // One host or all hosts, with the state of their agents.
   base::Result<v1::LauncherHost> host_message(const std::string& name) const;
   std::vector<v1::LauncherHost> host_messages() const;
-  // The pool knows more of the agent of this host than before.
+  // The pool reports that the agent of this host has changed.
   void agent_changed(const std::string& host);
 
-  // No job starts any more; those that launcherd's end would end are stopped. `done` when none of them runs.
+  // Starts no more jobs, and stops jobs that cannot outlive launcherd. `done` runs when none of those is left.
   void leave(base::Loop::Task done);
 
   const std::string& jobs_directory() const { return surroundings_.jobs_directory; }
@@ -86,13 +88,13 @@ class JobManager {
     int size = 0;
     std::chrono::seconds retention{};
     std::vector<model::RoleRanks> roles{};
-    JobNeed need{};               // of one that runs
-    bool has_late_share = false;  // decided after its start was stored
-    bool has_run = false;         // under an earlier launcherd: its ranks may run
-    bool has_ended = false;       // its end is being stored
+    JobNeed need{};               // only while it runs
+    bool has_late_share = false;  // a share was decided after its start was stored
+    bool has_run = false;         // it ran under an earlier launcherd, so its ranks may still run
+    bool has_ended = false;       // true while its end is being stored
     base::Timer deadline{};
-    base::Timer start_again{};              // its start could not be stored
-    std::unique_ptr<RunningJob> running{};  // from its start on
+    base::Timer start_again{};              // retries a start that could not be stored
+    std::unique_ptr<RunningJob> running{};  // nullptr until the job starts
   };
 
   void admit(const v1::SubmitRequest& request, Reply<v1::SubmitResponse> reply);
@@ -100,18 +102,18 @@ class JobManager {
   void enqueue(OpenJob job, int priority, std::uint64_t number, JobNeed need, std::optional<base::WallTime> deadline);
   base::Status load_job(StoreReader& reader, const StoredJob& stored);
   base::Status let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
-  // What was running when the last launcherd ended. The error: it cannot be found again.
+  // Resumes a job that ran when the last launcherd ended. An error means that its ranks cannot be found again.
   base::Status take_up(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec);
   void give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why);
   RunningJobOwner owner_of(const base::JobId& id);
   base::Timer deadline_timer(const base::JobId& id, std::optional<base::WallTime> deadline);
 
-  // Its agent is up: what the host has is known, and what its jobs have of it.
+  // The host's agent is up, so what the host has is known. Decides what its jobs may use of it.
   void learn_from_agent(const std::string& host, const BootstrapTarget& target);
   void learn(const std::string& host, const model::NodeShape& shape, const std::string& identity);
-  // Its shares, where they are to be decided now (settle_shares() of late_share.h).
+  // Decides the job's shares that are due now (settle_shares() of late_share.h).
   base::Status settle(OpenJob& job, const std::vector<KnownHost>& hosts, Settling settling);
-  // `done` when the disk has them; later, when other jobs have what it is to have.
+  // `done` runs when the disk has the shares. It runs later if other jobs use what this job needs.
   void settle_before_launch(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
   void settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done);
 
@@ -126,8 +128,9 @@ class JobManager {
   void end_waiting(const base::JobId& id, model::JobState state, int exit_code, const std::string& reason,
                    std::function<void(base::Status)> done);
   void ended(const base::JobId& id);
-  // `stored` may be empty.
+  // Counts ends of jobs and ranks for counters().
   void count(const Batch& batch);
+  // Stores `batch`, then calls `stored`, which may be empty.
   void record(const base::JobId& id, Batch batch, std::function<void(const base::Status&)> stored);
   void forget_soon(const base::JobId& id, std::chrono::seconds retention);
   void store_host(base::Result<StoredHost> host, Reply<v1::LauncherHost> reply);
@@ -135,7 +138,7 @@ class JobManager {
   void ask(const model::HostSpec& host);
   OpenJob* find(const base::JobId& id);
   void describe(v1::Job& job, JobQueue::Reasons& reasons) const;
-  // A closure for later: not called when the manager has gone.
+  // Wraps a callback. It does nothing once the manager is destroyed.
   template <typename Function>
   auto while_alive(Function function) {
     return [is_alive = std::weak_ptr<bool>(is_alive_), function](auto&&... arguments) {
@@ -151,7 +154,7 @@ class JobManager {
   HeldSubmissions held_;
   JobQueue queue_;
   std::map<base::JobId, OpenJob> jobs_;
-  // Jobs that are up, and have to wait for others there.
+  // Jobs whose hosts are up but whose share is still used by other jobs.
   struct WaitingShare {
     std::string why;
     base::Loop::Task try_again;

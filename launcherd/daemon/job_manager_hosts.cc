@@ -1,5 +1,5 @@
-// The hosts of the manager's jobs: drained and resumed, another list of them, what their agents tell, and what jobs get
-// of them that were placed before that was known.
+// The part of JobManager for hosts: drains, new lists, reports of agents, and shares of jobs that were placed earlier.
+// Read it in this order: drain, replace_hosts, agent_changed, learn_from_agent, learn, settle_before_launch.
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +19,7 @@ BootstrapTarget target_of(const model::HostSpec& host) {
   return {.name = host.name, .user = host.user, .port = host.port};
 }
 
-// What is to be said of a host; `problem`: of its agent.
+// Returns the problem text of a host. `problem` is that of its agent.
 std::string problem_of(const SlotHost& host, const std::string& problem) {
   if (host.source == SlotSource::kAwaited)
     return "being asked how many GPUs it has: so many slots; no job starts there before";
@@ -63,7 +63,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
     const BootstrapTarget target = target_of(host);
     const v1::AgentState state = surroundings_.pool->state(target);
     if (state == v1::AGENT_STATE_FAILED) hosts_.set_down(host.name, true);
-    // What its agent said while the host was not in the list was not heard.
+    // The table has not seen what the agent reported while the host was not in the list.
     if (state == v1::AGENT_STATE_UP) learn_from_agent(host.name, target);
   }
   ask_for_gpus();
@@ -71,7 +71,7 @@ void JobManager::replace_hosts(const std::vector<model::HostSpec>& list) {
   schedule();
 }
 
-// By their agents, which the first job there would start anyway.
+// Asks through the hosts' agents, which the first job there would start anyway.
 void JobManager::ask_for_gpus() {
   for (const model::HostSpec& host : hosts_.awaited()) ask(host);
 }
@@ -115,12 +115,12 @@ std::vector<v1::LauncherHost> JobManager::host_messages() const {
 
 void JobManager::agent_changed(const std::string& name) {
   const auto found = hosts_.find(name);
-  if (!found.ok()) return;  // a job's host that is not in the list any more
+  if (!found.ok()) return;  // a job's host that is no longer in the list
   const SlotHost& host = **found;
   const BootstrapTarget target = target_of(host.host);
   const v1::AgentState state = surroundings_.pool->state(target);
   const bool was_awaited = host.source == SlotSource::kAwaited;
-  // One that failed is back when its agent is up, not when that is tried again.
+  // A failed host is back only when its agent is up, not when its start is retried.
   const bool is_down = state == v1::AGENT_STATE_FAILED || (host.is_down && state != v1::AGENT_STATE_UP);
   const bool was_down = host.is_down;
   hosts_.set_down(name, is_down);
@@ -138,14 +138,14 @@ void JobManager::agent_changed(const std::string& name) {
     surroundings_.on_line(
         fmt::format("hosts without slots were asked for their GPUs: {} slots in all", hosts_.total_slots()));
   }
-  // Not from here: whoever is told may submit again.
+  // Post, because a client that gets its reply may submit again.
   loop_.post(while_alive([this] { held_.look_again(); }));
 }
 
 void JobManager::learn_from_agent(const std::string& name, const BootstrapTarget& target) {
   const v1::Hello hello = surroundings_.pool->view(target).hello;
   const model::NodeShape shape = proto::node_shape_of(hello);
-  // No mask of launcherd's own, and no job's pinning: jobs bring theirs.
+  // Count without a mask of launcherd and without a job's pinning, because jobs bring their own.
   if (hosts_.set_gpus(name, model::count_gpus(shape, {}))) schedule();
   learn(name, shape, host_identity(hello));
 }
@@ -163,7 +163,7 @@ void JobManager::learn(const std::string& name, const model::NodeShape& shape, c
   for (auto& [id, job] : jobs_) {
     if (job.running == nullptr || job.running->is_over()) continue;
     const base::Status settled = settle(job, {{name, shape, job.has_run}}, Settling::kHostKnown);
-    // It is asked again before it starts, and waits then, or its start says so.
+    // The share is decided again before the job starts. The job then waits, or its start reports the error.
     if (!settled.ok()) surroundings_.on_line(fmt::format("job {}: {}", id.str(), settled.message()));
   }
   schedule();
@@ -188,7 +188,8 @@ void JobManager::settle_before_launch(const base::JobId& id, const std::vector<K
 
 void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHost>& hosts, ShareSettled done) {
   OpenJob* const job = find(id);
-  if (job == nullptr || job->running == nullptr || job->running->is_over()) return;  // nobody waits for it any more
+  // nothing waits for the answer any longer
+  if (job == nullptr || job->running == nullptr || job->running->is_over()) return;
   const base::Status settled = settle(*job, hosts, Settling::kBeforeLaunch);
   if (settled.code() == Code::kUnavailable) {
     waiting_shares_.insert_or_assign(
@@ -197,9 +198,9 @@ void JobManager::settle_or_wait(const base::JobId& id, const std::vector<KnownHo
     return;
   }
   if (!settled.ok() || !(job->has_late_share || job->running->has_merged_hosts())) return done(settled);
-  // Batches are committed in their order: what was decided is on the disk then.
+  // Batches are committed in order, so the decision is on the disk when this empty batch is.
   store_->record({}, while_alive([this, id, done = std::move(done)](const base::Status& status) {
-                   if (is_open(id)) done(status);  // else its runner is gone
+                   if (is_open(id)) done(status);  // otherwise its runner is gone
                  }));
 }
 

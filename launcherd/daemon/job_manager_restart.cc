@@ -1,4 +1,4 @@
-// What a launcherd finds of the one before: jobs that wait, and jobs that were begun.
+// The part of JobManager for jobs of the last launcherd: those that wait, and those that were running.
 #include <utility>
 
 #include "launcherd/daemon/job_exit_codes.h"
@@ -27,7 +27,7 @@ base::Status JobManager::load_blocking(StoreReader& reader) {
   return base::ok_status();
 }
 
-// One job that another launcherd wrote, or the disk spoilt, keeps the others from nothing.
+// Loads one job. If its records are corrupt or of another version, only this job ends.
 base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) {
   const auto spec = stored_spec(reader, stored.id);
   if (!spec.ok() && spec.status().code() != Code::kDataLoss) return spec.status();
@@ -42,7 +42,8 @@ base::Status JobManager::load_job(StoreReader& reader, const StoredJob& stored) 
 }
 
 base::Status JobManager::let_wait(StoreReader& reader, const StoredJob& stored, const v1::StoredSpec& spec) {
-  MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());  // what is wrong is said of the job itself
+  // check the request by itself first, so that the error is about the job
+  MUSTER_RETURN_IF_ERROR(proto::submission_of(spec.request()).status());
   MUSTER_ASSIGN_OR_RETURN(const proto::Submission submission, stored_submission(reader, stored.id));
   JobNeed need = need_of(submission.job, spec.size());
   OpenJob job{.id = stored.id,
@@ -77,7 +78,7 @@ base::Status JobManager::take_up(StoreReader& reader, const StoredJob& stored, c
   return base::ok_status();
 }
 
-// Nobody knows any more how it goes on, or how it would begin.
+// Ends a job that cannot continue or begin, because its records cannot be used.
 void JobManager::give_up(const StoredJob& stored, const v1::StoredSpec& spec, const std::string& why) {
   const auto submission = proto::submission_of(spec.request());
   OpenJob job{.id = stored.id, .size = spec.size(), .has_ended = true};

@@ -1,3 +1,5 @@
+// All of job_view.h: stored jobs and ranks become messages.
+// Read it in this order: job_of, add_ranks, read_job, read_jobs.
 #include "launcherd/daemon/job_view.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ void set_time(base::WallTime from, Timestamp& to) {
   to.set_nanos(static_cast<int>(micros % 1'000'000 * 1'000));
 }
 
-// As text, to be shown: the words themselves are bytes.
+// Adds the words as valid UTF-8 for display, because the words themselves are bytes.
 void add_words(const google::protobuf::RepeatedPtrField<std::string>& words, v1::Job& job) {
   for (const std::string& word : words) job.add_command(base::valid_utf8(word));
 }
@@ -91,15 +93,15 @@ void set_rank(const StoredRank& stored, v1::RankStatus& rank) {
   end.set_detail(base::shortened(base::valid_utf8(stored.detail), proto::kLongestDetail));
 }
 
-// A spec that is none is missing in its job alone.
+// Returns an empty spec if the stored one is corrupt, so that the answer still shows the rest.
 base::Result<v1::StoredSpec> shown_spec(StoreReader& reader, const base::JobId& id) {
   auto spec = stored_spec(reader, id);
   if (!spec.ok() && spec.status().code() == base::Code::kDataLoss) return v1::StoredSpec();
   return spec;
 }
 
-// Those of the end go when they are too long together with the `bytes` of the job itself; whoever wants them asks again
-// from there.
+// Cuts the last ranks off if the answer would be too long. `bytes` is the size of the job without ranks. The client
+// asks again for the ranks that are missing.
 void cut_ranks(v1::Job& job, std::size_t bytes) {
   for (int i = 0; i < job.ranks_size(); ++i) {
     bytes += job.ranks(i).ByteSizeLong();
@@ -109,7 +111,7 @@ void cut_ranks(v1::Job& job, std::size_t bytes) {
   }
 }
 
-// Ranks that nothing is stored of wait.
+// Adds ranks of the job. A rank without a stored state is waiting.
 base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, int count, v1::Job& job) {
   const int end = std::min(job.size(), count > job.size() - first ? job.size() : first + count);
   const std::size_t bytes = job.ByteSizeLong();
@@ -130,7 +132,7 @@ base::Status add_ranks(StoreReader& reader, const StoredJob& stored, int first, 
   return base::ok_status();
 }
 
-// Of a job whose hosts nobody holds any more: those of the ranks in the answer.
+// Only for jobs that are no longer open: adds the hosts of the ranks in the answer.
 void add_hosts_of_ranks(v1::Job& job) {
   std::map<std::string, int> index_of;
   for (const v1::RankStatus& rank : job.ranks()) {

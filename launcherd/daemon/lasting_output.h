@@ -1,5 +1,9 @@
-// The output of a job of launcherd: what its journal cannot take is missing in it and told once, and the job runs on;
-// what the disk has taken and lost is told as well. One thread at a time, as OutputSink says; gone() from any.
+// The output of a job of launcherd, written to its journal. If the journal cannot store output, the output is missing,
+// the failure is reported once, and the job continues. Output that the disk had stored and lost is reported as well.
+//
+// Owner: RunningJob.
+// Thread: one thread at a time (OutputSink); gone() from any thread.
+// Errors: no write returns an error, so that the job continues.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +21,7 @@ namespace muster::launcherd::inline daemon {
 
 class LastingOutput final : public OutputSink {
  public:
-  // `on_failure`: from the thread that writes.
+  // `on_failure` is called on the writing thread.
   LastingOutput(std::unique_ptr<JournalSink> journal, std::function<void(const base::Status&)> on_failure)
       : journal_(std::move(journal)), on_failure_(std::move(on_failure)), gone_(journal_->past().gone) {}
 
@@ -40,14 +44,14 @@ class LastingOutput final : public OutputSink {
   base::Status flush() override { return told(journal_->flush()); }
 
   const JournalPast& past() const { return journal_->past(); }
-  // By host: bytes of its ranks that the disk had taken and lost.
+  // For each host, the bytes of its ranks that the disk had stored and lost.
   std::map<std::string, std::uint64_t> gone() const {
     const std::lock_guard lock(mutex_);
     return gone_;
   }
 
  private:
-  // The journal reports a failure once.
+  // Reports the failure instead of returning it. The journal reports each failure only once.
   base::Status told(const base::Status& status) {
     if (!status.ok()) on_failure_(status);
     return base::ok_status();
@@ -55,7 +59,7 @@ class LastingOutput final : public OutputSink {
 
   const std::unique_ptr<JournalSink> journal_;
   const std::function<void(const base::Status&)> on_failure_;
-  mutable std::mutex mutex_;  // guards the one below
+  mutable std::mutex mutex_;  // guards gone_
   std::map<std::string, std::uint64_t> gone_;
 };
 

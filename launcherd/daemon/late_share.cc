@@ -12,7 +12,7 @@ namespace {
 using base::Code;
 using Wishes = std::span<const model::RankWish>;
 
-// Takes back what it has taken of the hosts, unless it is kept.
+// Undoes its changes of the table on destruction, unless keep() was called.
 class Taken {
  public:
   explicit Taken(HostTable& table) : table_(table) {}
@@ -51,7 +51,7 @@ base::Status why_none(const JobNeed& need, const KnownHost& known, const SlotHos
                        why.message());
   }
   const auto alone = share_of(need.share, known.shape, {}, host.all_slots(), wishes);
-  if (!alone.ok()) return alone.status();  // whatever others have
+  if (!alone.ok()) return alone.status();  // impossible even without other jobs
   return base::error(Code::kUnavailable, "{}: other jobs have them", why.message());
 }
 
@@ -100,7 +100,7 @@ base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const
     const bool may_change = settling == Settling::kBeforeLaunch && !host->was_told;
     if (old && (!may_change || is_there_still(*old, need.share, host->shape, wishes))) continue;
     const auto listed = table.find(host->name);
-    if (!old && !listed.ok()) continue;  // not in the list any more: nobody else comes there
+    if (!old && !listed.ok()) continue;  // no longer in the list, so no other job is placed there
     if (old) taken.give(host->name, *old);
     std::optional<model::HostShare> share;
     if (host->was_told) {

@@ -1,5 +1,6 @@
-// What is decided of a job's share of a host when the host's agent is up, later than its placement. Pure,
-// but for the table in which settle_shares() counts it.
+// Decides a job's share of a host when the host's agent is up, which is after the job was placed.
+//
+// Thread: loop thread. The functions are pure, except that settle_shares() counts shares in the given table.
 #pragma once
 
 #include <optional>
@@ -16,12 +17,13 @@
 
 namespace muster::launcherd::inline daemon {
 
-// What ranks have that were started as if the host was all theirs: nothing is decided by it, it is counted. nullopt:
-// they could not be bound there as it is now.
+// Returns the share of ranks that were started without one, as if the whole host were theirs. It only counts what they
+// use.
+// nullopt if they could not be bound to the host as it is now.
 std::optional<model::HostShare> share_that_runs(const ShareWish& wish, const model::NodeShape& node, int slots,
                                                 std::span<const model::RankWish> wishes);
 
-// Whether the ranks can be started with it on the host as it is now.
+// Returns whether the ranks can start with this share on the host as it is now.
 bool is_there_still(const model::HostShare& share, const ShareWish& wish, const model::NodeShape& node,
                     std::span<const model::RankWish> wishes);
 
@@ -29,14 +31,17 @@ enum class Settling { kHostKnown, kBeforeLaunch };
 
 struct SettledShare {
   std::string host;
-  std::optional<model::HostShare> share;  // nullopt: any more none, as its ranks run on what is not known
+  std::optional<model::HostShare> share;  // nullopt if the share was dropped: what its ranks use is no longer known
 };
 
-// The shares of a job that was placed before all was known. Of those of its hosts that are among `known`: where it has
-// none; before the launch, also where its share is not there any more. They are counted in `table`, which has learnt of
-// the hosts. Errors change nothing; the sentence begins with the host. UNAVAILABLE: other jobs have it, who are there
-// by another name of the host; others: it is never to be had there. Where ranks of the job run there is none: it is not
-// ended for the sake of others.
+// Decides the shares of a job that was placed before its hosts were fully known. It considers only hosts among `known`
+// that have no share. Before the launch it also considers hosts on which the share no longer exists.
+//
+// It counts the shares in `table`, which must have learnt about the hosts. If ranks of the job run already, a host
+// without a share is no error. Such a job must not end for the sake of other jobs.
+//
+// Errors change nothing; the message begins with the host. UNAVAILABLE: other jobs use the share, under another name of
+// the host. Other codes: the host can never provide this share.
 base::Result<std::vector<SettledShare>> settle_shares(const JobNeed& need, const model::Placement& placement,
                                                       const std::vector<KnownHost>& known, Settling settling,
                                                       HostTable& table);

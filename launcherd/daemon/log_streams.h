@@ -1,5 +1,8 @@
-// Those who read the output of jobs: each has a cursor of the LogReader, and gets the next page when the transport has
-// taken the last one. Loop thread only.
+// Streams the output of jobs to clients. Each client has a cursor of the LogReader. It gets the next page when the
+// transport has sent the last one.
+//
+// Owner: Daemon.
+// Thread: loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +16,7 @@ namespace muster::launcherd::inline daemon {
 
 class LogStreams {
  public:
-  // `reader` is borrowed and outlives it.
+  // `reader` is borrowed and must outlive this object.
   explicit LogStreams(LogReader* reader) : reader_(reader) {}
   ~LogStreams();
 
@@ -29,7 +32,8 @@ class LogStreams {
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);
 };
 
-// INVALID_ARGUMENT names the field. `follow` is left to the caller, who knows whether the job has ended.
+// INVALID_ARGUMENT: a field is invalid; the message names it. The caller sets `follow`, because it knows whether the
+// job has ended.
 base::Result<LogQuery> log_query_of(const v1::LogsRequest& request);
 
 }  // namespace muster::launcherd::daemon

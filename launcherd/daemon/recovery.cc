@@ -22,7 +22,7 @@ void set_share(const std::optional<model::HostShare>& share, v1::HostShare& to) 
   to.set_crowded(share->is_crowded);
 }
 
-// False: it is none.
+// Returns false if the share is invalid.
 bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& share) {
   if (!from.decided()) return true;
   share.emplace();
@@ -37,7 +37,7 @@ bool read_share(const v1::HostShare& from, std::optional<model::HostShare>& shar
   return true;
 }
 
-// Every entry stands for itself, or for an earlier one that stands for itself.
+// Returns whether every entry is its own first, or names an earlier entry that is its own first.
 bool are_firsts(const google::protobuf::RepeatedField<std::int32_t>& first_of) {
   for (int i = 0; i < first_of.size(); ++i) {
     const int first = first_of.Get(i);

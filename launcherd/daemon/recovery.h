@@ -1,5 +1,7 @@
-// What is kept of a running job so that the next launcherd finds its ranks again: bytes of proto JobRecovery, which the
-// job store keeps among its secrets (docs/adr/0011). Pure.
+// The record that launcherd stores about a running job, so that the next launcherd finds its ranks again. Its bytes are
+// a proto JobRecovery. The job store keeps them among its secrets (docs/adr/0011).
+//
+// Thread: any. Pure functions.
 #pragma once
 
 #include <string>
@@ -14,15 +16,15 @@ namespace muster::launcherd::inline daemon {
 struct Recovery {
   int attempt = 0;
   model::Placement placement;
-  std::string secret;                 // of the attempt: PooledJob
-  StopCause stop = StopCause::kNone;  // somebody has asked for its end
-  bool stops_at_once = false;         // and asked again
-  std::string stop_reason{};          // empty: of a launcherd that did not store it
+  std::string secret;                 // secret of the attempt (PooledJob)
+  StopCause stop = StopCause::kNone;  // kNone if no stop was requested
+  bool stops_at_once = false;         // true if the stop was requested twice
+  std::string stop_reason{};          // empty if an older launcherd wrote the record
   std::vector<int> first_of{};        // LaunchOptions::resumed_first_of
 };
 
 std::string recovery_bytes(const Recovery& recovery);
-// DATA_LOSS: these are no bytes of one.
+// DATA_LOSS: the bytes are no valid recovery.
 base::Result<Recovery> recovery_of(const std::string& bytes);
 
 }  // namespace muster::launcherd::daemon

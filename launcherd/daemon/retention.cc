@@ -12,7 +12,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::chrono::minutes kPeriod{1};
-// At a time: their files are removed on the loop.
+// Jobs removed in one turn of the loop. The limit is needed because their files are removed on the loop.
 constexpr int kMostOfATurn = 100;
 
 }  // namespace
@@ -42,7 +42,8 @@ base::Result<Retention::Page> Retention::read_page(StoreReader& reader, const st
   return page;
 }
 
-// The folders first: a job's folder is made when its record is in the store, so that one without a record stays so.
+// Lists the folders first, then the records. A folder is created after its record, so a folder without a record never
+// gets one later.
 base::Result<Retention::Jobs> Retention::find_unknown(StoreReader& reader, const std::string& jobs_directory) {
   Jobs found;
   std::error_code failed;
@@ -63,7 +64,7 @@ void Retention::load() {
   load_page("");
   store_->read<Jobs>([directory = jobs_directory_](StoreReader& reader) { return find_unknown(reader, directory); },
                      [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Jobs> unknown) {
-                       // An unreadable store is told by everything else.
+                       // Other components report an unreadable store.
                        if (is_alive.expired() || !unknown.ok()) return;
                        unknown_ = *std::move(unknown);
                        forget_due();
@@ -73,7 +74,7 @@ void Retention::load() {
 void Retention::load_page(const std::string& token) {
   store_->read<Page>([token](StoreReader& reader) { return read_page(reader, token); },
                      [this, is_alive = std::weak_ptr<bool>(is_alive_)](base::Result<Page> page) {
-                       // An unreadable store is told by everything else; what is not found now is kept.
+                       // Other components report an unreadable store. Jobs that are not found now are kept.
                        if (is_alive.expired() || !page.ok()) return;
                        due_.merge(page->ended);
                        forget_due();
@@ -93,7 +94,7 @@ void Retention::forget_due() {
   }
 }
 
-// A folder that stays is tried again at the next start.
+// Removes the output of a job. If that fails, the next start of launcherd tries again.
 void Retention::remove_output(const base::JobId& job) {
   const std::string folder = jobs_directory_ + "/" + job.str();
   std::error_code failed;
@@ -101,12 +102,12 @@ void Retention::remove_output(const base::JobId& job) {
   if (failed) on_line_(fmt::format("the output of job {} is left in {}: {}", job.str(), folder, failed.message()));
 }
 
-// The records first: a job without output is still one, output without a job is nobody's.
+// Removes the records first. A job without output is still complete, but output without a job has no owner.
 void Retention::forget(const base::JobId& job) {
   store_->append({ForgetJob{job}}, [this, job, is_alive = std::weak_ptr<bool>(is_alive_)](const base::Status& status) {
     if (is_alive.expired()) return;
     if (!status.ok() && status.code() != base::Code::kNotFound) {
-      add(job, clock_.wall() + kPeriod);  // the disk is full, say: later
+      add(job, clock_.wall() + kPeriod);  // try again later, because the disk may be full
       return;
     }
     remove_output(job);

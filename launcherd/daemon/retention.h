@@ -1,6 +1,8 @@
-// Forgets ended jobs when their time has come: their records in the store, and their output. At the start it also
-// removes the output of jobs that the store no longer knows: a launcherd that was killed had forgotten them. Loop
-// thread only.
+// Removes ended jobs when their retention is over: their records in the store, and their output. At the start it also
+// removes the output of jobs without records. Such output is left if launcherd is killed between the two steps.
+//
+// Owner: Daemon.
+// Thread: loop thread only; the store reads on its own thread.
 #pragma once
 
 #include <functional>
@@ -20,13 +22,13 @@ class Retention {
  public:
   using OnLine = std::function<void(const std::string& line)>;
 
-  // Borrowed objects outlive it. `on_line` gets what could not be removed.
+  // Borrowed objects must outlive this one. `on_line` reports what could not be removed.
   Retention(base::Loop& loop, const base::Clock& clock, JobStore* store, std::string jobs_directory, OnLine on_line);
 
   void add(const base::JobId& job, base::WallTime forget_at);
-  // Finds the jobs that ended under earlier launcherds, a page at a time.
+  // Finds the jobs that ended under earlier launcherds, one page at a time.
   void load();
-  // What is due; called by itself every minute.
+  // Removes what is due. A timer calls it every minute.
   void forget_due();
 
  private:
@@ -45,7 +47,7 @@ class Retention {
   JobStore* const store_;
   const std::string jobs_directory_;
   const OnLine on_line_;
-  Jobs unknown_;  // folders of these are there, their records are not
+  Jobs unknown_;  // jobs that have a folder but no records
   std::multimap<base::WallTime, base::JobId> due_;
   base::Timer timer_;
   std::shared_ptr<bool> is_alive_ = std::make_shared<bool>(true);

@@ -1,3 +1,5 @@
+// All of RunningJob, and functions that make the changes which end a job.
+// Read it in this order: start, open_output, make_job, make_agents, Steps (events become records), on_finished, end.
 #include "launcherd/daemon/running_job.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace muster::launcherd::inline daemon {
 namespace {
 
 constexpr std::size_t kSecretBytes = 32;
-// Bytes of what ranks may use, in one answer (job_view.h has the limit of the rest).
+// Limit of the bytes that bindings of ranks take in one answer (job_view.h has the limit of the rest).
 constexpr std::size_t kMostBindings = std::size_t{512} << 10;
 
 model::JobTrigger trigger_of(model::JobState final_state) {
@@ -146,7 +148,7 @@ void RunningJob::start(model::JobSpec job, const proto::LaunchWishes& wishes) {
   if (!failed.ok()) start_failed(failed);
 }
 
-// Nothing of it runs.
+// Ends a job of which nothing runs.
 void RunningJob::start_failed(const base::Status& why) {
   model::JobEnded ended;
   ended.job_id = id_.str();
@@ -193,7 +195,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
   options.attempt = attempt_;
   options.ends_at = wishes.deadline;
   options.never_staged = surroundings_.state_directory;
-  options.may_leave = false;  // its slots are the next job's when it has ended
+  options.may_leave = false;  // the next job gets its slots as soon as it has ended
   options.shares = [this](const std::vector<KnownHost>& hosts, ShareAnswer answer) {
     record_merges(hosts);
     if (!owner_.settle_shares) return answer(placement_);
@@ -218,7 +220,7 @@ void RunningJob::make_job(model::JobSpec job, const proto::LaunchWishes& wishes)
       [this, pooled = std::move(pooled)](int attempt) { return make_agents(pooled, attempt); }, sink_.get(), observer);
 }
 
-// Before any rank is started: the next launcherd must know whose agents have some.
+// Stores which hosts are the same, before any rank starts. The next launcherd must know which agents have ranks.
 void RunningJob::record_merges(const std::vector<KnownHost>& hosts) {
   if (has_merged_hosts() || std::ranges::all_of(hosts, &std::string::empty, &KnownHost::kept_as)) return;
   first_of_.resize(placement_.hosts.size());
@@ -249,7 +251,7 @@ std::shared_ptr<JobAgents> RunningJob::make_agents(PooledJob pooled, int attempt
         return expected;
       };
     } else {
-      sink_->begin_attempt(attempt);  // the disk has lost the record that said so
+      sink_->begin_attempt(attempt);  // the disk has lost the record of this attempt's begin
     }
   }
   return surroundings_.pool->agents_for(std::move(pooled));
@@ -308,11 +310,12 @@ void RunningJob::describe(v1::Job& job) const {
     proto::set_binding(bound_[number], *job.mutable_ranks(i));
     bytes += job.ranks(i).binding().ByteSizeLong();
     if (bytes <= kMostBindings || i == 0) continue;
-    job.mutable_ranks()->DeleteSubrange(i, job.ranks_size() - i);  // whoever wants them asks again from there
+    // the client asks again, starting at the first rank that is missing
+    job.mutable_ranks()->DeleteSubrange(i, job.ranks_size() - i);
   }
 }
 
-// What the state table says of it; nullopt: the state stays.
+// Moves the state by the state table. nullopt if the state stays.
 std::optional<JobStep> RunningJob::step(model::JobTrigger trigger, const std::string& reason) {
   const auto moved = model::next_state(state_, trigger);
   if (!moved) return std::nullopt;
@@ -332,7 +335,7 @@ void RunningJob::record_event(const model::JobEvent& event, std::optional<JobSte
                           .rank_step = std::move(rank_step)}});
 }
 
-// Of a job that was begun before no HostUp comes again.
+// Only for jobs resumed after a launcherd restart: their hosts send no second HostUp, so mark them as up here.
 void RunningJob::on_progress(int /*up*/, int /*total*/, const std::vector<std::string>& waiting) {
   if (!begun_) return;
   const std::unordered_set<std::string_view> missing(waiting.begin(), waiting.end());
@@ -374,7 +377,7 @@ struct RunningJob::Steps {
     if (v1::HostStatus* const status = host(suspect.host)) status->set_suspect(suspect.suspect);
     running.record_event(event, {}, {});
   }
-  // The store of a job that was begun has it already.
+  // Returns whether the store has this step already, from an earlier launcherd.
   bool is_known(int rank, bool is_end) const {
     const auto known = running.known_ranks_.find(rank);
     return known != running.known_ranks_.end() && (!is_end || model::is_final(known->second));
@@ -393,7 +396,7 @@ struct RunningJob::Steps {
     running.record_event(event, {}, to ? std::optional(step_of(end, running.attempt_, *to)) : std::nullopt);
   }
   void operator()(const model::JobStopping& stopping) const {
-    if (running.begun_ && running.state_ == model::JobState::kStopping) return;  // stored before
+    if (running.begun_ && running.state_ == model::JobState::kStopping) return;  // an earlier launcherd has stored it
     const std::string& reason = running.stop_reason_.empty() ? stopping.reason : running.stop_reason_;
     running.record_event(model::JobStopping{reason}, running.step(model::JobTrigger::kStop, reason), {});
   }
@@ -408,7 +411,7 @@ struct RunningJob::Steps {
     running.bound_.clear();
     running.record_event(event, running.step(model::JobTrigger::kRestart, restarting.reason), {});
   }
-  // The owner of the runner makes these itself.
+  // This class creates these events itself.
   void operator()(const model::JobStarting&) const {}
   void operator()(const model::JobEnded&) const {}
   void operator()(const model::JobStateChanged&) const {}
@@ -429,7 +432,7 @@ std::string RunningJob::end_reason(const JobOutcome& outcome) const {
   return fmt::format("rank {} on {}: {}", root.rank, root.host, model::describe(root));
 }
 
-// So that its last line says what nobody can read any more.
+// Adds to the reason which output can no longer be read.
 std::string RunningJob::with_what_is_gone(std::string reason) const {
   for (const auto& [host, bytes] : sink_->gone()) {
     if (!reason.empty()) reason += "; ";
@@ -448,7 +451,7 @@ void RunningJob::on_finished(const JobOutcome& outcome) {
 
 void RunningJob::end(model::JobState state, const std::string& reason, const model::JobEnded& ended) {
   is_over_ = true;
-  // Only what is being stopped ends as killed.
+  // By the state table only a job that is stopping can end as killed, so store the stop first.
   if (!model::next_state(state_, trigger_of(state))) {
     record_event(model::JobStopping{reason}, step(model::JobTrigger::kStop, reason), {});
   }

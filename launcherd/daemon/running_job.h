@@ -1,7 +1,9 @@
-// One job of launcherd from the moment that it has slots: owns its runner and its output, and turns what the runner
-// observes into events of the store. Loop thread only.
+// One job of launcherd from the moment that it has slots. It owns the job's runner and output, and turns what the
+// runner reports into events for the store.
 //
-// The owner's functions are called from within the job's own; the job must not be destroyed there, but be posted.
+// Owner: JobManager.
+// Thread: loop thread only. The job calls the owner's functions from within its own. The owner must not destroy the job
+// there; it posts instead.
 #pragma once
 
 #include <functional>
@@ -29,42 +31,42 @@
 
 namespace muster::launcherd::inline daemon {
 
-// What all jobs of a launcherd have in common. Borrowed objects outlive the jobs.
+// The objects and settings that all jobs of a launcherd share. Borrowed objects must outlive the jobs.
 struct JobSurroundings {
   base::Loop* loop = nullptr;
   const base::Clock* clock = nullptr;
   LogReader* logs = nullptr;
   HostPool* pool = nullptr;
-  std::string state_directory;                           // absolute; no job's files come from there
+  std::string state_directory;                           // absolute; files from there are never staged
   std::string jobs_directory;                            // <state>/jobs; exists
-  bool more_hosts_come = false;                          // by themselves
+  bool more_hosts_come = false;                          // agents of more hosts may connect by themselves
   std::function<void(const std::string& line)> on_line;  // for launcherd's own log
 };
 
-// Where the output of a job lies.
+// The folder and the file that hold the output of a job.
 std::string job_directory(const JobSurroundings& surroundings, const base::JobId& id);
 std::string journal_path(const JobSurroundings& surroundings, const base::JobId& id);
 
-// The changes that end a job whose runner is none, or is over: its last state, and JobEnded.
+// The changes that end a job without a runner, or whose runner has finished: its last state, and JobEnded.
 Batch end_of_job(const base::JobId& id, int attempt, model::JobState state, const std::string& reason,
                  const model::JobEnded& ended, base::WallTime now);
 Batch end_without_ranks(const base::JobId& id, int attempt, model::JobState state, int exit_code,
                         const std::string& reason, base::WallTime now);
 
-// A job that an earlier launcherd had begun, as the store has it.
+// A job that an earlier launcherd began, as the store has it.
 struct BegunJob {
   StoredJob job;
   Recovery recovery;
-  std::vector<StoredRank> ranks;  // of its newest attempt
+  std::vector<StoredRank> ranks;  // ranks of its newest attempt
 };
 
 using ShareSettled = std::function<void(const base::Status&)>;
 
 struct RunningJobOwner {
-  std::function<void(Batch)> record;  // what has happened
-  std::function<void()> on_ended;     // after the last record
-  // Decides on its shares of hosts that had none, as they are now known to be; `done` when the disk has them, which may
-  // be when other jobs have ended.
+  std::function<void(Batch)> record;  // stores what has happened
+  std::function<void()> on_ended;     // called after the last record
+  // Decides the job's shares of hosts, now that what they have is known. `done` runs when the disk has them. It may
+  // have to wait until other jobs end.
   std::function<void(const std::vector<KnownHost>&, ShareSettled done)> settle_shares{};
 };
 
@@ -74,33 +76,34 @@ class RunningJob final : private JobObserver {
   RunningJob(const JobSurroundings& surroundings, BegunJob begun, RunningJobOwner owner);
   ~RunningJob() override;
 
-  // The event with which it becomes STARTING.
+  // The event that changes its state to STARTING.
   NewEvent starting(base::WallTime now) const;
   NewRecovery recovery() const;
-  // Once both are stored, or for a job that was begun: then it is taken up. The job ends, if need be at once; errors
-  // are the reason of its end.
+  // Starts the job once both are stored, or resumes a job that an earlier launcherd began. An error ends the job,
+  // perhaps within this call, and becomes the reason of its end.
   void start(model::JobSpec job, const proto::LaunchWishes& wishes);
   void start_failed(const base::Status& why);
-  // Instead: that it starts cannot be stored, so it ends as one that waits.
+  // Call it instead if the start cannot be stored. The job then ends like a waiting one.
   void start_refused(const base::Status& why);
 
-  // `reason`: "killed", "its deadline has passed". Once more: at once. Also before start().
+  // Stops the job. `reason` is for example "killed" or "its deadline has passed". A second call kills at once. It may
+  // be called before start().
   void stop(StopCause cause, const std::string& reason);
   base::Status signal_ranks(int signo);
   base::Status stacks(const std::vector<int>& ranks, std::function<void(v1::ProcessStack)> on_process,
                       base::Loop::Task done);
 
   const model::Placement& placement() const { return placement_; }
-  // Its share of a host that was not known at its start. The next recovery() has it.
+  // Sets the job's share of a host that was not known when the job started. The next recovery() includes it.
   void set_share(const std::string& host, const std::optional<model::HostShare>& share);
-  // Two of its hosts are the same one, and recovery() says so.
+  // True if two of its hosts are the same host. recovery() includes that.
   bool has_merged_hosts() const { return !first_of_.empty(); }
-  // Its ranks go on when launcherd leaves.
+  // True if its ranks continue when launcherd ends.
   bool holds() const { return is_held_; }
   model::JobState state() const { return state_; }
-  // Its last record is made, and on_ended is told: nothing of it changes any more.
+  // True after its last record and on_ended. Nothing of it changes from then on.
   bool is_over() const { return is_over_; }
-  // What the store does not know: hosts, and where ranks wait.
+  // Adds what the store does not know: its hosts, and the hosts of ranks that wait.
   void describe(v1::Job& job) const;
 
  private:
@@ -124,8 +127,8 @@ class RunningJob final : private JobObserver {
   void on_finished(const JobOutcome& outcome) override;
   void on_event(const model::JobEvent& event) override;
 
-  std::string host_of(int rank) const;  // empty: there is no such rank
-  struct Steps;                         // what each kind of event changes
+  std::string host_of(int rank) const;  // empty if the job has no such rank
+  struct Steps;                         // applies an event; one function for each kind
 
   const JobSurroundings& surroundings_;
   const base::JobId id_;
@@ -133,22 +136,22 @@ class RunningJob final : private JobObserver {
   const RunningJobOwner owner_;
   model::JobState state_ = model::JobState::kStarting;
   int attempt_ = 0;
-  std::string secret_;         // of the attempt
-  std::vector<int> first_of_;  // of the attempt: LaunchOptions::resumed_first_of
+  std::string secret_;         // secret of this attempt
+  std::vector<int> first_of_;  // LaunchOptions::resumed_first_of of this attempt
   bool is_held_ = true;
-  std::optional<BegunJob> begun_;                            // of its first attempt here, if that was begun before
-  std::map<int, model::RankState> known_ranks_;              // that the store has of begun_
-  std::vector<v1::HostStatus> hosts_;                        // as placement_.hosts
+  std::optional<BegunJob> begun_;                            // set during an attempt that an earlier launcherd began
+  std::map<int, model::RankState> known_ranks_;              // what the store has of begun_'s ranks
+  std::vector<v1::HostStatus> hosts_;                        // in the order of placement_.hosts
   std::unordered_map<std::string, std::size_t> host_index_;  // by name
   std::vector<std::size_t> host_of_rank_;
-  std::vector<model::BoundRank> bound_;  // by rank; empty: not told yet
-  std::string stop_reason_;              // not empty: somebody has asked for its end
+  std::vector<model::BoundRank> bound_;  // by rank; empty if the runner has not reported it yet
+  std::string stop_reason_;              // not empty once a stop was requested
   StopCause stop_cause_ = StopCause::kNone;
-  bool stops_at_once_ = false;  // more than one has
+  bool stops_at_once_ = false;  // a stop was requested twice
   bool is_over_ = false;
 
   std::unique_ptr<LastingOutput> sink_;
-  std::unique_ptr<RestartingJob> job_;  // last: its threads end before what they use
+  std::unique_ptr<RestartingJob> job_;  // last member: its threads end before what they use
 };
 
 }  // namespace muster::launcherd::daemon

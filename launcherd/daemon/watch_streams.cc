@@ -34,7 +34,7 @@ void WatchStreams::changed(const base::JobId& job) {
   }
 }
 
-// The state first: what has happened before it was read is in the events.
+// Reads the state first, then the events. Everything that happened before the state was read is then among the events.
 base::Result<WatchStreams::Page> WatchStreams::read_page(StoreReader& reader, const base::JobId& job,
                                                          std::uint64_t after) {
   MUSTER_ASSIGN_OR_RETURN(const StoredJob stored, reader.job(job));

@@ -1,5 +1,8 @@
-// Those who watch jobs: each gets the events of one job from the store, a page at a time, the next page when the
-// transport has taken the last one. Nothing is kept in memory for who is slow. Loop thread only.
+// Streams the events of jobs to clients that watch them. Each client gets the events of one job from the store, page by
+// page. It gets the next page when the transport has sent the last one, so a slow client uses no memory.
+//
+// Owner: Daemon.
+// Thread: loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +18,12 @@ namespace muster::launcherd::inline daemon {
 
 class WatchStreams {
  public:
-  // `store` is borrowed and outlives it.
+  // `store` is borrowed and must outlive this object.
   explicit WatchStreams(JobStore* store) : store_(store) {}
 
-  // Events of `job` with a number from `from` on, until its last one. NOT_FOUND through `replies`: no such job.
+  // Sends the events of `job` from number `from` until its last one. If no such job exists, `replies` gets NOT_FOUND.
   Gone watch(const base::JobId& job, std::uint64_t from, Replies<v1::Event> replies);
-  // Something of the job was stored.
+  // Call it when something of the job was stored.
   void changed(const base::JobId& job);
 
  private:
@@ -32,8 +35,8 @@ class WatchStreams {
     base::JobId job;
     std::uint64_t after = 0;  // number of the last event that was sent
     Replies<v1::Event> replies;
-    bool is_busy = false;   // a page is being read, or taken by the transport
-    bool is_behind = true;  // there may be more in the store
+    bool is_busy = false;   // a page is being read or sent
+    bool is_behind = true;  // the store may have more events
   };
 
   static base::Result<Page> read_page(StoreReader& reader, const base::JobId& job, std::uint64_t after);
