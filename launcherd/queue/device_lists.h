@@ -1,5 +1,7 @@
-// What jobs could be dealt of hosts' GPUs, looked up once for all jobs that wish the same: for one pass over many jobs.
-// The shapes of hosts stay as they are while it lives; what is used of them may change.
+// The GPUs that jobs could get on hosts. Each list is looked up once for all jobs with the same request.
+//
+// Owner: one pass over many jobs. The hosts' shapes must not change while it lives; what is in use may.
+// Thread: one thread.
 #pragma once
 
 #include <list>
@@ -14,10 +16,10 @@ namespace muster::launcherd::inline queue {
 
 class DeviceLists {
  public:
-  // devices_for(), by host.
+  // The result of devices_for() for each host.
   using ByHost = std::unordered_map<const model::NodeShape*, std::optional<std::vector<std::string>>>;
 
-  // Valid as long as this.
+  // The reference is valid as long as this object.
   ByHost& of(const ShareWish& wish);
 
  private:

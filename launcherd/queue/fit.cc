@@ -1,3 +1,5 @@
+// All of fit.h: the placement of one job on the hosts.
+// Read it in this order: fit at the end, fit_slots, fit_places, give_shares, limit_to_shares.
 #include "launcherd/queue/fit.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ bool is_idle(const SlotHost& host) {
   return host.is_open() && host.used == 0;
 }
 
-// Whether every host has the slots for the ranks that were placed on it.
+// Returns whether every host has the slots for the ranks that are placed on it.
 bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room) {
   for (const auto& [name, count] : ranks_by_host(need)) {
     const SlotHost* const host = find_host(hosts, name);
@@ -28,20 +30,20 @@ bool has_places(const JobNeed& need, std::span<const SlotHost> hosts, Room room)
   return true;
 }
 
-// `room`: kIdle or kIdleSlots.
+// Returns whether the job would have slots if nothing ran. `room` is kIdle or kIdleSlots.
 bool has_idle_slots(Offers& offers, Room room) {
   const JobNeed& need = offers.need();
   if (!need.places.empty()) return has_places(need, offers.hosts(), Room::kIdle);
   const long there = offers.total(room, need.ranks());
   if (there >= need.ranks()) return true;
   if (!need.request.oversubscribe || there == 0) return false;
-  // What -N forbids, oversubscribing does not allow.
+  // Oversubscribing does not override -N (ranks a host).
   const auto usable = std::ranges::count_if(
       offers.usable(), [](const Offer& offer) { return offer.host->is_open() && offer.host->slots > 0; });
   return need.request.ranks_per_node == 0 || need.request.ranks_per_node * usable >= need.ranks();
 }
 
-// What the job says of a host goes before what the list says.
+// The job's user and port for a host take precedence over those of the list.
 model::HostSpec named(const Offer& offer, int slots) {
   model::HostSpec spec = offer.host->host;
   if (offer.wanted != nullptr) {
@@ -67,7 +69,7 @@ std::optional<model::Placement> fit_places(Offers& offers, Room room) {
   return model::place_as_told(specs, host_of_rank);
 }
 
-// `room`: kFree or kFreeSlots.
+// Places ranks on slots without regard to shares. `room` is kFree or kFreeSlots.
 std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   const JobNeed& need = offers.need();
   if (!need.places.empty()) return fit_places(offers, room);
@@ -77,7 +79,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
     return std::nullopt;
   }
   model::PlacementRequest request{.np = need.ranks(), .oversubscribe = takes_all, .map_by = need.request.map_by};
-  long left = need.ranks();  // that no host is there for yet
+  long left = need.ranks();  // ranks without a host so far
   for (Offer& offer : offers.usable()) {
     if (left <= 0 && !takes_all) break;
     const SlotHost& host = *offer.host;
@@ -86,7 +88,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
     const int there = offers.room(offer, room);
     if (there == 0) continue;
     request.hosts.push_back(named(offer, there));
-    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn gets one rank first
+    left -= request.map_by == model::MapBy::kNode ? 1 : there;  // by node, each host in turn first gets one rank
     if (takes_all && need.request.ranks_per_node > 0) request.hosts.back().max_slots = need.request.ranks_per_node;
   }
   auto placement = model::place(request);
@@ -94,7 +96,7 @@ std::optional<model::Placement> fit_slots(Offers& offers, Room room) {
   return std::move(*placement);
 }
 
-// What jobs have of hosts, with what one job is being given: of all names of a host the same.
+// Counts what jobs use of hosts, including what one job is being given. All names of a host share one use.
 class UseByNames {
  public:
   const HostUse& of(const SlotHost& host) const {
@@ -109,7 +111,7 @@ class UseByNames {
   std::map<int, HostUse> uses_;
 };
 
-// Its share of each host that is known.
+// Gives the job its share of each known host. Returns the first host that cannot give it.
 std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost> hosts, model::Placement& placement) {
   std::optional<Misfit> misfit;
   UseByNames use;
@@ -127,10 +129,10 @@ std::optional<Misfit> give_shares(const JobNeed& need, std::span<const SlotHost>
   return misfit;
 }
 
-// How many of at most so many ranks have their share there, and that share.
+// Returns how many ranks, `most` at most, can have their share on the host, and that share.
 std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& need, const SlotHost& host,
                                                                 const HostUse& use, int most) {
-  int fewest = 0;  // have it
+  int fewest = 0;  // so many have their share
   std::optional<model::HostShare> theirs;
   for (int ranks = most; fewest < most; ranks = most - (most - fewest) / 2) {
     const std::vector<model::RankWish> wishes(static_cast<std::size_t>(ranks));
@@ -145,7 +147,7 @@ std::pair<int, std::optional<model::HostShare>> most_with_share(const JobNeed& n
   return {fewest, std::move(theirs)};
 }
 
-// So many ranks on each host as can have their share there.
+// Limits the ranks on each host to those that can have their share there.
 void limit_to_shares(Offers& offers) {
   UseByNames use;
   for (Offer& offer : offers.usable()) {
@@ -187,7 +189,7 @@ std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHos
   auto placement = fit_slots(offers, Room::kFree);
   auto misfit = placement ? give_shares(need, hosts, *placement) : std::nullopt;
   if (!misfit) return placement;
-  // Another host may have what that one has not; who oversubscribes has all of them.
+  // Another host may have what this one lacks. A job that oversubscribes uses all its hosts, so it has no other.
   if (!need.places.empty() || offers.is_oversubscribing()) return std::nullopt;
   limit_to_shares(offers);
   while (true) {

@@ -1,4 +1,6 @@
-// Where a job could run now, and with what of each host. Pure.
+// Finds hosts on which a job can run now, and its share of each of them.
+//
+// Thread: any; pure functions.
 #pragma once
 
 #include <map>
@@ -12,24 +14,24 @@
 
 namespace muster::launcherd::inline queue {
 
-// Where it runs when it starts now, with its shares of the hosts that are known; nullopt: not enough is free.
-// `known`: of a pass over many jobs (launcherd/queue/device_lists.h).
+// Returns the job's placement if it can start now, with its shares of the known hosts. nullopt if too little is free.
+// `known` is shared by a pass over many jobs (launcherd/queue/device_lists.h).
 std::optional<model::Placement> fit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
-// Whether there would be the slots for it if nothing else ran, as far as is known.
+// Returns whether the hosts would have slots for the job if nothing else ran, as far as they are known.
 bool has_idle_slots(const JobNeed& need, std::span<const SlotHost> hosts);
 
-// Where its share of a host is not to be had, and why.
+// A host that cannot provide the job's share, and the reason.
 struct Misfit {
   std::string host;
   base::Status why;
 };
-// Of a job for which there are the slots: the first host where its share is not to be had.
+// Finds the first host that cannot provide the job's share. Only for jobs that have enough slots.
 std::optional<Misfit> find_misfit(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
 
-// Of a job whose ranks are placed: how many each host has.
+// The number of ranks for each host. Only for jobs whose ranks have places.
 std::map<std::string, int> ranks_by_host(const JobNeed& need);
-// nullptr: there is none.
+// nullptr if the list has no such host.
 const SlotHost* find_host(std::span<const SlotHost> hosts, const std::string& name);
 
 }  // namespace muster::launcherd::queue

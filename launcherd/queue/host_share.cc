@@ -1,3 +1,5 @@
+// All of HostUse, and the decision which cores and GPUs of a host a job gets.
+// Read it in this order: share_of at the end, take_cores, take_devices, named_devices, settle_cores.
 #include "launcherd/queue/host_share.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ using model::touches;
 using model::whole_cores;
 using Wishes = std::span<const model::RankWish>;
 
-// Of all that may be this device, or a part of it.
+// Counts the users of all devices that may be this device or a part of it.
 HostUse::Users users_of(const HostUse& use, const NodeShape& node, const std::string& id) {
   HostUse::Users all;
   for (const auto& [other, users] : use.devices()) {
@@ -43,7 +45,7 @@ std::vector<std::string> free_of(const std::vector<std::string>& all, const Host
   return free;
 }
 
-// Those that are free or that others share, the least used first.
+// Returns devices that are free or shared by other jobs, the least used first.
 std::vector<std::string> open_of(const std::vector<std::string>& all, const HostUse& use, const NodeShape& node) {
   std::vector<std::string> open;
   std::ranges::copy_if(all, std::back_inserter(open),
@@ -59,7 +61,7 @@ std::vector<int> all_cpus(const std::vector<CoreShape>& cores) {
   return cpus;
 }
 
-// Cores that no other job has; all, where there are none. A depth is never of other jobs' cores.
+// Returns cores that no other job has. If there are none, returns all cores, except with --bind-to depth.
 std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, BindTo bind_to) {
   std::vector<CoreShape> cores;
   std::ranges::copy_if(node.cores, std::back_inserter(cores),
@@ -67,7 +69,7 @@ std::vector<CoreShape> free_cores(const NodeShape& node, const HostUse& use, Bin
   return cores.empty() && bind_to != BindTo::kDepth ? node.cores : cores;
 }
 
-// Of the equal shares of the slots those that are least in use, so many as there are ranks.
+// Returns the CPUs of the least used of the slots' equal shares, one share for each rank.
 std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int slots, std::size_t ranks,
                                const model::Pinning& pinning) {
   const std::vector<model::RankBinding> shares =
@@ -88,14 +90,14 @@ std::vector<int> cpus_of_slots(const NodeShape& node, const HostUse& use, int sl
   return cpus;
 }
 
-// Out of which the ranks without chosen cores are dealt theirs.
+// Sets the cores from which ranks without chosen cores get theirs.
 base::Status take_cores(const ShareWish& wish, const NodeShape& node, const HostUse& use, int slots, Wishes wishes,
                         model::HostShare& share) {
   const BindTo bind_to = wish.pinning.bind_to;
   const auto ranks = static_cast<std::size_t>(std::ranges::count(wishes, false, &model::RankWish::has_cpus));
   if (bind_to == BindTo::kNone || bind_to == BindTo::kList || ranks == 0) return base::ok_status();
   const std::vector<CoreShape> free = free_cores(node, use, bind_to);
-  // Without cores, a share says nothing of them.
+  // If the host reports no cores, the share has none and that is no error.
   if (free.empty() && !node.cores.empty()) return error(Code::kInvalidArgument, "no core is free there");
   if (bind_to == BindTo::kDepth || std::cmp_greater_equal(ranks, slots)) {
     share.cpus = all_cpus(free);
@@ -112,7 +114,7 @@ base::Status take_cores(const ShareWish& wish, const NodeShape& node, const Host
   return base::ok_status();
 }
 
-// What is the job's once it is known what its ranks have.
+// Sets the share's final cores, once the cores of each rank are known.
 void settle_cores(const NodeShape& node, const model::NodeBinding& binding, BindTo bind_to, Wishes wishes,
                   model::HostShare& share) {
   std::vector<int> bound;
@@ -126,7 +128,7 @@ void settle_cores(const NodeShape& node, const model::NodeBinding& binding, Bind
   share.cpus = whole_cores(node, bound);
 }
 
-// GPUs that a user has named, each once. INVALID_ARGUMENT: another job has one, and does not share it.
+// Returns the GPUs that the user named, each once. INVALID_ARGUMENT: another job has one of them and does not share it.
 Result<std::vector<std::string>> named_devices(const ShareWish& wish, const NodeShape& node, const HostUse& use,
                                                const model::NodeBinding& binding, Wishes wishes, bool is_open) {
   std::vector<std::string> devices;
@@ -156,7 +158,7 @@ std::vector<std::string> not_chosen(const std::vector<std::string>& all, const N
   return left;
 }
 
-// Out of which ranks are dealt theirs: of `all` at least so many.
+// Sets the devices from which ranks get theirs: at least `least` of `all`.
 base::Status take_devices(const NodeShape& node, const HostUse& use, const std::vector<std::string>& all,
                           std::size_t least, model::HostShare& share) {
   share.devices = free_of(all, use, node);
@@ -257,7 +259,7 @@ Result<model::HostShare> share_of(const ShareWish& wish, const NodeShape& node, 
                           model::bind_host(node, wishes, wish.pinning, wish.masks, &share));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> named,
                           named_devices(wish, node, use, binding, wishes, share.is_open));
-  // Who sees all GPUs of the job and has said no number gets as large a part of them as of the slots.
+  // A job without a number of GPUs gets as large a part of them as of the slots.
   const bool has_parts = std::ranges::any_of(all, [](const std::string& id) { return model::is_mig_name(id); });
   std::size_t most = least;
   if (!wish.asks_for_gpus() && !has_parts) {

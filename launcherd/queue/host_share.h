@@ -1,12 +1,18 @@
-// What of a host a job may use beside the other jobs there: cores and GPUs. Plain values, pure functions.
+// Decides which cores and GPUs of a host a job may use beside the other jobs there.
 //
-// A job of k ranks on a host of s slots has the cores of k of the s equal shares of its cores, and of its GPUs what it
-// asks for, or else k of s parts, at least one for each rank as far as there are as many. None of them is another
-// job's, but for these. Cores that users name (--bind-to list, places) are theirs whoever has them; a job to which
-// others have left none has all of them, or those of its slots, but not for --bind-to depth. GPUs that users name
-// (places, masks of roles) are waited for. GPUs are shared among jobs that want that (--share-gpu), or that have not
-// asked for GPUs on a host with more slots than GPUs, when no other is free. What may be another job's GPU by another
-// name is not free: a number of CUDA's own.
+// A job of k ranks on a host of s slots gets k of s equal shares of the cores. It gets the GPUs that it asks for. If it
+// asks for no number, it gets k of s parts of the GPUs, and at least one GPU a rank while there are enough.
+//
+// Usually no other job has these cores and GPUs. The exceptions are:
+//   - Cores that users name (--bind-to list, places) are granted even if another job has them.
+//   - If other jobs have left no core, a job gets all cores, or those of its slots, except with --bind-to depth.
+//   - If no GPU is free, jobs with --share-gpu share GPUs.
+//   - Jobs that ask for no GPUs share them likewise, on a host with more slots than GPUs.
+//
+// A job waits for GPUs that its user names (places, masks of roles). A GPU is not free if another job may have it under
+// another name, for example a number of CUDA's own.
+//
+// Thread: any. Plain values and pure functions.
 #pragma once
 
 #include <map>
@@ -26,22 +32,23 @@
 
 namespace muster::launcherd::inline queue {
 
-// What the jobs of a host have of it. Copies cost nothing until one of them is changed: the queue looks at many hosts.
+// The cores and GPUs that the jobs on a host use. A copy shares its content until one of the two changes, because the
+// queue copies many hosts.
 class HostUse {
  public:
   struct Users {
     int count = 0;
-    bool are_open = true;  // all of them share
+    bool are_open = true;  // true if all of them share it
   };
   const std::vector<int>& cpus() const { return content().cpus; }                    // sorted
   const std::map<std::string, Users>& devices() const { return content().devices; }  // by device_id()
   const std::vector<model::HostShare>& shares() const { return content().shares; }
 
-  // Nothing has been added to or removed from the one since it was copied from the other, or both are empty.
+  // True if neither has changed since one was copied from the other, or if both are empty.
   bool is_same(const HostUse& other) const { return content_ == other.content_; }
 
   void add(const model::HostShare& share);
-  void remove(const model::HostShare& share);  // one that was added
+  void remove(const model::HostShare& share);  // removes one that was added
 
  private:
   struct Content {
@@ -53,50 +60,52 @@ class HostUse {
   };
   const Content& content() const;
 
-  std::shared_ptr<const Content> content_;  // null: nothing
+  std::shared_ptr<const Content> content_;  // nullptr means that nothing is used
 };
 
-// What a job wants of any host.
+// The cores and GPUs that a job requests of every host.
 struct ShareWish {
   model::Pinning pinning{};
-  model::GpuMasks masks{};                     // of the job's own environment
-  std::vector<model::RoleMasks> role_masks{};  // of its roles' own
+  model::GpuMasks masks{};                     // from the job's environment
+  std::vector<model::RoleMasks> role_masks{};  // from its roles' environments
 
-  // It has said how many GPUs each rank is to have, and gets no fewer.
+  // True if it requests a number of GPUs for each rank. It then gets no fewer.
   bool asks_for_gpus() const {
     return pinning.gpu_bind == model::GpuBind::kOne || pinning.gpu_bind == model::GpuBind::kTile ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpus_per_rank > 0);
   }
-  // Not every host has it: it is started only where it is known to be had.
+  // True if not every host can satisfy it. The job starts only on hosts that are known to do so.
   bool is_choosy() const {
     return asks_for_gpus() || pinning.bind_to == model::BindTo::kDepth ||
            (pinning.gpu_bind != model::GpuBind::kNone && pinning.gpu_order == model::GpuOrder::kList);
   }
 };
 
-// Whether others may have the same GPUs, of the so many that the job could be dealt.
+// Returns whether other jobs may use the same GPUs. `devices` is the number of GPUs that the job could get on the host.
 bool is_open_share(const ShareWish& wish, std::size_t devices, int slots);
 
-// What the job could be dealt of the host's GPUs, tiles and parts; nullopt: its start says what is wrong.
+// Returns the GPUs, tiles and parts of the host that the job could get. nullopt on an error, which the job's start
+// reports.
 std::optional<std::vector<std::string>> devices_for(const ShareWish& wish, const model::NodeShape& node);
-// Of such devices, beside what is in use.
+// Counts such devices, given what is in use.
 struct DeviceCounts {
   std::size_t all = 0;
-  std::size_t free = 0;   // nobody has them
-  std::size_t open = 0;   // nobody has them, or only jobs that share them
-  bool is_error = false;  // devices_for() is nullopt
+  std::size_t free = 0;   // no job uses them
+  std::size_t open = 0;   // no job uses them, or only jobs that share them
+  bool is_error = false;  // devices_for() returned nullopt
 };
 DeviceCounts count_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
-// How many ranks of the job these are enough for, beside what is in use; kAnyRanks: for any number.
+// Returns for how many ranks of the job these devices suffice, given what is in use. kAnyRanks if for any number.
 inline constexpr int kAnyRanks = 1 << 30;
 int ranks_for_gpus(const ShareWish& wish, const DeviceCounts& devices, int slots);
 int ranks_for_gpus(const ShareWish& wish, const std::vector<std::string>& devices, const model::NodeShape& node,
                    const HostUse& use, int slots);
-// Those that nobody has.
+// Returns the number of devices that no job uses.
 int free_devices(const std::vector<std::string>& devices, const model::NodeShape& node, const HostUse& use);
 
-// `wishes`: of each of the job's ranks there. INVALID_ARGUMENT, one sentence without the host's
-// name: not beside what is in use. With an empty `use`: never.
+// Decides a job's share of a host. `wishes` has one entry for each of its ranks there.
+// INVALID_ARGUMENT: impossible beside what is in use, or impossible at all if `use` is empty. The message is one
+// sentence without the host's name.
 base::Result<model::HostShare> share_of(const ShareWish& wish, const model::NodeShape& node, const HostUse& use,
                                         int slots, std::span<const model::RankWish> wishes);
 

@@ -13,7 +13,7 @@ namespace {
 
 using base::Code;
 
-// Each name once; repeats add their slots.
+// Returns each name once. Repeated entries add their slots.
 std::vector<model::HostSpec> merged_hosts(const std::vector<model::HostSpec>& list) {
   std::vector<model::HostSpec> merged;
   for (const model::HostSpec& wanted : list) {
@@ -39,7 +39,7 @@ base::Status check_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   return base::ok_status();
 }
 
-// Where the spec says no number.
+// The number of ranks if the spec gives none.
 long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   if (need.request.ranks_per_node > 0) {
     const auto count = need.request.hosts.empty() ? hosts.size() : need.request.hosts.size();
@@ -54,7 +54,7 @@ long ranks_left_to_hosts(const JobNeed& need, std::span<const SlotHost> hosts) {
   return slots;
 }
 
-// All open and idle, with the slots that are known.
+// Returns the hosts as if all accepted jobs, with the slots that are known.
 std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
   std::vector<SlotHost> open(hosts.begin(), hosts.end());
   for (SlotHost& host : open) {
@@ -64,7 +64,7 @@ std::vector<SlotHost> as_if_open(std::span<const SlotHost> hosts) {
   return open;
 }
 
-// INVALID_ARGUMENT: there are the slots for it, and never the GPUs or cores. `hosts`: as_if_open().
+// INVALID_ARGUMENT: the slots suffice, but the GPUs or cores never will. `hosts` come from as_if_open().
 base::Status check_shares(const JobNeed& need, std::span<const SlotHost> hosts) {
   const bool are_known =
       std::ranges::all_of(hosts, [&](const SlotHost& host) { return !may_use(need, host) || host.shape != nullptr; });

@@ -1,4 +1,6 @@
-// What a job that is submitted asks of the hosts, and whether it can ever have it. Pure.
+// Derives what a submitted job requests of the hosts, and checks whether it can ever get that.
+//
+// Thread: any; pure functions.
 #pragma once
 
 #include <span>
@@ -11,19 +13,21 @@ namespace muster::launcherd::inline queue {
 
 ShareWish share_wish(const model::JobSpec& job);
 
-// Says how many ranks there are where the spec leaves that to the hosts. INVALID_ARGUMENT: the job could never run
-// here, also if all hosts were idle and none drained; for want of GPUs or cores only where all of its hosts are known.
-// `more_come`: a job that names no host waits for them, whatever it wants; why_not() says what is missing.
+// Decides the number of ranks if the spec leaves that to the hosts. If `more_come`, more hosts may connect by
+// themselves. A job that names no host then waits for them, and why_not() reports what is missing.
+// INVALID_ARGUMENT: the job could never run here, even if all hosts were idle and none drained. A lack of GPUs or cores
+// counts only if all of its hosts are known.
 base::Result<JobNeed> need_of(const model::JobSpec& job, std::span<const SlotHost> hosts, bool more_come = false);
 
-// Of a job that was let in with so many ranks. The list of hosts may be another one since: then it waits for them.
+// For a job that was accepted with this number of ranks. If the list of hosts has changed since, the job waits for its
+// hosts.
 JobNeed need_of(const model::JobSpec& job, int ranks);
 
-// Whether no host that the job may use has the cores or GPUs for it, not even if all were idle and open. false while
-// one of them is not known.
+// Returns true if the hosts that the job may use can never provide its cores or GPUs, even if all were idle and open.
+// false while one of them is not known.
 bool never_fits(const JobNeed& need, std::span<const SlotHost> hosts);
 
-// Whether what need_of() says of the job may be another thing when the hosts that are asked for their GPUs have told.
+// Returns whether need_of() may decide differently once the hosts that are being asked for their GPUs have answered.
 bool depends_on_counts(const model::JobSpec& job, std::span<const SlotHost> hosts);
 
 }  // namespace muster::launcherd::queue

@@ -1,3 +1,5 @@
+// All of JobQueue, and the reasons that users see.
+// Read it in this order: add, start, keep_slots, hosts_to_ask; then Reasons.
 #include "launcherd/queue/job_queue.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ long free_slots(const std::vector<SlotHost>& hosts) {
                          [](long sum, const SlotHost& host) { return sum + host.free(); });
 }
 
-// As others see the hosts when what is free on those that `need` may use is kept for it.
+// Counts all free slots of hosts that `need` may use as taken, so that other jobs leave them to it.
 void keep_slots(const JobNeed& need, std::vector<SlotHost>& hosts) {
   for (SlotHost& host : hosts) {
     if (may_use_by_any_name(need, host, hosts)) host.used = host.slots;
@@ -66,7 +68,7 @@ std::set<std::pair<JobQueue::Key, int>> JobQueue::firsts() const {
 
 std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
   std::vector<Start> started;
-  std::vector<SlotHost> open = hosts;  // without what is kept for the head
+  std::vector<SlotHost> open = hosts;  // without the slots that are kept for the head
   Entry* head = nullptr;
   RoomBound room(open);
   std::vector<SlotHost> idle;
@@ -78,10 +80,10 @@ std::vector<JobQueue::Start> JobQueue::start(std::vector<SlotHost>& hosts) {
     next.erase(next.begin());
     Entry& entry = entries_.at(key);
     const JobNeed& need = kinds_.at(number).need;
-    // Whoever oversubscribes has more ranks than slots.
+    // Jobs that oversubscribe may have more ranks than slots.
     const bool is_hopeless = need.ranks() > free && !need.request.oversubscribe;
     auto placement = is_hopeless || !room.may_fit(need) ? std::nullopt : fit(need, open, &devices);
-    if (!placement) {  // nor does any other of its kind: what is left only becomes less
+    if (!placement) {  // no other job of its kind fits either, because the room only shrinks from here on
       if (head != nullptr) continue;
       if (!idle_room) {
         idle = when_idle(hosts);

@@ -1,11 +1,14 @@
-// The jobs that wait for slots, and which of them start: by priority, then in the order of their numbers, with
-// backfill. Pure; a value.
+// The jobs that wait for slots. It decides which of them start: by priority, then by number, with backfill.
 //
-// The head is the first waiting job that would start if nothing ran on the hosts that are open now. What comes after it
-// may start in what is free, also on slots that the head could use, but only kMostOvertakes times: from then on the
-// free slots of all hosts that the head may use are kept for it until it starts. So every job starts that could run,
-// once those ahead of it have started and those that run have ended; jobs of a higher priority that come later go
-// before it.
+// The head is the first waiting job that would start if nothing ran on the hosts that accept jobs now. Later jobs may
+// start on free slots, even on slots that the head could use. They may overtake it only kMostOvertakes times. After
+// that, the free slots of all hosts that the head may use are kept for it until it starts.
+//
+// So every job that could run does start. It only waits for the jobs before it, and for running jobs to end. Jobs of a
+// higher priority that arrive later go before it.
+//
+// Owner: JobManager.
+// Thread: one thread. A plain value without I/O.
 #pragma once
 
 #include <cstdint>
@@ -32,37 +35,37 @@ class JobQueue {
     JobNeed need;
   };
 
-  // `number`: in the order of submission; no two jobs have the same.
+  // Adds a job. `number` is its place in the order of submission; no two jobs have the same.
   void add(const base::JobId& id, int priority, std::uint64_t number, JobNeed need);
-  // False: it does not wait here.
+  // Removes a job. Returns false if it does not wait here.
   bool remove(const base::JobId& id);
   std::size_t size() const { return entries_.size(); }
 
-  // Takes out what starts now, first one first, and counts its slots as used in `hosts`.
+  // Removes and returns the jobs that start now, in order. Counts their slots as used in `hosts`.
   std::vector<Start> start(std::vector<SlotHost>& hosts);
 
-  // Those of which a job that waits must know what they have, before it is started there.
+  // Returns hosts that must be asked what they have before a waiting job can start there.
   std::vector<model::HostSpec> hosts_to_ask(const std::vector<SlotHost>& hosts) const;
 
-  // Why jobs of the queue wait, for people. For many of them with one look at the hosts; borrows both, which do not
-  // change meanwhile.
+  // Explains to users why jobs wait. One Reasons object serves many jobs with one pass over the hosts. It borrows the
+  // queue and the hosts, which must not change meanwhile.
   class Reasons;
   std::string reason(const base::JobId& id, const std::vector<SlotHost>& hosts) const;
 
  private:
-  using Key = std::pair<std::int64_t, std::uint64_t>;  // minus priority, number: in this order they start
+  using Key = std::pair<std::int64_t, std::uint64_t>;  // minus priority, number; jobs start in this order
   struct Entry {
     base::JobId id;
     int kind = 0;
-    int overtaken = 0;  // by jobs that took slots which this one could use, while it was the head
+    int overtaken = 0;  // number of jobs that took slots which this job could use while it was the head
   };
-  // Jobs that ask for the same (JobNeed::is_like): where the first finds no place, no other one does, so that it is
-  // looked for once however many wait.
+  // Jobs that ask for the same (JobNeed::is_like). If the first finds no place, none does, so the search runs once for
+  // all of them.
   struct Kind {
     JobNeed need;
     std::set<Key> waiting;  // never empty
   };
-  // The first job of each kind, in the order in which they start.
+  // Returns the first job of each kind, in the order in which they start.
   std::set<std::pair<Key, int>> firsts() const;
   void forget(const Key& key);
 
@@ -75,11 +78,11 @@ class JobQueue {
 class JobQueue::Reasons {
  public:
   Reasons(const JobQueue& queue, const std::vector<SlotHost>& hosts) : queue_(queue), hosts_(hosts) {}
-  // Empty: it is not in the queue.
+  // Empty if the job is not in the queue.
   std::string of(const base::JobId& id);
 
  private:
-  // Why jobs of the kind do not start; empty: they would fit.
+  // Why jobs of the kind do not start. Empty if they would fit.
   const std::string& of_kind(int kind);
   const Entry* head();
 

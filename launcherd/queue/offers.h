@@ -1,5 +1,8 @@
-// How many ranks of one job each host takes. What the job could be dealt of GPUs there is looked up once, and only
-// where there are slots for it. Borrows the job and the hosts.
+// Counts how many ranks of one job each host can accept. It determines the GPUs that the job could get on a host only
+// once, and only if the host has slots for it.
+//
+// Owner: one call of fit() or why_not(). It borrows the job and the hosts.
+// Thread: one thread.
 #pragma once
 
 #include <limits>
@@ -13,34 +16,34 @@
 
 namespace muster::launcherd::inline queue {
 
-// With what is used, or as if nothing was; without a look at GPUs: ...Slots.
+// The kind of count. kFree considers what is in use, kIdle assumes that nothing is. The ...Slots variants ignore GPUs.
 enum class Room { kFree, kIdle, kFreeSlots, kIdleSlots };
 
 // A host that the job may use.
 struct Offer {
   const SlotHost* host = nullptr;
-  const model::HostSpec* wanted = nullptr;  // as the job names it; nullptr: it names none
-  int most = kAnyRanks;                     // of kFree
+  const model::HostSpec* wanted = nullptr;  // the job's entry for the host; nullptr if the job names no hosts
+  int most = kAnyRanks;                     // limit for kFree
 };
 
 class Offers {
  public:
-  // `known`: of a pass over many jobs; nullptr: this is the only one.
+  // `known` is shared by a pass over many jobs. nullptr if this is the only job.
   Offers(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known);
   Offers(const Offers&) = delete;
   Offers& operator=(const Offers&) = delete;
 
   const JobNeed& need() const { return need_; }
   std::span<const SlotHost> hosts() const { return hosts_; }
-  std::vector<Offer>& usable() { return offers_; }  // in the job's order of hosts, where it names some
+  std::vector<Offer>& usable() { return offers_; }  // in the job's order if it names hosts
   std::vector<const SlotHost*> usable_hosts() const;
 
   int room(Offer& offer, Room room);
-  // Counts on until there is room for so many ranks.
+  // Sums the room of the hosts, and stops once it reaches `enough`.
   long total(Room room, long enough = std::numeric_limits<long>::max());
-  // More ranks than the job's hosts have slots: it takes all of them.
+  // True if the job oversubscribes and has more ranks than its hosts have slots. It then takes all slots.
   bool is_oversubscribing();
-  // GPUs that could be dealt and that nobody has, of all hosts that are open.
+  // The number of GPUs that the job could get and that no job uses, on all hosts that accept jobs.
   int free_gpus();
 
  private:

@@ -1,4 +1,6 @@
-// The hosts of a placement in a list of hosts.
+// Finds the hosts of a placement in a list of hosts.
+//
+// Thread: any; a pure function.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +8,9 @@
 
 namespace muster::launcherd::inline queue {
 
-// `change` is called with each of the placement's hosts that is there, where it is placed, and the slots that the job
-// uses of it. Most placements are in the order of the list, so the next host is looked for from the last one on.
+// Calls `change` for each host of the placement that the list has. Its arguments are the entry of the list, the placed
+// host, and the slots that the job uses of it. Most placements follow the order of the list, so each search begins
+// where the last one ended.
 template <typename Placement, typename Hosts, typename Change>
 void for_each_placed(Placement& placement, Hosts& hosts, Change change) {
   std::size_t at = 0;

@@ -7,7 +7,7 @@
 namespace muster::launcherd::inline queue {
 namespace {
 
-// What decides which GPUs a job could be dealt. How many of them each rank gets, and which cores, does not.
+// Keeps what decides which GPUs a job could get. The number of GPUs a rank and the cores do not matter for that.
 model::Pinning devices_key(const model::Pinning& pinning) {
   static const model::Pinning kDefault;
   model::Pinning key = pinning;
@@ -21,7 +21,7 @@ model::Pinning devices_key(const model::Pinning& pinning) {
   return key;
 }
 
-// Of so many slots those that the job may take.
+// Returns how many of `slots` the job may take.
 int wished(const JobNeed& need, const model::HostSpec* wanted, int slots) {
   if (wanted != nullptr && wanted->slots) slots = std::min(slots, *wanted->slots);
   return need.request.ranks_per_node > 0 ? std::min(slots, need.request.ranks_per_node) : slots;
@@ -35,7 +35,7 @@ RoomBound::RoomBound(std::span<const SlotHost> hosts) : hosts_(hosts) {
 }
 
 bool RoomBound::may_fit(const JobNeed& need) {
-  // Such a job may take more than the slots, or says itself where its ranks run.
+  // Such a job may take more than the slots, or names the hosts of its ranks itself.
   if (need.request.oversubscribe || !need.places.empty()) return true;
   Devices* const devices = devices_of(need);
   Sum sum;
@@ -47,13 +47,13 @@ bool RoomBound::may_fit(const JobNeed& need) {
     if (found != index_.end()) add(need, &wanted, devices, found->second, sum);
   }
   if (sum.with_gpus >= need.ranks()) return true;
-  // No rank of a job that asks for GPUs goes to a host without, if one with GPUs is there (Offers::are_gpus_there()).
+  // If a host with GPUs exists, no rank of a job that asks for GPUs goes to a host without (Offers::are_gpus_there()).
   const bool wants_all_slots = !need.request.hosts.empty() && need.ranks() >= sum.wished;
   const bool leaves_others = need.share.asks_for_gpus() && !wants_all_slots && sum.are_gpus_there;
   return !leaves_others && sum.with_gpus + sum.without_gpus >= need.ranks();
 }
 
-// nullptr: the job's ranks are placed without a look at GPUs.
+// Returns nullptr if the job is placed without regard to GPUs.
 RoomBound::Devices* RoomBound::devices_of(const JobNeed& need) {
   if (need.share.pinning.gpu_bind == model::GpuBind::kNone) return nullptr;
   const model::Pinning key = devices_key(need.share.pinning);
@@ -74,7 +74,8 @@ const DeviceCounts& RoomBound::counts(const ShareWish& wish, Devices& devices, s
   return known.counts;
 }
 
-// Every rank has its threads for itself, all of one socket, of cores that no other job has.
+// Returns how many ranks --bind-to depth allows. Every rank needs its own threads on one socket, on cores that no other
+// job has.
 int RoomBound::most_by_depth(const model::Pinning& pinning, std::size_t index) {
   const SlotHost& host = hosts_[index];
   if (host.shape->cores.empty()) return kAnyRanks;
@@ -96,7 +97,7 @@ void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices*
   const SlotHost& host = hosts_[index];
   if (wanted != nullptr) sum.wished += wished(need, wanted, host.slots);
   if (need.share.is_choosy() && !host.is_known() && host.is_open()) {
-    sum.are_gpus_there = true;  // it may be
+    sum.are_gpus_there = true;  // the host may have GPUs
     return;
   }
   const DeviceCounts* const there =
@@ -105,7 +106,7 @@ void RoomBound::add(const JobNeed& need, const model::HostSpec* wanted, Devices*
   sum.are_gpus_there = sum.are_gpus_there || has_gpus;
   int most = wished(need, wanted, host.free());
   if (most <= 0 || host.is_asked()) return;
-  if (there != nullptr && there->is_error) return;  // share_of() fails
+  if (there != nullptr && there->is_error) return;  // share_of() would fail
   if (there != nullptr && need.share.role_masks.empty()) {
     most = std::min(most, ranks_for_gpus(need.share, *there, host.all_slots()));
   }

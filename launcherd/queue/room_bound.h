@@ -1,8 +1,9 @@
-// An upper bound of the ranks that a job could have on a list of hosts now. It costs a fraction of fit(), and most jobs
-// of a long queue have no room: fit() would place no job that may_fit() refuses.
+// Computes an upper bound of the ranks that a job could have on a list of hosts now. If may_fit() returns false, fit()
+// would find no place. It costs a fraction of fit(), and most jobs of a long queue have no room.
 //
-// For one pass over many jobs. Borrows the hosts: their slots, use and state may change while it lives, and not their
-// order, names and shapes. One thread.
+// Owner: one pass over many jobs. It borrows the hosts. Their slots, use and state may change while it lives; their
+// order, names and shapes may not.
+// Thread: one thread.
 #pragma once
 
 #include <cstddef>
@@ -25,32 +26,32 @@ class RoomBound {
   RoomBound(const RoomBound&) = delete;
   RoomBound& operator=(const RoomBound&) = delete;
 
-  // False: fit() finds no place for the job. True: ask fit(), which checks more.
+  // Returns false if fit() would find no place for the job. If true, ask fit(), which checks more.
   bool may_fit(const JobNeed& need);
 
  private:
-  // What a host has for jobs of one Devices, beside `use`.
+  // The devices that a host has for jobs of one Devices, given `use`.
   struct HostDevices {
     bool is_known = false;
     HostUse use;
     DeviceCounts counts;
   };
-  // Jobs that could be dealt the same GPUs, however many of them they want.
+  // Jobs that could get the same GPUs, even if they ask for different numbers.
   struct Devices {
     model::Pinning pinning;
     model::GpuMasks masks;
-    std::vector<HostDevices> hosts;  // as hosts_
+    std::vector<HostDevices> hosts;  // same order as hosts_
   };
   struct HostThreads {
     bool is_known = false;
     HostUse use;
-    std::map<int, int> free_by_socket;  // hardware threads of cores that no job has
+    std::map<int, int> free_by_socket;  // number of hardware threads on cores that no job has
   };
-  // Of one job, while its hosts are gone through.
+  // Sums for one job while its hosts are visited.
   struct Sum {
-    long with_gpus = 0;     // ranks, on hosts with GPUs for it or of which that is not known
-    long without_gpus = 0;  // on the others
-    long wished = 0;        // slots that it may take if nothing runs
+    long with_gpus = 0;     // ranks on hosts that have GPUs for it or are not known yet
+    long without_gpus = 0;  // ranks on the other hosts
+    long wished = 0;        // slots that it could take if nothing ran
     bool are_gpus_there = false;
   };
 

@@ -43,7 +43,7 @@ std::string closed_remark(const std::vector<const SlotHost*>& hosts) {
   return remark;
 }
 
-// Of hosts whose slots are not known, for who is refused because of them.
+// Names hosts whose slots are not known. The refused job may have fitted on them.
 std::string uncounted_remark(const std::vector<const SlotHost*>& hosts) {
   std::vector<const SlotHost*> uncounted;
   std::ranges::copy_if(hosts, std::back_inserter(uncounted), [](const SlotHost* host) {
@@ -69,7 +69,7 @@ std::string why_no_places(const JobNeed& need, std::span<const SlotHost> hosts) 
   return "";
 }
 
-// What keeps a job waiting for which there are the slots.
+// Returns what a job waits for although it has enough slots.
 std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const auto asked = std::ranges::find_if(
       hosts, [&](const SlotHost& host) { return host.is_open() && may_use(need, host) && host.is_asked(); });
@@ -96,7 +96,7 @@ std::string missing_share(const JobNeed& need, std::span<const SlotHost> hosts, 
   return misfit ? fmt::format("{}: {}", misfit->host, misfit->why.message()) : "waits for its turn";
 }
 
-// The list of hosts may still grow, so the job waits; its user learns that nothing else helps.
+// The list of hosts may still grow, so the job waits. The text also reports if no host in the list could ever run it.
 std::string why_no_share(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known) {
   const std::string why = missing_share(need, hosts, known);
   return never_fits(need, hosts) ? why + "; no host that is there now could ever run it" : why;

@@ -1,4 +1,6 @@
-// Why a job does not start, for people. Pure.
+// Explains to users why a job does not start.
+//
+// Thread: any; pure functions.
 #pragma once
 
 #include <span>
@@ -9,9 +11,9 @@
 
 namespace muster::launcherd::inline queue {
 
-// Why it does not fit, for people: "needs 16 slots, 12 are free on n1..n3".
+// Returns why the job does not fit now, for example "needs 16 slots, 12 are free on n1..n3".
 std::string why_not(const JobNeed& need, std::span<const SlotHost> hosts, DeviceLists* known = nullptr);
-// Why there are not the slots for it if nothing runs: begins with the field of the request.
+// Returns why the slots would not suffice even if nothing ran. The text begins with the field of the request.
 std::string why_never(const JobNeed& need, std::span<const SlotHost> hosts);
 
 }  // namespace muster::launcherd::queue
