@@ -1,3 +1,5 @@
+// All of launch_plan.h: choice of addresses, and the plan for each host and rank.
+// Read it in this order: choose_interface, choose_master_address, then Planner (add_host, launch_of_rank), plan_launch.
 #include "launcherd/plan/launch_plan.h"
 
 #include <algorithm>
@@ -15,21 +17,22 @@
 namespace muster::launcherd::inline plan {
 namespace {
 
-// By which the ranks of a host talk: as the user chose, else the way to rank 0's host.
+// Returns the interface that the host's ranks use. It is the user's choice, or else the interface towards rank 0's
+// host.
 std::string rank_interface(const HostFacts& fact, const model::JobSpec& job) {
   if (!is_network_chosen(job)) return fact.prepared.interface();
   const auto chosen = choose_interface(fact.hello, job);
   return chosen.ok() ? chosen->name() : fact.prepared.interface();
 }
 
-// Where the other hosts reach its ranks.
+// Returns the address by which the other hosts reach this host's ranks.
 std::string rank_address(const HostFacts& fact, const model::JobSpec& job) {
   if (!is_network_chosen(job)) return fact.prepared.address();
   const auto chosen = choose_interface(fact.hello, job);
   return chosen.ok() ? chosen->address() : fact.prepared.address();
 }
 
-// Of each rank, where the others reach it: for TF_CONFIG.
+// Returns for each rank the address and port by which other ranks reach it, for TF_CONFIG. Empty for other runtimes.
 std::vector<std::string> tensorflow_workers(const model::JobSpec& job, const model::Placement& placement,
                                             const std::vector<HostFacts>& facts) {
   std::vector<std::string> workers;
@@ -56,7 +59,7 @@ std::optional<std::string> first_routable(const v1::Hello& hello) {
   return std::nullopt;
 }
 
-// The rank's own command, where its role has one, or some of the job's words are to be expanded.
+// Sets the rank's own command if its role has one, or if words of the job's command must be expanded.
 void set_command(const model::JobSpec& job, const model::Role* role, const model::RankEnvInput& input,
                  v1::LaunchRank& rank) {
   const bool is_own = role != nullptr && !role->command.empty();
@@ -84,7 +87,7 @@ void set_command(const model::JobSpec& job, const model::Role* role, const model
   }
 }
 
-// Its place in its role, and what the user said of the role alone.
+// Sets the rank's place in its role. Returns the variables that the user set for the role alone.
 base::Environment set_role(const model::JobSpec& job, const base::Environment& launcher_environment,
                            model::RankEnvInput& input) {
   base::Environment variables;
@@ -100,7 +103,7 @@ base::Environment set_role(const model::JobSpec& job, const base::Environment& l
   return variables;
 }
 
-// After its environment.
+// Sets the rank's input and terminal. Call it after the rank's environment is set, because it adds TERM.
 void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::optional<std::string_view> terminal,
                v1::LaunchRank& rank) {
   rank.set_input(std::ranges::binary_search(readers, rank.rank()));
@@ -111,8 +114,8 @@ void set_input(const model::JobSpec& job, const std::vector<int>& readers, std::
   variable.set_value(std::string(*terminal));
 }
 
-// Over the job's: the role's own variables, then what makes it this rank. GPUs that the role names itself
-// stay, unless somebody has placed the rank on others.
+// Returns the variables that are added to the job's. The role's own come first, then those that identify the rank. GPUs
+// that the role itself names stay, unless the user placed the rank on others.
 proto::EnvList rank_environment(const model::JobSpec& job, const model::RankEnvInput& input, const HostFacts& fact,
                                 const base::Environment& of_job, const base::Environment& of_role,
                                 const proto::EnvList& gpus, bool is_placed) {
@@ -136,10 +139,10 @@ std::string no_tiles_warning(const std::string& host) {
       host);
 }
 
-// What NVIDIA's library does not tell is taken from files, and may be less than there is.
+// GPUs that NVIDIA's library does not report are taken from files, so some may be missing.
 std::string gpu_warning(const std::string& host, const v1::Hello& hello) {
   const std::string text = fmt::format("{}: {}", host, base::printable(hello.gpu_problem()));
-  if (!hello.gpu_driver().empty()) return text;  // of one of the GPUs
+  if (!hello.gpu_driver().empty()) return text;  // the problem concerns one of the GPUs only
   return text + "; its GPUs are known from files only (--gpu-bind none if the ranks need none)";
 }
 
@@ -218,7 +221,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
   }
   if (facts.size() == 1) return std::string("127.0.0.1");
   if (master.local) {
-    // The other hosts reach this machine by the address that it has on the way to them.
+    // Use the address that this machine has on the way to another host, because that host can reach it.
     for (const HostFacts& other : facts) {
       if (other.local) continue;
       for (const base::IpAddress& address : other.launcher_addresses) {
@@ -227,7 +230,7 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
       if (has_address(master.hello, other.hello.ssh_client_address())) return other.hello.ssh_client_address();
     }
   } else {
-    // Where sshd was reached: an address of the host that is known to work from outside.
+    // Use the address at which sshd was reached, because it is known to work from outside.
     const std::string& reached = master.hello.ssh_server_address();
     if (!reached.empty() && has_address(master.hello, reached)) return reached;
     if (master.host_address && has_address(master.hello, master.host_address->str())) return master.host_address->str();
@@ -240,7 +243,8 @@ base::Result<std::string> choose_master_address(const std::vector<HostFacts>& fa
 }
 
 std::string host_identity(const v1::Hello& hello) {
-  // Copies of one machine have its name, and the first namespace has the same number on many kernels.
+  // All three are needed. Copies of a machine have the same name, and the first namespace has the same number on many
+  // kernels.
   return fmt::format("{} net:{} {}", hello.hostname(), hello.netns_inode(), first_routable(hello).value_or(""));
 }
 
@@ -257,7 +261,7 @@ std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts) {
 
 namespace {
 
-// One start of the job, host after host. Borrows all that it is given.
+// Plans one start of the job, host after host. It borrows its arguments.
 class Planner {
  public:
   Planner(const model::JobSpec& job, const model::Placement& placement, const std::vector<HostFacts>& facts,
@@ -274,7 +278,7 @@ class Planner {
     for (const auto& [name, value] : model::exported_variables(launcher_environment, job.environment, false)) {
       user_set_.set(name, value);
     }
-    // What kind of terminal it is, unless the user says another.
+    // The type of the launcher's terminal, unless the user sets TERM.
     if (!user_set_.get("TERM")) terminal_ = launcher_environment.get("TERM");
     plan_.bindings.resize(static_cast<std::size_t>(placement.size));
   }
@@ -327,7 +331,7 @@ base::Status Planner::add_host(std::size_t index) {
   return base::ok_status();
 }
 
-// Without its ranks.
+// Returns the host's part of the plan, without its ranks.
 v1::Launch Planner::launch_of_host(std::size_t index, const proto::EnvList& exported,
                                    const model::NodeShape& node) const {
   v1::Launch launch;
@@ -361,7 +365,7 @@ void Planner::warn(const model::PlacedHost& host, const HostFacts& fact, const m
   }
 }
 
-// The same for all its ranks.
+// Returns the input that is the same for all ranks of the host.
 model::RankEnvInput Planner::input_of_host(const model::PlacedHost& host, const HostFacts& fact) const {
   model::RankEnvInput input;
   input.job_id = attempt_.job_id;

@@ -1,4 +1,6 @@
-// From what the hosts said of themselves to what each is told to start. Pure: no I/O, no threads.
+// Computes what each host must start from what the hosts report about themselves.
+//
+// Thread: any. Pure functions without I/O.
 #pragma once
 
 #include <optional>
@@ -15,57 +17,64 @@
 
 namespace muster::launcherd::inline plan {
 
-// One host that is up, by agent index.
+// The facts about one host that is up.
 struct HostFacts {
   v1::Hello hello;
   bool local = false;                               // started without ssh
-  std::vector<base::IpAddress> launcher_addresses;  // of this machine on the way to the host, best first
-  std::optional<base::IpAddress> host_address;      // of the host on that way
+  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the way to the host, best first
+  std::optional<base::IpAddress> host_address;      // the host's address on that way
   v1::Prepared prepared;                            // filled after Prepare
 };
 
+// True if one of the host's interfaces has the address.
 bool has_address(const v1::Hello& hello, const std::string& address);
 
-// True if the user said by which networks or interfaces the ranks talk.
+// True if the user chose the networks or interfaces that the ranks use.
 bool is_network_chosen(const model::JobSpec& job);
-// Of the host's interfaces the first that the user's choice allows; interfaces that he named count in his order.
-// NOT_FOUND: none; one sentence without the host's name.
+// Returns the host's first interface that the user's choice allows. Interfaces that the user named are tried in his
+// order.
+// NOT_FOUND: no interface is allowed. The message is one sentence without the host's name.
 base::Result<v1::NetworkInterface> choose_interface(const v1::Hello& hello, const model::JobSpec& job);
 
-// Its ranks may be given GPUs: what the hosts know of theirs matters.
+// True if the job's ranks may get GPUs. Then it matters what the hosts know about their GPUs.
 bool gives_gpus(const model::JobSpec& job);
 
-// Somebody tells there who uses the GPUs: the agent waits after its job until they have released the memory.
+// True if a driver or the kernel reports there which processes use the GPUs. After its job, the agent then waits until
+// they have released the memory.
 bool tells_gpu_users(const v1::Hello& hello);
-// So it may where they did not tell at the agent's start: it asks again.
+// True if the agent may wait like that. It asks again later, even if nothing was reported when it started.
 bool may_wait_for_gpus(const v1::Hello& hello);
 
-// The address by which the other hosts reach the host of rank 0 (facts[0]). One host: loopback, unless the user chose.
+// Returns the address by which the other hosts reach the host of rank 0 (facts[0]). With one host it is loopback,
+// unless the user chose a network.
+// UNAVAILABLE: that host has no address but loopback.
 base::Result<std::string> choose_master_address(const std::vector<HostFacts>& facts, const model::JobSpec& job);
 
-// What is the same of all names of one host, whoever logs in there: host name, network namespace, first address.
+// Returns a text that identifies a host. It is the same for all names and all users of the host. It contains the host
+// name, the network namespace and the first address.
 std::string host_identity(const v1::Hello& hello);
 
-// Host entries that are one host, with the same uid: for each entry the index of the first entry that is the same host;
-// its own index if it is alone.
+// Finds entries that are one host with the same uid. Returns for each entry the index of the first entry of the same
+// host. An entry without an equal gets its own index.
 std::vector<int> find_same_hosts(const std::vector<HostFacts>& facts);
 
-// Which start of which job.
+// One start of one job.
 struct Attempt {
   std::string job_id;
   int number = 0;  // 0: the first
-  // The ranks are some of a job: they also speak with ranks of other hosts than theirs.
+  // The ranks are a part of a job, so they also communicate with ranks on other hosts than theirs.
   bool has_peers_elsewhere = false;
 };
 
 struct LaunchPlan {
-  std::vector<v1::Launch> hosts;           // as those of the placement
+  std::vector<v1::Launch> hosts;           // in the order of the placement
   std::vector<model::BoundRank> bindings;  // by rank
-  std::vector<std::string> warnings;       // what a user may not have meant
+  std::vector<std::string> warnings;       // what the user may not have intended
 };
 
-// The launcher's variables and the rank's own ones, cores, GPUs and OMP_NUM_THREADS, for every host of `placement`.
-// INVALID_ARGUMENT: a host is not such that its ranks can be pinned as the job wants it; names the first one.
+// Plans the start for every host of `placement`: the launcher's variables, each rank's own variables, cores, GPUs and
+// OMP_NUM_THREADS.
+// INVALID_ARGUMENT: the ranks cannot be pinned as the job requests. The message names the first such host.
 base::Result<LaunchPlan> plan_launch(const model::JobSpec& job, const model::Placement& placement,
                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                      const std::string& master_address, const base::Environment& launcher_environment);

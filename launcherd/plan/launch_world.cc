@@ -6,8 +6,9 @@
 namespace muster::launcherd::inline plan {
 namespace {
 
-// Cray's programs read a file, and find a PMI_CONTROL_PORT whatever else is there; other programs, and scripts that ask
-// by PALS_RANKID who started them, must not. Cray's module sets the variable for whoever compiles with its MPI.
+// Returns whether the ranks get PALS's file and variables, which Cray's MPI programs need. Cray's library uses
+// PMI_CONTROL_PORT whenever it is set, so other programs must not get it. Scripts ask by PALS_RANKID which launcher
+// started them. CRAY_MPICH_DIR is set by Cray's module for users who compile with its MPI.
 bool serves_pals(const model::JobSpec& job, const base::Environment& user_set) {
   if (job.runtime == model::Runtime::kMpi) return true;
   return job.runtime == model::Runtime::kAuto && user_set.get("CRAY_MPICH_DIR").has_value();
@@ -56,7 +57,7 @@ void set_world(const model::JobSpec& job, const model::Placement& placement, con
   }
   add_programs(program_sizes(job, placement), hosts, world);
   world.set_pals(serves_pals(job, user_set));
-  // Once for all hosts, who are many.
+  // Serialise once for all hosts, because there may be many.
   const std::string serialised = world.SerializeAsString();
   for (v1::Launch& host : hosts) host.set_world(serialised);
 }

@@ -1,4 +1,6 @@
-// Who is where, as MPI's libraries ask for it: the World of a Launch. Pure.
+// Describes to MPI libraries which rank runs on which host: the World of a Launch.
+//
+// Thread: any; pure functions.
 #pragma once
 
 #include <string>
@@ -11,12 +13,13 @@
 
 namespace muster::launcherd::inline plan {
 
-// Gives each of `hosts`, which are those of `placement` with their ranks' cores, the World that PMI, PMIx and PALS are
-// served by; leaves it out where the job's ranks have none of them. `user_set`: the job's environment.
+// Sets the World in each of `hosts`; PMI, PMIx and PALS are served from it. If the job's ranks use none of them, it
+// sets none. `hosts` are those of `placement`, and already have their ranks' cores. `user_set` is the job's
+// environment.
 void set_world(const model::JobSpec& job, const model::Placement& placement, const std::string& name,
                const base::Environment& user_set, std::vector<v1::Launch>& hosts);
 
-// MPI_UNIVERSE_SIZE: the slots of its hosts, at least its ranks.
+// Returns MPI_UNIVERSE_SIZE: the slots of the hosts, and at least the number of ranks.
 int universe_of(const model::Placement& placement);
 
 }  // namespace muster::launcherd::plan

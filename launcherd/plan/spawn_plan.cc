@@ -1,3 +1,5 @@
+// All of spawn_plan.h: the placement of spawned ranks, and their messages.
+// Read it in this order: place_spawned, place_program, plan_spawned, world_of.
 #include "launcherd/plan/spawn_plan.h"
 
 #include <algorithm>
@@ -27,7 +29,8 @@ base::Result<int> count_ranks(const v1::SpawnRequest& request) {
   return static_cast<int>(count);
 }
 
-// "n1:2" of an MPI_Info stands for n1: how many ranks go there, their number and the free slots decide.
+// Returns the host name of a word of an MPI_Info: "n1:2" means n1. The request and the free slots decide how many ranks
+// go there.
 std::string_view host_name(std::string_view word) {
   const auto colon = word.rfind(':');
   if (colon == std::string_view::npos || !base::parse_decimal(word.substr(colon + 1), model::kMaxSlotsPerHost)) {
@@ -36,7 +39,7 @@ std::string_view host_name(std::string_view word) {
   return word.substr(0, colon);
 }
 
-// The hosts that a program may go to.
+// Returns the indexes of the hosts on which a program may run.
 base::Result<std::vector<int>> allowed_hosts(const v1::SpawnProgram& program, const std::vector<SpawnHost>& hosts) {
   std::vector<int> allowed(hosts.size());
   std::iota(allowed.begin(), allowed.end(), 0);
@@ -62,7 +65,7 @@ int room_of(const SpawnHost& host) {
   return host.most == 0 ? std::numeric_limits<int>::max() : host.most - host.running;
 }
 
-// Appends the hosts of one program, ascending, and counts them as running.
+// Appends the hosts of one program's ranks, ascending, and counts these ranks as running.
 base::Status place_program(const v1::SpawnProgram& program, bool oversubscribe, std::vector<SpawnHost>& hosts,
                            std::vector<int>& host_of) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int> allowed, allowed_hosts(program, hosts));
@@ -99,7 +102,7 @@ base::Status place_program(const v1::SpawnProgram& program, bool oversubscribe, 
   return base::ok_status();
 }
 
-// Where the new ranks are among themselves, and for each of these hosts its index in the job's placement.
+// The placement of the new ranks alone. `hosts` maps each of its hosts to the index in the job's placement.
 struct OwnPlacement {
   model::Placement placement;
   std::vector<int> hosts;
@@ -116,7 +119,7 @@ OwnPlacement own_placement(const model::Placement& job, const std::vector<int>& 
   return own;
 }
 
-// What the job's programs get, without what is each rank's of the job itself.
+// Returns the job's spec without what only the ranks of the job itself get.
 model::JobSpec own_job(const model::JobSpec& job) {
   model::JobSpec own;
   own.command = job.command;
@@ -134,7 +137,7 @@ model::JobSpec own_job(const model::JobSpec& job) {
   return own;
 }
 
-// What the spawning program's environment says of its own rank is not the new one's.
+// Returns the program's environment without the variables that identify the spawning rank.
 proto::EnvList environment_of_program(const v1::SpawnProgram& program) {
   proto::EnvList variables;
   for (auto& entry : proto::environment_of(program.environment())) {
@@ -154,7 +157,8 @@ v1::LaunchRank rank_of_program(const v1::SpawnProgram& program, int first, const
   return rank;
 }
 
-// It counts from 0, and has all hosts of the job: those without a rank of it serve ranks that speak with these.
+// Returns the World of the new ranks, which counts them from 0. It includes all hosts of the job: ranks on hosts
+// without new ranks may communicate with these.
 std::string world_of(const model::Placement& job, const v1::SpawnRequest& request, const SpawnedRanks& ranks) {
   v1::World world;
   world.set_name(ranks.name);

@@ -1,4 +1,6 @@
-// Where ranks go that a rank of the job spawns (MPI_Comm_spawn), and what their hosts are sent. Pure.
+// Decides on which hosts spawned ranks run (MPI_Comm_spawn), and what these hosts are sent.
+//
+// Thread: any; pure functions.
 #pragma once
 
 #include <string>
@@ -11,30 +13,31 @@
 
 namespace muster::launcherd::inline plan {
 
-// A host of the job, as it is now.
+// The current state of one host of the job.
 struct SpawnHost {
   std::string name;
   int slots = 0;
-  int running = 0;        // ranks there
-  int most = 0;           // ranks that it may have at most; 0: as many as one likes
-  bool is_usable = true;  // ranks of the job run there, so its agent can start more
+  int running = 0;        // ranks that run there
+  int most = 0;           // limit of ranks; 0 means no limit
+  bool is_usable = true;  // true if ranks of the job run there, so that its agent can start more
 };
 
-// For each new rank the index of its host, ascending: block after block in the order of `hosts`, each up to its slots;
-// with `oversubscribe` the others go one a host in turn. RESOURCE_EXHAUSTED: not enough free slots. INVALID_ARGUMENT:
-// the request has no program, no ranks or too many, or names a host that the job does not have.
+// Returns for each new rank the index of its host, ascending. It fills host after host in the order of `hosts`, each up
+// to its slots. With `oversubscribe` it then spreads the remaining ranks, one a host in turn.
+// RESOURCE_EXHAUSTED: not enough free slots.
+// INVALID_ARGUMENT: the request has no program, no ranks or too many, or names a host that the job does not have.
 base::Result<std::vector<int>> place_spawned(const v1::SpawnRequest& request, const std::vector<SpawnHost>& hosts,
                                              bool oversubscribe);
 
-// Ranks that a rank of the job has spawned. They have numbers of the job from `first` on.
+// Ranks that a rank of the job has spawned. Their numbers within the job begin at `first`.
 struct SpawnedRanks {
   std::string name;  // World.name
   int first = 0;
-  std::vector<int> host_of;  // of place_spawned(): indexes into the job's placement
+  std::vector<int> host_of;  // from place_spawned(): indexes into the job's placement
 };
 
-// For each host of `placement` what it is told, with or without ranks of its own. `facts`: of these hosts. The ranks
-// are those of a job of their own: MUSTER_RANK counts from 0. They are bound to no cores and no GPUs.
+// Returns for each host of `placement` what it is sent, even if it gets no new ranks. `facts` describe these hosts. The
+// new ranks form a job of their own, so MUSTER_RANK counts from 0. They are bound to no cores and no GPUs.
 base::Result<std::vector<v1::AddWorld>> plan_spawned(const model::JobSpec& job, const model::Placement& placement,
                                                      const std::vector<HostFacts>& facts, const Attempt& attempt,
                                                      const std::string& master_address,
