@@ -1,3 +1,5 @@
+// All of StageSource, and the functions that list and read a source.
+// Read it in this order: scan_stage_source, TreeScan, read_piece, then StageSource.
 #include "launcherd/stage/stage_source.h"
 
 #include <dirent.h>
@@ -24,7 +26,7 @@ using base::Result;
 using base::Status;
 
 constexpr unsigned kPermissions = 0777;
-constexpr int kDeepest = 200;  // folders within folders: each is an open descriptor while it is listed
+constexpr int kDeepest = 200;  // depth of folders; each holds a descriptor while it is listed
 
 Status cannot(int problem, std::string_view what, const std::string& path) {
   return base::errno_error(problem, fmt::format("--stage: {} {}", what, base::printable(path)));
@@ -50,7 +52,7 @@ class TreeScan {
   TreeScan(StageTree& tree, const FolderId& refused, const std::atomic<bool>* stop)
       : tree_(tree), refused_(refused), stop_(stop) {}
 
-  // `prefix`: of the names in it, "a/b/"; empty at the root.
+  // Lists one folder. `prefix` is put before its names, for example "a/b/". It is empty at the root.
   Status list(const std::string& prefix, int depth) {
     const std::string path = tree_.root + "/" + prefix;
     if (depth > kDeepest) return error(Code::kResourceExhausted, "--stage: {} is too deep", base::printable(path));
@@ -86,7 +88,7 @@ class TreeScan {
     const std::string path = tree_.root + "/" + below;
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0) {
-      return errno == ENOENT ? base::ok_status() : cannot(errno, "look at", path);  // gone meanwhile
+      return errno == ENOENT ? base::ok_status() : cannot(errno, "look at", path);  // it was removed meanwhile
     }
     if (tree_.entries.size() >= proto::kMostStageEntries) {
       return error(Code::kResourceExhausted, "--stage: {} holds more than {} files", base::printable(tree_.root),
@@ -125,7 +127,7 @@ class TreeScan {
   const std::atomic<bool>* const stop_;
 };
 
-// The folder `path` is, or lies in, by its real name.
+// Returns whether `path` is the folder or lies in it, by its real name.
 bool lies_in(const std::string& path, const FolderId& folder) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
   if (real == nullptr || folder.inode == 0) return false;
@@ -148,7 +150,7 @@ StageSource::Stamp stamp_of(const struct stat& info) {
   return {.inode = info.st_ino, .size = static_cast<std::uint64_t>(info.st_size), .mtime_ns = mtime_of(info)};
 }
 
-// At most proto::kStagePiece: between two of them the reader looks whether to stop.
+// Reads one piece, of at most proto::kStagePiece bytes. Between two pieces the reader checks whether to stop.
 Result<std::string> read_piece(const std::string& path, StageSource::Link link, const StageSource::Stamp& stamp,
                                std::uint64_t offset, std::size_t size) {
   const base::UniqueFd file = open_file(path, link);
@@ -164,7 +166,7 @@ Result<std::string> read_piece(const std::string& path, StageSource::Link link, 
   }
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return cannot(errno, "look at", path);
-  if (stamp_of(info) != stamp) {  // after the reading: what was read is older
+  if (stamp_of(info) != stamp) {  // check after the read, so that what was read is certainly older
     return error(Code::kFailedPrecondition, "--stage: {} was changed while it was copied: start again",
                  base::printable(path));
   }
@@ -231,7 +233,7 @@ StageSource::StageSource(base::Loop& loop, std::string never_staged)
 
 StageSource::~StageSource() = default;
 
-// Without a thread the loop does the reading: slowly, and not at all wrong.
+// Runs work on the thread. If no thread can be started, the loop does the work. That is slow but correct.
 void StageSource::run(const base::DiskThread::Work& work) {
   if (thread_ == nullptr) {
     auto thread = base::DiskThread::start(loop_);

@@ -1,6 +1,8 @@
-// What is staged, on the launcher's machine: its list, its pieces, its digests. A thread of its own does the reading,
-// one request after the other; answers come on the loop. Loop thread only. Its end is soon, whatever is being read, but
-// where the file system hangs: see base/disk_thread.h.
+// Reads what is staged on the launcher's machine: the list of files, their pieces and their digests.
+//
+// Owner: Staging.
+// Thread: loop thread only. A thread of its own reads, one request after the other. Answers come on the loop.
+// Destruction: soon, even during a read, unless the file system hangs (base/disk_thread.h).
 #pragma once
 
 #include <atomic>
@@ -17,59 +19,61 @@
 
 namespace muster::launcherd::inline stage {
 
-// What lies at a source: a folder's entries, folders before what is in them, or one file's.
+// The contents of a source: the entries of a folder, each folder before its contents, or the entry of one file.
 struct StageTree {
   bool is_folder = false;
-  std::string root{};  // the folder in which the entries are
+  std::string root{};  // the folder that contains the entries
   std::vector<v1::StageEntry> entries{};
-  std::vector<std::uint64_t> inodes{};  // of each entry
-  std::uint64_t bytes = 0;              // of all files
+  std::vector<std::uint64_t> inodes{};  // one for each entry
+  std::uint64_t bytes = 0;              // sum of all files
 };
 
-// Blocks. Errors name the path. Sockets, devices and the marks of stagings (kStageMark) are left out. A source that is
-// itself a link to a file keeps its own name and place; what is read is the file. A source in the folder
-// `never_staged`, or that folder in the source, is PERMISSION_DENIED. `stop` is looked at before each entry: CANCELLED.
+// Lists a source. It blocks. It leaves out sockets, devices and the marks of stagings (kStageMark). A source that is a
+// link to a file keeps the link's name and place, and the file is read. `stop` is checked before each entry.
+// Errors name the path. PERMISSION_DENIED: the source lies in the folder `never_staged`, or contains it. CANCELLED:
+// `stop` was set.
 base::Result<StageTree> scan_stage_source(const std::string& source, const std::string& never_staged = "",
                                           const std::atomic<bool>* stop = nullptr);
 
-// The folder that begins `destination` of a source: what the agents open. The file's name there goes into `name`.
+// Returns the folder on the hosts that the agents open for `destination`. `name` receives the file's name there.
 std::string stage_directory(const std::string& destination, const StageTree& tree, std::string& name);
 
-inline constexpr const char* kStageMark = ".muster-stage.";  // how names of Muster's own files begin there
+inline constexpr const char* kStageMark = ".muster-stage.";  // prefix of Muster's own files there
 
 class StageSource {
  public:
-  // `never_staged`: see scan_stage_source.
+  // `never_staged` is that of scan_stage_source().
   explicit StageSource(base::Loop& loop, std::string never_staged = "");
   ~StageSource();
   StageSource(const StageSource&) = delete;
   StageSource& operator=(const StageSource&) = delete;
 
   void scan(std::string source, std::function<void(base::Result<StageTree>)> done);
-  // Names in `directory` that begin with `prefix`; none if it cannot be read.
+  // Returns the names in `directory` that begin with `prefix`. Empty if it cannot be read.
   void names(std::string directory, std::string prefix, std::function<void(std::vector<std::string>)> done);
-  // What is a link at the end of a path: of the source itself it is followed, below it the file has been replaced.
+  // How to treat a link at the end of a path. The source itself may be a link and is followed. A link below it means
+  // that the file was replaced.
   enum class Link { kFollow, kRefuse };
-  // Which file it was when it was listed: a changed or replaced one is not what the hosts were told.
+  // Identifies the file as it was listed. A changed or replaced file no longer matches what the hosts were sent.
   struct Stamp {
     std::uint64_t inode = 0;
     std::uint64_t size = 0;
     std::int64_t mtime_ns = 0;
     bool operator==(const Stamp&) const = default;
   };
-  // Exactly `size` bytes from `offset` on; FAILED_PRECONDITION: it is not the file of `stamp` any more.
+  // Reads exactly `size` bytes from `offset` on. FAILED_PRECONDITION: the file no longer matches `stamp`.
   void read(std::string path, Link link, Stamp stamp, std::uint64_t offset, std::size_t size,
             std::function<void(base::Result<std::string>)> done);
   void digest(std::string path, Link link, std::function<void(base::Result<std::string>)> done);
 
  private:
-  // `work` on the thread, then what it returns on the loop.
+  // Runs `work` on the thread, then the task that it returns on the loop.
   void run(const base::DiskThread::Work& work);
 
   base::Loop& loop_;
   const std::string never_staged_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
-  std::unique_ptr<base::DiskThread> thread_;  // from the first request on
+  std::unique_ptr<base::DiskThread> thread_;  // started by the first request
 };
 
 }  // namespace muster::launcherd::stage

@@ -1,3 +1,5 @@
+// All of Staging.
+// Read it in this order: next_path, scanned, answered, count_down, choose_places, pump, send_piece, finish_copy.
 #include "launcherd/stage/staging.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace muster::launcherd::inline stage {
 namespace {
 
-// "1.5 MB".
+// Formats a size, for example "1.5 MB".
 std::string format_bytes(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);
@@ -33,7 +35,7 @@ Staging::Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const s
       limits_(limits),
       source_(loop, never_staged) {
   for (const Host& host : hosts) places_.emplace_back().host = host;
-  // Not those of a launcherd before: its last orders may still be answered.
+  // Begin at a random number, so that late answers to an earlier launcherd's orders do not match.
   std::uint32_t start = 0;
   base::random_bytes(&start, sizeof start);
   next_id_ = (std::uint64_t{start} << 16U) + 1;
@@ -103,7 +105,8 @@ void Staging::ask_all(Phase phase, const std::function<void(v1::StageOrder&, std
   for (std::size_t i = 0; i < places_.size(); ++i) {
     v1::StageOrder asked;
     fill(asked, i);
-    order(places_[i], std::move(asked), 0, sent_bytes_);  // the last one waits until all are on the disk
+    // the last order is answered when all these bytes are on the disk
+    order(places_[i], std::move(asked), 0, sent_bytes_);
   }
 }
 
@@ -126,7 +129,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
                      base::printable(answer.error())));
     return;
   }
-  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // of an earlier start
+  if (place.unanswered.empty() || place.unanswered.front().id != answer.id()) return;  // an answer to an earlier start
   place.silent = {};
   place.in_flight -= place.unanswered.front().bytes;
   to_agents_ -= place.unanswered.front().bytes;
@@ -137,7 +140,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
     const auto sees = [&](std::size_t i) {
       return std::ranges::find(answer.marks(), mark_of(i)) != answer.marks().end();
     };
-    // A host that could make no mark, because the folder is read-only there, may see that of a later one.
+    // If the folder is read-only for a host, it has no mark of its own. It may then see the mark of a later host.
     const std::size_t end = sees(index) ? index : places_.size();
     for (std::size_t i = 0; i < end; ++i) {
       if (!sees(i)) continue;
@@ -157,7 +160,7 @@ void Staging::answered(int agent, const v1::StageAnswer& answer) {
   pump_waiting();
 }
 
-// Those for which there was no room, each as far as there is now.
+// Continues with places that waited for room, each as far as there is room now.
 void Staging::pump_waiting() {
   while (!no_room_.empty() && to_agents_ < proto::kStageWindows && phase_ == Phase::kCopy) {
     const std::size_t index = no_room_.front();
@@ -194,12 +197,12 @@ void Staging::choose_places(const std::vector<std::string>& at_source) {
   finish_copy();
 }
 
-// Two lists on their way: while one is worked on, the next one comes.
+// Sends lists of entries, two ahead, so that the next one arrives while the host works on one.
 void Staging::tell_entries(Place& place) {
   constexpr std::size_t kListsAhead = 2;
   while (place.next_entry < tree_.entries.size() && place.unanswered.size() < kListsAhead) {
     v1::StageOrder list;
-    std::uint64_t listed = 0;  // bytes, which the host reads if it has such files
+    std::uint64_t listed = 0;  // bytes of the listed files; the host reads them if it has such files
     for (int i = 0; i < proto::kStageEntries && place.next_entry < tree_.entries.size(); ++i) {
       listed += tree_.entries[place.next_entry].size();
       *list.mutable_entries()->add_entries() = tree_.entries[place.next_entry++];
@@ -230,7 +233,8 @@ void Staging::pump(std::size_t index) {
   }
 }
 
-// True: there is a file to be written. False: there is none, or the source is asked whether it is one.
+// Returns true if the place has a file to send. Returns false if it has none, or if the source's digest is still needed
+// to decide.
 bool Staging::take_want(std::size_t index) {
   Place& place = places_[index];
   while (!place.wants.empty()) {

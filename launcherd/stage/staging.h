@@ -1,12 +1,19 @@
-// Brings files to the hosts of a job before it starts (--stage): once for each file system, and only what has changed.
-// Loop thread only.
+// Copies files to the hosts of a job before it starts (--stage). Each file system gets them once, and only what has
+// changed.
 //
-// For each path one after the other: the source is listed, every agent opens its folder and leaves a mark in it, every
-// agent says which marks it sees, and of hosts that see each other's the first one gets the files. A folder in which
-// the source's own machine sees a mark is the source itself, and is left alone.
+// It handles one path after the other:
+//   1. The source is listed.
+//   2. Every agent opens its folder and leaves a mark in it.
+//   3. Every agent reports which marks it sees. Hosts that see each other's marks share a file system.
+//   4. The first host of each file system gets the files.
 //
-// A host that answers nothing for too long ends the staging: its disk hangs. How long an answer may take grows with the
-// bytes that the host has to read or write for it.
+// If the launcher's machine sees a mark in the source, the folder is the source itself and gets no files.
+//
+// If a host does not answer for too long, the staging fails, because its disk hangs. The limit grows with the bytes
+// that the host must read or write for the answer.
+//
+// Owner: JobRunner's core.
+// Thread: loop thread only.
 #pragma once
 
 #include <chrono>
@@ -27,9 +34,10 @@
 namespace muster::launcherd::inline stage {
 
 struct StagingLimits {
-  std::chrono::milliseconds period{5'000};    // between two lines of progress, and two looks at who is silent
-  std::chrono::milliseconds silence{60'000};  // for an answer, and on top of it:
-  std::uint64_t slowest_disk = 10'000'000;    // bytes a second that a disk moves at least
+  // time between two lines of progress, and between two checks for silent hosts
+  std::chrono::milliseconds period{5'000};
+  std::chrono::milliseconds silence{60'000};  // limit for an answer, plus the time that its bytes take
+  std::uint64_t slowest_disk = 10'000'000;    // bytes a second that every disk is assumed to move
 };
 
 class Staging {
@@ -40,12 +48,14 @@ class Staging {
   };
   struct Events {
     std::function<void(int agent, v1::LauncherMessage message)> send;
-    std::function<void(const std::string& line)> say;  // what was copied, and how far it is
-    // Once, the last call: a sentence that names host and path, or ok. The object is not destroyed within it.
+    std::function<void(const std::string& line)> say;  // reports progress and what was copied
+    // The last call, made once: ok, or a sentence that names host and path. The owner must not destroy the object
+    // within it.
     std::function<void(base::Status)> done;
   };
 
-  // `hosts` is not empty. `token`: random, names the marks. `never_staged`: a folder that no host may get.
+  // `hosts` must not be empty. `token` is random and part of the marks' names. `never_staged` is a folder that no host
+  // may get.
   Staging(base::Loop& loop, std::vector<model::StagedPath> paths, const std::vector<Host>& hosts, std::string token,
           const std::string& never_staged, Events events, StagingLimits limits = {});
 
@@ -56,26 +66,27 @@ class Staging {
   enum class Phase { kScan, kOpen, kMarks, kCopy, kClose, kOver };
   struct Want {
     int entry = 0;
-    std::string digest;  // of what is there; empty: there is nothing
+    std::string digest;  // digest of the host's file; empty if it has none
   };
   struct Unanswered {
     std::uint64_t id = 0;
-    std::size_t bytes = 0;     // in the order
-    std::uint64_t moving = 0;  // bytes that the host's disk may have to move before it answers
+    std::size_t bytes = 0;     // size of the data in the order
+    std::uint64_t moving = 0;  // bytes that the host's disk may have to read or write before it answers
   };
-  struct Place {  // a host's folder
+  struct Place {  // the folder on one host
     Host host{};
     std::deque<Unanswered> unanswered{};
     std::size_t in_flight = 0;
-    std::chrono::milliseconds silent{};  // since its last answer, or since it owes one; not while we are stopped
-    std::size_t first_seen = 0;          // the first host whose mark is here
+    // time since its last answer or since it owes one; does not grow while the launcher is stopped
+    std::chrono::milliseconds silent{};
+    std::size_t first_seen = 0;  // index of the first host whose mark is in this folder
     bool gets_files = false;
-    std::size_t next_entry = 0;  // to be told
+    std::size_t next_entry = 0;  // next entry to list to the host
     std::deque<Want> wants{};
-    int writing = -1;  // entry; -1: none
+    int writing = -1;  // the entry that is being sent; -1 if none
     std::uint64_t offset = 0;
-    bool is_reading = false;      // the source is asked for what comes next
-    bool waits_for_room = false;  // in no_room_
+    bool is_reading = false;      // a read of the source is under way
+    bool waits_for_room = false;  // it is in no_room_
   };
 
   void next_path();
@@ -107,19 +118,19 @@ class Staging {
   const StagingLimits limits_;
   StageSource source_;
   std::vector<Place> places_;
-  std::size_t path_ = 0;  // one behind that of now
+  std::size_t path_ = 0;  // index of the current path plus one
   Phase phase_ = Phase::kScan;
   StageTree tree_;
-  std::string directory_;     // on the hosts
-  std::string file_path_;     // of a source that is a file
-  bool is_own_name_ = false;  // … and is called the same on the hosts
-  std::size_t waiting_ = 0;   // for the answers of so many hosts
+  std::string directory_;     // the folder on the hosts
+  std::string file_path_;     // only if the source is a file
+  bool is_own_name_ = false;  // the file has the same name on the hosts
+  std::size_t waiting_ = 0;   // number of hosts whose answers are missing
   std::uint64_t next_id_ = 1;
-  std::map<int, std::string> digests_;  // of the source, by entry
-  std::set<int> sent_;                  // entries
+  std::map<int, std::string> digests_;  // digests of the source's files, by entry
+  std::set<int> sent_;                  // entries of which bytes were sent
   std::uint64_t sent_bytes_ = 0;
-  std::size_t to_agents_ = 0;          // bytes that are read, or sent and not answered, for all
-  std::deque<std::size_t> no_room_{};  // places, in the order in which they came
+  std::size_t to_agents_ = 0;          // bytes for all hosts that are being read, or were sent and not answered
+  std::deque<std::size_t> no_room_{};  // indexes of waiting places, by order of arrival
   base::Timer progress_;
 };
 
