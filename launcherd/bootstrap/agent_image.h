@@ -1,4 +1,5 @@
-// The local agent file that is sent to hosts: its bytes, hash and machine. Immutable after load.
+// AgentImage is the local agent file that the launcher sends to hosts: its bytes, its SHA-256 hash and its machine.
+// Thread: an AgentImage does not change after open(), so any thread may use it.
 #pragma once
 
 #include <memory>
@@ -10,16 +11,16 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// The name of an ELF machine as `uname -m` has it ("x86_64"); empty if `head` is no 64-bit little-endian ELF file.
-// Pure.
+// Returns the name of an ELF file's machine as `uname -m` prints it ("x86_64"). Empty if `head` does not begin a
+// 64-bit little-endian ELF file. Pure.
 std::string elf_machine(std::string_view head);
 
-// Whether two names mean one machine (amd64 is x86_64, arm64 is aarch64).
+// True if both names mean the same machine: amd64 is x86_64, arm64 is aarch64.
 bool is_same_machine(std::string_view a, std::string_view b);
 
 class AgentImage {
  public:
-  // Reads the head only; NOT_FOUND or INVALID_ARGUMENT if it cannot be an agent.
+  // Reads only the ELF header. Errors: NOT_FOUND or INVALID_ARGUMENT if the file cannot be an agent.
   static base::Result<AgentImage> open(const std::string& path);
 
   const std::string& machine() const { return machine_; }
@@ -28,8 +29,8 @@ class AgentImage {
     std::string bytes;
     std::string sha256;  // lower-case hex
   };
-  // All of it: only when a host lacks it. Any thread; the caller keeps it. In memory once, however many callers there
-  // are at a time.
+  // Reads and hashes the whole file. Call it only if a host lacks the agent. Any thread.
+  // The caller owns the result. Callers at the same time share one copy in memory.
   base::Result<std::shared_ptr<const Content>> load() const;
 
  private:

@@ -1,4 +1,4 @@
-// A bounded-by-its-user first-in-first-out of bytes in one piece of memory.
+// ByteQueue is a first-in-first-out queue of bytes in one contiguous piece of memory. The user must limit its size.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// The `ssh` program and local agents as child processes; ChildWatch takes over after release().
+// Read spawn_child first, then ChildProgram::exchange, then ChildWatch.
 #include "launcherd/bootstrap/child.h"
 
 #include <fcntl.h>
@@ -18,13 +20,13 @@ namespace muster::launcherd::inline bootstrap {
 namespace {
 
 constexpr auto kChildTermGrace = std::chrono::milliseconds(2000);
-// Between the last close and the end of a process that is ending.
+// Time between the last close of a process that is ending and its end.
 constexpr auto kEndGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kLongestLine = 4096;
 constexpr std::size_t kKeptErrors = 64 * 1024;
 
-// What is left of a started child: its stderr goes to on_stderr, its end is reaped. One that lives on without a stderr
-// has detached itself, as warm agents do: it is reaped when it ends in our time, and not ended by us.
+// Watches a child after release(): it passes stderr to on_stderr and reaps the child. A child that lives on without a
+// stderr has detached itself, as idle agents do. ChildWatch reaps such a child if it ends, but does not end it.
 class ChildWatch final : public PumpItem {
  public:
   ChildWatch(std::unique_ptr<ChildProcess> process, base::UniqueFd errors,
@@ -34,7 +36,7 @@ class ChildWatch final : public PumpItem {
   ~ChildWatch() override {
     read_errors();
     if (!errors_.valid()) process_->let_go();
-    process_.reset();  // waits for its end
+    process_.reset();  // waits for the child's end
     read_errors();
     lines_.finish();
   }
@@ -131,7 +133,7 @@ void ChildProcess::terminate() {
   if (pid_ != 0) ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGTERM, nullptr, 0);
 }
 
-// It leads its group, and its number is nobody else's until we reap it.
+// The child leads its process group. No other process can get that number before we reap the child.
 void ChildProcess::terminate_group() {
   if (pid_ != 0) ::kill(-pid_, SIGTERM);
 }
@@ -187,7 +189,7 @@ base::Result<SpawnedChild> spawn_child(const std::string& program, const std::ve
   const int rc =
       ::posix_spawnp(&pid, program.c_str(), &plan.actions, &plan.attributes, arguments.data(), environment.data());
   if (rc != 0) return base::errno_error(rc, fmt::format("cannot start {}", program));
-  // The pid cannot be reused before we reap it.
+  // The kernel cannot reuse the pid before we reap it.
   base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd.valid()) {
     const int failed = errno;
@@ -206,7 +208,7 @@ base::Result<SpawnedChild> spawn_child(const std::string& program, const std::ve
 ChildProgram::ChildProgram(SpawnedChild child, Pump& pump, std::function<Failure(int, const std::string&)> read_failure)
     : child_(std::move(child)), pump_(pump), read_failure_(std::move(read_failure)) {}
 
-// Peeks first: bytes after the end of the line stay in the socket for whoever gets it.
+// Peeks first, so that bytes after the end of the line stay in the socket for the next reader.
 bool ChildProgram::read_line(std::string& output) {
   char buffer[16 * 1024];
   const ssize_t seen = ::recv(child_.stdio.get(), buffer, sizeof buffer, MSG_PEEK | MSG_DONTWAIT);
@@ -247,7 +249,7 @@ bool ChildProgram::write_some(std::string_view& input) {
   const ssize_t count = ::send(child_.stdio.get(), input.data(), std::min<std::size_t>(input.size(), 256 * 1024),
                                MSG_DONTWAIT | MSG_NOSIGNAL);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  // After an error nobody reads it; how the program ended tells why.
+  // After an error the child no longer reads, so drop the input. The child's exit status tells why.
   input.remove_prefix(count < 0 ? input.size() : static_cast<std::size_t>(count));
   return true;
 }
@@ -260,7 +262,7 @@ Failure ChildProgram::exchange(std::string_view& input, std::string& output, std
     if (are_errors_open_) is_progress = read_errors(errors) || is_progress;
     if (is_progress) return {};
     if (!is_output_open_ && child_.process->reap()) {
-      // A grandchild may hold stderr open: what is there now is all.
+      // A grandchild may hold stderr open, so read only what is available now.
       while (are_errors_open_ && read_errors(errors)) {
       }
       return after_end();

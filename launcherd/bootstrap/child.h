@@ -1,7 +1,10 @@
-// A process of ours with a socket as stdin and stdout and a pipe as stderr: the `ssh` program, or a local agent.
-// Its own session (no terminal: no prompt, no Ctrl-C), default signals, only its stdio inherited. Reaped by the owner:
-// this object, then the pump item that it becomes. Destruction ends it: TERM, then KILL after a moment; its pid is
-// forgotten when it is reaped. What has closed its stderr after it was handed over has detached, and lives on.
+// A child process of the launcher: the `ssh` program or a local agent. Its stdin and stdout are a socket, its stderr
+// is a pipe. The child has its own session, so it has no terminal, no prompt and no Ctrl-C. It has default signal
+// handlers and inherits only its stdio.
+//
+// Owner: the owner of the object reaps the child: first ChildProgram, after release() a pump item. Destruction ends
+// the child by SIGTERM, and by SIGKILL 2 s later (kChildTermGrace). The pid is forgotten when the child is reaped. A
+// child that closes its stderr after release() has detached itself, and lives on.
 #pragma once
 
 #include <functional>
@@ -15,7 +18,7 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Gathers bytes into lines for on_stderr; a partial last line comes out at the end; long lines are cut at 4 KiB.
+// Splits bytes into lines for on_stderr. finish() also emits an incomplete last line. Lines are cut at 4 KiB.
 class LineSplitter {
  public:
   explicit LineSplitter(std::function<void(const std::string& line)> on_line) : on_line_(std::move(on_line)) {}
@@ -27,7 +30,7 @@ class LineSplitter {
   std::string line_;
 };
 
-// Owns a pid until it is reaped.
+// Owns the pid of a child until the child is reaped.
 class ChildProcess {
  public:
   ChildProcess(int pid, base::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
@@ -37,12 +40,13 @@ class ChildProcess {
 
   int pidfd() const { return pidfd_.get(); }
   void terminate();
-  // For it and what it started without a session or group of its own; nothing once reaped.
+  // Signals the child and every process it started that stays in its session and group. No effect after reaping.
   void terminate_group();
   void kill_group();
-  bool reap();    // false: still running
-  void let_go();  // ends now by itself, or lives on and is reaped by whoever inherits it
-  void forget();  // lives on, likewise
+  bool reap();  // false: the child still runs
+  // Waits up to 500 ms for the child to end, then calls forget().
+  void let_go();
+  void forget();  // lets the child live on; the process that inherits it reaps it
   int exit_status() const { return exit_status_; }
 
  private:
@@ -53,17 +57,17 @@ class ChildProcess {
 
 struct SpawnedChild {
   std::unique_ptr<ChildProcess> process;
-  base::UniqueFd stdio;   // our end of the socket, blocking
-  base::UniqueFd errors;  // the read end of its stderr, non-blocking
+  base::UniqueFd stdio;   // our blocking end of the socket
+  base::UniqueFd errors;  // the non-blocking read end of the child's stderr
 };
-// `unset`: names that are taken out of the environment.
+// `unset` lists the names to remove from the child's environment.
 base::Result<SpawnedChild> spawn_child(const std::string& program, const std::vector<std::string>& argv,
                                        const std::vector<std::string>& unset);
 
 class ChildProgram final : public RemoteProgram {
  public:
-  // `read_failure` turns the end of a child into a failure of the connection where it is one (ssh's exit status 255);
-  // may be empty.
+  // `read_failure` turns the end of a child into a connection failure, for example ssh's exit status 255. May be
+  // empty.
   ChildProgram(SpawnedChild child, Pump& pump, std::function<Failure(int, const std::string&)> read_failure);
 
   Failure exchange(std::string_view& input, std::string& output, std::string& errors, const Waiter& waiter) override;

@@ -21,7 +21,7 @@ constexpr auto kNextAddressAfter = std::chrono::milliseconds(250);
 
 struct LookUp {
   std::string name;
-  CancelSource done;  // readable when finished
+  CancelSource done;  // readable when the look-up has finished
   std::mutex mutex;
   int error = EAI_AGAIN;                   // guarded by mutex
   std::vector<base::IpAddress> addresses;  // guarded by mutex
@@ -62,7 +62,7 @@ Failure errno_failure(int errno_value, const base::IpAddress& address, int port)
           .detail = std::generic_category().message(errno_value)};
 }
 
-// An attempt that is under way, or a failure.
+// Starts a connection attempt, or returns why it could not start.
 Failure begin(const base::IpAddress& address, int port, std::vector<Attempt>& attempts) {
   const base::SockAddr to = base::make_sockaddr(address, static_cast<std::uint16_t>(port));
   base::UniqueFd socket(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -74,7 +74,7 @@ Failure begin(const base::IpAddress& address, int port, std::vector<Attempt>& at
   return {};
 }
 
-// Takes out what has failed; returns the one that is connected, if any.
+// Removes failed attempts. Returns the connected socket; invalid if none has connected.
 base::UniqueFd collect(std::vector<Attempt>& attempts, int port, Failure& last) {
   for (auto it = attempts.begin(); it != attempts.end();) {
     pollfd fd{it->socket.get(), POLLOUT, 0};
@@ -106,7 +106,7 @@ Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<
   }
   auto thread = base::start_thread([look_up] { look_up->run(); });
   if (!thread.ok()) return {.kind = FailureKind::kSshFailed, .detail = thread.status().message()};
-  thread->detach();  // getaddrinfo cannot be ended
+  thread->detach();  // getaddrinfo cannot be interrupted
   const pollfd done{look_up->done.fd(), POLLIN, 0};
   if (Failure failure = wait_failure(waiter.wait({&done, 1})); !failure.ok()) {
     if (failure.kind == FailureKind::kTimeout) failure.detail = "while its name was looked up";

@@ -1,5 +1,6 @@
-// A TCP connection to a named host: name look-up, then all of its addresses, a new one every 250 ms or when one fails;
-// the first that connects wins. Blocks at most as long as the Waiter allows.
+// Connects to a named host by TCP. It resolves the name, then tries all its addresses. It starts the next one after
+// 250 ms, or as soon as one fails. The first address that connects wins. The calls block at most as long as the Waiter
+// allows.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Literals (v6 without brackets) come back as they are. getaddrinfo cannot be interrupted: it runs on a thread of its
-// own that is abandoned (it owns what it needs) when the Waiter says so.
+// Returns address literals unchanged (IPv6 without brackets). getaddrinfo cannot be interrupted, so it runs on its own
+// thread. If the Waiter ends the wait, that thread is abandoned; it owns all that it uses.
 Failure resolve_host(const std::string& name, const Waiter& waiter, std::vector<base::IpAddress>& addresses);
 
-// The socket is non-blocking, close-on-exec. A failure carries the address that it is about.
+// The socket is non-blocking and close-on-exec. A failure carries the address that it is about.
 Failure connect_host(const std::string& name, int port, const Waiter& waiter, base::UniqueFd& socket);
 
 }  // namespace muster::launcherd::bootstrap

@@ -1,3 +1,5 @@
+// Messages and classification of failures to start a host.
+// Read to_status() first, then the classify_ functions at the end, which read what ssh and shells printed.
 #include "launcherd/bootstrap/failure.h"
 
 #include <cerrno>
@@ -19,7 +21,7 @@ bool has(std::string_view text, std::initializer_list<std::string_view> words) {
   return false;
 }
 
-// What the host wrote, as the end of a sentence: `; it printed "…"`.
+// Formats what the host wrote as the end of a sentence: `; it printed "…"`.
 std::string said(const Failure& f) {
   const std::string errors = quote_for_message(f.errors);
   const std::string printed = quote_for_message(f.printed);
@@ -300,7 +302,7 @@ FailureKind classify_agent_end(int exit_status, std::string_view errors, std::st
   }
   const bool is_denied = has(errors, {"ermission denied"});
   if (is_denied && (exit_status == 126 || exit_status == 1 || exit_status == 127)) return FailureKind::kNoExec;
-  // csh ends with 1, fish with 127 or 125; each in its own words.
+  // csh exits with 1, fish with 127 or 125. Each shell has its own wording.
   const bool says_missing =
       has(errors, {"No such file", "not found", "Command not found", "Unknown command", "does not exist"});
   if (exit_status == 127)
@@ -330,7 +332,7 @@ std::string quote_for_message(std::string_view text) {
   bool is_blank_due = false;
   for (std::size_t i = 0; i < text.size() && result.size() < 200; ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {  // a terminal's escape sequence
+    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {  // skip a terminal's escape sequence
       for (i += 2; i < text.size() && (text[i] < '@' || text[i] > '~'); ++i) {
       }
       is_blank_due = true;

@@ -1,4 +1,5 @@
-// Why a host did not start, and the one sentence that says so with the next step. Pure functions, tested by tables.
+// A Failure says why a host did not start. to_status() turns it into one sentence with the next step.
+// Pure functions, tested by tables.
 #pragma once
 
 #include <string>
@@ -21,58 +22,59 @@ enum class FailureKind {
   kAuthRefused,
   kClosed,        // the connection ended during the log-in
   kNoSsh,         // the `ssh` program is needed and cannot be run
-  kSshFailed,     // ssh or libssh failed in another way: detail says how
-  kAgentMissing,  // not a failure for the user: it is then sent
+  kSshFailed,     // ssh or libssh failed in another way; `detail` says how
+  kAgentMissing,  // internal: the launcher then sends the agent
   kNoSpace,
   kReadOnly,
-  kNoWrite,  // the agent's directory cannot be written for another reason
+  kNoWrite,  // the agent's directory is not writable for another reason
   kNoExec,
   kUnsafeFolder,  // another user could exchange the agent in its directory
   kWrongArch,
   kOtherBuild,
-  kNoisyShell,   // the login shell printed something and no agent answered
-  kAgentFailed,  // it ended before its first word
+  kNoisyShell,   // the login shell printed text, and no agent answered
+  kAgentFailed,  // the agent ended before it wrote its marker
 };
 
 struct Failure {
   FailureKind kind = FailureKind::kNone;
-  std::string host = {};     // as the user wrote it, with user@ if given
-  std::string name = {};     // the name alone, as known_hosts has it: [name]:port unless the port is 22
+  std::string host = {};  // as the user wrote it, with user@ if given
+  // The name alone, as known_hosts has it: [name]:port, unless the port is 22.
+  std::string name = {};
   std::string address = {};  // "10.0.0.1 port 22"; may be empty
   std::string user = {};
-  std::string detail = {};        // the system's or the library's words, keys tried, seconds waited: see to_status
-  std::string printed = {};       // what the host wrote to stdout before the agent
-  std::string errors = {};        // … and to stderr
-  int exit_status = -1;           // of the agent or the shell; -1: unknown
-  std::string directory = {};     // of the agent on the host
-  bool is_before_banner = false;  // sshd may just be busy (MaxStartups): worth another try
+  std::string detail = {};        // error text of the system or library, keys tried, or seconds waited; see to_status
+  std::string printed = {};       // what the host wrote to stdout before the agent's marker
+  std::string errors = {};        // what the host wrote to stderr before the agent's marker
+  int exit_status = -1;           // exit status of the agent or the shell; -1 if unknown
+  std::string directory = {};     // the agent's directory on the host
+  bool is_before_banner = false;  // true: sshd may only be busy (MaxStartups), so try again
 
   bool ok() const { return kind == FailureKind::kNone; }
 };
 
 base::Status to_status(const Failure& failure);
-// "refused", "host key changed", …: the class in a few words.
+// Names the kind of failure in a few words: "refused", "host key changed", …
 std::string_view failure_words(FailureKind kind);
-// What a Waiter returned: ok, cancelled, or a timeout.
+// Converts the result of a Waiter: no failure, cancelled, or timeout.
 Failure wait_failure(const base::Status& waited);
 
-// What the `ssh` program's last words mean; kSshFailed if nothing is recognised.
+// Classifies the `ssh` program's last error lines. Returns kSshFailed if it recognises nothing.
 FailureKind classify_ssh_errors(std::string_view errors);
-// ssh's words say that sshd closed the connection before it said its version.
+// True if ssh reports that sshd closed the connection before it sent its version.
 bool is_closed_before_banner(std::string_view errors);
 FailureKind classify_errno(int errno_value);
 
-// Why a remote command ended without the marker.
+// Says why a remote command ended without writing the marker.
 FailureKind classify_agent_end(int exit_status, std::string_view errors, std::string_view printed);
-// Why the agent could not be stored (words of head, mkdir, chmod).
+// Says why the agent could not be stored, from the messages of head, mkdir and chmod.
 FailureKind classify_store_errors(std::string_view errors);
 
-// The line by which ssh says that it accepted a new host key.
+// True for the line by which ssh reports that it accepted a new host key.
 bool is_new_host_key_line(std::string_view line);
-// Without such lines.
+// Returns `errors` without such lines.
 std::string without_ssh_warnings(std::string_view errors);
 
-// The first 200 characters on one line, control characters and escape sequences removed.
+// Returns the first 200 characters on one line, without control characters and escape sequences.
 std::string quote_for_message(std::string_view text);
 
 }  // namespace muster::launcherd::bootstrap

@@ -1,3 +1,5 @@
+// Starter and SendGate: how an agent gets onto one host and starts there.
+// Read start_on_host at the end first, then Starter's public functions, then SendGate::enter.
 #include "launcherd/bootstrap/host_start.h"
 
 #include <algorithm>
@@ -16,7 +18,8 @@ void note(const HostTask& task, const std::string& line) {
   if (task.on_note) task.on_note(line);
 }
 
-// A host key that was accepted unasked is told without --verbose too; the ssh program says it on its stderr.
+// Reports a host key that was accepted without a question even without --verbose. The ssh program reports it on
+// stderr.
 void tell_new_host_key(const HostTask& task, std::string_view errors) {
   for (const std::string_view line : base::split(errors, '\n')) {
     if (is_new_host_key_line(line) && task.on_stderr) task.on_stderr(base::printable(base::trim(line)));
@@ -33,7 +36,7 @@ Failure describe_end(const RemoteProgram& program, std::string printed, std::str
   return failure;
 }
 
-// One host's way through the steps; a local variable of start_on_host.
+// Starter takes one host through the steps. It is a local variable of start_on_host.
 class Starter {
  public:
   Starter(HostLink& link, const HostTask& task, const AgentImage& image, const Waiter& waiter, HostResult& result)
@@ -42,11 +45,11 @@ class Starter {
   Failure try_cached() {
     is_spoilt_ = false;
     Failure failure = launch(cached_command(task_.paths, task_.args));
-    // bash runs an empty file as an empty script, and names it.
+    // bash runs an empty file as an empty script. Its message then names the agent's file.
     if (failure.kind == FailureKind::kNoisyShell && failure.errors.find("/agent-") != std::string::npos) {
       is_spoilt_ = true;
     }
-    if (is_spoilt_) failure.kind = FailureKind::kAgentMissing;  // sent anew
+    if (is_spoilt_) failure.kind = FailureKind::kAgentMissing;  // the launcher then sends the agent again
     return failure;
   }
 
@@ -59,7 +62,7 @@ class Starter {
     Failure failure = store_by_sftp((*content)->bytes, is_stored);
     if (is_stored) failure = launch(command);
     if (is_stored && failure.kind == FailureKind::kAgentMissing) remove_by_sftp();
-    // Not there although stored: SFTP shows another directory tree than the login shell.
+    // SFTP stored the file, but the shell does not find it: SFTP shows another directory tree than the login shell.
     if (failure.kind == FailureKind::kAgentMissing || failure.kind == FailureKind::kNoWrite) {
       failure = store_by_program((*content)->bytes);
       if (failure.ok()) failure = launch(command);
@@ -99,7 +102,7 @@ class Starter {
     if (failure.kind == FailureKind::kWrongArch && failure.detail.empty()) {
       const Failure why = check_system();
       failure.detail = why.kind == FailureKind::kWrongArch ? why.detail : quote_for_message(failure.errors);
-      is_spoilt_ = why.ok();  // the right kind of host, so the file is not what was once stored
+      is_spoilt_ = why.ok();  // the host has the right machine, so the stored file is damaged
     }
     return failure;
   }
@@ -119,7 +122,8 @@ class Starter {
     std::unique_ptr<RemoteProgram> sftp;
     bool is_usable = false;
     Failure failure = link_.subsystem("sftp", waiter_, sftp);
-    if (failure.kind == FailureKind::kSshFailed) failure.kind = FailureKind::kNoWrite;  // no such subsystem
+    if (failure.kind == FailureKind::kSshFailed)
+      failure.kind = FailureKind::kNoWrite;  // the host has no such subsystem
     if (failure.ok()) {
       failure = sftp_upload(*sftp, sftp_path(task_.paths.directory), sftp_path(task_.paths.temporary), content, waiter_,
                             is_usable);
@@ -154,7 +158,7 @@ class Starter {
             .exit_status = stored.exit_status};
   }
 
-  // Best effort, also after a cancel: what stays behind is one file in the agent's directory.
+  // Best effort, also after a cancel. A failure leaves one file in the agent's directory.
   void remove_temporary() {
     const Waiter clean_up{-1, std::chrono::steady_clock::now() + kCleanUpTime};
     std::unique_ptr<RemoteProgram> program;
@@ -175,7 +179,7 @@ class Starter {
 }  // namespace
 
 SendGate::Turn SendGate::enter(base::MonotonicTime looked_at, const Waiter& waiter) {
-  // The condition has no fd: look at the Waiter a few times per second.
+  // A condition variable has no fd, so check the Waiter every 50 ms.
   constexpr auto kGlance = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -224,7 +228,7 @@ Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter&
       break;
   }
   tell_new_host_key(task, errors);
-  const std::string others = without_ssh_warnings(errors);  // the lines below are views of it
+  const std::string others = without_ssh_warnings(errors);  // the lines below are views of `others`
   for (const std::string_view line : base::split(others, '\n')) {
     if (!base::trim(line).empty()) note(task, base::printable(base::trim(line)));
   }

@@ -1,5 +1,5 @@
-// From a way to run programs on a host to an agent that runs there: try the cached one, send it where it is missing,
-// read its marker. The same for libssh and the `ssh` program.
+// Starts an agent on one host over a HostLink. It tries the cached agent, sends the agent if the host lacks it, and
+// reads the agent's marker. The steps are the same for libssh and for the `ssh` program.
 #pragma once
 
 #include <condition_variable>
@@ -15,18 +15,18 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Sends the agent once per file system: of the hosts that lack it one sends, the others wait and look again; those that
-// still lack it then send at the same time. Thread-safe.
+// Makes hosts that share a file system send the agent only once. If several hosts lack it, one host sends it and the
+// others wait. Those then probe again. Hosts that still lack it send it at the same time. Thread-safe.
 class SendGate {
  public:
   enum class Turn { kSend, kLookAgain, kCancelled };
-  // `looked_at`: when the host was found to lack the agent. After kSend, call leave().
+  // `looked_at` is the time at which the host was found to lack the agent. Call leave() after kSend.
   Turn enter(base::MonotonicTime looked_at, const Waiter& waiter);
   void leave(bool is_sent);
 
  private:
   std::mutex mutex_;
-  bool is_first_under_way_ = false;  // guarded by mutex_, as is the rest
+  bool is_first_under_way_ = false;  // guarded by mutex_, like the members below
   std::optional<base::MonotonicTime> first_sent_at_;
   std::condition_variable changed_;
 };
@@ -35,8 +35,8 @@ struct HostTask {
   std::string agent_id;
   RemotePaths paths;
   std::vector<std::string> args;  // {"--stdio"} for an agent that stays
-  bool is_run = false;            // collect its output instead
-  JoinSource join;                // of an agent that stays
+  bool is_run = false;            // true: run the program to its end and collect its output
+  JoinSource join;                // only for an agent that stays
   std::function<void(const std::string& line)> on_note;
   std::function<void(const std::string& line)> on_stderr;
 };
@@ -50,13 +50,15 @@ struct HostResult {
 Failure start_on_host(HostLink& link, const HostTask& task, const AgentImage& image, SendGate& gate,
                       const Waiter& waiter, HostResult& result);
 
-// Reads until the marker of `agent_id` or the reason why there is none. Lines that came on stderr before it: on_note.
+// Reads until the marker of `agent_id`, or returns the reason why no marker came. Lines that come on stderr before it
+// go to on_note.
 Failure await_marker(RemoteProgram& program, const HostTask& task, const Waiter& waiter);
 
-// After the marker: waits for the join and writes it; the program's stdin and stdout are then `stream`.
+// Call it after the marker. It waits for the join frame and writes it. `stream` then is the program's stdin and
+// stdout.
 Failure hand_over(RemoteProgram& program, const HostTask& task, const Waiter& waiter, base::UniqueFd& stream);
 
-// What follows the marker line in the output of a program that was run; all of it if there is no such line.
+// Returns the output that follows the marker line. Returns all output if it contains no such line.
 std::string output_after_marker(std::string_view output);
 
 }  // namespace muster::launcherd::bootstrap

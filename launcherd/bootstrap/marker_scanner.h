@@ -1,8 +1,11 @@
-// Finds the agent's marker line in what comes out of a remote login shell. A pure value, no I/O; fuzzed.
+// MarkerScanner finds the agent's marker line in the output of a remote login shell. It is a pure value without I/O,
+// and is fuzzed.
 //
-// The line is kAgentMarker + build id + '\n'. What a shell printed before it (start-up files, motd) is skipped, up to
-// kMaxNoise bytes, and kept for messages: its first kKeptNoise bytes. Bytes after the line are not consumed.
+// The marker line is kAgentMarker + build id + '\n'. The scanner skips up to kMaxNoise bytes that a shell prints
+// before it, for example from start-up files or motd. It keeps the first kKeptNoise of these bytes for messages. It
+// does not consume bytes after the line.
 //
+// Example:
 //   MarkerScanner scanner("0123abcd");
 //   const auto consumed = scanner.feed(bytes);
 //   if (scanner.state() == MarkerScanner::State::kFound) bytes.remove_prefix(consumed);
@@ -21,15 +24,15 @@ class MarkerScanner {
 
   enum class State {
     kSearching,
-    kFound,        // the agent of our build speaks from the next byte on
-    kOtherBuild,   // a marker with another id: other_id()
+    kFound,        // the next byte is the first one from an agent of our build
+    kOtherBuild,   // a marker with another build id; see other_id()
     kTooMuchNoise  // more than kMaxNoise bytes without a marker
   };
 
   explicit MarkerScanner(std::string agent_id) : agent_id_(std::move(agent_id)) {}
 
-  // How many of `bytes` belong to noise and marker line: all of them unless the marker line ends within. Does nothing
-  // (returns 0) once the state is not kSearching.
+  // Returns how many of `bytes` are noise or marker line. That is all of them, unless the marker line ends within
+  // `bytes`. Does nothing and returns 0 once the state is not kSearching.
   std::size_t feed(std::string_view bytes);
 
   State state() const { return state_; }
@@ -45,7 +48,7 @@ class MarkerScanner {
   State state_ = State::kSearching;
   std::string noise_;
   std::size_t noise_size_ = 0;
-  std::string held_;  // bytes that may be the beginning of a marker line
+  std::string held_;  // bytes that may begin a marker line
   std::string other_id_;
 };
 

@@ -64,7 +64,8 @@ void Pump::run() {
       timeout = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000));
     }
     if (::poll(fds.data(), fds.size(), timeout) < 0 && errno != EINTR) {
-      // The kernel has no memory for so many, or the limit of descriptors was lowered. What is due is served meanwhile.
+      // The kernel has no memory for so many fds, or the limit of descriptors was lowered. Serve the items whose
+      // deadline is due meanwhile.
       (void)::poll(&fds.back(), 1, std::min(timeout < 0 ? kPollAgainMs : timeout, kPollAgainMs));
     }
     if (fds.back().revents != 0) {

@@ -1,6 +1,8 @@
-// One thread that carries bytes and watches ends for everything that was started: libssh sessions, `ssh` processes,
-// local agents. An item is served by the pump's thread only, from add() until it says that it is done.
+// Pump is one thread that serves all that a bootstrap started: libssh sessions, `ssh` processes and local agents. It
+// carries their bytes and watches for their end.
+// Thread: only the pump's thread serves an item, from add() until serve() returns false.
 //
+// Example:
 //   Pump pump;
 //   pump.add(std::make_unique<…>(…));
 #pragma once
@@ -23,19 +25,20 @@ class PumpItem {
  public:
   static constexpr std::size_t kFds = 3;
   virtual ~PumpItem() = default;
-  virtual void prepare(std::span<pollfd, kFds> fds) = 0;      // what to wait for; fd -1: nothing
-  virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false: done, destroy it
-  virtual std::optional<base::MonotonicTime> deadline() const { return std::nullopt; }  // serve it then, too
-  virtual void ask_to_end() {}  // the pump is being destroyed: begin what the destructor finishes
+  virtual void prepare(std::span<pollfd, kFds> fds) = 0;      // sets what to wait for; fd -1 means nothing
+  virtual bool serve(std::span<const pollfd, kFds> fds) = 0;  // false: the item is done, and the pump destroys it
+  // The pump calls serve() at this time too.
+  virtual std::optional<base::MonotonicTime> deadline() const { return std::nullopt; }
+  virtual void ask_to_end() {}  // the pump is being destroyed; start what the item's destructor finishes
 };
 
 class Pump {
  public:
   Pump() = default;
   ~Pump();  // joins the thread, then destroys the items
-  // Any thread. RESOURCE_EXHAUSTED: no thread or descriptor can be had, the item is destroyed.
+  // Any thread. RESOURCE_EXHAUSTED if no thread or descriptor is available; the item is then destroyed.
   base::Status add(std::unique_ptr<PumpItem> item);
-  // Any thread: a deadline() may have changed.
+  // Any thread. Call it if the result of a deadline() may have changed.
   void wake() { wake_.cancel(); }
 
  private:
@@ -47,7 +50,7 @@ class Pump {
   std::thread thread_;                                // guarded by mutex_ until the destructor
   bool is_stopping_ = false;                          // guarded by mutex_
   CancelSource wake_;
-  std::vector<std::unique_ptr<PumpItem>> items_;  // of the thread
+  std::vector<std::unique_ptr<PumpItem>> items_;  // used by the pump's thread only
 };
 
 }  // namespace muster::launcherd::bootstrap

@@ -1,3 +1,5 @@
+// Paths and commands for a host, and the checks of their parts.
+// Read cached_command and install_command first, then run_checked, then checking_the_folder.
 #include "launcherd/bootstrap/remote_command.h"
 
 #include <algorithm>
@@ -30,10 +32,14 @@ std::string name_in(const std::string& directory, const std::string& path) {
   return path.substr(directory.size() + 1);
 }
 
-// The same rule as base/trusted_folder.h, for sh in single quotes of the login shell: no other user can exchange the
-// folder $p, a folder on the way to it, or a plain file of ours in it. The program is then run by its real path.
-// ls -ldn writes the mode, the number of links, the owner and the group.
-//   $u our uid, $p the folder without links, $d the folder in turn, $s the folder below it if that is a stranger's
+// Applies the rule of base/trusted_folder.h in sh. No other user may be able to replace the folder $p or a folder on
+// the way to it. The same holds for the program, which must be a plain file of this user in $p. The script stands in
+// single quotes of the login shell. It runs the program by its real path. `ls -ldn` prints the mode, the number of
+// links, the owner and the group.
+//   $u our uid
+//   $p the folder without links
+//   $d the folder that is being checked
+//   $s the folder below $d if it belongs to another user
 std::string checking_the_folder(const std::string& directory, const std::string& program) {
   return fmt::format(
       "no() {{ echo \"{2} $1\" >&2; exit 126; }}; u=$(id -u); s=; "
@@ -57,8 +63,8 @@ std::string in_the_job(const RemotePaths& paths) {
                      paths.pbs_job);
 }
 
-// In single quotes for the login shell, in double quotes for sh. A host that is none of the job's goes on as it is.
-// `then`: what the program is given.
+// The login shell sees the command in single quotes, sh in double quotes. A host that does not belong to the PBS job
+// runs the program without pbs_attach. `then` holds the program's arguments.
 std::string run_checked(const RemotePaths& paths, const std::string& program, const std::string& then) {
   if (paths.must_be_ours) {
     const std::string name = name_in(paths.directory, program);
@@ -127,7 +133,7 @@ std::string install_command(const RemotePaths& paths, std::string_view sha256, c
 }
 
 std::string receive_command(const RemotePaths& paths, std::size_t size) {
-  // `head -c` ends at the last byte, so the end does not depend on EOF reaching the host; `wc` tells a short file.
+  // `head -c` stops at the last byte, so the command does not need EOF to reach the host. `wc` detects a short file.
   return fmt::format(
       "exec /bin/sh -c 'umask 077; mkdir -p {0} && head -c {2} > {1} && test {2} -eq `wc -c < {1}` && chmod 700 {1}'",
       paths.directory, paths.temporary, size);
@@ -146,7 +152,7 @@ RemoteSystem parse_uname(std::string_view output) {
     const std::string_view os = trimmed.substr(0, blank);
     const std::string_view arch = trimmed.substr(blank + 1);
     if (!all_of(os, "_-./") || !all_of(arch, "_-")) continue;
-    system = {std::string(os), std::string(arch)};  // the last such line: noise comes first
+    system = {std::string(os), std::string(arch)};  // the last such line wins, because noise comes first
   }
   return system;
 }

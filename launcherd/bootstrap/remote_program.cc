@@ -11,10 +11,10 @@ Failure run_to_end(RemoteProgram& program, std::string_view input, std::size_t l
       if (Failure failure = program.close_input(waiter); !failure.ok()) return failure;
       continue;
     }
-    // Asked for even while there is always more to read.
+    // Check for a cancel even if there is always more to read.
     if (Failure failure = wait_failure(waiter.check()); !failure.ok()) return failure;
     if (Failure failure = program.exchange(input, result.output, result.errors, waiter); !failure.ok()) return failure;
-    // What exceeds the limit is dropped, but read: the program must be able to end.
+    // Read what exceeds the limit and drop it, so that the program can end.
     if (result.output.size() > limit) result.output.resize(limit);
     if (result.errors.size() > limit) result.errors.resize(limit);
   }

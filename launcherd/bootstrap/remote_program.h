@@ -1,6 +1,8 @@
-// A way to run programs on a host (HostLink: one log-in, or one `ssh` process per program) and one that runs
-// (RemoteProgram). Used by one thread at a time; calls block until there is progress, at most as long as the Waiter
-// allows. Both are ended by destruction.
+// HostLink runs programs on a host, over one log-in or by one `ssh` process per program. RemoteProgram is one running
+// program.
+// Thread: one thread uses an object at a time. Calls block until there is progress, at most as long as the Waiter
+// allows.
+// Owner: the destructor ends the program or the link.
 #pragma once
 
 #include <functional>
@@ -21,17 +23,17 @@ class RemoteProgram {
  public:
   virtual ~RemoteProgram() = default;
 
-  // Waits for progress and makes it: takes bytes from the front of `input`, appends to `output` (stdout, at most to the
-  // end of a line, so that what follows the marker line is left in place) and `errors` (stderr). Returns without either
-  // once has_ended(). A failure is one of the connection.
+  // Waits for progress, then makes it. Removes sent bytes from the front of `input`. Appends stdout to `output`, at
+  // most to the end of a line, so that bytes after the marker line stay unread. Appends stderr to `errors`. Returns
+  // without progress once has_ended(). A Failure always means that the connection failed.
   virtual Failure exchange(std::string_view& input, std::string& output, std::string& errors, const Waiter& waiter) = 0;
   virtual Failure close_input(const Waiter& waiter) = 0;
 
-  virtual bool has_ended() const = 0;   // nothing more will come
-  virtual int exit_status() const = 0;  // -1: unknown; 128 + signal
+  virtual bool has_ended() const = 0;   // no more output will come
+  virtual int exit_status() const = 0;  // -1 if unknown; 128 + signal if a signal ended it
 
-  // From here on a thread of the bootstrap watches the program and carries its stdio; `input` is written first. Nothing
-  // but destruction may follow. `on_stderr` as in BootstrapOptions.
+  // Hands the program to a thread of the bootstrap, which watches it and carries its stdio to `stream`. Writes `input`
+  // first. Only destruction may follow this call. `on_stderr` is as in BootstrapOptions.
   virtual Failure release(std::string_view input, std::function<void(const std::string& line)> on_stderr,
                           const Waiter& waiter, base::UniqueFd& stream) = 0;
 };
@@ -47,8 +49,8 @@ class HostLink {
   virtual std::string address() const { return {}; }  // for messages
 };
 
-// Runs to the end with `input` on stdin, or until `limit` bytes of stdout came. The program's own failure is no
-// Failure.
+// Runs the program to its end with `input` on stdin. Keeps at most `limit` bytes each of stdout and stderr. A non-zero
+// exit status is not a Failure.
 struct ProgramResult {
   std::string output;
   std::string errors;

@@ -1,3 +1,5 @@
+// The SFTP client: Session sends requests and receives replies. The functions below it are the steps of an upload.
+// Read sftp_upload at the end first, then write_content, then Session.
 #include "launcherd/bootstrap/sftp_upload.h"
 
 #include <algorithm>
@@ -11,7 +13,7 @@ namespace {
 constexpr std::size_t kUploadPiece = 32 * 1024;
 constexpr std::size_t kWritesUnderWay = 64;
 constexpr std::size_t kLargestAnswer = 256 * 1024;
-constexpr auto kFirstWords = std::chrono::seconds(5);  // a forced command may say nothing at all
+constexpr auto kFirstWords = std::chrono::seconds(5);  // a forced command may never reply
 constexpr std::uint32_t kFileMode = 0700;
 constexpr std::uint32_t kProtocol = 3;
 
@@ -51,7 +53,7 @@ class Session {
  public:
   Session(RemoteProgram& sftp, const Waiter& waiter) : sftp_(sftp), waiter_(waiter) {}
 
-  // A request; kInit has no id, its version stands there.
+  // Queues a request. kInit has no id; its version takes that place.
   void send(std::uint8_t type, std::uint32_t id, std::string_view body) {
     put32(out_, static_cast<std::uint32_t>(5 + body.size()));
     out_ += static_cast<char>(type);
@@ -59,7 +61,7 @@ class Session {
     out_.append(body);
   }
 
-  // Writes what is to be sent until a whole answer is there: type and body (after the id).
+  // Sends queued bytes until a whole reply has arrived. Sets `type`, and `body` without the id.
   Failure receive(std::uint8_t& type, std::string& body) { return receive(type, body, waiter_); }
   Failure receive(std::uint8_t& type, std::string& body, const Waiter& waiter) {
     for (;;) {
@@ -87,7 +89,7 @@ class Session {
     return {};
   }
 
-  // Sends without waiting for an answer, while more than a piece is queued.
+  // Sends without waiting for a reply, until at most one piece is queued.
   Failure push() {
     while (out_.size() - sent_ > kUploadPiece) {
       if (Failure failure = move_bytes(waiter_); !failure.ok()) return failure;
@@ -106,7 +108,7 @@ class Session {
     const std::size_t before = input.size();
     if (Failure failure = sftp_.exchange(input, in_, errors_, waiter); !failure.ok()) return failure;
     sent_ += before - input.size();
-    // Dropped as it goes: the queue is seldom empty before the whole file has passed through it.
+    // Drop sent bytes early, because the queue is seldom empty before the whole file has passed through it.
     if (sent_ == out_.size() || sent_ >= kUploadPiece) {
       out_.erase(0, sent_);
       sent_ = 0;
@@ -136,7 +138,7 @@ Failure make_directories(Session& session, const std::string& directory) {
     ++asked;
     if (slash == std::string::npos) break;
   }
-  // One that exists is refused; whether all is well shows when the file is opened.
+  // The host refuses a directory that exists, so ignore the status. A real problem shows when the file is opened.
   std::uint32_t status = 0;
   while (asked-- > 0) {
     if (Failure failure = session.expect_status(status); !failure.ok()) return failure;
@@ -220,7 +222,7 @@ void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& wai
   std::uint8_t type = 0;
   std::uint32_t status = 0;
   if (!session.receive(type, body).ok() || type != kVersion) return;
-  (void)session.expect_status(status);  // nobody could do anything about it
+  (void)session.expect_status(status);  // nothing could be done about an error
 }
 
 }  // namespace muster::launcherd::bootstrap

@@ -1,6 +1,6 @@
-// Stores a file on a host by SFTP version 3 (draft-ietf-secsh-filexfer-02), over the program that speaks it. Written
-// here rather than with libssh's client: that one blocks, and waits for every answer; here up to 64 writes are under
-// way, the Waiter ends it at any moment, and the `ssh` program can carry it as well.
+// Stores a file on a host by SFTP version 3 (draft-ietf-secsh-filexfer-02), over a RemoteProgram that speaks it.
+// This code does not use libssh's SFTP client, because that client blocks and waits for every reply. This code keeps
+// up to 64 writes in flight, and the Waiter can end it at any time. It also works over the `ssh` program.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace muster::launcherd::inline bootstrap {
 
-// Makes `directory` (0700, with parents; relative to the home directory) and writes `content` to `path` (0700, must not
-// exist). On failure the file may be there in part. `is_usable` is false when the other side speaks no SFTP (a noisy
-// shell, no subsystem): then another way may work.
+// Creates `directory` (mode 0700, with parents, relative to the home directory). Writes `content` to `path` (mode
+// 0700, must not exist). On failure a part of the file may remain. `is_usable` is false if the other side does not
+// speak SFTP (a noisy shell, no subsystem). The caller may then try another way.
 Failure sftp_upload(RemoteProgram& sftp, const std::string& directory, const std::string& path,
                     std::string_view content, const Waiter& waiter, bool& is_usable);
 
-// Best effort: a file that turned out to be of no use.
+// Removes a file that is of no use. Best effort: errors are ignored.
 void sftp_remove(RemoteProgram& sftp, const std::string& path, const Waiter& waiter);
 
 }  // namespace muster::launcherd::bootstrap

@@ -75,7 +75,7 @@ base::Status CancelSource::status() const {
 void CancelSource::cancel() {
   if (!event_.valid()) return;
   const std::uint64_t one = 1;
-  // Only a counter that is about to overflow refuses, and then it is readable anyway.
+  // write fails only if the counter is about to overflow. The fd is readable then anyway.
   if (::write(event_.get(), &one, sizeof one) < 0) MUSTER_CHECK(errno == EAGAIN);
 }
 

@@ -1,4 +1,5 @@
-// How long a helper thread of the bootstrap may wait, and what ends the wait early. A plain value, copied freely.
+// A Waiter says how long a helper thread of the bootstrap may wait, and what ends the wait early. A plain value,
+// copied freely.
 #pragma once
 
 #include <poll.h>
@@ -13,24 +14,25 @@
 namespace muster::launcherd::inline bootstrap {
 
 struct Waiter {
-  static constexpr int kLost = -2;  // there was no descriptor for a CancelSource
+  static constexpr int kLost = -2;  // no descriptor was available for a CancelSource
 
-  int cancel_fd = -1;  // readable for ever once cancelled; -1: cannot be cancelled
+  int cancel_fd = -1;  // readable for ever once cancelled; -1 if it cannot be cancelled
   base::MonotonicTime deadline{};
 
-  // OK: one of `fds` has revents (or errors). Else DEADLINE_EXCEEDED or CANCELLED. RESOURCE_EXHAUSTED: kLost.
+  // Returns OK if one of `fds` has revents, or if `not_after` is reached. Else returns DEADLINE_EXCEEDED or CANCELLED.
+  // Returns RESOURCE_EXHAUSTED if cancel_fd is kLost.
   base::Status wait(std::span<const pollfd> fds, base::MonotonicTime not_after = base::MonotonicTime::max()) const;
-  // OK once `not_after` is reached while neither cancelled nor past the deadline.
+  // Returns OK after `time`, unless the wait is cancelled or reaches the deadline first.
   base::Status pause(std::chrono::milliseconds time) const;
   base::Status check() const;  // CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED or OK
   std::chrono::milliseconds left() const;
 };
 
-// Cancelled once, for good. Without a descriptor for it, those who wait by its fd() fail at once.
+// A CancelSource is cancelled once and stays so. If it got no descriptor, every wait on its fd() fails at once.
 class CancelSource {
  public:
   CancelSource();
-  base::Status status() const;  // RESOURCE_EXHAUSTED: it has no descriptor
+  base::Status status() const;  // RESOURCE_EXHAUSTED if it has no descriptor
   int fd() const { return event_.valid() ? event_.get() : Waiter::kLost; }
   void cancel();
 

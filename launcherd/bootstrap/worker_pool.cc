@@ -29,7 +29,7 @@ base::Status WorkerPool::post(std::function<void()> task) {
     const std::size_t slot = finished_.empty() ? threads_.size() : finished_.back();
     auto thread = base::start_thread([this, slot] { run(slot); });
     if (!thread.ok()) {
-      if (running_ > 0) return base::ok_status();  // one of those takes it
+      if (running_ > 0) return base::ok_status();  // a running thread will take the task
       tasks_.pop_back();
       return thread.status();
     }
@@ -41,7 +41,7 @@ base::Status WorkerPool::post(std::function<void()> task) {
       to_join = std::exchange(threads_[slot], std::move(*thread));
     }
   }
-  if (to_join.joinable()) to_join.join();  // it holds no lock and is on its last instructions
+  if (to_join.joinable()) to_join.join();  // that thread holds no lock and is about to return
   return base::ok_status();
 }
 

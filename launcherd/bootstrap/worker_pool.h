@@ -1,5 +1,7 @@
-// Threads for the blocking part of a bootstrap: at most `max_threads`, started when there is work, gone when there is
-// none. The destructor joins them; tasks must end soon then (they are cancelled by their Waiter).
+// WorkerPool runs the blocking part of a bootstrap on at most `max_threads` threads. It starts a thread when a task
+// comes; a thread ends when no task is left.
+// Owner: the destructor joins the threads. The owner must first cancel the tasks through their Waiter, so that they
+// end soon.
 #pragma once
 
 #include <deque>
@@ -19,7 +21,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Any thread; tasks begin in order. RESOURCE_EXHAUSTED: no thread can be had, the task will not run.
+  // Any thread. Tasks begin in order. RESOURCE_EXHAUSTED if no thread can be started; the task then never runs.
   base::Status post(std::function<void()> task);
 
  private:
@@ -27,8 +29,8 @@ class WorkerPool {
 
   const int max_threads_;
   std::mutex mutex_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_, as is all below
-  std::vector<std::thread> threads_;         // by slot; joinable: running, or in finished_
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_, like all members below
+  std::vector<std::thread> threads_;         // by slot; a joinable thread runs or is in finished_
   std::vector<std::size_t> finished_;        // slots whose thread is about to return
   int running_ = 0;
 };

@@ -7,8 +7,8 @@
 
 namespace muster::launcherd::inline start {
 
-// INVALID_ARGUMENT or NOT_FOUND when the options cannot work for any host (agent file missing or not an ELF program,
-// ids or directory outside their alphabets).
+// Errors: INVALID_ARGUMENT or NOT_FOUND if the options cannot work for any host. The agent file may be missing or not
+// an ELF program, or an id or directory may contain a forbidden character.
 base::Result<std::unique_ptr<Bootstrap>> make_bootstrap(BootstrapOptions options);
 
 }  // namespace muster::launcherd::start
