@@ -17,7 +17,7 @@
 namespace muster::launcherd::inline ssh {
 namespace {
 
-constexpr std::size_t kSaltSize = 20;  // of SHA-1, as OpenSSH
+constexpr std::size_t kSaltSize = 20;  // the size of a SHA-1 digest, as in OpenSSH
 
 std::string base64(std::string_view bytes) {
   std::string result(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -28,7 +28,7 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
-// A file that someone edited by hand may lack its last newline.
+// True unless the file lacks its last newline. A file that was edited by hand may lack it.
 bool ends_with_newline(int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return true;
@@ -54,7 +54,7 @@ std::string hashed_host_name(std::string_view name, std::string_view salt) {
 }
 
 base::Status add_known_host(const std::string& path, std::string_view entry, bool hash) {
-  static std::mutex mutex;  // one file, several log-ins
+  static std::mutex mutex;  // several log-ins may write the same file
   const std::size_t blank = entry.find(' ');
   if (blank == std::string_view::npos) {
     return {base::Code::kInternal, "known_hosts entry without a key"};

@@ -1,4 +1,4 @@
-// Files of known host keys, as far as libssh does not handle them: adding a key, and noticing lines that it ignores.
+// Handles files of known host keys where libssh does not: it adds a key, and finds lines that libssh ignores.
 #pragma once
 
 #include <string>
@@ -8,14 +8,17 @@
 
 namespace muster::launcherd::inline ssh {
 
-// Whether a line begins with a marker (@cert-authority, @revoked): libssh 0.10 does not know them. Pure.
+// True if a line begins with a marker (@cert-authority, @revoked). libssh 0.10 does not know markers. Pure.
 bool has_marker_lines(std::string_view known_hosts);
 
-// Appends `entry` ("name keytype key") in one write, under a lock between threads; makes the directory (0700) if
-// needed. `hash`: the name is written as OpenSSH's HashKnownHosts does.
+// Appends `entry` ("name keytype key") in one write, under a mutex between threads. Creates the directory (0700) if
+// needed. If `hash` is true, writes the name as OpenSSH's HashKnownHosts does.
 base::Status add_known_host(const std::string& path, std::string_view entry, bool hash);
 
-// "|1|salt|hash", for tests.
+// Returns "
+// 1
+// salt
+// hash". Public for tests.
 std::string hashed_host_name(std::string_view name, std::string_view salt);
 
 }  // namespace muster::launcherd::ssh

@@ -1,4 +1,5 @@
-// Programs on a libssh session: LibsshProgram for the worker's thread, LibsshStream for the pump's.
+// Programs on a libssh session: LibsshProgram serves the worker's thread, LibsshStream the pump's thread.
+// Read WatchedChannel first, then LibsshProgram::exchange and release, then LibsshStream::serve.
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
 #include <sys/socket.h>
@@ -14,9 +15,9 @@
 
 namespace muster::launcherd::inline ssh {
 
-// A channel, and what libssh's callbacks noted about it. Any call into libssh may take in packets, also of the kind
-// that the caller just looked for. What arrived and is now buffered there makes no fd readable, so whoever is about to
-// wait must have seen has_news be false.
+// A channel, with the state that libssh's callbacks recorded. Any call into libssh may receive packets, also of the
+// kind that the caller has just looked for. Received data stays buffered in libssh and makes no fd readable. So check
+// that has_news is false before you wait.
 struct WatchedChannel {
   explicit WatchedChannel(ssh_channel channel);
   ~WatchedChannel();
@@ -24,7 +25,7 @@ struct WatchedChannel {
   WatchedChannel& operator=(const WatchedChannel&) = delete;
 
   const ssh_channel handle;
-  bool has_news = false;  // data, EOF or close
+  bool has_news = false;  // data, EOF or close has arrived
   int exit_signal = 0;
 
  private:
@@ -58,7 +59,7 @@ constexpr auto kCloseGrace = std::chrono::milliseconds(2000);
 
 enum class ReadEnd { kMore, kEof, kLost };
 
-// Reads what is there into `sink`, as long as it returns true.
+// Passes available bytes to `sink` until it returns false.
 template <typename Sink>
 ReadEnd read_channel(ssh_channel channel, int is_stderr, Sink&& sink) {
   char buffer[kStreamPiece];
@@ -71,7 +72,7 @@ ReadEnd read_channel(ssh_channel channel, int is_stderr, Sink&& sink) {
   }
 }
 
-// Writes as much of `bytes` as window and socket take; -1: the connection is lost.
+// Writes as many bytes as window and socket accept. Returns -1 if the connection is lost.
 int write_channel(const LibsshSession& session, ssh_channel channel, std::string_view bytes) {
   int written = 0;
   while (!bytes.empty() && !session.is_write_pending()) {
@@ -85,7 +86,7 @@ int write_channel(const LibsshSession& session, ssh_channel channel, std::string
   return written;
 }
 
-// Something can be written now that could not be before.
+// True if bytes are waiting and can be written now.
 bool may_write(const LibsshSession& session, ssh_channel channel, bool has_bytes) {
   return has_bytes && !session.is_write_pending() && ::ssh_channel_is_open(channel) != 0 &&
          ::ssh_channel_window_size(channel) > 0;
@@ -98,7 +99,7 @@ WatchedChannel::WatchedChannel(ssh_channel channel) : handle(channel) {
   callbacks_.userdata = this;
   callbacks_.channel_data_function = [](ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
     static_cast<WatchedChannel*>(self)->has_news = true;
-    return 0;  // nothing consumed: it stays buffered
+    return 0;  // no byte is consumed, so libssh keeps the data
   };
   callbacks_.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
     static_cast<WatchedChannel*>(self)->has_news = true;
@@ -112,14 +113,14 @@ WatchedChannel::WatchedChannel(ssh_channel channel) : handle(channel) {
 }
 
 WatchedChannel::~WatchedChannel() {
-  // libssh keeps a freed channel, callbacks included, until the host has closed it too.
+  // libssh keeps a freed channel and its callbacks until the host has also closed it.
   ::ssh_remove_channel_callbacks(handle, &callbacks_);
   ::ssh_channel_free(handle);
 }
 
 namespace {
 
-// Carries bytes between a session's channel and a socket until the agent has ended or the socket is closed.
+// Carries bytes between a session's channel and a socket until the agent ends or the socket closes.
 class LibsshStream final : public PumpItem {
  public:
   LibsshStream(std::shared_ptr<LibsshSession> session, std::unique_ptr<WatchedChannel> channel, base::UniqueFd socket,
@@ -135,7 +136,7 @@ class LibsshStream final : public PumpItem {
   ~LibsshStream() override { errors_.finish(); }
 
   void prepare(std::span<pollfd, kFds> fds) override {
-    // After the channel's EOF nothing of interest comes, and libssh would leave it in the socket: do not wait for it.
+    // After the channel's EOF no useful data comes. libssh would leave such data in the socket, so do not wait for it.
     int host_events = is_host_silent_ ? 0 : POLLIN;
     if (session_->is_write_pending()) host_events |= POLLOUT;
     fds[0] = {is_host_silent_ ? -1 : session_->poll_fd(), static_cast<short>(host_events), 0};
@@ -146,7 +147,7 @@ class LibsshStream final : public PumpItem {
   }
 
   std::optional<base::MonotonicTime> deadline() const override {
-    // What libssh has buffered makes no fd readable.
+    // Data that libssh has buffered makes no fd readable, so ask to be served at once.
     const bool may_read = is_output_held_ && from_host_.size() < kQueueLimit;
     return may_read ? base::MonotonicTime{} : close_at_;
   }
@@ -177,7 +178,7 @@ class LibsshStream final : public PumpItem {
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
       has_socket_eof_ = true;
     }
-    // Both directions closed: what the agent still says has no reader, and it has a moment to go.
+    // The stream's owner has closed both directions, so nothing reads further output. The agent gets a moment to end.
     if ((revents & (POLLHUP | POLLERR)) != 0 && has_socket_eof_) lose_socket();
   }
 
@@ -191,7 +192,7 @@ class LibsshStream final : public PumpItem {
 
   void read_host() {
     if (is_host_done_) return;
-    // stderr first: with nothing buffered there libssh takes in whatever arrived, even while stdout has no room.
+    // Read stderr first. If no stderr is buffered, libssh receives all that has arrived, even if stdout has no room.
     const ReadEnd errors = read_channel(channel_->handle, 1, [this](std::string_view bytes) {
       errors_.add(bytes);
       return true;
@@ -216,11 +217,11 @@ class LibsshStream final : public PumpItem {
   void write_host() {
     if (is_host_done_) return;
     const int written = write_channel(*session_, channel_->handle, to_host_.front());
-    if (written < 0) return;  // closed or lost: the next read says so, after what was still sent
+    if (written < 0) return;  // closed or lost; the next read reports it, after the bytes that the host still sent
     to_host_.remove(static_cast<std::size_t>(written));
     if (has_socket_eof_ && to_host_.empty() && !is_eof_sent_) {
       is_eof_sent_ = true;
-      (void)::ssh_channel_send_eof(channel_->handle);  // likewise
+      (void)::ssh_channel_send_eof(channel_->handle);  // the next read reports an error
     }
   }
 
@@ -243,9 +244,9 @@ class LibsshStream final : public PumpItem {
   bool has_socket_eof_ = false;
   bool is_socket_gone_ = false;
   bool is_eof_sent_ = false;
-  bool is_output_held_ = true;   // libssh may have buffered output
+  bool is_output_held_ = true;   // true: libssh may have buffered output
   bool is_host_silent_ = false;  // the channel's EOF has arrived
-  bool is_host_done_ = false;    // … and everything before it was read
+  bool is_host_done_ = false;    // the channel's EOF and all data before it were read
   std::optional<base::MonotonicTime> close_at_;
 };
 
@@ -279,7 +280,7 @@ Failure LibsshProgram::start(Kind kind, const std::string& what, const Waiter& w
   return failure;
 }
 
-// Both directions, until there is nothing more to do without waiting.
+// Moves bytes in both directions until it would have to wait.
 Failure LibsshProgram::move_bytes(std::string_view& input, std::string& errors) {
   do {
     channel_->has_news = false;
@@ -342,7 +343,7 @@ Failure LibsshProgram::close_input(const Waiter& waiter) {
   Failure failure = session_->drive(
       waiter, SSH_AGAIN, [this] { return ::ssh_channel_send_eof(channel_->handle); }, rc);
   if (!failure.ok()) return failure;
-  // A channel that the host closed first takes no EOF; exchange() tells how it ended.
+  // The host closed the channel first, so it accepts no EOF. exchange() reports how the program ended.
   return rc == SSH_OK || ::ssh_is_connected(session_->get()) != 0 ? Failure{} : session_->connection_failure();
 }
 

@@ -1,3 +1,5 @@
+// LibsshSession: connects libssh to a socket, exchanges keys, checks the host key and authenticates.
+// Read log_in first, then the steps in its order; drive() is the wait loop of all of them.
 #include "launcherd/ssh/libssh_session.h"
 
 #include <fcntl.h>
@@ -30,7 +32,7 @@ void append_word(std::string& list, const std::string& word) {
 LibsshSession::LibsshSession() : session_(::ssh_new()) {}
 
 LibsshSession::~LibsshSession() {
-  // Never ssh_disconnect: with a socket of ours it leaves the socket open; ssh_free closes it.
+  // Never call ssh_disconnect: for a socket that we opened it leaves the socket open. ssh_free closes it.
   ::ssh_free(session_);
 }
 
@@ -40,7 +42,7 @@ bool LibsshSession::is_write_pending() const {
 
 void LibsshSession::rearm_quickack() const {
   const int on = 1;
-  // A latency hint: a socket that cannot take it (a test's socketpair) works as well.
+  // TCP_QUICKACK only improves latency. A socket that does not support it (a test's socketpair) works as well.
   (void)::setsockopt(poll_fd_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
@@ -85,7 +87,7 @@ Failure LibsshSession::exchange_keys(const SshLogin& login, base::UniqueFd socke
       ::ssh_options_set(session_, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, login.global_known_hosts.c_str()) == SSH_OK &&
       ::ssh_options_set(session_, SSH_OPTIONS_FD, &fd) == SSH_OK;
   if (!is_set) return {.kind = FailureKind::kSshFailed, .detail = quote_for_message(::ssh_get_error(session_))};
-  (void)socket.release();  // libssh closes it
+  (void)socket.release();  // libssh now closes the socket
   ::ssh_set_blocking(session_, 0);
 
   int rc = SSH_ERROR;
@@ -102,7 +104,7 @@ Failure LibsshSession::exchange_keys(const SshLogin& login, base::UniqueFd socke
   if (!failure.is_before_banner && failure.detail.find("disconnected") == std::string::npos &&
       failure.detail.find("DISCONNECT") == std::string::npos &&
       failure.detail.find("Socket error") == std::string::npos) {
-    failure.kind = FailureKind::kSshFailed;  // no common algorithm, a broken signature
+    failure.kind = FailureKind::kSshFailed;  // for example no common algorithm, or a broken signature
   }
   return failure;
 }
@@ -151,7 +153,7 @@ Failure LibsshSession::try_key_file(const std::string& path, bool is_only_one, c
   const Key key(raw);
   append_word(tried_, path);
   int rc = SSH_AUTH_ERROR;
-  if (!is_only_one) {  // ask first: a signature costs more than a question
+  if (!is_only_one) {  // ask the host first, because a signature costs more than a question
     ssh_key raw_public = nullptr;
     if (::ssh_pki_export_privkey_to_pubkey(key.get(), &raw_public) != SSH_OK) return {};
     const Key public_key(raw_public);
@@ -177,7 +179,7 @@ Failure LibsshSession::try_agent(const Waiter& waiter, bool& is_in) {
   if (!failure.ok()) return failure;
   append_word(tried_, "ssh-agent");
   is_in = rc == SSH_AUTH_SUCCESS;
-  if (!is_in) has_unusable_keys_ = true;  // the agent may hold certificates and hardware keys
+  if (!is_in) has_unusable_keys_ = true;  // ssh-agent may hold certificates and hardware keys
   return ::ssh_is_connected(session_) != 0 ? Failure{} : connection_failure();
 }
 

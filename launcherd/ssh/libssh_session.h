@@ -1,8 +1,11 @@
-// The one adapter to libssh 0.10: a log-in over a connected socket, programs on it, and the pump item that carries one
-// program's bytes. libssh is non-blocking throughout; the socket is polled here, so that TCP_QUICKACK can be re-armed
-// after every wake-up (without it sshd's Nagle and our delayed ACK cost 44 ms per log-in).
+// The only adapter to libssh 0.10. LibsshSession is a log-in over a connected socket, LibsshProgram a program on it. A
+// pump item carries the bytes of one program.
 //
-// A session and what belongs to it is used by one thread at a time: the log-in's worker, then the pump's thread.
+// libssh is always non-blocking. This code polls the socket itself, so that it can set TCP_QUICKACK again after every
+// wake-up. Without TCP_QUICKACK, sshd's Nagle algorithm and our delayed ACK cost 44 ms per log-in.
+//
+// Thread: one thread at a time uses a session and its programs. First that is the log-in's worker, then the pump's
+// thread.
 #pragma once
 
 #include <functional>
@@ -22,13 +25,14 @@ struct SshLogin {
   std::string host;  // as known_hosts has it
   int port = 22;
   std::string user;
-  std::vector<std::string> identity_files;  // in order; missing ones are skipped
+  std::vector<std::string> identity_files;  // tried in this order; missing files are skipped
   bool use_agent = true;
-  std::string known_hosts;  // the user's: new keys go there
+  std::string known_hosts;  // the user's file, to which new keys are added
   std::string global_known_hosts;
   bool accept_new_keys = true;
   bool hash_new_keys = false;
-  std::function<void(const std::string& line)> on_new_host_key;  // accepted unasked; may be empty
+  std::function<void(const std::string& line)>
+      on_new_host_key;  // called if a key is accepted without a question; may be empty
 };
 
 class LibsshSession {
@@ -38,18 +42,18 @@ class LibsshSession {
   LibsshSession(const LibsshSession&) = delete;
   LibsshSession& operator=(const LibsshSession&) = delete;
 
-  // Key exchange, host key, authentication. Failures carry kind, detail and is_before_banner.
+  // Exchanges keys, checks the host key and authenticates. A Failure has kind, detail and is_before_banner set.
   Failure log_in(const SshLogin& login, base::UniqueFd socket, const Waiter& waiter);
 
-  // Calls `call` until it does not return `again`, waiting for the socket in between.
+  // Repeats `call` while it returns `again`, and waits for the socket in between. Sets `result` to its last result.
   Failure drive(const Waiter& waiter, int again, const std::function<int()>& call, int& result);
-  Failure connection_failure() const;  // libssh's words for why the connection ended
+  Failure connection_failure() const;  // libssh's reason why the connection ended
   bool is_write_pending() const;
   int poll_fd() const { return poll_fd_.get(); }
   void rearm_quickack() const;
   ssh_session_struct* get() const { return session_; }
 
-  // Refused although the `ssh` program may know more: keys in forms that libssh cannot use.
+  // True if log_in() failed but the `ssh` program may succeed, because some keys have a form that libssh cannot use.
   bool has_unusable_keys() const { return has_unusable_keys_; }
 
  private:
@@ -60,15 +64,15 @@ class LibsshSession {
   Failure try_agent(const Waiter& waiter, bool& is_in);
 
   ssh_session_struct* session_;
-  base::UniqueFd poll_fd_;  // a duplicate: libssh closes its own whenever it likes
+  base::UniqueFd poll_fd_;  // a duplicate, because libssh may close its own at any time
   std::string tried_;
   std::string skipped_;
   bool has_unusable_keys_ = false;
 };
 
-struct WatchedChannel;  // a channel, and what libssh's callbacks noted about it
+struct WatchedChannel;  // a channel, with the state that libssh's callbacks recorded
 
-// A program on a session.
+// A program that runs on a session.
 class LibsshProgram final : public RemoteProgram {
  public:
   LibsshProgram(std::shared_ptr<LibsshSession> session, Pump& pump);
@@ -91,7 +95,7 @@ class LibsshProgram final : public RemoteProgram {
   std::shared_ptr<LibsshSession> session_;
   Pump& pump_;
   std::unique_ptr<WatchedChannel> channel_;  // null before start() and after release()
-  std::string pending_;                      // read from the channel, not yet handed out
+  std::string pending_;                      // bytes read from the channel but not yet returned
   bool is_output_open_ = true;
   bool has_ended_ = false;
   int exit_status_ = -1;

@@ -1,3 +1,5 @@
+// SshBootstrap: plans the log-in to a host, tries libssh or the `ssh` program, and repeats while sshd is busy.
+// Read start_host first, then start_once, then make_plan and why_ssh_is_needed.
 #include "launcherd/ssh/ssh_bootstrap.h"
 
 #include <glob.h>
@@ -68,7 +70,7 @@ SshSurroundings SshSurroundings::of_this_user() {
   if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     result.home = found->pw_dir;
     result.user = found->pw_name;
-  } else if (const char* home = ::getenv("HOME")) {  // a uid without an entry, as in containers
+  } else if (const char* home = ::getenv("HOME")) {  // for a uid without an entry, as in containers
     result.home = home;
     if (const char* user = ::getenv("USER")) result.user = user;
   }
@@ -88,7 +90,7 @@ std::string why_ssh_is_needed(const SshHostConfig& config, const SshSurroundings
   if (global.empty()) global = {surroundings.global_known_hosts, surroundings.global_known_hosts + "2"};
   for (const auto& list : {known_hosts, global}) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0 && exists(list[i])) return list[i] + " exists";  // libssh reads one of a kind
+      if (i > 0 && exists(list[i])) return list[i] + " exists";  // libssh reads only one file of each kind
       const auto content = base::read_file(list[i]);
       if (content.ok() && has_marker_lines(*content)) return list[i] + " has @-marked lines";
     }
@@ -175,7 +177,7 @@ Failure SshBootstrap::start_by_libssh(const Plan& plan, const HostTask& task, co
   const std::string address = fmt::format("{} port {}", peer.ok() ? peer->str() : plan.connect_to, plan.login.port);
   const auto session = std::make_shared<LibsshSession>();
   SshLogin login = plan.login;
-  login.on_new_host_key = task.on_stderr;  // told without --verbose too
+  login.on_new_host_key = task.on_stderr;  // reported even without --verbose
   if (Failure failure = session->log_in(login, std::move(socket), waiter); !failure.ok()) {
     failure.address = address;
     may_ask_ssh = (failure.kind == FailureKind::kAuthRefused && session->has_unusable_keys()) ||
@@ -210,7 +212,7 @@ Failure SshBootstrap::start_once(const Plan& plan, const HostTask& task, const W
   if (failure.ok() || !may_ask_ssh || !plan.may_ask_ssh) return failure;
   if (task.on_note) task.on_note(fmt::format("asking the ssh program: {}", failure.detail));
   const Failure second = start_by_ssh(plan, task, waiter, outcome);
-  // Its words for the same refusal say less than ours.
+  // For the same refusal our message says more than ssh's.
   const bool is_same = second.kind == failure.kind || second.kind == FailureKind::kNoSsh;
   return is_same ? failure : second;
 }
@@ -219,7 +221,7 @@ Failure SshBootstrap::start_host(const BootstrapTarget& target, HostTask& task, 
   const Waiter waiter{cancel_.fd(), std::chrono::steady_clock::now() + options_.start_timeout};
   const Plan plan = make_plan(target);
   Failure failure;
-  Failure busy;  // what sshd last did while it was too busy: says more than that the time is over
+  Failure busy;  // the last failure while sshd was too busy; it says more than "timed out"
   auto pause = kFirstPause;
   for (;;) {
     failure = wait_failure(waiter.check());

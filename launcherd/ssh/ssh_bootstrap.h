@@ -1,5 +1,6 @@
-// Starts agents on other hosts: chooses libssh or the `ssh` program for each, logs in (again, with growing jittered
-// pauses, while sshd is too busy), and hands over to host_start. Threads and lifetime: see bootstrap.h.
+// SshBootstrap starts agents on other hosts. It chooses libssh or the `ssh` program for each host, logs in, and starts
+// the agent by host_start. While sshd is too busy it logs in again, after growing pauses with jitter.
+// Thread, owner: see bootstrap.h.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace muster::launcherd::inline ssh {
 
-// Whose ssh configuration is used; tests have their own.
+// The ssh configuration that is used. Tests have their own.
 struct SshSurroundings {
   std::string home;
   std::string user;  // the local user
@@ -25,13 +26,13 @@ struct SshSurroundings {
   std::string known_hosts;         // default of UserKnownHostsFile
   std::string global_known_hosts;  // default of GlobalKnownHostsFile
   std::string ssh_program = "ssh";
-  std::vector<std::string> ssh_args;      // before all others
-  static SshSurroundings of_this_user();  // by the password database, as ssh does
+  std::vector<std::string> ssh_args;      // they come before all other arguments
+  static SshSurroundings of_this_user();  // reads the password database, as ssh does
 };
 
 class SshBootstrap final : public Bootstrap {
  public:
-  // `options` are checked (see make_bootstrap).
+  // make_bootstrap() has already checked `options`.
   SshBootstrap(BootstrapOptions options, AgentImage image, SshSurroundings surroundings);
   ~SshBootstrap() override;
 
@@ -42,13 +43,13 @@ class SshBootstrap final : public Bootstrap {
   void cancel() override { cancel_.cancel(); }
 
  private:
-  struct Plan {  // how to log in to one host
+  struct Plan {  // says how to log in to one host
     std::string display;
     std::string connect_to;
     SshLogin login;
     SshProgramOptions ssh;
-    std::string needs_ssh;    // why libssh will not do; empty: it will
-    bool may_ask_ssh = true;  // after a refusal
+    std::string needs_ssh;    // why libssh cannot be used; empty if it can
+    bool may_ask_ssh = true;  // true: try the `ssh` program after a refusal
   };
   struct Outcome {
     HostResult result;
@@ -70,10 +71,10 @@ class SshBootstrap final : public Bootstrap {
   CancelSource cancel_;
   SendGate gate_;
   Pump pump_;
-  WorkerPool workers_;  // last: its threads use all of the above
+  WorkerPool workers_;  // last, because its threads use all members above
 };
 
-// Why libssh cannot serve a host with this configuration and these files; empty: it can. Reads files.
+// Says why libssh cannot serve a host with this configuration and these files. Empty means that it can. Reads files.
 std::string why_ssh_is_needed(const SshHostConfig& config, const SshSurroundings& surroundings,
                               const std::vector<std::string>& identity_files);
 

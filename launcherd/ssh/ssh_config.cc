@@ -1,3 +1,5 @@
+// The ssh configuration: pattern matching, splitting of lines, and Reader, which applies the lines of all files.
+// Read read_ssh_config at the end first, then Reader::read_file, then Reader::apply.
 #include "launcherd/ssh/ssh_config.h"
 
 #include <algorithm>
@@ -14,7 +16,8 @@ namespace {
 constexpr int kMaxIncludeDepth = 16;
 constexpr int kMaxIncludes = 256;
 
-// Keywords that change nothing for a log-in by public key that runs one program without terminal or forwarding.
+// Keywords that do not affect our log-ins. Such a log-in uses a public key and runs one program, without terminal or
+// forwarding.
 constexpr std::array<std::string_view, 48> kWithoutEffect = {"addkeystoagent",
                                                              "batchmode",
                                                              "challengeresponseauthentication",
@@ -64,7 +67,7 @@ constexpr std::array<std::string_view, 48> kWithoutEffect = {"addkeystoagent",
                                                              "updatehostkeys",
                                                              "visualhostkey"};
 
-// Fine when switched off, beyond us when on.
+// Keywords that libssh can serve only if they are switched off.
 constexpr std::array<std::string_view, 10> kFineWhenOff = {"canonicalizehostname",
                                                            "controlmaster",
                                                            "controlpath",
@@ -99,7 +102,8 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
   return p == pattern.size();
 }
 
-// The words of a line: `keyword value…` or `keyword=value`, with "double quotes". nullopt: a quote is not closed.
+// Splits a line into words: `keyword value…` or `keyword=value`, with "double quotes". nullopt if a quote is not
+// closed, or if the line needs ssh's own rules.
 std::optional<std::vector<std::string>> words_of(std::string_view line) {
   std::vector<std::string> words;
   std::size_t i = 0;
@@ -120,7 +124,7 @@ std::optional<std::vector<std::string>> words_of(std::string_view line) {
       i = end + 1;
     } else {
       while (i < line.size() && !is_blank(line[i]) && !(words.empty() && line[i] == '=')) {
-        if (line[i] == '"' || line[i] == '\'' || line[i] == '\\') return std::nullopt;  // rare; ssh knows best
+        if (line[i] == '"' || line[i] == '\'' || line[i] == '\\') return std::nullopt;  // rare, so leave it to ssh
         word += line[i++];
       }
     }
@@ -170,7 +174,7 @@ class Reader {
 
   SshHostConfig finish() {
     if (config_.host_name.empty()) config_.host_name = query_.host;
-    // %r and %h mean the final user and host name: expanded last.
+    // %r and %h mean the final user and host name, so expand them last.
     for (auto* list : {&config_.identity_files, &config_.user_known_hosts, &config_.global_known_hosts}) {
       for (std::string& path : *list) path = expand_path(path);
     }

@@ -1,9 +1,10 @@
-// What the ssh configuration says about one host, as far as the libssh back end honours it, and whether something in it
-// needs the `ssh` program. Pure: files come through SshConfigFiles.
+// Reads what the ssh configuration says about one host, as far as the libssh back end supports it. It also finds
+// settings that need the `ssh` program. Pure: it reads files through SshConfigFiles.
 //
-// Conservative: a keyword of a matching block that is neither honoured nor known to be without effect here (a list, see
-// ssh_config.cc), every Match line, and what cannot be parsed set `needs_ssh`. As in OpenSSH, the first value wins, the
-// user's file comes before the system's, and Include is followed where it stands.
+// The reader is conservative. These set `needs_ssh`: an unknown keyword in a matching block, every Match line, and
+// every line that it cannot parse. A keyword is known if it is supported, or is in the lists of ssh_config.cc.
+// The order is as in OpenSSH. The first value wins. The user's file comes before the system's file. Include takes
+// effect where it stands.
 #pragma once
 
 #include <functional>
@@ -15,39 +16,40 @@
 namespace muster::launcherd::inline ssh {
 
 struct SshConfigFiles {
-  // Content of a file, or nullopt if it does not exist; files that match a pattern with wildcards, sorted.
+  // `read` returns a file's content, or nullopt if it does not exist. `glob` returns the sorted files that match a
+  // pattern with wildcards.
   std::function<std::optional<std::string>(const std::string& path)> read;
   std::function<std::vector<std::string>(const std::string& pattern)> glob;
 };
 
 struct SshConfigQuery {
-  std::string host;        // as the user wrote it: Host patterns are about this
-  std::string user;        // if given, else empty
-  std::string local_user;  // for %u
-  std::string home;        // for ~ and %d
-  std::string user_file;   // ~/.ssh/config; empty: none
+  std::string host;        // as the user wrote it, because Host patterns match this name
+  std::string user;        // empty if the user gave none
+  std::string local_user;  // replaces %u
+  std::string home;        // replaces ~ and %d
+  std::string user_file;   // ~/.ssh/config; empty means no file
   std::string system_file;
 };
 
 enum class StrictHostKeys { kUnset, kAsk, kAcceptNew, kYes, kNo };
 
 struct SshHostConfig {
-  std::string host_name;                    // what to connect to; the host itself if not configured
-  std::string user;                         // empty: not configured
-  int port = 0;                             // 0: not configured
-  std::vector<std::string> identity_files;  // expanded; empty: the defaults
+  std::string host_name;                    // the name to connect to; the host itself if not configured
+  std::string user;                         // empty if not configured
+  int port = 0;                             // 0 if not configured
+  std::vector<std::string> identity_files;  // expanded paths; empty means the defaults
   bool identities_only = false;
-  std::vector<std::string> user_known_hosts;    // expanded; empty: the defaults
-  std::vector<std::string> global_known_hosts;  // likewise
+  std::vector<std::string> user_known_hosts;    // expanded paths; empty means the defaults
+  std::vector<std::string> global_known_hosts;  // expanded paths; empty means the defaults
   StrictHostKeys strict = StrictHostKeys::kUnset;
-  bool is_strict_conditional = false;  // a Match block sets StrictHostKeyChecking: it must not be overridden
+  bool is_strict_conditional = false;  // a Match block sets StrictHostKeyChecking, so do not override it
   bool hash_known_hosts = false;
-  std::string needs_ssh;  // why; empty: libssh will do
+  std::string needs_ssh;  // why the `ssh` program is needed; empty means that libssh suffices
 };
 
 SshHostConfig read_ssh_config(const SshConfigQuery& query, const SshConfigFiles& files);
 
-// The patterns of a Host line: `*`, `?`, a leading `!`.
+// Matches the patterns of a Host line. They may contain `*`, `?` and a leading `!`.
 bool matches_host_patterns(std::string_view host, const std::vector<std::string>& patterns);
 
 }  // namespace muster::launcherd::ssh

@@ -32,7 +32,7 @@ Failure read_ssh_end(int exit_status, const std::string& errors) {
   failure.kind = classify_ssh_errors(errors);
   failure.is_before_banner = failure.kind == FailureKind::kClosed && is_closed_before_banner(errors);
   failure.errors = errors;
-  // Its last line is the reason; those before are warnings and banners.
+  // ssh's last line is the reason. The lines before it are warnings and banners.
   for (const std::string_view line : base::split(errors, '\n')) {
     if (!base::trim(line).empty()) failure.detail = quote_for_message(line);
   }

@@ -1,5 +1,6 @@
-// The `ssh` program as a way to run programs on a host: one process per program, no prompt, no terminal, no forwarding.
-// For what libssh 0.10 lacks (jump hosts, certificates, hardware keys, Kerberos, Match).
+// SshProgramLink runs programs on a host by the `ssh` program. Each remote program is one ssh process without prompt,
+// terminal or forwarding. It serves what libssh 0.10 lacks: jump hosts, certificates, hardware keys, Kerberos and
+// Match.
 #pragma once
 
 #include <string>
@@ -13,18 +14,19 @@ namespace muster::launcherd::inline ssh {
 struct SshProgramOptions {
   std::string program = "ssh";
   std::vector<std::string> extra_args;  // e.g. -F FILE
-  std::string host;                     // checked: never an option
+  std::string host;                     // already checked: it never looks like an option
   std::string user;                     // empty: ssh decides
   int port = 0;                         // 0: ssh decides
   std::string identity_file;
-  bool accept_new_keys = true;  // unless the configuration has its own StrictHostKeyChecking
+  bool accept_new_keys = true;  // set it to false if the configuration has its own StrictHostKeyChecking
 };
 
-// Pure.
+// Builds the argument vector. Pure.
 std::vector<std::string> ssh_command_line(const SshProgramOptions& options, int connect_timeout_s, bool is_subsystem,
                                           const std::string& what);
 
-// What ssh's exit status 255 and its words mean; other statuses are the remote program's own.
+// Turns ssh's exit status 255 and its stderr into a Failure. Returns no failure for other statuses, because they come
+// from the remote program.
 Failure read_ssh_end(int exit_status, const std::string& errors);
 
 class SshProgramLink final : public HostLink {
