@@ -1,4 +1,4 @@
-// Where agents come to a launcherd by themselves (dial_in.h), as its user wants it. A plain value.
+// The user's settings for where agents connect to launcherd by themselves (see dial_in.h). A plain value.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace muster::launcherd::inline enrol {
 
 struct AcceptAgents {
-  std::optional<base::IpAddress> address;  // of this host; without: all of its addresses
-  std::uint16_t port = 0;                  // 0: any
-  std::string join_file;                   // absolute; empty: "join" in the state directory
+  std::optional<base::IpAddress> address;  // an address of this host; nullopt means all its addresses
+  std::uint16_t port = 0;                  // 0 means any free port
+  std::string join_file;                   // absolute path; empty means "join" in the state directory
 };
 
 }  // namespace muster::launcherd::enrol

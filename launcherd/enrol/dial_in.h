@@ -1,8 +1,9 @@
-// Where the agents of `launcherd --accept-agents` come: a port, and the join file that opens it, which stays the same
-// for the launcherd that comes next. Any thread.
+// DialIn serves `launcherd --accept-agents`: a port at which agents connect, and the join file that lets them in. The
+// join file stays the same when launcherd restarts.
+// Thread: any.
 //
-// Who can read the join file can bring a host into launcherd's list and is then given this user's jobs: it is for its
-// owner only (0600), as his ssh keys are.
+// Security: whoever can read the join file can add a host to launcherd's list. That host then receives this user's
+// jobs. So the file is for its owner only (0600), like the owner's ssh keys.
 #pragma once
 
 #include <functional>
@@ -20,24 +21,28 @@
 namespace muster::launcherd::inline enrol {
 
 struct DialInOptions {
-  AcceptAgents at;       // its join_file is made if it is not there
-  std::string build_id;  // of the agents
-  // On threads of this object's:
-  std::function<void(const std::string& line)> on_note;             // strangers, for --verbose
-  std::function<void(const std::string& line)> on_refused;          // agents that were sent away
-  std::function<void(const std::string& host, int slots)> on_come;  // its agent waits
-  std::function<void(const std::string& host)> on_gone;             // its connection has ended
+  AcceptAgents at;       // the port and join file; the join file is created if it does not exist
+  std::string build_id;  // the build id that agents must have
+  // Threads of this object call the functions below.
+  std::function<void(const std::string& line)> on_note;     // connections without the key, for --verbose
+  std::function<void(const std::string& line)> on_refused;  // agents that were refused
+  // An agent has connected, and waits for its stream to be taken.
+  std::function<void(const std::string& host, int slots)> on_come;
+  std::function<void(const std::string& host)> on_gone;  // the connection of the host's agent has ended
 };
 
 class DialIn {
  public:
-  // UNAVAILABLE: the port is taken. DATA_LOSS: the join file is not one. PERMISSION_DENIED: it is another user's or not
-  // closed to others, or other users may exchange files in its folder.
+  // Errors:
+  //   UNAVAILABLE        the port is taken
+  //   DATA_LOSS          the join file is damaged
+  //   PERMISSION_DENIED  the join file belongs to another user or is open to others, or other users may replace files
+  //   in its folder
   static base::Result<std::shared_ptr<DialIn>> open(const base::Clock& clock, DialInOptions options);
 
   DialledAgents& agents() { return *agents_; }
   const std::string& join_file() const { return options_.at.join_file; }
-  // The file is good for 30 days from now on, with this host's addresses of today.
+  // Makes the join file valid for 30 days from now, with this host's current addresses.
   base::Status renew();
 
  private:
@@ -50,10 +55,10 @@ class DialIn {
   std::string token_;
   std::shared_ptr<DialledAgents> agents_;
   std::unique_ptr<EnrolmentServer> server_;
-  Pump pump_;  // last: its thread uses all of the above
+  Pump pump_;  // last, because its thread uses all members above
 };
 
-// Starts agents there: those that have come. Threads and lifetime: see bootstrap.h.
+// Returns a bootstrap that uses the agents which have connected to options.dial_in. Thread, owner: see bootstrap.h.
 std::unique_ptr<Bootstrap> make_dial_in_bootstrap(const BootstrapOptions& options);
 
 }  // namespace muster::launcherd::enrol

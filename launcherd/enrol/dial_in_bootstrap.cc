@@ -66,7 +66,7 @@ class DialInBootstrap final : public Bootstrap {
   const BootstrapOptions options_;
   CancelSource cancel_;
   std::atomic<bool> is_cancelled_ = false;
-  WorkerPool workers_;  // last: its threads use all of the above
+  WorkerPool workers_;  // last, because its threads use all members above
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ base::Result<EnrolmentSeats::Taken> DialledAgents::take(const proto::EnrolmentHe
   MUSTER_ASSIGN_OR_RETURN(base::FdPair streams, base::make_socketpair(SOCK_STREAM));
   const std::lock_guard lock(mutex_);
   const auto found = agents_.find(host);
-  // The same one may come anew: its connection was cut without a word.
+  // The same agent may connect again, because its old connection was cut without notice.
   if (found != agents_.end() && found->second.instance != hello.instance) {
     return base::error(
         Code::kAlreadyExists,

@@ -1,5 +1,5 @@
-// Agents that have come to a launcherd by themselves, each with the stream to it until somebody takes that: any host of
-// the join file's owner may come, under the name that it gives itself. Thread-safe.
+// DialledAgents holds agents that have connected to launcherd by themselves. It keeps each agent's stream until a
+// caller takes it. Any host may connect if it has the join file; it chooses its own name. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,25 @@ namespace muster::launcherd::inline enrol {
 class DialledAgents final : public EnrolmentSeats {
  public:
   struct Arrived {
-    base::UniqueFd stream;  // of what StartedAgent's is, before the marker line
+    base::UniqueFd stream;  // as StartedAgent::stream, but before the marker line
     Ends ends;
   };
-  // `on_gone`: the connection of this host's agent has ended, or a new one takes its place; any thread.
+  // Called if the connection of this host's agent has ended, or a new agent took its place. Any thread.
   explicit DialledAgents(std::function<void(const std::string& host)> on_gone) : on_gone_(std::move(on_gone)) {}
 
   base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) override;
   void give_back(Taken taken) override;
   void left(std::size_t seat) override;
 
-  // A host that came to an earlier launcherd: it is known, too.
+  // Adds a host that connected to an earlier launcherd, so that is_known() is true for it.
   void add_known(const std::string& host);
-  void forget(const std::string& host);  // it has left: who wants it reaches it as any other
+  void forget(const std::string& host);  // the host has left; later callers reach it like any other host
   bool is_known(const std::string& host) const;
-  bool is_waiting(const std::string& host) const;  // its agent is here, and nobody has taken its stream
-  int slots(const std::string& host) const;        // as its agent said; at least 1
+  bool is_waiting(const std::string& host) const;  // its agent is connected, and no caller has taken its stream
+  int slots(const std::string& host) const;        // the agent's announced number; at least 1
 
-  // Blocks until the host's agent is here. DEADLINE_EXCEEDED; CANCELLED: `is_cancelled` has become true, looked at now
-  // and after each wake().
+  // Blocks until the host's agent is connected. Errors: DEADLINE_EXCEEDED, or CANCELLED once `is_cancelled` is true.
+  // The function checks `is_cancelled` at the start and after each wake().
   base::Result<Arrived> take_stream(const std::string& host, base::MonotonicTime deadline,
                                     const std::atomic<bool>& is_cancelled);
   void wake();
@@ -46,7 +46,7 @@ class DialledAgents final : public EnrolmentSeats {
     std::size_t seat = 0;
     int slots = 1;
     std::string instance;
-    base::UniqueFd stream;  // ours; invalid: taken
+    base::UniqueFd stream;  // our end; invalid once taken
     Ends ends;
   };
   void remove(std::size_t seat);
@@ -54,7 +54,7 @@ class DialledAgents final : public EnrolmentSeats {
   const std::function<void(const std::string& host)> on_gone_;
   mutable std::mutex mutex_;
   std::condition_variable come_;
-  std::map<std::string, Agent> agents_;  // by host; guarded by mutex_, as is all below
+  std::map<std::string, Agent> agents_;  // by host; guarded by mutex_, like all members below
   std::set<std::string> known_;
   std::size_t next_seat_ = 0;
 };

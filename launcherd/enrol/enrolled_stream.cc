@@ -29,7 +29,7 @@ base::Status await_marker_line(int stream, const std::string& agent_id, const st
   while (scanner.state() == MarkerScanner::State::kSearching) {
     const pollfd readable{stream, POLLIN, 0};
     MUSTER_RETURN_IF_ERROR(waiter.wait({&readable, 1}));
-    char byte = 0;  // what follows the line is not ours
+    char byte = 0;  // read one byte at a time, because bytes after the line belong to the caller
     const ssize_t count = ::recv(stream, &byte, 1, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count <= 0) return {Code::kUnavailable, "its agent enrolled and ended before its first word"};

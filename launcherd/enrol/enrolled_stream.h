@@ -1,4 +1,5 @@
-// What is said first on the stream of an agent that has enrolled. Blocking; for a bootstrap's helper threads.
+// Sends and receives the first bytes on the stream of an enrolled agent. Blocking: call from a bootstrap's helper
+// threads.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace muster::launcherd::inline enrol {
 
-// Reads its marker line, and no byte more. `name` is the host's, for the message.
+// Reads the marker line, and no byte after it. `name` is the host's name, for the message.
 base::Status await_marker_line(int stream, const std::string& agent_id, const std::string& name, const Waiter& waiter);
 
 base::Status send_all(int stream, std::string_view bytes, const Waiter& waiter);

@@ -1,5 +1,5 @@
-// Who may enrol by one join file, and as which host: asked by the enrolment server (enrolment_server.h), which then
-// carries the connection's bytes to and from the stream that it is given. Thread-safe.
+// EnrolmentSeats decides which agents may enrol by one join file, and for which host. EnrolmentServer
+// (enrolment_server.h) calls it, then carries the connection's bytes to and from the returned stream. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,17 @@ class EnrolmentSeats {
     std::string name;
     base::UniqueFd stream;
   };
-  struct Ends {  // of an agent's connection
+  struct Ends {  // the two addresses of an agent's connection
     std::optional<base::IpAddress> host;
     std::optional<base::IpAddress> launcher;
   };
   virtual ~EnrolmentSeats() = default;
 
-  // The agent's end of the stream of its host. The error says in a sentence why there is none for it.
+  // Returns the agent's end of its host's stream. The error says in one sentence why the agent gets none.
   virtual base::Result<Taken> take(const proto::EnrolmentHello& hello, const Ends& ends) = 0;
-  // Who has taken it was never told so: another connection of that agent may take it.
+  // Returns a seat whose agent did not get its reply. Another connection of that agent may take the seat.
   virtual void give_back(Taken taken) = 0;
-  // It was told, and its connection has ended.
+  // The agent got its reply, and its connection has since ended.
   virtual void left(std::size_t seat) = 0;
 };
 

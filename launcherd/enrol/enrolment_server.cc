@@ -1,3 +1,5 @@
+// EnrolmentServer: Listener accepts connections, Newcomer takes one from the TLS handshake to the end of its agent.
+// Read Newcomer::serve and talk first, then decide and send_answer, then Listener.
 #include "launcherd/enrol/enrolment_server.h"
 
 #include <netinet/in.h>
@@ -20,7 +22,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptsATurn = 64;
-constexpr int kMostNotes = 20;  // a scan does not fill a terminal
+constexpr int kMostNotes = 20;  // limit, so that a port scan does not fill a terminal
 constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -48,8 +50,8 @@ struct EnrolmentServer::State {
   const base::TlsContext context;
   std::mutex mutex;
   std::map<std::string, Key> keys;  // by identity; guarded by mutex
-  // Of the pump's thread:
-  std::list<Newcomer*> unproven;  // the oldest one first
+  // Used by the pump's thread only:
+  std::list<Newcomer*> unproven;  // the oldest one is first
   int notes = 0;
 };
 
@@ -62,7 +64,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   }
   ~Newcomer() override {
     leave_unproven();
-    // Its connection broke before it had its answer.
+    // The connection broke before the agent got its reply.
     if (taken_) seats_->give_back(*std::move(taken_));
     if (seat_) seats_->left(*seat_);
   }
@@ -81,7 +83,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
 
   std::optional<base::MonotonicTime> deadline() const override {
     if (!pump_) return deadline_;
-    // What is left over after a turn; the others' turn comes first.
+    // If bytes are left after a turn, serve again at once. Other items get their turn first.
     return pump_->has_more() ? std::optional(base::MonotonicTime{}) : std::nullopt;
   }
 
@@ -92,14 +94,14 @@ class EnrolmentServer::Newcomer final : public PumpItem {
       return false;
     }
     const auto goes_on = talk();
-    // An agent tries all of our addresses at once, and leaves those that came second.
+    // An agent connects to all our addresses at once, and drops the slower connections.
     const bool is_usual = phase_ == Phase::kHandshake && goes_on.status().code() == base::Code::kUnavailable;
     if (!goes_on.ok() && !is_usual) state_->note(fmt::format("{}: {}", who(), goes_on.status().message()));
     return goes_on.ok() && *goes_on;
   }
 
   void ask_to_end() override {
-    if (pump_) (void)pump_->step();  // what was said last
+    if (pump_) (void)pump_->step();  // pass on the agent's last bytes
     pump_.reset();
     stream_.reset();
   }
@@ -118,7 +120,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     place_.reset();
   }
 
-  // false: it is over.
+  // Returns false if the connection is over.
   base::Result<bool> talk() {
     wants_to_write_ = false;
     if (phase_ == Phase::kHandshake) {
@@ -205,7 +207,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
     return pump_->step();
   }
 
-  // Not within seconds unless it is asked for: whether a silent host is lost is for the lease to say.
+  // Sets keepalive only if the options ask for it. Else the lease decides whether a silent host is lost.
   void keep_alive() const {
     const int on = 1;
     (void)::setsockopt(stream_->fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -221,7 +223,7 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   const std::shared_ptr<State> state_;
   const std::optional<base::IpAddress> peer_;
   std::optional<base::TlsStream> stream_;
-  std::optional<base::TlsPump> pump_;  // once it has enrolled
+  std::optional<base::TlsPump> pump_;  // set once the agent has enrolled
   std::optional<std::list<Newcomer*>::iterator> place_;
   base::MonotonicTime deadline_ = base::monotonic_now() + state_->options.proof_time;
   Phase phase_ = Phase::kHandshake;
@@ -231,8 +233,8 @@ class EnrolmentServer::Newcomer final : public PumpItem {
   std::string answer_;
   bool is_taken_ = false;
   std::shared_ptr<EnrolmentSeats> seats_;
-  std::optional<EnrolmentSeats::Taken> taken_;  // until the answer was sent
-  std::optional<std::size_t> seat_;             // from then on
+  std::optional<EnrolmentSeats::Taken> taken_;  // until the reply was sent
+  std::optional<std::size_t> seat_;             // set once the reply was sent
   std::function<void(const std::string& host)> on_enrolled_;
 };
 

@@ -1,8 +1,10 @@
-// Where agents enrol that a site's launcher has started: TLS 1.3 by the key of a join file, then the host's names, then
-// the connection is that host's stream (enrolment_seats.h). Everything happens on the pump's thread, until that ends.
+// EnrolmentServer is the port at which agents enrol that a site's launcher started or that dial in. The agent proves
+// by TLS 1.3 that it has a join file's key. Then it sends its host's names. Then the connection carries that host's
+// stream (enrolment_seats.h).
+// Thread: all work runs on the pump's thread until the pump ends.
 //
-// A stranger gets no further than the handshake: nobody is told, but --verbose. Unproven connections are limited in
-// number (the oldest one goes) and time.
+// A peer without the key does not get past the handshake. Only --verbose reports it. The number and the time of
+// unproven connections are limited. Above the limit the oldest one is closed.
 #pragma once
 
 #include <functional>
@@ -16,28 +18,29 @@
 namespace muster::launcherd::inline enrol {
 
 struct EnrolmentOptions {
-  std::string build_id;                    // of the agents
-  std::optional<base::IpAddress> address;  // to listen at; without: all addresses
-  std::uint16_t port = 0;                  // 0: any
+  std::string build_id;                    // the build id that agents must have
+  std::optional<base::IpAddress> address;  // where to listen; nullopt means all addresses
+  std::uint16_t port = 0;                  // 0 means any free port
   std::size_t max_unproven = 512;
   std::chrono::milliseconds proof_time{10'000};
-  // A connection whose other end is silent for so long has ended; 0: when the system says so.
+  // End a connection whose peer is silent for so long. 0 means the system's default.
   std::chrono::seconds keep_alive{0};
-  std::function<void(const std::string& line)> on_note;     // strangers, for --verbose; pump's thread
-  std::function<void(const std::string& line)> on_refused;  // who knew the key and was sent away; pump's thread
+  std::function<void(const std::string& line)> on_note;  // peers without the key, for --verbose; on the pump's thread
+  // Peers that had the key but were refused; on the pump's thread.
+  std::function<void(const std::string& line)> on_refused;
 };
 
 class EnrolmentServer {
  public:
-  // `pump` is borrowed. UNAVAILABLE: the port is taken.
+  // `pump` is borrowed. Errors: UNAVAILABLE if the port is taken.
   static base::Result<std::unique_ptr<EnrolmentServer>> start(Pump& pump, EnrolmentOptions options);
 
   std::uint16_t port() const { return port_; }
 
-  // Any thread. From here on the key that a join file holds opens these seats. `on_enrolled` after each.
+  // Any thread. From now on agents with this join file's key can take these seats. `on_enrolled` runs after each.
   base::Status open(const std::string& identity, const std::string& token, std::shared_ptr<EnrolmentSeats> seats,
                     std::function<void(const std::string& host)> on_enrolled);
-  // Nobody else enrols by it; who has stays.
+  // No further agent can enrol by this key. Enrolled agents stay connected.
   void close(const std::string& identity);
 
  private:

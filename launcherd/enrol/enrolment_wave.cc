@@ -1,3 +1,5 @@
+// EnrolmentWave: match_host finds the seat for an agent's names; the class keeps the seats.
+// Read match_host first, then take_seat and give_up.
 #include "launcherd/enrol/enrolment_wave.h"
 
 #include <sys/socket.h>
@@ -9,13 +11,13 @@
 namespace muster::launcherd::inline enrol {
 namespace {
 
-// Of an address the whole: its first part is no name.
+// Returns the part before the first dot. Returns an address unchanged, because its first part is not a name.
 std::string short_name(std::string_view name) {
   if (base::IpAddress::parse(name).ok()) return std::string(name);
   return base::lower(name.substr(0, name.find('.')));
 }
 
-// The only one of `expected` that fits; nullopt: none or several.
+// Returns the only one of `expected` that fits. nullopt if none or several fit.
 template <typename Fits>
 std::optional<std::size_t> only_one(const std::vector<std::string>& expected, Fits fits) {
   std::optional<std::size_t> found;

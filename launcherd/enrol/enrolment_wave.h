@@ -1,6 +1,5 @@
-// Hosts whose agents are to come by one join file, and who has come. Each host is a seat with a stream to its agent:
-// one end is the caller's from the beginning, the other is handed to the connection of the agent that says it is that
-// host. Thread-safe.
+// EnrolmentWave is a set of hosts whose agents must enrol by one join file. Each host is a seat with a stream to its
+// agent. The caller has one end from the beginning. The agent that names that host gets the other end. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,20 +16,20 @@
 
 namespace muster::launcherd::inline enrol {
 
-// Which of `expected` an agent is that goes by the names in `said` and connects from `peer`: by a whole name, else by
-// the part before the first dot where that is one host's only, else by address where a host is named so. Letters of
-// either case are the same. Pure.
+// Finds the host among `expected` for an agent that calls itself by the names in `said` and connects from `peer`. It
+// compares whole names first. Then it compares the part before the first dot, if only one host has it. Then it
+// compares the address, if a host is named by address. Case is ignored. Pure.
 std::optional<std::size_t> match_host(const std::vector<std::string>& expected, const std::vector<std::string>& said,
                                       const std::optional<base::IpAddress>& peer);
 
 class EnrolmentWave final : public EnrolmentSeats {
  public:
-  // RESOURCE_EXHAUSTED: no descriptors are left.
+  // RESOURCE_EXHAUSTED if no descriptors are left.
   static base::Result<std::shared_ptr<EnrolmentWave>> make(std::vector<std::string> names);
 
-  // The caller's end of a seat, once. Reads EOF where nobody takes the seat, or who has taken it is gone.
+  // Returns the caller's end of a seat; works once. It reads EOF if the seat stays empty or its agent is gone.
   base::UniqueFd take_stream(std::size_t seat);
-  // Why a seat stays empty; empty: it was taken, or may yet be.
+  // Says why a seat stays empty. Empty means that it was taken, or may still be taken.
   std::string reason(std::size_t seat) const;
 
   Ends ends(std::size_t seat) const;
@@ -39,15 +38,15 @@ class EnrolmentWave final : public EnrolmentSeats {
     return take_seat(hello.names, ends);
   }
   void give_back(Taken taken) override;
-  void left(std::size_t) override {}  // who has the other end of the stream reads its end
+  void left(std::size_t) override {}  // nothing to do: the caller reads EOF from its end of the stream
 
-  // These seats, or all, that are still empty will stay so.
+  // These seats, or all seats, stay empty if they are empty now.
   void give_up(const std::vector<std::size_t>& seats, const std::string& why);
   void give_up_all(const std::string& why);
 
-  bool is_complete() const;  // every seat was taken or given up
+  bool is_complete() const;  // true once every seat was taken or given up
   bool is_any_taken(const std::vector<std::size_t>& seats) const;
-  bool are_given_up(const std::vector<std::size_t>& seats) const;  // all of them
+  bool are_given_up(const std::vector<std::size_t>& seats) const;  // true if all these seats were given up
 
  private:
   struct Seat {

@@ -21,7 +21,7 @@ constexpr std::string_view kJoinPrefix = "join-";
 constexpr std::string_view kHostsSuffix = ".hosts";
 constexpr std::chrono::hours kHostsAge{1};
 
-// Programs are run from there: no other user may be able to exchange them, or the folder.
+// Programs run from this folder, so no other user may be able to replace them or the folder.
 base::Status make_agent_folder(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const base::UniqueFd folder,
                           base::open_folder_by_trusted_path(path, {.made_mode = 0700, .needs_sticky = true}));
@@ -39,7 +39,7 @@ bool is_same_program(const std::string& path, std::string_view bytes) {
   return content.ok() && *content == bytes;
 }
 
-// A list of hosts whose join file is gone, and that nobody can be reading any more.
+// True for a list of hosts whose join file is gone, and which is older than kHostsAge. No program reads it then.
 bool is_left_over(const std::string& path, const struct stat& info, base::WallTime now) {
   const std::string join_file = path.substr(0, path.size() - kHostsSuffix.size());
   return ::access(join_file.c_str(), F_OK) != 0 &&
@@ -78,7 +78,7 @@ base::Result<OwnedFile> OwnedFile::write(const std::string& path, std::string_vi
   if (!fd.valid()) return base::errno_error(errno, fmt::format("create {}", path));
   OwnedFile file;
   file.path_ = path;
-  // Other hosts are to see all of it now: at the close, as network file systems promise.
+  // Close the file now, because network file systems show all of it to other hosts only after close.
   MUSTER_RETURN_IF_ERROR(base::write_all_blocking(fd.get(), content.data(), content.size()).with_context(path));
   return file;
 }
@@ -92,7 +92,7 @@ base::Result<std::string> site_directory(const std::string& agent_dir, const std
   MUSTER_ASSIGN_OR_RETURN(const RemotePaths paths, remote_paths(agent_dir, "x", "x", "x"));
   if (!paths.directory.starts_with("~/")) return paths.directory;
   const std::string directory = home + paths.directory.substr(1);
-  // It becomes part of command lines.
+  // The directory becomes part of command lines, so check its characters.
   const auto checked = remote_paths(directory, "x", "x", "x");
   if (checked.ok()) return directory;
   return base::error(
@@ -128,7 +128,7 @@ base::Result<std::vector<base::IpAddress>> join_addresses() {
   MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
   std::vector<base::IpAddress> addresses;
   for (const base::InterfaceAddress& entry : interfaces) {
-    // Another host's loopback is not this one.
+    // Another host cannot reach this host by a loopback address.
     if (entry.address.is_loopback() && !addresses.empty()) continue;
     if (addresses.size() < kMostAddresses) addresses.push_back(entry.address);
   }

@@ -1,4 +1,5 @@
-// What a site's launcher finds on a file system that all hosts share: the agent program, and the join file of a wave.
+// Files that a site's launcher reads on a file system that all hosts share. They are the agent program and a wave's
+// join file.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace muster::launcherd::inline enrol {
 
-// A file that is gone with this object.
+// Owns a file: the destructor removes it.
 class OwnedFile {
  public:
   OwnedFile() = default;
@@ -18,25 +19,25 @@ class OwnedFile {
   OwnedFile(OwnedFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   OwnedFile& operator=(OwnedFile&& other) noexcept;
 
-  // Made anew with mode 0600; never through a link.
+  // Creates the file with mode 0600. Never follows a link.
   static base::Result<OwnedFile> write(const std::string& path, std::string_view content);
   const std::string& path() const { return path_; }
   void remove();
 
  private:
-  std::string path_;  // empty: none
+  std::string path_;  // empty means no file
 };
 
-// `agent_dir` as in BootstrapOptions, with `home` for "~/". Its path on this host.
+// Returns the path of `agent_dir` on this host. `agent_dir` is as in BootstrapOptions; `home` replaces "~".
 base::Result<std::string> site_directory(const std::string& agent_dir, const std::string& home);
 
-// Puts the agent there unless it is there, and returns its path. Only a file of ours is taken for it.
-// PERMISSION_DENIED: another user could exchange it (base/trusted_folder.h). Also removes join files there whose time
-// is over: those of launchers that were killed.
+// Puts the agent into `directory` if it is missing there, and returns its path. Accepts an existing file only if this
+// user owns it. Also removes expired join files there, which killed launchers left.
+// Errors: PERMISSION_DENIED if another user could replace the agent (base/trusted_folder.h).
 base::Result<std::string> place_agent(const std::string& directory, const std::string& agent_id,
                                       const AgentImage& image);
 
-// This user's variables that travel in a join file, and the launcher's addresses.
+// Return what a join file contains: this user's variables, and the launcher's addresses.
 std::vector<std::pair<std::string, std::string>> join_variables(const std::string& home, const std::string& user);
 base::Result<std::vector<base::IpAddress>> join_addresses();
 
