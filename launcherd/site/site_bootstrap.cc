@@ -1,3 +1,5 @@
+// SiteBootstrap: expect() makes a wave and launches it, start() claims a seat of it and waits for the agent.
+// Read expect and start first, then launch and try_to_launch, then await_agent and not_come.
 #include "launcherd/site/site_bootstrap.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace {
 
 using base::Code;
 
-// For clocks of hosts that do not agree.
+// The clocks of hosts may differ by this much.
 constexpr std::chrono::minutes kClockSkew{5};
 constexpr std::size_t kLongestNote = 2000;
 
@@ -73,7 +75,7 @@ void SiteBootstrap::cancel() {
 }
 
 void SiteBootstrap::tell(const std::string& label, const std::string& line) const {
-  // Most of these programs begin their lines with their name.
+  // Most of these programs already begin their lines with their name.
   const std::string prefix = label + ": ";
   if (options_.on_stderr) options_.on_stderr(label, line.starts_with(prefix) ? line.substr(prefix.size()) : line);
 }
@@ -82,7 +84,7 @@ void SiteBootstrap::note(const std::string& label, const std::string& line) cons
   if (options_.on_note) options_.on_note(label, line.substr(0, kLongestNote));
 }
 
-// A command that serves one host goes by its name, as an ssh log-in does.
+// A command that serves one host is labelled with the host's name, like an ssh log-in.
 std::string SiteBootstrap::label(const SiteCommand& command, const std::vector<BootstrapTarget>& targets) const {
   const bool is_one_for_all = launcher_.by != BootstrapBy::kCommand && launcher_.by != BootstrapBy::kPbsdsh;
   return is_one_for_all ? command.argv.front() : targets[command.hosts.front()].name;
@@ -113,7 +115,7 @@ void SiteBootstrap::expect(const std::vector<BootstrapTarget>& targets) {
 
 base::Result<SiteBootstrap::Seat> SiteBootstrap::claim(const BootstrapTarget& target) {
   const std::lock_guard lock(mutex_);
-  const auto is_late = [](const base::Result<Seat>& seat) {  // expected once, and then not started
+  const auto is_late = [](const base::Result<Seat>& seat) {  // expected, but not started before the deadline
     return seat.ok() && seat->wave->deadline <= std::chrono::steady_clock::now();
   };
   auto found = seats_.find(key_of(target));
@@ -180,7 +182,7 @@ base::Status SiteBootstrap::try_to_launch(const std::shared_ptr<Wave>& wave) {
   MUSTER_RETURN_IF_ERROR((Waiter{cancel_.fd(), base::MonotonicTime::max()}.check()));
   MUSTER_ASSIGN_OR_RETURN(EnrolmentServer * enrolment, server());
   MUSTER_ASSIGN_OR_RETURN(const SiteAgent agent, write_files(wave, enrolment->port()));
-  // Putting the agent there may have taken all the time.
+  // Storing the agent may have used all the time.
   if (wave->seats->is_complete()) return base::ok_status();
   if (launcher_.by == BootstrapBy::kManual) {
     for (const BootstrapTarget& target : wave->targets) {
@@ -215,7 +217,7 @@ base::Status SiteBootstrap::start_command(const std::shared_ptr<Wave>& wave, con
 
 void SiteBootstrap::command_ended(const std::shared_ptr<Wave>& wave, const SiteCommand& command, int exit_status,
                                   const std::string& last_lines) {
-  // A command of the user's may leave the agent in the background.
+  // The user's command may leave the agent in the background.
   if (launcher_.by == BootstrapBy::kCommand && exit_status == 0) return;
   wave->seats->give_up(
       command.hosts,
@@ -224,7 +226,7 @@ void SiteBootstrap::command_ended(const std::shared_ptr<Wave>& wave, const SiteC
   seat_settled(wave);
 }
 
-// Where nobody else can come the file is of no use any more.
+// If no further agent can enrol, remove the wave's files.
 void SiteBootstrap::seat_settled(const std::shared_ptr<Wave>& wave) {
   pump_.wake();
   if (!wave->seats->is_complete()) return;

@@ -1,9 +1,11 @@
-// Agents without ssh: what a site starts programs on its hosts with (srun, aprun, mpiexec, pbsdsh, flux, jsrun), a
-// command of the user's, or his own hands start them, and they come to us by a join file. All hosts that are expected
-// together are one wave: one join file, and one run of the site's launcher where that can. Threads and lifetime: see
-// bootstrap.h; but a program whose agents do not end with their streams, as warm ones with jobs, is let go.
+// SiteBootstrap starts agents without ssh. One of three starts them: the site's launcher (srun, aprun, mpiexec,
+// pbsdsh, flux, jsrun), a command of the user, or the user by hand. The agents then connect to us by a join file. All
+// hosts that are expected together are one wave. A wave has one join file and, if possible, one run of the site's
+// launcher.
+// Thread, owner: see bootstrap.h. One difference: a program whose agents outlive their streams is not ended. Idle
+// agents with jobs do so.
 //
-// The agent program is put into the agents' folder here, which the hosts have to share with this one.
+// The agent program is stored in the agents' folder of this host. All hosts must share that folder.
 #pragma once
 
 #include <map>
@@ -23,7 +25,7 @@
 
 namespace muster::launcherd::inline site {
 
-// Whose agents they are.
+// The user to whom the agents belong.
 struct SiteUser {
   std::string home;
   std::string name;
@@ -31,7 +33,7 @@ struct SiteUser {
 
 class SiteBootstrap final : public Bootstrap {
  public:
-  // INVALID_ARGUMENT: options that cannot work for any host.
+  // INVALID_ARGUMENT if the options cannot work for any host.
   static base::Result<std::unique_ptr<SiteBootstrap>> make(const BootstrapOptions& options, AgentImage image,
                                                            SiteUser user);
   ~SiteBootstrap() override;
@@ -72,14 +74,14 @@ class SiteBootstrap final : public Bootstrap {
   const AgentImage image_;
   const SiteLauncher launcher_;
   const SiteUser user_;
-  const std::string directory_;  // of the agent program, on all hosts
+  const std::string directory_;  // folder of the agent program on all hosts
   CancelSource cancel_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Wave>> waves_;              // with seats to settle; guarded by mutex_
+  std::vector<std::shared_ptr<Wave>> waves_;              // waves with unsettled seats; guarded by mutex_
   std::multimap<std::string, base::Result<Seat>> seats_;  // by name, not yet claimed; guarded by mutex_
-  std::unique_ptr<EnrolmentServer> server_;               // guarded by mutex_; made for the first wave
+  std::unique_ptr<EnrolmentServer> server_;               // guarded by mutex_; created for the first wave
   Pump pump_;
-  WorkerPool workers_;  // last: its threads use all of the above
+  WorkerPool workers_;  // last, because its threads use all members above
 };
 
 }  // namespace muster::launcherd::site

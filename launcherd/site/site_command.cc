@@ -1,3 +1,5 @@
+// Command lines of all site launchers: one function per launcher, and site_commands, which chooses one.
+// Read site_commands first, then the function of the launcher in question; HostIndex and split_words stand alone.
 #include "launcherd/site/site_command.h"
 
 #include <algorithm>
@@ -39,7 +41,7 @@ base::Status cannot(BootstrapBy by, const std::string& why) {
   return base::error(base::Code::kInvalidArgument, "--bootstrap {}: {}", bootstrap_name(by), why);
 }
 
-// Each node of the allocation once, in its order: as flux numbers its brokers.
+// Returns each node of the allocation once, in its order. flux numbers its brokers so.
 Words distinct(const Words& allocation) {
   Words nodes;
   std::set<std::string> seen;
@@ -49,7 +51,7 @@ Words distinct(const Words& allocation) {
   return nodes;
 }
 
-// Of an address the whole: its first part is no name.
+// Returns the part before the first dot. Returns an address unchanged, because its first part is not a name.
 std::string short_name(const std::string& name) {
   return base::IpAddress::parse(name).ok() ? name : name.substr(0, name.find('.'));
 }
@@ -61,7 +63,7 @@ base::Result<std::size_t> index_in(const SiteLauncher& launcher, const HostIndex
                                          nodes.empty() ? "there is none" : base::join(nodes, ", ")));
 }
 
-// A task's step may use all that the job has on the node: --overlap and --mem=0, and no request for GPUs.
+// The step may use all that the job has on the node: --overlap and --mem=0. It requests no GPUs.
 Words srun_words(const Targets& hosts, const SiteAgent& agent) {
   Words words = {"srun",
                  "--overlap",
@@ -84,7 +86,7 @@ Words srun_words(const Targets& hosts, const SiteAgent& agent) {
   return words;
 }
 
-// "nid03835" is node 3835 for aprun.
+// Converts node names to aprun's numbers: "nid03835" is node 3835.
 base::Result<Words> aprun_words(const Targets& hosts, const SiteAgent& agent) {
   Words ids;
   for (const BootstrapTarget& host : hosts) {
@@ -149,7 +151,7 @@ base::Result<std::vector<SiteCommand>> jsrun_commands(const SiteLauncher& launch
   return one_for_all(std::move(words), hosts, agent);
 }
 
-// `words` with {host} and {cmd} replaced; {cmd} as a word of its own becomes the command's words.
+// Replaces {host} and {cmd} in `words`. A {cmd} that is a word of its own becomes the words of the command.
 Words filled_in(const Words& words, const BootstrapTarget& host, const SiteAgent& agent) {
   const Words command = agent_words(agent, &host);
   Words quoted;
@@ -307,7 +309,7 @@ std::vector<std::string> variables_without(BootstrapBy by) {
 }
 
 bool is_usual_remark(std::string_view line) {
-  // What --cpu-bind=none asks for is what such a cluster does anyway.
+  // srun prints this although --cpu-bind=none asks only for what such a cluster does by default.
   return line.find("cluster configuration lacks support for cpu binding") != std::string_view::npos;
 }
 

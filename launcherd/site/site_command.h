@@ -1,5 +1,5 @@
-// How each site's own launcher is called so that it starts one agent on each of some hosts, bound to nothing: its
-// argument vector. Never a shell's command line. Pure functions, tested by tables.
+// Builds the argument vector by which each site's launcher starts one agent per host, without binding it to CPUs. It
+// never builds a command line for a shell. Pure functions, tested by tables.
 #pragma once
 
 #include <map>
@@ -13,35 +13,38 @@
 
 namespace muster::launcherd::inline site {
 
-std::string_view bootstrap_name(BootstrapBy by);  // as --bootstrap has it; kCommand: "command"
+std::string_view bootstrap_name(BootstrapBy by);  // as in --bootstrap; "command" for kCommand
 
-// What is to run on the hosts.
+// The program to run on the hosts.
 struct SiteAgent {
   std::string program;            // the same path on all hosts
   std::vector<std::string> args;  // {"--join", FILE} or {"--sweep", …}
-  std::string join_file = {};     // set: the agents enrol, and those that are started one by one get --host NAME
-  std::string host_file = {};     // where a launcher that reads hosts from a file finds them, one a line
+  // If set, the agents enrol by it. Agents that are started one by one then also get --host NAME.
+  std::string join_file = {};
+  // The file, one host a line, for launchers that read hosts from a file.
+  std::string host_file = {};
 };
 
 struct SiteLauncher {
   BootstrapBy by = BootstrapBy::kSrun;
-  std::vector<std::string> words = {};       // of kCommand: what split_words() made of the template
+  std::vector<std::string> words = {};       // only for kCommand: the result of split_words() for the template
   std::vector<std::string> allocation = {};  // as in BootstrapOptions
 };
 
 struct SiteCommand {
   std::vector<std::string> argv;
-  std::vector<std::size_t> hosts;  // indices of those that it starts agents on
+  std::vector<std::size_t> hosts;  // indices of the hosts on which it starts agents
 };
 
-// One command for all hosts, or one for each. INVALID_ARGUMENT: this launcher cannot start agents on these hosts; the
-// message says why.
+// Returns one command for all hosts, or one for each. Errors: INVALID_ARGUMENT if this launcher cannot start agents on
+// these hosts. The message says why.
 base::Result<std::vector<SiteCommand>> site_commands(const SiteLauncher& launcher,
                                                      const std::vector<BootstrapTarget>& hosts, const SiteAgent& agent);
 bool needs_host_file(BootstrapBy by);
 
-// Where hosts are in a list of names: by a whole name, else by the part before the first dot where that is one name's
-// only and neither is an address. Of a name that is there more than once: the first place.
+// Finds the place of a host in a list of names. It compares whole names first. Then it compares the part before the
+// first dot, if only one name has it and neither is an address. For a name that occurs several times it returns the
+// first place.
 class HostIndex {
  public:
   explicit HostIndex(const std::vector<std::string>& names);
@@ -49,20 +52,21 @@ class HostIndex {
 
  private:
   std::map<std::string, std::size_t> places_;
-  std::map<std::string, std::optional<std::size_t>> short_places_;  // nullopt: of several names
+  std::map<std::string, std::optional<std::size_t>> short_places_;  // nullopt if several names share it
 };
 
-// What is to be typed on a host by hand.
+// Returns the command that a user types on a host by hand.
 std::string typed_command(const BootstrapTarget& host, const SiteAgent& agent);
 
-// Variables by which a batch job's own size would change what its launcher starts for us.
+// Returns variables of the batch job to unset. Otherwise they would change how many agents the launcher starts.
 std::vector<std::string> variables_without(BootstrapBy by);
 
-// A line that such a program prints although nothing is wrong with what we asked for.
+// True for a line that such a program prints although our request is fine.
 bool is_usual_remark(std::string_view line);
 
-// A template in words: blanks separate; '…', "…" and \ keep them, and are taken away; nothing else is special.
-// INVALID_ARGUMENT: a quote is not closed, or {host} or {cmd} is missing.
+// Splits a template into words at blanks. The quotes '…' and "…" and the escape \ keep blanks, and are removed.
+// Nothing else is special.
+// Errors: INVALID_ARGUMENT if a quote is not closed, or if {host} or {cmd} is missing.
 base::Result<std::vector<std::string>> split_words(std::string_view text);
 
 }  // namespace muster::launcherd::site

@@ -33,7 +33,7 @@ class SiteRun final : public PumpItem {
       while (!has_group_ended() && wait_until(*kill_at_)) {
       }
     }
-    child_.process->kill_group();  // nothing where it was reaped
+    child_.process->kill_group();  // no effect if it was reaped
     child_.process.reset();
   }
 
@@ -101,14 +101,15 @@ class SiteRun final : public PumpItem {
     kill_at_ = std::chrono::steady_clock::now() + kSiteTermGrace;
   }
 
-  // Who is left of its group holds its stdout or stderr. It is not reaped yet: the group's number stays its own.
+  // Remaining processes of the group hold its stdout or stderr open. The leader is not reaped yet, so the number of
+  // the group stays its own.
   bool has_group_ended() {
     pollfd end{child_.process->pidfd(), POLLIN, 0};
     has_leader_ended_ = ::poll(&end, 1, 0) > 0;
     return has_leader_ended_ && !child_.stdio.valid() && !child_.errors.valid();
   }
 
-  // false: it is that late.
+  // Returns false once `time` has passed.
   bool wait_until(base::MonotonicTime time) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
@@ -121,8 +122,8 @@ class SiteRun final : public PumpItem {
 
   SpawnedChild child_;
   const SiteRunEvents events_;
-  std::optional<base::MonotonicTime> alone_at_;  // let go then
-  std::optional<base::MonotonicTime> kill_at_;   // it was told to end
+  std::optional<base::MonotonicTime> alone_at_;  // when to let it live on
+  std::optional<base::MonotonicTime> kill_at_;   // when to kill it; set once it was asked to end
   bool has_leader_ended_ = false;
   std::deque<std::string> last_;
   LineSplitter output_;
@@ -134,7 +135,7 @@ class SiteRun final : public PumpItem {
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events) {
   MUSTER_ASSIGN_OR_RETURN(SpawnedChild child, spawn_child(argv.front(), argv, unset));
-  ::shutdown(child.stdio.get(), SHUT_WR);  // its stdin is at its end
+  ::shutdown(child.stdio.get(), SHUT_WR);  // gives it EOF on stdin
   MUSTER_RETURN_IF_ERROR(base::set_nonblocking(child.stdio.get(), true));
   return pump.add(std::make_unique<SiteRun>(std::move(child), std::move(events)));
 }

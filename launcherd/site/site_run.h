@@ -1,5 +1,6 @@
-// One process of a site's launcher, while its agents live: its lines go to the user, its end to whoever waits for
-// agents. An item of the pump: what it says comes on the pump's thread.
+// Runs one process of a site's launcher while its agents live. Its lines go to the user. Its end is reported to the
+// code that waits for its agents.
+// Thread: it is an item of the pump, so all callbacks run on the pump's thread.
 #pragma once
 
 #include <functional>
@@ -11,18 +12,20 @@
 namespace muster::launcherd::inline site {
 
 struct SiteRunEvents {
-  std::function<void(const std::string& line)> on_line;  // of its stdout and stderr
-  // It ended; its last lines, for a message.
+  std::function<void(const std::string& line)> on_line;  // a line of its stdout or stderr
+  // The process has ended. `last_lines` are its last lines, for a message.
   std::function<void(int exit_status, const std::string& last_lines)> on_end;
-  // Whether agents of its have come: it ends by itself when they do, and with it they would be ended.
+  // True if some of its agents have enrolled. The process then ends by itself with them. Ending it earlier would end
+  // them.
   std::function<bool()> has_agents;
-  // None has, and none can come any more: it is ended. Pump::wake() when that may have changed.
+  // True if no agent has enrolled and none can still enrol. The process is then ended. Call Pump::wake() if the result
+  // may have changed.
   std::function<bool()> is_given_up;
 };
 
-// Starts `argv` with an empty stdin in a session of its own, without the variables in `unset`. At the pump's end it is
-// ended with all that it has started; where it has agents it is given 3 s to end with them, and then lives on for as
-// long as they do: a warm one may have a job to keep.
+// Starts `argv` in its own session, with an empty stdin and without the variables in `unset`.
+// When the pump ends, it ends the process and all that the process started. If the process has agents, it gets 3 s to
+// end with them. After that it lives on, because an idle agent may have a job to keep.
 base::Status start_site_run(Pump& pump, const std::vector<std::string>& argv, const std::vector<std::string>& unset,
                             SiteRunEvents events);
 
