@@ -1,4 +1,5 @@
-// Starts an agent on this host: the agent program itself, without ssh. Threads and lifetime: see bootstrap.h.
+// LocalBootstrap starts an agent on this host. It runs the agent program directly, without ssh. Thread, owner: see
+// bootstrap.h.
 #pragma once
 
 #include <string>
@@ -33,7 +34,7 @@ class LocalBootstrap final : public Bootstrap {
   const BootstrapOptions options_;
   CancelSource cancel_;
   Pump pump_;
-  WorkerPool workers_;  // last: its threads use all of the above
+  WorkerPool workers_;  // last, because its threads use all members above
 };
 
 }  // namespace muster::launcherd::start

@@ -11,7 +11,7 @@
 namespace muster::launcherd::inline start {
 namespace {
 
-// "localhost" and loopback literals, unless the user or port is given: then it is a log-in.
+// True for "localhost" and loopback literals. If the user or port is given, the host is reached by a log-in.
 bool is_this_host(const BootstrapTarget& target) {
   if (!target.user.empty() || target.port != 0) return false;
   if (target.name == "localhost") return true;
@@ -21,7 +21,7 @@ bool is_this_host(const BootstrapTarget& target) {
 
 class RoutingBootstrap final : public Bootstrap {
  public:
-  // `site`: may be null.
+  // `site` may be null.
   RoutingBootstrap(const BootstrapOptions& options, AgentImage image, std::unique_ptr<SiteBootstrap> site)
       : takes_all_(!options.only_allocation),
         allocation_(options.allocation),
