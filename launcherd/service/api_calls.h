@@ -1,5 +1,6 @@
-// Calls of launcher.proto between gRPC's threads and the loop: each is checked for its role, posted to the loop, and
-// answered from there; streams that are open when the launcher leaves are ended. Private to this folder.
+// ApiCalls carries calls of launcher.proto from gRPC's threads to the loop. It checks the caller's role, posts the
+// call to the loop, and sends the reply from there. When the launcher shuts down, it ends open streams. Private to
+// this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -26,7 +27,7 @@ inline grpc::Status launcher_leaves() {
 
 class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
  public:
-  // `on_allowed`: on gRPC's threads, the peer of each call that its role allows.
+  // Each call that its role allows is reported to `on_allowed` by its peer, on gRPC's threads.
   ApiCalls(base::Loop& loop, ApiHandler* handler, std::function<void(const std::string& peer)> on_allowed)
       : loop_(loop), handler_(handler), on_allowed_(std::move(on_allowed)) {}
 
@@ -57,7 +58,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   grpc::ServerWriteReactor<Answer>* stream(grpc::CallbackServerContext* context, Role role,
                                            Gone (ApiHandler::*serve)(const Request&, Replies<Answer>),
                                            const Request* request) {
-    auto number = std::make_shared<std::uint64_t>(0);  // set and read on the loop
+    auto number = std::make_shared<std::uint64_t>(0);  // set and read only on the loop
     auto call = std::make_shared<StreamCall<Answer>>([&loop = loop_, weak = weak_from_this(), number] {
       loop.post([weak, number] {
         if (const auto self = weak.lock()) self->ended(*number);
@@ -76,20 +77,19 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
       *number = self->next_++;
       self->streams_[*number].finish = [call](const grpc::Status& status) { call->finish(status); };
       Gone gone = (self->handler_->*serve)(request, self->template replies_of<Answer>(call));
-      // The end of the call is posted: it cannot have been told yet.
+      // The end of the call is also posted, so ended() cannot have run yet.
       self->streams_[*number].gone = std::move(gone);
     });
     return call.get();
   }
 
-  // For calls from now on, also of connections that are open. Any thread.
+  // Applies to calls from now on, also to those on open connections. Any thread.
   void set_revoked(RevokedCertificates revoked) {
     const std::lock_guard lock(mutex_);
     revoked_ = std::make_shared<const RevokedCertificates>(std::move(revoked));
   }
 
-  // From now on calls are answered UNAVAILABLE, also those that the loop has not come to and never will; streams end
-  // so.
+  // From now on calls get UNAVAILABLE, also those that wait for the loop. Open streams end with UNAVAILABLE.
   void close() {
     is_closed_ = true;
     std::map<std::uint64_t, std::function<void()>> late;
@@ -106,7 +106,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   }
 
  private:
-  // A stream that has not ended: how to end it, and what to do when its caller has gone.
+  // An open stream: how to end it, and what to call when its caller has gone.
   struct Open {
     std::function<void(const grpc::Status&)> finish;
     Gone gone;
@@ -132,7 +132,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     return revoked_;
   }
 
-  // Any thread. `refuse` is called if the call does not get its turn on the loop.
+  // Registers a call that waits for its turn on the loop. Any thread. `refuse` is called if the turn never comes.
   std::uint64_t await_turn(std::function<void()> refuse) {
     {
       const std::lock_guard lock(mutex_);
@@ -144,7 +144,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
     refuse();
     return 0;
   }
-  // False: it has been refused.
+  // Returns false if the call was already refused.
   bool take_turn(std::uint64_t turn) {
     const std::lock_guard lock(mutex_);
     return waiting_.erase(turn) > 0;
@@ -169,7 +169,7 @@ class ApiCalls : public std::enable_shared_from_this<ApiCalls> {
   std::shared_ptr<const RevokedCertificates> revoked_ = std::make_shared<const RevokedCertificates>();
   bool takes_calls_ = true;
   std::uint64_t last_turn_ = 0;
-  std::map<std::uint64_t, std::function<void()>> waiting_;  // calls that are posted to the loop
+  std::map<std::uint64_t, std::function<void()>> waiting_;  // calls that were posted to the loop
 };
 
 }  // namespace muster::launcherd::service

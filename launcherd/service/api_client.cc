@@ -1,3 +1,5 @@
+// ApiClient: State connects, and runs one unary or streaming call at a time. Each public function wraps one call.
+// Read State::connect first, then the call templates, then the public functions.
 #include "launcherd/service/api_client.h"
 
 #include <grpc/support/log.h>
@@ -26,9 +28,9 @@ template <typename Request, typename Answer>
 using StreamMethod = std::unique_ptr<grpc::ClientReaderInterface<Answer>> (Stub::*)(grpc::ClientContext*,
                                                                                     const Request&);
 
-// For calls that may take for ever once they have begun.
+// Time to connect, for calls that then have no time limit.
 constexpr std::chrono::seconds kConnectPatience{20};
-// Of a message: pages of jobs and ranks are cut by their senders, to less; what is left are hosts.
+// Limit of one message. Senders cut pages of jobs and ranks to less, so only lists of hosts come near it.
 constexpr int kMaxMessage = 16 << 20;
 
 const std::string kKeyOption = "--tls-key";
@@ -84,16 +86,16 @@ struct ApiClient::State {
                       const OnAnswer<Answer>& on_answer);
 
   const LauncherAddress address;
-  std::unique_ptr<v1::Launcher::Stub> stub;  // once connected
+  std::unique_ptr<v1::Launcher::Stub> stub;  // set once connected
 
-  std::mutex mutex;  // guards the next two
+  std::mutex mutex;  // guards the next two members
   grpc::ClientContext* under_way = nullptr;
   bool is_cancelled = false;
 };
 
 base::Status ApiClient::State::connect(Patience patience) {
   if (stub != nullptr) return base::ok_status();
-  // gRPC's own remarks say nothing that the status does not; GRPC_VERBOSITY brings them back.
+  // gRPC's own log adds nothing to the status, so drop it. GRPC_VERBOSITY brings it back.
   if (!base::env_var("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   auto channel = address.path.empty() ? tcp_channel(address) : unix_channel(address, patience);
   if (!channel.ok() && !address.is_foreground_job && channel.status().code() == base::Code::kUnavailable) {
@@ -158,7 +160,7 @@ base::Status ApiClient::State::stream(StreamMethod<Request, Answer> call, const 
   while (reader->Read(&answer)) {
     if (on_answer(answer)) continue;
     context.TryCancel();
-    static_cast<void>(reader->Finish());  // says CANCELLED
+    static_cast<void>(reader->Finish());  // returns CANCELLED, which is expected
     return end(grpc::Status::OK);
   }
   return end(reader->Finish());

@@ -1,9 +1,10 @@
-// Asks a launcher: launcherd, or the hvdrun of a foreground job.
+// ApiClient calls a launcher: launcherd, or the hvdrun of a foreground job.
 //
-// Every call blocks, for at most the patience that it is given; one thread at a time, but for cancel(). The first call
-// connects, and so does the first one after a launcher that could not be reached (UNAVAILABLE). Errors are the
-// launcher's own sentences, or say that and why it cannot be reached.
+// Thread: one at a time, except for cancel(). Every call blocks, at most for its `patience`. The first call connects.
+// The next call connects again after the launcher could not be reached (UNAVAILABLE).
+// Errors: the launcher's own sentences, or a sentence that says why it cannot be reached.
 //
+// Example:
 //   ApiClient client(foreground_address(path));
 //   MUSTER_ASSIGN_OR_RETURN(const v1::Job job, client.get_job({}, 20s));
 #pragma once
@@ -21,7 +22,7 @@ namespace muster::launcherd::inline service {
 class ApiClient {
  public:
   using Patience = std::chrono::seconds;
-  // False: no more of them, please; the call then ends well.
+  // Returns false to stop; the call then ends with OK.
   template <typename Answer>
   using OnAnswer = std::function<bool(const Answer&)>;
 
@@ -39,14 +40,14 @@ class ApiClient {
   base::Result<v1::LauncherHost> resume_host(const v1::ResumeHostRequest& request, Patience patience);
   base::Result<v1::Capabilities> capabilities(Patience patience);
 
-  // Without a limit of time: until the launcher has said all.
+  // These three have no time limit. They return once the launcher has sent everything.
   base::Status watch(const v1::WatchRequest& request, const OnAnswer<v1::Event>& on_event);
   base::Status logs(const v1::LogsRequest& request, const OnAnswer<v1::LogChunk>& on_chunk);
   base::Status cleanup(const v1::CleanupRequest& request, const OnAnswer<v1::CleanupReport>& on_report);
   base::Status stacks(const v1::StacksRequest& request, Patience patience,
                       const OnAnswer<v1::ProcessStack>& on_process);
 
-  // Any thread: the call under way ends with CANCELLED, as does every later one.
+  // Any thread. The current call and all later calls end with CANCELLED.
   void cancel();
 
  private:

@@ -1,7 +1,8 @@
-// What the calls of launcher.proto do: one function a call, for the two kinds of launchers. What a launcher does not
-// serve is answered with UNIMPLEMENTED.
+// ApiHandler implements the calls of launcher.proto, one function per call. launcherd and hvdrun each have their own
+// implementation. The default of each function replies UNIMPLEMENTED.
 //
-// Loop thread only. Every Reply is called once, now or later, on the loop thread; the same for Replies::done.
+// Thread: the loop thread only. Each Reply is called exactly once on the loop thread, during the call or later. The
+// same holds for Replies::done.
 #pragma once
 
 #include <functional>
@@ -16,17 +17,17 @@ namespace muster::launcherd::inline service {
 template <typename Answer>
 using Reply = std::function<void(base::Result<Answer>)>;
 
-// Several answers and then the end. All do nothing when the caller has gone.
+// Sends several replies and then the end. All functions do nothing if the caller has gone.
 template <typename Answer>
 struct Replies {
   std::function<void(Answer)> send;
   std::function<void(const base::Status&)> done;
-  // `task` is called once, on the loop, when the transport has taken all that was sent: send more then, and a caller
-  // that does not read costs no memory. Never when the caller has gone.
+  // Calls `task` once on the loop, when the transport has taken all that was sent. Send more only then, so that a
+  // caller that does not read costs no memory. Never calls `task` if the caller has gone.
   std::function<void(base::Loop::Task)> when_taken;
 };
 
-// Called once when the caller has gone before `done`; empty: nothing to do then.
+// Called once if the caller goes before `done`. Empty means that nothing needs to be done.
 using Gone = std::function<void()>;
 
 class ApiHandler {

@@ -1,3 +1,5 @@
+// ApiServer: State opens the listeners, accepts Unix connections, and creates the gRPC server when needed.
+// Read ApiServer::start at the end first, then State::listen and make_server.
 #include "launcherd/service/api_server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -20,12 +22,12 @@ namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxRequestBytes = 4 << 20;
-// For answers that are on their way when the launcher leaves.
+// Time for replies that are on their way when the launcher shuts down.
 constexpr std::chrono::milliseconds kLastAnswers{200};
-// Without a free descriptor a waiting connection stays readable: looked at again after this.
+// Without a free descriptor a waiting connection stays readable. Try again after this pause.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// One list for all ports: an authority's word about a certificate holds wherever it is shown.
+// All ports share one list: a revoked certificate is revoked at every port.
 base::Result<RevokedCertificates> revoked_of(const std::vector<TlsListener>& tls) {
   std::string lists;
   std::string authorities;
@@ -38,7 +40,7 @@ base::Result<RevokedCertificates> revoked_of(const std::vector<TlsListener>& tls
 
 }  // namespace
 
-// One address of TCP: its certificates, and the doors by which connections come to gRPC.
+// One TCP address: its certificates, and the front doors through which connections reach gRPC.
 struct TlsPort {
   std::shared_ptr<ChangingCredentials> credentials;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
@@ -64,9 +66,9 @@ struct ApiServer::State {
   base::Loop& loop;
   ApiListeners listeners;
   std::shared_ptr<ApiCalls> calls;
-  std::vector<base::Timer> watches;  // of the Unix sockets
+  std::vector<base::Timer> watches;  // watch the Unix sockets
   std::vector<int> ports;
-  std::vector<TlsPort> tls;  // as listeners.tls; outlives the server
+  std::vector<TlsPort> tls;  // in the order of listeners.tls; outlives the server
   std::unique_ptr<ApiService> service;
   HealthService health;
   std::unique_ptr<grpc::Server> server;
@@ -78,14 +80,15 @@ void ApiServer::State::accept_one(std::size_t index) {
     watches[index] = loop.after(kAcceptPause, [this, index] { watch(index); });
     return;
   }
-  // Others are closed without a word; who only looked whether we live has gone again.
+  // Close other peers without a reply. A peer that only probed whether we live has already gone.
   if (!fd.valid() || !is_own_peer(fd.get()) || !make_server()) return;
   grpc::AddInsecureChannelFromFd(server.get(), fd.release());
 }
 
 bool ApiServer::State::make_server() {
   if (server != nullptr) return true;
-  // The library does this by itself when it is loaded, for all servers of the process; the call makes it be loaded.
+  // The library registers reflection for all servers of the process when it is loaded. This call makes the linker load
+  // it.
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   service = std::make_unique<ApiService>(*calls);
   grpc::ServerBuilder builder;
@@ -127,7 +130,7 @@ base::Status ApiServer::State::open_port(const TlsListener& wanted, TlsPort& por
   return base::ok_status();
 }
 
-// The addresses of TCP: the server is made at once.
+// Opens the TCP addresses, and creates the server at once.
 base::Status ApiServer::State::listen() {
   if (listeners.tls.empty()) return base::ok_status();
   MUSTER_ASSIGN_OR_RETURN(RevokedCertificates revoked, revoked_of(listeners.tls));

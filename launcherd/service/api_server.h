@@ -1,8 +1,8 @@
-// Serves launcher.proto: on Unix sockets, to processes of our own user, and by TCP, to who has a certificate of the
-// right authority. On Unix sockets alone, the gRPC server behind them is made when the first one connects: a job that
-// nobody asks about pays for a listening socket only. Beside it gRPC's health service and server reflection.
+// ApiServer serves launcher.proto, gRPC's health service and server reflection. It serves processes of its own user on
+// Unix sockets. It serves holders of a certificate of the right authority by TCP. With Unix sockets only, it creates
+// the gRPC server when the first client connects. So a job without clients costs only a listening socket.
 //
-// Created, used and destroyed on the loop thread; gRPC's threads only translate and post.
+// Thread: created, used and destroyed on the loop thread. gRPC's threads only translate and post.
 #pragma once
 
 #include <functional>
@@ -17,33 +17,35 @@
 
 namespace muster::launcherd::inline service {
 
-// PEM texts. Peers need a certificate of `client_ca`; what they may do is in it (docs/operations.md).
+// All fields except `address` are PEM texts. Peers need a certificate of `client_ca`. The certificate also says what
+// they may do (docs/operations.md).
 struct TlsListener {
   std::string address;  // "host:port", "[v6]:port"; port 0 picks one
   std::string certificate;
   std::string key;
   std::string client_ca;
-  std::string client_crl = {};  // certificates that client_ca has revoked; empty: none
+  std::string client_crl = {};  // certificates that client_ca has revoked; empty means none
 };
 
 struct ApiListeners {
   std::vector<ApiSocket> sockets;
   std::vector<TlsListener> tls;
-  std::function<void(const std::string& line)> on_line = {};  // a want of descriptors; on the loop; may be empty
+  // Receives a line if descriptors run out. Runs on the loop. May be empty.
+  std::function<void(const std::string& line)> on_line = {};
 };
 
 class ApiServer {
  public:
-  // `handler` is borrowed. The error: an address cannot be listened at, or a certificate is none.
+  // `handler` is borrowed. Fails if it cannot listen at an address, or if a certificate is invalid.
   static base::Result<std::unique_ptr<ApiServer>> start(base::Loop& loop, ApiListeners listeners, ApiHandler* handler);
   ~ApiServer();
 
-  // Other certificates for the listeners by TCP, in their order (addresses stay). They hold for connections from now
-  // on, lists of revoked ones for all calls from now on. INVALID_ARGUMENT: they are none, or another number; then all
-  // stays as it is.
+  // Replaces the certificates of the TCP listeners, in their order. Addresses stay. New certificates apply to
+  // connections from now on, new revocation lists to all calls from now on.
+  // Errors: INVALID_ARGUMENT if a certificate is invalid or their number differs. Nothing changes then.
   base::Status replace_certificates(const std::vector<TlsListener>& tls);
 
-  // Of the listeners by TCP, in their order.
+  // The ports of the TCP listeners, in their order.
   const std::vector<int>& tls_ports() const;
 
  private:

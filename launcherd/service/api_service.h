@@ -1,4 +1,5 @@
-// The generated service: which function of the handler serves a call, and which role it needs. Private to this folder.
+// ApiService implements the generated gRPC service. It maps each call to a function of ApiHandler and to the role that
+// the call needs. Private to this folder.
 #pragma once
 
 #include "launcherd/service/api_calls.h"

@@ -1,5 +1,6 @@
-// Where the Unix sockets of launchers lie: a directory of the user's that nobody else may enter, and in it one socket a
-// foreground job, "job-<id>.sock", and launcherd's, "launcherd.sock". Blocks for as long as the file system does.
+// ApiSocket manages the Unix sockets of launchers. They lie in a directory that only the user may enter. Each
+// foreground job has a socket "job-<id>.sock", launcherd has "launcherd.sock".
+// Thread: calls block as long as the file system does.
 #pragma once
 
 #include <chrono>
@@ -14,17 +15,19 @@
 
 namespace muster::launcherd::inline service {
 
-// $XDG_RUNTIME_DIR/muster where there is one, and ${MUSTER_TMPDIR:-/tmp}/muster-<uid>: a launcher uses the first that
-// it can make, who looks for launchers looks into all.
+// Returns $XDG_RUNTIME_DIR/muster, if that variable is set, and ${MUSTER_TMPDIR:-/tmp}/muster-<uid>. A launcher uses
+// the first directory that it can create. A client searches all of them.
 std::vector<std::string> api_directories(const base::Environment& environment);
 
-// A listening socket and its file, which is removed at the end, with the directory if nothing else is in it.
+// A listening socket and its file. The destructor removes the file, and the directory if it is then empty.
 class ApiSocket {
  public:
   static base::Result<ApiSocket> open(const std::vector<std::string>& directories, const std::string& job_id);
-  // launcherd's, in the first directory that can be made. ALREADY_EXISTS: another launcherd listens there.
+  // Opens launcherd's socket in the first directory that can be created. ALREADY_EXISTS if another launcherd listens
+  // there.
   static base::Result<ApiSocket> open_for_daemon(const std::vector<std::string>& directories);
-  // At an absolute path; its directory is made if it is missing, with its parents there. Errors as before.
+  // Opens a socket at an absolute path. Creates its directory and the parents if they are missing. Errors are as
+  // before.
   static base::Result<ApiSocket> open_at(const std::string& path);
   ~ApiSocket();
   ApiSocket(ApiSocket&& other) noexcept;
@@ -45,17 +48,18 @@ struct FoundLauncher {
   std::string path;
 };
 
-// Jobs whose launcher lives, in order of id. Sockets that a killed launcher has left are removed.
+// Returns the jobs whose launcher lives, ordered by id. Removes sockets that killed launchers left.
 std::vector<FoundLauncher> find_launchers(const std::vector<std::string>& directories);
 
 inline constexpr std::string_view kDaemonSocket = "launcherd.sock";
-// Where launcherd listens, unless it was told otherwise; nullopt: nowhere.
+// Returns launcherd's socket in its default place. nullopt if no launcherd listens there.
 std::optional<std::string> find_daemon(const std::vector<std::string>& directories);
 
-// A connection to one of them, which blocks. UNAVAILABLE: it has ended since; DEADLINE_EXCEEDED: it accepts none.
+// Connects to one of these sockets; the connection blocks. UNAVAILABLE if the launcher has ended. DEADLINE_EXCEEDED if
+// it accepts no connection in time.
 base::Result<base::UniqueFd> connect_launcher(const std::string& path, std::chrono::seconds patience);
 
-// Whether the process at the other end of a connected Unix socket is of our user.
+// True if the process at the other end of a connected Unix socket belongs to our user.
 bool is_own_peer(int fd);
 
 }  // namespace muster::launcherd::service

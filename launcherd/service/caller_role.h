@@ -1,5 +1,6 @@
-// What a caller may do. Who comes over a Unix socket is the launcher's own user and may do everything; who comes by TCP
-// has shown a certificate of the launcher's client CA, whose URIs muster://role/<role> say it. Private to this folder.
+// Checks what a caller may do. A caller on a Unix socket is the launcher's own user and may do everything. A caller by
+// TCP has shown a certificate of the launcher's client CA. The certificate's URIs muster://role/<role> name the
+// caller's roles. Private to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -9,10 +10,10 @@
 
 namespace muster::launcherd::inline service {
 
-// Each may do what those before it may.
+// Each role includes the roles before it.
 enum class Role { kWatch, kSubmit, kAdmin };
 
-// PERMISSION_DENIED: the certificate is revoked, or gives no role that is enough. Any thread.
+// Any thread. PERMISSION_DENIED if the certificate is revoked, or if its role is not sufficient.
 base::Status check_role(const grpc::ServerContextBase& context, Role needed, const RevokedCertificates& revoked);
 
 }  // namespace muster::launcherd::service

@@ -28,7 +28,7 @@ int ChangingCredentials::AddPortToServer(const std::string& address, grpc_server
   return grpc_server_add_http2_port(server, address.c_str(), credentials_);
 }
 
-// On one of gRPC's threads, before each handshake.
+// Runs on a gRPC thread before each handshake.
 grpc_ssl_certificate_config_reload_status ChangingCredentials::fetch(void* self,
                                                                      grpc_ssl_server_certificate_config** config) {
   auto& credentials = *static_cast<ChangingCredentials*>(self);

@@ -1,8 +1,9 @@
-// TLS credentials of a gRPC server that may change while it runs: each handshake uses those of its moment. gRPC's C++
-// interface has none for certificates that are in memory alone; this adapts its C interface (grpc_security.h,
-// "certificate config fetcher"), and is the only file that does.
+// TLS credentials of a gRPC server that may change while it runs. Each handshake uses the credentials that are current
+// at its start. gRPC's C++ interface cannot do this for certificates that exist only in memory. So this class adapts
+// gRPC's C interface (grpc_security.h, "certificate config fetcher"). No other file uses that interface.
 //
-// Must outlive the server. change() may be called from any thread.
+// Owner: the object must outlive the server.
+// Thread: change() may be called from any thread.
 #pragma once
 
 #include <grpc/grpc_security.h>
@@ -26,7 +27,7 @@ class ChangingCredentials final : public grpc::ServerCredentials {
 
   void change(std::string ca_pem, base::TlsIdentity own);
 
-  // Not for this server: its calls are authenticated by certificate and token.
+  // Not used: this server authenticates calls by certificate and token.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
@@ -34,9 +35,9 @@ class ChangingCredentials final : public grpc::ServerCredentials {
   static grpc_ssl_certificate_config_reload_status fetch(void* self, grpc_ssl_server_certificate_config** config);
 
   std::mutex mutex_;
-  std::string ca_pem_;  // guarded by mutex_, as are the next two
+  std::string ca_pem_;  // guarded by mutex_, like the next two members
   base::TlsIdentity own_;
-  bool is_changed_ = true;  // since gRPC asked last
+  bool is_changed_ = true;  // true if changed since gRPC last asked
   grpc_server_credentials* const credentials_;
 };
 

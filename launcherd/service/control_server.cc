@@ -1,3 +1,5 @@
+// ControlServer: AgentStream is one gRPC stream. State holds the agents and their numbers. They meet on the loop.
+// Read State::accept first, then on_message and take, then AgentStream.
 #include "launcherd/service/control_server.h"
 
 #include <grpcpp/grpcpp.h>
@@ -23,17 +25,18 @@ namespace muster::launcherd::inline service {
 namespace {
 
 constexpr int kMaxControlBytes = 4 << 20;
-constexpr int kControlBacklog = 4096;  // all agents of a job come at once; the kernel caps it at net.core.somaxconn
-// Of an agent's messages, while the loop has not handled them: beyond this nothing is read from it, and TCP holds it
-// back.
+// All agents of a job connect at once. The kernel caps this at net.core.somaxconn.
+constexpr int kControlBacklog = 4096;
+// Limit on the bytes of an agent's messages that the loop has not handled yet. Above it the server stops reading from
+// the agent, and TCP holds the agent back.
 constexpr std::size_t kMostUnhandled = std::size_t{8} << 20;
-constexpr std::size_t kMessageOverhead = 512;  // about what a message takes beside its bytes
-// Streams of an agent in a row that ended at a message that cannot be read: the next one would as well.
+constexpr std::size_t kMessageOverhead = 512;  // approximate memory of a message beside its bytes
+// Number of successive streams that end at an unreadable message. The next stream would end so as well.
 constexpr std::uint32_t kMostUnreadable = 5;
 
-// No keepalive of the server: a dialling agent has its own and replaces its stream, one over ssh has only this
-// connection, which must outlive a short cut and a stopped launcher. Whether agents live is asked by the runner's
-// pings.
+// The server sends no keepalive. An agent that dials in has its own keepalive, and replaces its stream. An agent over
+// ssh has only this connection, which must survive a short cut and a stopped launcher. The job runner's pings check
+// whether agents live.
 void set_channel_arguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10);
@@ -45,14 +48,14 @@ void set_channel_arguments(grpc::ServerBuilder& builder) {
 
 }  // namespace
 
-// What one agent's stream needs from the server; all calls are posted to the loop. handled() follows each message.
+// The callbacks of one agent's stream. Each call is posted to the loop. handled() follows each message.
 struct StreamEvents {
   std::function<void(v1::AgentMessage, std::size_t bytes)> on_message;
   std::function<void()> on_done;
 };
 
-// One accepted stream. gRPC owns the reactor until OnDone; the shared_ptr to itself is that ownership. send() and
-// close() may be called from any thread until then, and do nothing afterwards.
+// One accepted stream. gRPC owns the reactor until OnDone; `self_` holds that ownership. Any thread may call send()
+// and close(). They do nothing after OnDone.
 class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>,
                           public std::enable_shared_from_this<AgentStream> {
  public:
@@ -85,7 +88,7 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
     v1::AgentMessage message = std::move(incoming_);
     incoming_.Clear();
     {
-      // Posted under the lock: handled() may start the next read, whose message must come behind this one.
+      // Post under the lock, because handled() may start the next read, whose message must come after this one.
       const std::lock_guard lock(mutex_);
       unhandled_ += bytes;
       is_held_back_ = unhandled_ > kMostUnhandled;
@@ -95,7 +98,7 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
     StartRead(&incoming_);
   }
 
-  // A message of so many bytes is handled.
+  // Reports that a message of `bytes` bytes was handled.
   void handled(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     unhandled_ -= bytes;
@@ -121,10 +124,10 @@ class AgentStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::L
   const StreamEvents events_;
   v1::AgentMessage incoming_;
   std::mutex mutex_;
-  std::deque<v1::LauncherMessage> queue_;  // front is being written
+  std::deque<v1::LauncherMessage> queue_;  // the front is being written
   bool finished_ = false;
   std::size_t unhandled_ = 0;  // bytes
-  bool is_held_back_ = false;  // no read is under way
+  bool is_held_back_ = false;  // true: no read is in progress
   std::shared_ptr<AgentStream> self_;
 };
 
@@ -134,7 +137,7 @@ struct AgentSlot {
   std::shared_ptr<AgentStream> stream;  // null while cut
   proto::ReplayQueue<v1::LauncherMessage> outgoing;
   proto::ReplayQueue<v1::AgentMessage> incoming;
-  bool known = false;  // a Hello was accepted once
+  bool known = false;  // true once a Hello was accepted
   bool forgotten = false;
 };
 
@@ -149,13 +152,13 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
   void give_up(const std::shared_ptr<AgentStream>& stream, int agent);
   void done(const std::shared_ptr<AgentStream>& stream, int agent);
   bool is_stream_of(int agent, const std::shared_ptr<AgentStream>& stream);
-  int agent_with(const std::string& token);  // any thread; -1: none
+  int agent_with(const std::string& token);  // any thread; -1 if no agent has this token
   int add(const std::string& token, std::optional<int> hello_index);
-  AgentSlot* find(int agent);  // nullptr: it was forgotten
+  AgentSlot* find(int agent);  // nullptr if the agent was forgotten
   base::Status listen();
   base::Status serve();
 
-  // gRPC's view of the server. Declared first in this struct's life, shut down first in ~ControlServer.
+  // The service object that gRPC calls. It outlives all calls, because ~ControlServer shuts the server down and waits.
   class Service final : public v1::AgentControl::CallbackService {
    public:
     explicit Service(State& state) : state_(state) {}
@@ -168,17 +171,17 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
     State& state_;
   };
 
-  ControlServer* owner;  // null once the ControlServer is gone; loop thread only
+  ControlServer* owner;  // null once the ControlServer is destroyed; loop thread only
   base::Loop& loop;
   ControlServerOptions options;
-  std::unordered_map<int, AgentSlot> agents;  // by number; forgotten ones until their streams have ended
+  std::unordered_map<int, AgentSlot> agents;  // by number; forgotten agents stay until their streams have ended
   int next_agent = 0;
   std::mutex tokens_mutex;
   std::unordered_map<std::string, int> tokens;  // guarded by tokens_mutex
   Service service{*this};
   std::unique_ptr<GrpcErrors> grpc_errors;
   std::shared_ptr<ChangingCredentials> credentials;  // outlives the server
-  std::unique_ptr<FrontDoor> door;                   // likewise: calls of the server ask it
+  std::unique_ptr<FrontDoor> door;                   // outlives the server too, because its calls use the door
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -186,7 +189,7 @@ struct ControlServer::State : std::enable_shared_from_this<ControlServer::State>
 
 namespace {
 
-// No certificate: a mux connection, which came through the agent's own ssh channel.
+// A peer without a certificate came through the agent's own ssh channel (mux connection).
 bool may_be_agent(const grpc::AuthContext& auth, const std::string& job_id) {
   if (!auth.IsPeerAuthenticated()) return true;
   const std::string expected = proto::agent_uri(job_id);
@@ -204,14 +207,14 @@ std::string metadata_token(const grpc::CallbackServerContext& context) {
 
 grpc::ServerBidiReactor<v1::AgentMessage, v1::LauncherMessage>* ControlServer::State::accept(
     grpc::CallbackServerContext* context) {
-  // The token says which agent it is; the certificate, that it is one at all.
+  // The token identifies the agent. The certificate proves that the peer is an agent.
   const int allowed = agent_with(metadata_token(*context));
   const bool refused = allowed < 0 || !may_be_agent(*context->auth_context(), options.job_id);
   if (!refused) door->authenticated(context->peer());
   auto holder = std::make_shared<std::weak_ptr<AgentStream>>();
   StreamEvents events;
   events.on_message = [this, holder, allowed, refused](v1::AgentMessage message, std::size_t bytes) {
-    if (refused) return;  // its Hello may arrive before the refusal has gone out
+    if (refused) return;  // its Hello may arrive before the refusal is sent
     loop.post(
         [state = weak_from_this(), stream = holder->lock(), allowed, bytes, message = std::move(message)]() mutable {
           if (const auto self = state.lock()) self->arrived(stream, allowed, std::move(message));
@@ -262,12 +265,12 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
     hello(stream, agent, message.hello());
     return;
   }
-  if (!is_stream_of(agent, stream)) return;  // an older one of an agent that has come back
+  if (!is_stream_of(agent, stream)) return;  // an older stream of an agent that has reconnected
   auto rest = std::move(*message.mutable_more());
   message.clear_more();
   bool is_any_new = take(stream, agent, message);
   for (const v1::AgentMessage& next : rest) {
-    // What it has said before may have been the end of this agent or of the launcher.
+    // An earlier message may have ended this agent's stream or the launcher.
     if (owner == nullptr || !is_stream_of(agent, stream)) return;
     is_any_new = take(stream, agent, next) || is_any_new;
   }
@@ -277,7 +280,7 @@ void ControlServer::State::arrived(const std::shared_ptr<AgentStream>& stream, i
   stream->send(std::move(ack));
 }
 
-// Whether it is to be acknowledged. The stream is that of the agent.
+// Handles one message. Returns true if it must be acknowledged. `stream` is the agent's current stream.
 bool ControlServer::State::take(const std::shared_ptr<AgentStream>& stream, int agent,
                                 const v1::AgentMessage& message) {
   AgentSlot& slot = *find(agent);
@@ -312,7 +315,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   }
   if (slot.stream != nullptr) slot.stream->close(grpc::Status::CANCELLED);
   slot.stream = stream;
-  // Numbers that it has from another launcher's time are not ours.
+  // Numbers from another launcher's time do not match our queue.
   if (hello.launcher_instance() == options.launcher_instance) slot.outgoing.acknowledged(hello.resume_from());
   v1::LauncherMessage welcome;
   welcome.mutable_welcome()->set_launcher_instance(options.launcher_instance);
@@ -325,7 +328,7 @@ void ControlServer::State::hello(const std::shared_ptr<AgentStream>& stream, int
   if (owner->on_hello) owner->on_hello(known_agent, hello, resumed);
 }
 
-// What is in the way is not sent again: the agent takes this, and ends what it runs.
+// Orders the agent to end what it runs. The unreadable message is not sent again, so the agent can read this order.
 void ControlServer::State::give_up(const std::shared_ptr<AgentStream>& stream, int agent) {
   v1::LauncherMessage leave;
   leave.mutable_leave();
@@ -344,7 +347,7 @@ void ControlServer::State::done(const std::shared_ptr<AgentStream>& stream, int 
 
 ControlServer::ControlServer() = default;
 
-// gRPC is handed connections that the front door has accepted, and listens at nothing itself.
+// gRPC does not listen. It gets connections that the front door accepted.
 base::Status ControlServer::State::serve() {
   grpc::ServerBuilder builder;
   set_channel_arguments(builder);
@@ -368,7 +371,7 @@ base::Status ControlServer::State::listen() {
   }
   MUSTER_ASSIGN_OR_RETURN(port, base::local_port(listening->get()));
   FrontDoorOptions about;
-  // All agents may come at once, so strangers get what is beyond them.
+  // All agents may connect at once, so allow that many beyond the limit for unauthenticated peers.
   about.most_unproven = [this] { return unproven_limit() + agents.size(); };
   about.name = "the control port";
   about.on_line = options.on_line;
@@ -389,7 +392,7 @@ base::Result<std::unique_ptr<ControlServer>> ControlServer::start(base::Loop& lo
   state->credentials = std::make_shared<ChangingCredentials>(
       state->options.ca_pem, base::TlsIdentity{state->options.certificate_pem, state->options.key_pem});
   for (const KnownAgent& agent : state->options.agents) state->add(agent.token, agent.hello_index);
-  // The door first: gRPC calls this object back as soon as it serves.
+  // Open the door first, because gRPC calls this object as soon as it serves.
   MUSTER_RETURN_IF_ERROR(state->listen());
   MUSTER_RETURN_IF_ERROR(state->serve());
   result->state_ = std::move(state);

@@ -1,11 +1,14 @@
-// The launcher's end of the control channels: one gRPC server, one bidirectional stream per agent, each resumed after a
-// cut with nothing lost or handled twice. Connections come through a FrontDoor, which bounds those of strangers.
+// ControlServer is the launcher's end of the control channels. It is one gRPC server with one bidirectional stream per
+// agent. After a cut it resumes the stream, so that no message is lost or handled twice. Connections come through a
+// FrontDoor, which limits unauthenticated peers.
 //
-// Owned by the job layer; created, used and destroyed on the loop thread, which must still be alive (not necessarily
-// running) when it is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
-// A stream is accepted only with the token of an agent that was added and a certificate of this launcher's CA that
-// names the role and this job; on a connection that came through the agent's own ssh channel (add_connection), with the
-// token alone.
+// Owner: the job layer.
+// Thread: created, used and destroyed on the loop thread. The loop must still exist (not necessarily run) when the
+// server is destroyed. gRPC's threads only translate and post. Callbacks run on the loop thread.
+//
+// Security: the server accepts a stream only from an added agent. The agent must show its token and a certificate of
+// this launcher's CA that names the role and this job. On a connection through the agent's own ssh channel
+// (add_connection) the token alone suffices.
 #pragma once
 
 #include <cstdint>
@@ -22,59 +25,60 @@
 
 namespace muster::launcherd::inline service {
 
-// One that another launcher has numbered.
+// An agent that an earlier launcher has numbered.
 struct KnownAgent {
   std::string token;
   int hello_index = 0;
 };
 
 struct ControlServerOptions {
-  std::string job_id;                  // or the name of launcherd's state: what agents' certificates and Hellos say
-  std::string launcher_instance = {};  // of a launcherd: see Welcome in agent.proto
+  // The job's id, or the name of launcherd's state. Agents' certificates and Hellos contain it.
+  std::string job_id;
+  std::string launcher_instance = {};  // only for launcherd; see Welcome in agent.proto
   std::string ca_pem;
-  std::string certificate_pem;  // the server's: SAN DNS:launcherd
+  std::string certificate_pem;  // the server's certificate, with SAN DNS:launcherd
   std::string key_pem;
-  int port = 0;                         // 0: any
-  std::vector<KnownAgent> agents = {};  // that may come from the first moment: numbers 0, 1, 2, …
-  bool wants_load = false;              // agents tell how busy their hosts are
-  // A want of descriptors, once a minute; on the loop. Empty: not reported.
+  int port = 0;                         // 0 means any free port
+  std::vector<KnownAgent> agents = {};  // agents that may connect from the start; they get the numbers 0, 1, 2, …
+  bool wants_load = false;              // true: agents report the load of their hosts
+  // Receives a line, at most once a minute, if descriptors run out. Runs on the loop. Empty means not reported.
   std::function<void(const std::string& line)> on_line = {};
-  // What gRPC logs as an error, once a minute; on threads of gRPC. Empty: dropped.
+  // Receives gRPC's error log lines, at most one a minute. Runs on gRPC's threads. Empty means dropped.
   std::function<void(const std::string& line)> on_grpc_error = {};
 };
 
 class ControlServer {
  public:
-  // First message of an agent, or the first after a cut (`resumed`).
+  // An agent sent its first message, or its first one after a cut (`resumed`).
   std::function<void(int agent, const v1::Hello&, bool resumed)> on_hello;
-  // Every message but Hello, once and in order; also Pong.
+  // Receives every message except Hello, exactly once and in order. Pong is included.
   std::function<void(int agent, const v1::AgentMessage&)> on_message;
   // The stream ended; the agent may come back.
   std::function<void(int agent)> on_cut;
-  // Instead of a Hello: each of its streams ends at a message that one of the two ends cannot read. It was told to end
-  // what it runs; to be forgotten.
+  // Called instead of on_hello if each stream of the agent ends at a message that one side cannot read. The server has
+  // ordered the agent to end what it runs. The owner must now call forget().
   std::function<void(int agent)> on_unreadable;
 
   static base::Result<std::unique_ptr<ControlServer>> start(base::Loop& loop, ControlServerOptions options);
   ~ControlServer();
 
   int port() const;
-  // An agent that may come, and its number: the next one.
+  // Adds an agent that may connect. Returns its number, which is the next free one.
   int add_agent(const std::string& token);
-  // A connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
+  // Adds a connected socket (the end of a mux stream) on which the agent speaks gRPC without TLS.
   base::Status add_connection(base::UniqueFd fd);
-  // Numbered: kept until acknowledged, sent again after a cut.
+  // Sends a numbered message. The server keeps it until the agent acknowledges it, and sends it again after a cut.
   void send(int agent, v1::LauncherMessage message);
-  // Not numbered, dropped while the agent has no stream (Ping).
+  // Sends a message without a number, such as Ping. It is dropped while the agent has no stream.
   void send_unnumbered(int agent, v1::LauncherMessage message);
-  // For handshakes from now on; streams that are there stay. `ca_pem` may hold several authorities.
+  // Applies to handshakes from now on; open streams stay. `ca_pem` may hold several authorities.
   void set_keys(const std::string& ca_pem, const base::TlsIdentity& own);
-  // Ends the agent's stream; it will come back.
+  // Ends the agent's stream. The agent then reconnects.
   void cut(int agent);
-  // Forgets the agent: later streams of it are refused, what is sent to it is dropped, and once its stream has ended
-  // nothing is kept of it. Its number does not come again.
+  // Forgets the agent. Later streams of it are refused, and messages to it are dropped. Once its stream has ended, all
+  // its state is freed. Its number is never used again.
   void forget(int agent);
-  // Of which something is kept.
+  // Number of agents for which the server keeps state.
   std::size_t agents() const;
 
  private:

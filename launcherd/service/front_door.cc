@@ -29,16 +29,17 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr int kAcceptsPerTurn = 64;                   // then other tasks of the loop run
-constexpr std::chrono::milliseconds kDoorPause{100};  // without a free descriptor
-constexpr std::chrono::seconds kYoung{2};             // too young to be closed for want of descriptors
-constexpr std::chrono::minutes kReportPause{1};       // between two lines about a want of descriptors
+constexpr int kAcceptsPerTurn = 64;                   // after that many, other tasks of the loop run
+constexpr std::chrono::milliseconds kDoorPause{100};  // pause if no descriptor is free
+constexpr std::chrono::seconds kYoung{2};             // younger connections are not closed if descriptors run out
+constexpr std::chrono::minutes kReportPause{1};       // time between two reports that descriptors ran out
 constexpr std::size_t kMostUnproven = 1024;
 constexpr std::size_t kFewestUnproven = 16;
-constexpr std::size_t kShareOfDescriptors = 8;  // one in so many may be of an unproven connection
+// Unproven connections may use one in so many descriptors.
+constexpr std::size_t kShareOfDescriptors = 8;
 constexpr long kMostPort = 65'535;
 
-// The name by which a peer is known here: its address without a scope, and its port.
+// Returns the key by which a peer is known here: its address without a scope, and its port.
 std::string peer_key(std::string_view address, long port) {
   return fmt::format("{} {}", address.substr(0, address.find('%')), port);
 }
@@ -51,7 +52,7 @@ std::optional<std::string> peer_key(const sockaddr_storage& peer) {
   return peer_key(address->str(), ntohs(port));
 }
 
-// "ipv4:10.0.0.1:4711" or "ipv6:%5B::1%5D:4711".
+// Parses gRPC's peer names: "ipv4:10.0.0.1:4711" or "ipv6:%5B::1%5D:4711".
 std::optional<std::string> peer_key(std::string_view grpc_name) {
   constexpr std::string_view kFour = "ipv4:";
   constexpr std::string_view kSix = "ipv6:";
@@ -95,7 +96,8 @@ struct FrontDoor::State : std::enable_shared_from_this<State> {
   void erase(std::uint64_t id);
 
   base::Loop& loop;
-  // Takes the listening socket itself: a pause needs no new descriptor to end, as a new watch of the loop would.
+  // asio waits on the listening socket itself. So no new descriptor is needed to end a pause; a new watch of the loop
+  // would need one.
   asio::posix::stream_descriptor listening;
   const OnAccepted on_accepted;
   const FrontDoorOptions options;
@@ -105,8 +107,8 @@ struct FrontDoor::State : std::enable_shared_from_this<State> {
   bool is_open = true;
 
   std::mutex mutex;
-  std::map<std::uint64_t, Unproven> unproven;              // by age; guarded by mutex, as is all below
-  std::unordered_map<std::string, std::uint64_t> by_peer;  // the newest of this name
+  std::map<std::uint64_t, Unproven> unproven;              // by age; guarded by mutex, like all members below
+  std::unordered_map<std::string, std::uint64_t> by_peer;  // the newest connection of this peer name
   std::uint64_t next_id = 0;
 };
 
@@ -139,13 +141,14 @@ void FrontDoor::State::accept_some() {
 void FrontDoor::State::admit(base::UniqueFd fd, const sockaddr_storage& peer) {
   auto key = peer_key(peer);
   if (!key) return;  // neither IPv4 nor IPv6
-  // Without a duplicate the connection cannot be closed early: then gRPC's own limit ends it if it stays silent.
+  // Without a duplicate this class cannot close the connection early. gRPC's own limit then ends it if it stays
+  // silent.
   base::UniqueFd duplicate(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (duplicate.valid()) track(std::move(duplicate), std::move(*key));
   on_accepted(std::move(fd));
 }
 
-// A socket that nobody can accept from stays readable: waiting for it would spin.
+// A socket from which accept() fails stays readable, so waiting for it would spin.
 void FrontDoor::State::pause(int problem) {
   close_older_than(std::chrono::steady_clock::now() - kYoung);
   report(problem);
@@ -170,7 +173,7 @@ void FrontDoor::State::track(base::UniqueFd duplicate, std::string peer) {
       ::shutdown(unproven.begin()->second.duplicate.get(), SHUT_RDWR);
       erase(unproven.begin()->first);
     }
-    // A peer of the same name has ended: its number is in use again.
+    // The earlier peer of this name has ended, because its port is in use again.
     if (const auto same = by_peer.find(peer); same != by_peer.end()) erase(same->second);
     by_peer[peer] = next_id;
     unproven.emplace(next_id++, Unproven{std::move(duplicate), std::move(peer), now});
@@ -186,7 +189,7 @@ void FrontDoor::State::close_older_than(base::MonotonicTime limit) {
   }
 }
 
-// gRPC has ended those whose handshake was not over in time: the others have shown their certificate.
+// gRPC has closed connections whose handshake took too long. The remaining old ones have shown their certificate.
 void FrontDoor::State::drop_proven_by_time() {
   const base::MonotonicTime now = std::chrono::steady_clock::now();
   expiry.cancel();
@@ -196,7 +199,7 @@ void FrontDoor::State::drop_proven_by_time() {
   expiry = loop.after(unproven.begin()->second.since + kUnprovenTime - now, [this] { drop_proven_by_time(); });
 }
 
-// The mutex is held.
+// The caller holds the mutex.
 void FrontDoor::State::erase(std::uint64_t id) {
   const auto found = unproven.find(id);
   if (found == unproven.end()) return;
@@ -223,7 +226,7 @@ FrontDoor::~FrontDoor() {
 
 void FrontDoor::authenticated(std::string_view peer) {
   const auto key = peer_key(peer);
-  if (!key) return;  // over a Unix socket
+  if (!key) return;  // the peer uses a Unix socket
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->by_peer.find(*key);
   if (found != state_->by_peer.end()) state_->erase(found->second);

@@ -20,10 +20,11 @@ constexpr std::size_t kLongestLine = 300;
 }  // namespace
 
 struct GrpcErrorLog {
-  std::mutex mutex;  // guards all; held while a line is passed on, so that nobody is called after its end
+  // Guards all members. Held while a line is passed on, so that no reader is called after its destruction.
+  std::mutex mutex;
   std::vector<GrpcErrors*> readers;
 
-  // Never destroyed: threads of gRPC may log while the process ends.
+  // Never destroyed, because gRPC's threads may log while the process ends.
   static GrpcErrorLog& get() {
     static GrpcErrorLog* const kLog = new GrpcErrorLog();
     return *kLog;

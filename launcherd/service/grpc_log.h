@@ -1,7 +1,8 @@
-// gRPC's own log. gRPC has one log function in a process, so what is here is process-wide, and safe in any thread.
+// Redirects gRPC's own log. gRPC has one log function per process, so this is process-wide. Thread: any.
 //
-// What gRPC logs as an error goes to the launcher's log, at most one line a minute; a line says how many were left out.
-// All else is dropped: gRPC logs a line about each stranger. With GRPC_VERBOSITY set gRPC writes to stderr as ever.
+// gRPC's errors go to the launcher's log, at most one line a minute. Each line says how many errors were left out. All
+// other levels are dropped, because gRPC logs a line about each unauthenticated peer. If GRPC_VERBOSITY is set, gRPC
+// writes to stderr as usual.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@
 
 namespace muster::launcherd::inline service {
 
-// While it lives, errors go to `on_error`, from threads of gRPC; not after its end. The newest one is asked. Without
-// any, gRPC's log is dropped.
+// While the object lives, errors go to `on_error`, from gRPC's threads. No call comes after its destruction. If
+// several objects live, the newest one gets the errors. Without an object gRPC's log is dropped.
 class GrpcErrors {
  public:
   using OnError = std::function<void(const std::string& line)>;
   using Now = base::MonotonicTime (*)();
 
-  // `now` is called from threads of gRPC.
+  // gRPC's threads call `now`.
   explicit GrpcErrors(OnError on_error, Now now = base::monotonic_now);
   ~GrpcErrors();
   GrpcErrors(const GrpcErrors&) = delete;
@@ -34,7 +35,7 @@ class GrpcErrors {
 
   const OnError on_error_;
   const Now now_;
-  // The log's mutex guards the rest.
+  // The log's mutex guards the members below.
   std::optional<base::MonotonicTime> last_;
   std::uint64_t left_out_ = 0;
 };

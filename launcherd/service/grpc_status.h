@@ -1,4 +1,4 @@
-// Our errors as gRPC's. Private to this folder.
+// Converts our errors to gRPC's. Private to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -7,7 +7,7 @@
 
 namespace muster::launcherd::inline service {
 
-// Code and sentence, and both once more in `grpc-status-details-bin`, as google.rpc.Status with an ErrorInfo.
+// Sets code and message. `grpc-status-details-bin` repeats both as google.rpc.Status with an ErrorInfo.
 grpc::Status to_grpc(const base::Status& status);
 
 }  // namespace muster::launcherd::service

@@ -1,4 +1,4 @@
-// gRPC's health service: that the launcher serves, for as long as it does. Private to this folder.
+// HealthService is gRPC's health service. It reports SERVING until close(). Private to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,14 +21,14 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
                                   Response* response) override;
   grpc::ServerWriteReactor<Response>* Watch(grpc::CallbackServerContext* context, const Request* request) override;
 
-  // Those who watch are told that it serves no more, and let go.
+  // Tells all watchers that the launcher no longer serves, and ends their calls.
   void close();
 
  private:
   using Call = StreamCall<Response>;
 
   std::mutex mutex_;
-  std::set<std::shared_ptr<Call>> watchers_;  // guarded by mutex_, as is the next
+  std::set<std::shared_ptr<Call>> watchers_;  // guarded by mutex_, like the next member
   bool is_closed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What has become of jobs since this launcher was started: for /metrics. Plain values.
+// Counts what became of jobs since this launcher started, for /metrics. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace muster::launcherd::inline service {
 struct JobCounters {
   std::uint64_t submitted = 0;
   std::uint64_t ended_well = 0;     // jobs with exit code 0
-  std::uint64_t ended_badly = 0;    // all others
-  std::uint64_t rank_exits_ok = 0;  // with exit code 0
+  std::uint64_t ended_badly = 0;    // jobs with any other exit code
+  std::uint64_t rank_exits_ok = 0;  // ranks with exit code 0
   std::uint64_t rank_exits_failed = 0;
 };
 

@@ -1,4 +1,4 @@
-// Where a launcher is asked: "unix:/path", "host:port", "[v6]:port". Pure.
+// The address of a launcher: "unix:/path", "host:port" or "[v6]:port". Pure.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace muster::launcherd::inline service {
 
-// Files in PEM; read when a connection is made. Only for addresses by TCP.
+// Names of PEM files, which are read when a connection is made. Only for TCP addresses.
 struct TlsFiles {
-  std::string certificate;  // the client's, by which launcherd knows its role
+  std::string certificate;  // the client's; launcherd reads the client's role from it
   std::string key;
-  std::string authority;  // that has signed launcherd's certificate
+  std::string authority;  // the authority that signed launcherd's certificate
 };
 
 struct LauncherAddress {
-  std::string path{};      // of a Unix socket; empty: by TCP
+  std::string path{};      // path of a Unix socket; empty means TCP
   std::string endpoint{};  // host:port
   TlsFiles tls{};
-  bool is_foreground_job = false;  // an hvdrun's own socket: requests need not name the job
+  bool is_foreground_job = false;  // an hvdrun's own socket, so requests need not name the job
 };
 
 LauncherAddress foreground_address(const std::string& path);
 
-// INVALID_ARGUMENT says what addresses look like.
+// INVALID_ARGUMENT if `text` is no address; the message describes valid ones.
 base::Result<LauncherAddress> parse_launcher_address(std::string_view text);
 
-// As it is typed.
+// Returns the address as a user types it.
 std::string format_launcher_address(const LauncherAddress& address);
 
 }  // namespace muster::launcherd::service

@@ -14,7 +14,7 @@ namespace {
 using base::Code;
 using Certificate = std::shared_ptr<X509>;
 
-// All objects of one kind in `pem`. `is_whole`: after the last one came the end of the text, and no damaged one.
+// All objects of one kind in `pem`. `is_whole` is true if the text ended after the last one without a damaged one.
 template <typename Object>
 struct PemObjects {
   std::vector<std::shared_ptr<Object>> objects;

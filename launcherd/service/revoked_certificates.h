@@ -1,6 +1,6 @@
-// Certificates that their authority has revoked, as a file of --client-crl lists them.
+// RevokedCertificates holds the certificates that their authority has revoked, from a file of --client-crl.
 //
-// Threads: any; it never changes. Another list is another object.
+// Thread: any; the object never changes. For a new list, read() another object.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,13 @@ namespace muster::launcherd::inline service {
 
 class RevokedCertificates {
  public:
-  // `crl_pem`: one or more X.509 lists (PEM), each signed by an authority in `ca_pem`. Empty: nothing is revoked. A
-  // list whose next update is due still counts: what it revokes stays revoked. INVALID_ARGUMENT: a list cannot be read,
-  // is of another authority, or tells only changes of an earlier one.
+  // `crl_pem` holds one or more X.509 lists (PEM), each signed by an authority in `ca_pem`. Empty means that nothing
+  // is revoked. A list stays valid after its next update is due, so that its certificates stay revoked.
+  // Errors: INVALID_ARGUMENT if a list cannot be read, is of another authority, or holds only changes to an earlier
+  // list.
   static base::Result<RevokedCertificates> read(const std::string& crl_pem, const std::string& ca_pem);
 
-  // `chain_pem`: one or more certificates. True if one of them is revoked.
+  // True if one of the certificates in `chain_pem` is revoked.
   bool has_one_of(const std::string& chain_pem) const;
 
  private:

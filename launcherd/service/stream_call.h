@@ -1,8 +1,9 @@
-// One server-streaming call of a gRPC callback service: answers are queued, written one after the other, and followed
-// by the status. Private to this folder.
+// StreamCall is one server-streaming call of a gRPC callback service. It queues replies, writes them one after the
+// other, and ends with the status. Private to this folder.
 //
-// gRPC owns the call until OnDone; the shared_ptr to itself is that ownership. All functions may be called from any
-// thread, and do nothing after the end. A caller that does not read for kMaxQueued answers is given up.
+// Owner: gRPC owns the call until OnDone. `self_` holds that ownership.
+// Thread: any thread may call all functions. After the end they do nothing.
+// Errors: if kMaxQueued replies wait for the caller to read, the call ends with RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,7 +25,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
  public:
   static constexpr std::size_t kMaxQueued = 250'000;
 
-  // `gone`: the caller has left or the call is over; once, on a thread of gRPC.
+  // `gone` is called once on a gRPC thread, when the caller has left or the call is over.
   explicit StreamCall(std::function<void()> gone) : gone_(std::move(gone)) {}
 
   void begin() { self_ = this->shared_from_this(); }
@@ -37,11 +38,11 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
     if (queue_.size() > kMaxQueued) {
       last_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the answers are not read: ask again from there on");
-      queue_.resize(1);  // the one that is being written
+      queue_.resize(1);  // keep the reply that is being written
     }
   }
 
-  // `task` once all that was sent has been written, now or on a thread of gRPC; not after the end.
+  // Calls `task` once all that was sent is written: at once, or later on a gRPC thread. Never calls it after the end.
   void when_taken(std::function<void()> task) {
     {
       const std::lock_guard lock(mutex_);
@@ -54,7 +55,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
     task();
   }
 
-  // After what was sent.
+  // Ends the call after all queued replies were written.
   void finish(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     if (finished_ || last_) return;
@@ -75,7 +76,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
   }
 
  private:
-  // What is to be told after it.
+  // Returns the function to call after this write.
   std::function<void()> written(bool ok) {
     const std::lock_guard lock(mutex_);
     queue_.pop_front();
@@ -99,7 +100,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Answer>,
 
   const std::function<void()> gone_;
   std::mutex mutex_;
-  std::deque<Answer> queue_;  // front is being written
+  std::deque<Answer> queue_;  // the front is being written
   std::optional<grpc::Status> last_;
   std::function<void()> taken_;
   bool finished_ = false;

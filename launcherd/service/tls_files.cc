@@ -36,7 +36,7 @@ CertificatePtr certificate_of(const std::string& pem) {
   return {::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), &::X509_free};
 }
 
-// Asks for no passphrase: a key that needs one is no key here.
+// Never asks for a passphrase. A key that needs one is refused.
 KeyPtr key_of(const std::string& pem) {
   const BioPtr bio = bio_of(pem);
   char none[] = "";
@@ -59,7 +59,7 @@ base::Result<std::string> read_private_key(const std::string& path) {
     return base::error(Code::kPermissionDenied, "{} is a private key that other users may read or write: chmod 600 it",
                        path);
   }
-  // The file that was checked, not another one that has taken its name since.
+  // Read the checked file itself. Another file may have taken its name since.
   return base::read_file(fmt::format("/proc/self/fd/{}", fd.get()), kLongestKey);
 }
 

@@ -1,5 +1,5 @@
-// Certificates and private keys in files, as --tls-cert, --tls-key, --client-ca and --tls-ca name them. Blocks as long
-// as the file system does; any thread.
+// Reads certificates and private keys from the files of --tls-cert, --tls-key, --client-ca and --tls-ca.
+// Thread: any. The calls block as long as the file system does.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace muster::launcherd::inline service {
 
-// PEM of a private key. PERMISSION_DENIED: the file belongs to another user (root is fine), others may read or write
-// it, or its group may write it. The group of a file of root's may read it.
+// Returns a private key in PEM. Errors: PERMISSION_DENIED in these cases. The file belongs to another user, except
+// root. Others may read or write it. Its group may write it, or may read it although root does not own it.
 base::Result<std::string> read_private_key(const std::string& path);
 
-// INVALID_ARGUMENT: `certificate` and `key` are not PEM of a certificate and its key, or `authority` holds no
-// certificate.
+// Errors: INVALID_ARGUMENT if `certificate` and `key` are not PEM of a certificate and its key. Also if `authority`
+// holds no certificate.
 base::Status check_tls_texts(const std::string& certificate, const std::string& key, const std::string& authority);
 
 }  // namespace muster::launcherd::service

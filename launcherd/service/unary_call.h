@@ -1,7 +1,8 @@
-// One call with one answer of a gRPC callback service. Private to this folder.
+// UnaryCall is one call with one reply of a gRPC callback service. Private to this folder.
 //
-// gRPC owns it until OnDone; the shared_ptr to itself is that ownership. `reply` is gRPC's, and is touched only while
-// the call has not ended. answer() may be called from any thread, and does nothing after the end.
+// Owner: gRPC owns the call until OnDone. `self_` holds that ownership. `reply` belongs to gRPC, and is used only
+// until the call has ended.
+// Thread: any thread may call answer(). It does nothing after the end.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
