@@ -1,4 +1,4 @@
-// Bytes per second, from a counter that is read now and then: over about the last two seconds. Pure; one thread.
+// ByteRate computes bytes per second over about the last two seconds, from samples of a counter. Pure; one thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace muster::launcherd::inline output {
 
 class ByteRate {
  public:
-  // `total` never goes back. More often than every 2 s changes nothing.
+  // `total` must never decrease. A sample that comes less than 2 s after the last used one has no effect.
   void sample(std::uint64_t total, base::MonotonicTime now) {
     if (from_ && now - *from_ < kWindow) return;
     if (from_) {

@@ -1,9 +1,9 @@
-// Lines that have one of some words, of all ranks in one file for each stream: torchrun's --duplicate-stdout-filters
-// and
-// --duplicate-stderr-filters.
+// FilterSink writes lines that contain one of some words to a file, one file per stream for all ranks. It implements
+// torchrun's --duplicate-stdout-filters and --duplicate-stderr-filters.
 //
-// Each line is written whole, with the label that it has on the console. A line of more than 64 KiB is looked through
-// and written in pieces of that size. Owned by the thread of the sink (output_sink.h), and the errors are as there.
+// It writes each line whole, with its label on the console. It searches and writes a line of more than 64 KiB in
+// pieces of that size.
+// Owner, thread and errors: as in output_sink.h.
 #pragma once
 
 #include <array>
@@ -25,9 +25,10 @@ namespace muster::launcherd::inline output {
 
 class FilterSink final : public OutputSink {
  public:
-  using Words = std::array<std::vector<std::string>, 2>;  // of stdout and stderr; a stream without words has no file
+  // The words for stdout and for stderr. A stream without words has no file.
+  using Words = std::array<std::vector<std::string>, 2>;
 
-  // Makes or truncates directory/filtered_stdout.log and directory/filtered_stderr.log. `clock` is borrowed.
+  // Creates or truncates directory/filtered_stdout.log and directory/filtered_stderr.log. `clock` is borrowed.
   static base::Result<std::unique_ptr<FilterSink>> create(const std::string& directory, Words words,
                                                           const base::Clock* clock, const model::LabelFormat& label);
 
@@ -37,7 +38,7 @@ class FilterSink final : public OutputSink {
 
  private:
   struct File {
-    base::UniqueFd fd;  // invalid: no words, or a write has failed
+    base::UniqueFd fd;  // invalid if there are no words, or after a failed write
     std::string path;
     std::vector<std::string> words;
   };

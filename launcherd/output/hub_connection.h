@@ -1,5 +1,6 @@
-// One connection on the launcher's side of the output path: handshake, Hello, frames in, Resume and Ack out. Owned and
-// called by the hub's thread; never blocks. What a frame means is the hub's business.
+// HubConnection is the launcher's end of one output connection. It does the handshake, reads Hello and frames, and
+// writes Resume and Ack. The hub interprets the frames.
+// Owner, thread: the hub's thread owns and calls it. It never blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,10 @@
 
 namespace muster::launcherd::inline output {
 
-// Room to read frames into, shared by all connections of a hub.
+// The buffer into which frames are read. All connections of a hub share it.
 struct ReadScratch {
-  static constexpr std::size_t kRound = 256 * 1024;  // read per turn, so that all connections get theirs
+  // Bytes read per turn. The limit gives every connection its turn.
+  static constexpr std::size_t kRound = 256 * 1024;
   static constexpr std::size_t kSize = proto::kMaxOutputPayload + proto::kOutputHeaderSize + kRound;
   std::unique_ptr<char[]> bytes{new char[kSize]};
 };
@@ -26,11 +28,11 @@ class HubConnection {
   HubConnection(const base::TlsContext& tls, base::UniqueFd fd, base::MonotonicTime hello_deadline)
       : stream_(tls, std::move(fd)), hello_deadline_(hello_deadline) {}
 
-  // One turn. `on_frame` is called for each whole frame; its error ends the turn and is returned. More may be waiting
-  // when has_more() is true. UNAVAILABLE: the peer closed or the connection was cut.
+  // Serves one turn. Calls `on_frame` for each whole frame. An error of `on_frame` ends the turn and is returned. If
+  // has_more() is true afterwards, more data may be waiting. UNAVAILABLE if the peer closed or the connection was cut.
   base::Status serve(ReadScratch* scratch, const std::function<base::Status(const proto::OutputFrame&)>& on_frame);
 
-  // Queues a frame without payload (Resume, Ack) and writes what the socket takes now.
+  // Queues a frame without payload (Resume, Ack). Writes as much as the socket accepts now.
   base::Status send(proto::OutputKind kind, std::uint64_t sequence);
   base::Status write_pending();
 
@@ -41,9 +43,9 @@ class HubConnection {
   std::string peer_identity() const { return stream_.peer_identity(); }
   base::MonotonicTime hello_deadline() const { return hello_deadline_; }
 
-  int flow = -1;                    // whose it is, after its Hello was accepted
-  std::uint64_t acknowledged = 0;   // the last number that send() was given
-  std::uint32_t polled_events = 0;  // as the hub's epoll has it
+  int flow = -1;                    // the flow that this connection serves; -1 until its Hello was accepted
+  std::uint64_t acknowledged = 0;   // the last number passed to send()
+  std::uint32_t polled_events = 0;  // the events that the hub's epoll watches
 
  private:
   base::TlsStream stream_;
@@ -51,8 +53,8 @@ class HubConnection {
   bool is_established_ = false;
   bool has_more_ = false;
   bool wants_write_ = false;
-  std::string partial_;   // the beginning of a frame whose rest is still to come
-  std::string outgoing_;  // what the socket did not take yet
+  std::string partial_;   // the beginning of an incomplete frame
+  std::string outgoing_;  // bytes that the socket has not accepted yet
 };
 
 }  // namespace muster::launcherd::output

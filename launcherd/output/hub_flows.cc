@@ -1,3 +1,5 @@
+// HubFlows: jobs, their flows, and the handling of each frame.
+// Read take() first, then settle(), then the functions that add and find flows.
 #include "launcherd/output/hub_flows.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ struct HubFlows::Job {
   OutputHubEvents events;
   std::map<int, int> flows;  // by agent
   bool is_flush_due = false;
-  std::vector<RankEnd> ended;  // to be told after the next flush
+  std::vector<RankEnd> ended;  // to be reported after the next flush
   std::vector<int> completed;
   std::vector<int> cut;
 };
@@ -58,7 +60,7 @@ void HubFlows::expect(const std::string& job, const ExpectedAgent& expected) {
   flow.counters_ = expected.counters;
   flow.job_->flows[flow.agent] = number;
   flow_of_identity_[flow.identity] = number;
-  if (flow.running_.empty()) {  // of another launcher's time: the sink has all
+  if (flow.running_.empty()) {  // an earlier launcher's agent: the sink already has all its output
     flow.is_complete_ = true;
     flow.job_->completed.push_back(flow.agent);
   }
@@ -108,7 +110,7 @@ HubFlows::Flow* HubFlows::find(int flow) {
   return found == flows_.end() ? nullptr : &found->second;
 }
 
-// The frames up to this one are lost: an earlier launcher had acknowledged them.
+// The frames up to this one are lost, because an earlier launcher had acknowledged them.
 base::Status HubFlows::take_gap(Flow* flow, const proto::OutputFrame& frame) {
   const std::uint64_t bytes = std::max(proto::decode_gap_bytes(frame.payload), flow->taken_bytes_);
   const std::uint64_t missing = bytes - std::exchange(flow->taken_bytes_, bytes);
@@ -120,7 +122,7 @@ base::Status HubFlows::take_gap(Flow* flow, const proto::OutputFrame& frame) {
   return flow->job_->sink->lost(missing, flow->host_);
 }
 
-// Of an agent that is finished: the Ends that have not come are lost.
+// The agent has finished, so Ends that have not come are lost.
 void HubFlows::end_all(Flow* flow) {
   for (const int rank : std::exchange(flow->running_, {})) (void)flow->job_->sink->end_rank(rank);
 }

@@ -1,8 +1,8 @@
-// What the hub knows of jobs and of the agents that they expect: how far each agent's output has come, and which of its
-// ranks still run. Puts frames into the sink of their job, in order and exactly once per agent, and tells the job's
-// owner what has ended.
+// HubFlows is the hub's record of jobs and their expected agents. For each agent it keeps how much output has come,
+// and which ranks still run. It passes frames to their job's sink, in order and exactly once per agent. It reports to
+// the job's owner what has ended.
 //
-// Owned and called by the hub's thread. It knows connections by their number alone.
+// Owner, thread: the hub's thread owns and calls it. It knows connections only by their numbers.
 #pragma once
 
 #include <atomic>
@@ -26,24 +26,24 @@ class HubFlows {
   struct Job;
 
  public:
-  // One agent's output for one job.
+  // The output of one agent for one job.
   struct Flow {
     int agent = 0;
     std::string identity;
     std::uint64_t last_taken = 0;  // sequence of the last frame in the sink
-    std::uint64_t connection = 0;  // its number; 0: none
-    // Of its job. Lives as long as the flow.
+    std::uint64_t connection = 0;  // the connection's number; 0 if none
+    // The events of the flow's job. Lives as long as the flow.
     const OutputHubEvents* events = nullptr;
 
    private:
     friend class HubFlows;
     Job* job_ = nullptr;
     std::string host_;
-    std::uint64_t taken_bytes_ = 0;  // of Data, up to last_taken
-    bool has_gap_ = false;           // Ends may be missing
-    std::set<int> running_;          // its ranks whose End has not come
+    std::uint64_t taken_bytes_ = 0;  // bytes of Data frames up to last_taken
+    bool has_gap_ = false;           // true: frames were lost, so Ends may be missing
+    std::set<int> running_;          // ranks whose End has not come
     bool is_complete_ = false;
-    std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters_;  // of ExpectedAgent
+    std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters_;  // see ExpectedAgent::counters
   };
   static constexpr int kNone = -1;
 
@@ -53,28 +53,29 @@ class HubFlows {
   HubFlows& operator=(const HubFlows&) = delete;
 
   void add_job(const std::string& name, OutputSink* sink, OutputHubEvents events);
-  // Its flows must be erased.
+  // Erase the job's flows first.
   void remove_job(const std::string& name);
 
-  // A new flow; nothing when there is no such job. `expected.secret` is not looked at.
+  // Adds a flow. Does nothing if the job is unknown. Does not use `expected.secret`.
   void expect(const std::string& job, const ExpectedAgent& expected);
   void expect_ranks(int flow, const std::vector<int>& ranks);
   void erase(int flow);
 
-  // kNone: there is none.
+  // These return kNone if they find no flow.
   int of_agent(const std::string& job, int agent) const;
   int of_identity(const std::string& identity) const;
   std::vector<int> of_job(const std::string& job) const;
-  Flow* find(int flow);  // null: there is none
+  Flow* find(int flow);  // null if unknown
 
-  // False: of a rank that is not expected, or not any more.
+  // Returns false for a frame of a rank that is not expected, or no longer expected.
   static bool knows(const Flow& flow, const proto::OutputFrame& frame);
-  // Any frame but the first of a connection. What was taken before is passed over. An error is the agent's: its
-  // connection is to be closed.
+  // Takes any frame except the first one of a connection. Ignores frames that it took before. An error means that the
+  // agent broke the protocol; close its connection then.
   base::Status take(Flow* flow, const proto::OutputFrame& frame);
-  // Nothing more comes of it: told, unless all of it has come.
+  // The agent sends no more. Reports that, unless all its output has come.
   static void cut(Flow* flow);
-  // After a turn: flushes and tells what is due, in all jobs or only in those of which something has ended.
+  // Call it after each turn. It flushes the sinks and reports what is due. `all` false: only for jobs of which
+  // something has ended.
   void settle(bool all);
 
  private:

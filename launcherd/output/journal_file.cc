@@ -11,7 +11,7 @@ using base::put_little_endian;
 constexpr std::uint32_t kMagic = 0x314a544dU;  // "MTJ1"
 constexpr std::size_t kCheckAt = 20;
 constexpr std::size_t kLostSize = 8;
-constexpr std::uint32_t kMaxNumber = 0x7fffffffU;  // ranks and agents fit an int
+constexpr std::uint32_t kMaxNumber = 0x7fffffffU;  // ranks and agents fit into an int
 
 std::uint32_t check_of(const char* header) {
   std::uint32_t hash = 2166136261U;
@@ -39,7 +39,7 @@ bool is_length_allowed(JournalKind kind, std::uint32_t length) {
     case JournalKind::kEndAgent:
       return length == 0;
   }
-  return false;  // a kind that does not exist
+  return false;  // an unknown kind
 }
 
 bool are_flags_allowed(JournalKind kind, std::uint8_t flags, std::uint8_t stream) {

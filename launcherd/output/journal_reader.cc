@@ -31,7 +31,7 @@ base::Status JournalReader::load(std::uint64_t begin, std::size_t size) {
   return base::ok_status();
 }
 
-// What of [begin, end) is in the buffer, from `begin` on.
+// Returns the part of [begin, end) that the buffer holds, from `begin` on.
 std::string_view JournalReader::loaded(std::uint64_t begin, std::uint64_t end) const {
   if (begin < begin_ || begin >= begin_ + buffer_.size()) return {};
   return std::string_view(buffer_).substr(begin - begin_, end - begin);
@@ -51,7 +51,7 @@ base::Result<std::optional<JournalRecord>> JournalReader::next(std::uint64_t lim
       position_ += parse->size;
       return std::optional(parse->record);
     }
-    if (asked_for >= parse->size) break;  // the file ends here, for now
+    if (asked_for >= parse->size) break;  // the file ends here at present
     if (limit - position_ < parse->size) break;
     asked_for = std::max(kBlock, parse->size);
     MUSTER_RETURN_IF_ERROR(load(position_, std::min<std::uint64_t>(asked_for, limit - position_)));

@@ -1,5 +1,6 @@
-// Reads the records of a journal file one after the other, from any record on, forwards or backwards. Plain blocking
-// reads of the page cache; one thread at a time. The descriptor is the caller's and outlives the reader.
+// JournalReader reads the records of a journal file one by one, from any record on, forwards or backwards.
+// Thread: one at a time. Reads block on the page cache. Owner: the caller owns the descriptor, which must outlive the
+// reader.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,22 @@ class JournalReader {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-  // `name` is what errors call the file.
+  // `name` names the file in errors.
   JournalReader(int fd, std::string name, std::uint64_t position = 0)
       : fd_(fd), name_(std::move(name)), position_(position) {}
 
-  // The record at position(), which moves behind it; valid until the next call. nullopt: there is no whole record
-  // before `limit` or the end of the file; asking again later reads again. DATA_LOSS names the offset of the damage.
+  // Returns the record at position() and moves position() behind it. The record is valid until the next call. nullopt
+  // if no whole record lies before `limit` or the end of the file. A later call tries again. DATA_LOSS names the
+  // offset of the damage.
   base::Result<std::optional<JournalRecord>> next(std::uint64_t limit = kNoLimit);
-  // The record that ends at position(), which moves to its begin; nullopt: this is the begin of the file.
+  // Returns the record that ends at position() and moves position() to its beginning. nullopt at the beginning of the
+  // file.
   base::Result<std::optional<JournalRecord>> previous();
 
   std::uint64_t position() const { return position_; }
 
  private:
-  // The bytes of the file from `begin` on, `size` of them or fewer at the end of the file, are in buffer_ afterwards.
+  // Loads `size` bytes of the file from `begin` into buffer_, or fewer at the end of the file.
   base::Status load(std::uint64_t begin, std::size_t size);
   std::string_view loaded(std::uint64_t begin, std::uint64_t end) const;
   base::Result<std::string_view> before(std::size_t size);  // the bytes that end at position_

@@ -1,3 +1,5 @@
+// JournalSink: the first part opens a file and reads what it holds, the second part appends records.
+// Read open and read_past first, then write, append and put, then the handling of lost bytes (put_lost, settle_lost).
 #include "launcherd/output/journal_sink.h"
 
 #include <fcntl.h>
@@ -15,10 +17,11 @@
 namespace muster::launcherd::inline output {
 namespace {
 
-constexpr std::uint64_t kSetAsideStep = 4 << 20;  // an fallocate for so much output
-constexpr std::uint64_t kTellStep = 256 * 1024;   // readers wait for no more than this while the hub never rests
+constexpr std::uint64_t kSetAsideStep = 4 << 20;  // fallocate reserves space in steps of this size
+// Readers are told at least after this many bytes, even if the hub never rests.
+constexpr std::uint64_t kTellStep = 256 * 1024;
 
-// Whether the file holds nothing but zero bytes from `begin` on: what some file systems leave after a power cut.
+// True if the file holds only zero bytes from `begin` on. Some file systems leave that after a power cut.
 base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   std::array<char, 16 * 1024> block;
   for (;;) {
@@ -31,7 +34,7 @@ base::Result<bool> is_zero_from(int fd, std::uint64_t begin) {
   }
 }
 
-// Adds what the file holds from `begin` on to the file at `to`. Bytes.
+// Appends what the file holds from `begin` on to the file `to`. Returns the number of bytes.
 base::Result<std::uint64_t> append_rest(int fd, std::uint64_t begin, const std::string& to) {
   const base::UniqueFd out(::open(to.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return base::errno_error(errno, "open");
@@ -105,7 +108,7 @@ base::Status JournalSink::read_past() {
   return cut_off();
 }
 
-// The job runs on whatever its journal has lost, so this cannot fail: what cannot be set apart is dropped.
+// Never fails, because the job continues whatever its journal has lost. Bytes that cannot be moved are dropped.
 void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
   const std::string apart = path_ + ".damaged";
   const auto moved = append_rest(fd_.get(), begin, apart);
@@ -117,7 +120,8 @@ void JournalSink::set_apart(std::uint64_t begin, const base::Status& why) {
 JournalSink::~JournalSink() {
   if (!is_open_) return;
   (void)settle_lost();
-  (void)cut_off();  // also frees what fallocate has set aside; a failure costs a part of a record, which open() removes
+  // This also frees the reserved space. If it fails, a part of a record stays, which open() removes.
+  (void)cut_off();
   lost_.clear();
   tell_readers();
 }
@@ -132,7 +136,7 @@ JournalHeader JournalSink::header(JournalKind kind, int rank) const {
   return header;
 }
 
-// Everything behind the last whole record.
+// Cuts off everything behind the last whole record.
 base::Status JournalSink::cut_off() {
   has_torn_end_ = ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0;
   if (has_torn_end_) return base::errno_error(errno, "truncate " + path_);
@@ -140,7 +144,7 @@ base::Status JournalSink::cut_off() {
   return base::ok_status();
 }
 
-// 0, or why there is no room for the file up to `end`.
+// Returns 0, or the errno that says why there is no room for the file up to `end`.
 int JournalSink::allocate(std::uint64_t end) {
   while (fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(end - size_)) != 0) {
     if (errno != EINTR) return errno;
@@ -149,8 +153,8 @@ int JournalSink::allocate(std::uint64_t end) {
   return 0;
 }
 
-// Room for `size` more bytes and, behind them, kReserve. File systems that know no such thing have room until they say
-// otherwise.
+// Reserves space for `size` more bytes and for kReserve behind them. If the file system cannot reserve, assumes that
+// there is space.
 base::Status JournalSink::set_aside(std::uint64_t size) {
   const std::uint64_t needed = size_ + size + kReserve;
   if (!can_set_aside_ || set_aside_ >= needed) return base::ok_status();
@@ -160,7 +164,7 @@ base::Status JournalSink::set_aside(std::uint64_t size) {
   return problem == 0 || !can_set_aside_ ? base::ok_status() : base::errno_error(problem, "write " + path_);
 }
 
-// All of the record at the offset `at`, or an error and a file that may hold a part of it.
+// Writes the whole record at offset `at`. After an error the file may hold a part of it.
 base::Status JournalSink::put(const JournalHeader& header, std::string_view payload, std::uint64_t at) {
   auto front = encode_journal_header(header);
   auto back = encode_journal_trailer(header);
@@ -189,7 +193,7 @@ base::Status JournalSink::append(JournalHeader header, std::string_view payload)
   header.length = static_cast<std::uint32_t>(payload.size());
   const base::Status status = put(header, payload, size_);
   if (!status.ok()) {
-    (void)cut_off();  // remembered in has_torn_end_ if it failed
+    (void)cut_off();  // has_torn_end_ remembers a failure
     return status;
   }
   size_ += journal_record_size(payload.size());
@@ -201,7 +205,7 @@ base::Status JournalSink::once(base::Status failure) {
   return failure.with_context("the output of the job is not kept from here on, until there is room again");
 }
 
-// The record that tells what is missing of an agent, written or brought up to date.
+// Writes or updates the record that says how many bytes of an agent are missing.
 base::Status JournalSink::put_lost(int agent, Lost* lost) {
   JournalHeader record = header(JournalKind::kLost, 0);
   record.agent = static_cast<std::uint32_t>(agent);
@@ -209,14 +213,14 @@ base::Status JournalSink::put_lost(int agent, Lost* lost) {
   const auto payload = encode_lost_bytes(lost->bytes);
   const std::string_view text(payload.data(), payload.size());
   record.length = static_cast<std::uint32_t>(text.size());
-  if (lost->at) return put(record, text, *lost->at);  // in place: readers do not look there yet
+  if (lost->at) return put(record, text, *lost->at);  // update in place, because readers do not read there yet
   const std::uint64_t at = size_;
   MUSTER_RETURN_IF_ERROR(append(record, text));
   lost->at = at;
   return base::ok_status();
 }
 
-// Before lines are kept again.
+// Writes pending kLost records before lines are kept again.
 base::Status JournalSink::settle_lost() {
   for (auto& [agent, lost] : lost_) {
     if (!lost.at) MUSTER_RETURN_IF_ERROR(put_lost(agent, &lost));
@@ -239,7 +243,7 @@ base::Status JournalSink::write(int rank, proto::OutputStream stream, std::strin
   Lost& lost = lost_[agent_];
   lost.bytes += bytes.size();
   lost.sequence = sequence_;
-  (void)put_lost(agent_, &lost);  // what does not fit yet is tried again by settle_lost()
+  (void)put_lost(agent_, &lost);  // settle_lost() tries again if there is no room now
   return once(std::move(status));
 }
 
@@ -248,7 +252,7 @@ base::Status JournalSink::end_rank(int rank) {
   return status.ok() ? status : once(std::move(status));
 }
 
-// Where that cannot be written either it is missing as all else that comes now.
+// If this record cannot be written either, its bytes count as missing too.
 base::Status JournalSink::lost(std::uint64_t bytes, const std::string& host) {
   base::Status status = append(header(JournalKind::kGone, 0), encode_gone(bytes, host));
   if (status.ok()) return status;
@@ -269,7 +273,7 @@ void JournalSink::begin_attempt(int attempt) {
   agent_ = 0;
   sequence_ = 0;
   lost_.clear();
-  (void)set_aside(0);  // fails where the disk is full: the record below then has what room is left
+  (void)set_aside(0);  // fails on a full disk; the record below then uses the remaining room
   (void)append(header(JournalKind::kAttempt, attempt), {});
 }
 
@@ -283,7 +287,7 @@ base::Status JournalSink::flush() {
   return base::ok_status();
 }
 
-// Not beyond a record that still changes.
+// Readers must not read beyond a record that may still change.
 void JournalSink::tell_readers() {
   std::uint64_t readable = size_;
   for (const auto& [agent, lost] : lost_) readable = std::min(readable, lost.at.value_or(size_));

@@ -1,14 +1,15 @@
-// The output of a job under launcherd, in one append-only file (journal_file.h) that outlives its launcherd.
+// JournalSink writes a job's output under launcherd to one append-only file (journal_file.h). The file outlives
+// launcherd.
 //
-// What write() has taken is in the kernel when it returns, so it survives a kill -9 of launcherd and may be
-// acknowledged to the agent (not a crash of the host: nothing is synced; how much that cost the agent knows, see
-// OutputSink::lost). One thread at a time, as OutputSink says.
-//
-// A disk that takes no more: ranks are not held back. The lines that come then are dropped and counted, the first time
-// with RESOURCE_EXHAUSTED (another error of the disk: its own code); a record in the file says for each agent how many
-// bytes are missing and up to which frame, so that readers tell it to people and a restarted launcherd still asks the
-// agents for the right frames. That, and the ends of ranks and agents, have room that was set aside before (kReserve).
-// When there is room again, lines are kept again. A record that was written in part is cut off at once.
+// Thread: one at a time, as for every OutputSink.
+// Durability: bytes that write() has accepted are in the kernel. They survive a kill -9 of launcherd, so they may be
+// acknowledged to the agent. They may not survive a crash of the host, because nothing is synced. The agent knows how
+// many bytes such a crash lost (see OutputSink::lost).
+// Errors: if the disk accepts no more, ranks are not held back. The sink drops and counts the lines that come then. It
+// reports the first failure: RESOURCE_EXHAUSTED if the disk is full, else the disk's own code. For each agent a record
+// says how many bytes are missing and up to which frame. So readers can report the loss, and a restarted launcherd
+// requests the right frames. These records, and the ends of ranks and agents, use reserved space (kReserve). When
+// space is free again, the sink keeps lines again. It cuts off a partly written record at once.
 #pragma once
 
 #include <cstdint>
@@ -28,30 +29,32 @@
 
 namespace muster::launcherd::inline output {
 
-// What the file held when it was opened, of its newest attempt.
+// The contents of the file's newest attempt at the time of opening.
 struct JournalPast {
   int attempt = 0;
-  std::map<int, std::uint64_t> last_taken;  // by agent: its last frame that is in the file
-  // By agent: of its ranks, bytes that are in the file and that the file says are missing.
+  std::map<int, std::uint64_t> last_taken;  // by agent: its last frame in the file
+  // By agent: bytes of its ranks that the file contains or records as missing.
   std::map<int, std::uint64_t> taken_bytes;
-  std::map<std::string, std::uint64_t> gone;  // by host: bytes that an earlier launcherd had written, and lost
+  // By host: bytes that an earlier launcherd had written, and that are lost.
+  std::map<std::string, std::uint64_t> gone;
   std::set<int> ended_ranks;
   std::set<int> finished_agents;
-  std::uint64_t bytes = 0;  // of the whole file
-  std::string damage;       // not empty: one sentence about bytes that were no records and were set apart
+  std::uint64_t bytes = 0;  // size of the whole file
+  // One sentence about invalid bytes that were moved away. Empty means that there were none.
+  std::string damage;
 };
 
 class JournalSink final : public OutputSink {
  public:
-  // Readers may read the file up to this byte. Called by open() and with every flush(), on the thread that calls them.
+  // Tells readers that they may read the file up to byte `readable`. Called by open() and by flush(), on their thread.
   using OnFlush = std::function<void(std::uint64_t readable)>;
 
-  // Makes the file (0600) or continues it; a record that a killed launcherd has cut short is removed. If the file is
-  // damaged elsewhere, all from the damage on is moved to `path`.damaged, and past().damage reports it. The file then
-  // counts as one that lost its end: agents report how many bytes are missing.
+  // Creates the file (0600) or continues it. Removes a last record that a killed launcherd wrote only in part. If the
+  // file is damaged elsewhere, moves everything from the damage on to `path`.damaged, and past().damage reports it.
+  // The file then counts as one that lost its end, so agents report how many bytes are missing.
   static base::Result<std::unique_ptr<JournalSink>> open(const std::string& path, const base::Clock* clock,
                                                          OnFlush on_flush = {});
-  ~JournalSink() override;  // gives back the room that was set aside
+  ~JournalSink() override;  // frees the reserved space
 
   const JournalPast& past() const { return past_; }
 
@@ -67,9 +70,9 @@ class JournalSink final : public OutputSink {
 
  private:
   struct Lost {
-    std::uint64_t bytes = 0;          // so far
-    std::uint64_t sequence = 0;       // of the last frame that is missing
-    std::optional<std::uint64_t> at;  // offset of the record that says so, once there was room for it
+    std::uint64_t bytes = 0;          // bytes missing so far
+    std::uint64_t sequence = 0;       // sequence of the last missing frame
+    std::optional<std::uint64_t> at;  // offset of the kLost record; nullopt until there was room for it
   };
 
   JournalSink(std::string path, base::UniqueFd fd, const base::Clock* clock, OnFlush on_flush)
@@ -94,16 +97,17 @@ class JournalSink final : public OutputSink {
   const OnFlush on_flush_;
   JournalPast past_;
 
-  bool is_open_ = false;  // the file is ours to write
-  int agent_ = 0;         // of frame()
+  bool is_open_ = false;  // true: this object may write the file
+  int agent_ = 0;         // from frame()
   std::uint64_t sequence_ = 0;
-  std::uint64_t size_ = 0;       // of whole records
-  std::uint64_t set_aside_ = 0;  // the disk has room for the file up to here
-  std::uint64_t told_ = 0;       // to on_flush_
+  std::uint64_t size_ = 0;       // size of all whole records
+  std::uint64_t set_aside_ = 0;  // the disk has reserved space up to here
+  std::uint64_t told_ = 0;       // the last value passed to on_flush_
   bool can_set_aside_ = true;
-  bool has_torn_end_ = false;  // there are bytes behind size_ that could not be cut off yet
+  bool has_torn_end_ = false;  // true: bytes behind size_ could not be cut off yet
   bool has_told_failure_ = false;
-  std::map<int, Lost> lost_;  // by agent, since the disk takes no more; their records still change
+  // By agent, since the disk has accepted no more. Their records still change.
+  std::map<int, Lost> lost_;
 };
 
 }  // namespace muster::launcherd::output

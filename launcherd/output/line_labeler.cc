@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kKeptCapacity = 512 * 1024;
 
-// time.asctime's form in local time, as horovodrun prints it.
+// Formats a local time like time.asctime, as horovodrun prints it.
 std::string asctime_text(std::time_t second) {
   std::tm parts{};
   localtime_r(&second, &parts);
@@ -70,7 +70,7 @@ std::size_t LineLabeler::append(int rank, proto::OutputStream stream, std::strin
   const char* const begin = bytes.data();
   const char* const end = begin + bytes.size();
   const char* at = begin;
-  // '\r' is rare: looked for once per chunk, not once per line.
+  // '\r' is rare, so search for it once per chunk, not once per line.
   const char* bar = static_cast<const char*>(std::memchr(at, '\r', bytes.size()));
   while (at < end && out->size() < enough) {
     if (bar != nullptr && bar < at) {

@@ -1,8 +1,9 @@
-// Puts the label of its rank before every line of output: the pure core of the console.
+// LineLabeler puts the label of its rank before every line of output. It is the pure core of the console.
+// Thread: only the thread that writes the console owns and calls it.
 //
-// "Line" is text up to '\n', '\r' or "\r\n". An unfinished line stays open: when the same stream goes on next, its text
-// follows without a label; when another stream comes first, the open line is closed by '\n' and what follows of it gets
-// a label again. So no line ever holds the text of two streams. Owned by the one thread that writes the console.
+// A line ends with '\n', '\r' or "\r\n". An unfinished line stays open. If the same stream continues next, its text
+// follows without a label. If another stream comes first, '\n' closes the open line, and the rest of that line gets a
+// label again. So no line contains text of two streams.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,12 @@
 
 namespace muster::launcherd::inline output {
 
-// Bytes that grow without being initialised or counted twice; kept allocated between uses up to a bound.
+// A buffer that grows without initialising its bytes. clear() keeps the memory for the next use, up to a bound.
 class TextBuffer {
  public:
   void append(std::string_view text);
   void append(char byte) { append(std::string_view(&byte, 1)); }
-  // `size` bytes of room at the end; add() makes some of them part of the text.
+  // Returns room for `size` bytes at the end. add() makes some of them part of the text.
   char* room(std::size_t size);
   void add(std::size_t size) { size_ += size; }
   void clear();
@@ -42,21 +43,21 @@ class LineLabeler {
  public:
   explicit LineLabeler(model::LabelFormat format) : format_(std::move(format)), has_time_(format_.has_time()) {}
 
-  // Whether append() looks at `now`.
+  // True if append() uses `now`.
   bool has_time() const { return has_time_; }
 
-  // Labels lines of `bytes` into `out` until all are used or `out` holds `enough` bytes and the line is complete.
-  // Returns the number of bytes used.
+  // Labels lines of `bytes` into `out`. Stops if all bytes are used, or if `out` holds `enough` bytes and the line is
+  // complete. Returns the number of bytes used.
   std::size_t append(int rank, proto::OutputStream stream, std::string_view bytes, base::WallTime now,
                      std::size_t enough, TextBuffer* out);
 
-  // The stream ended: closes its line if that one is open.
+  // Ends the stream: closes its line if that line is open.
   void end(int rank, proto::OutputStream stream, TextBuffer* out);
 
-  // How the text that went into an empty `out` joins what came before it.
+  // Says how the text that went into an empty `out` joins the text before it.
   Join join() const { return join_; }
 
-  // The label of the line that is open, should it have to be written again; empty at the start of a line.
+  // Returns the label of the open line, in case it must be written again. Empty at the start of a line.
   const std::string& open_label() const { return open_label_; }
 
  private:
@@ -69,11 +70,12 @@ class LineLabeler {
 
   const model::LabelFormat format_;
   const bool has_time_;
-  std::optional<Source> open_;  // whose text may go on without a label
-  bool is_after_bar_ = false;   // open_'s line was ended by '\r': only a '\n' may still belong to it
+  std::optional<Source> open_;  // the stream whose text may continue without a label
+  // True if '\r' ended the line of open_. Only a '\n' may still belong to that line.
+  bool is_after_bar_ = false;
   std::string open_label_;
   Join join_ = Join::kFresh;
-  std::string label_;  // of label_source_ at label_second_
+  std::string label_;  // the label of label_source_ at label_second_
   std::optional<Source> label_source_;
   std::time_t label_second_ = 0;
 };

@@ -1,3 +1,5 @@
+// LogCursor: find_start searches where to begin, read() and add() build pages from there.
+// Read read() first, then find_start, then find_end and step_back.
 #include "launcherd/output/log_cursor.h"
 
 #include <fcntl.h>
@@ -27,7 +29,7 @@ google::protobuf::Timestamp timestamp_of(std::int64_t time_us) {
   return time;
 }
 
-// `text` behind its first `count` lines.
+// Returns `text` without its first `count` lines.
 std::string_view without_lines(std::string_view text, std::int64_t count) {
   for (; count > 0; --count) {
     const std::size_t end = text.find('\n');
@@ -39,7 +41,7 @@ std::string_view without_lines(std::string_view text, std::int64_t count) {
 
 }  // namespace
 
-// False: the file is not there yet.
+// Returns false if the file does not exist yet.
 base::Result<bool> LogCursor::open() {
   if (fd_.valid()) return true;
   fd_.reset(::open(query_.path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -78,7 +80,7 @@ bool LogCursor::is_wanted(const JournalHeader& header) const {
   return false;
 }
 
-// Of a record that is met going backwards: a line without an end counts where its last piece is.
+// Counts the lines of a record that is read backwards. An unfinished line counts in the record of its last piece.
 std::int64_t LogCursor::lines_of(const JournalRecord& record) {
   if (record.header.kind != JournalKind::kData) return 0;
   const bool is_last = seen_.insert({record.header.rank, record.header.stream}).second;
@@ -86,8 +88,8 @@ std::int64_t LogCursor::lines_of(const JournalRecord& record) {
   return std::count(record.payload.begin(), record.payload.end(), '\n') + (is_open ? 1 : 0);
 }
 
-// Where the last whole record ends: known of a file that is written; otherwise found, should the last one be cut short.
-// False: ask again.
+// Finds where the last whole record ends. If the file is being written, `readable` is that place. Else it searches,
+// because the last record may be cut short. Returns false if the caller must call again.
 base::Result<bool> LogCursor::find_end(std::optional<std::uint64_t> readable) {
   if (readable) {
     back_ = std::make_unique<JournalReader>(fd_.get(), query_.path, *readable);
@@ -107,7 +109,7 @@ base::Result<bool> LogCursor::find_end(std::optional<std::uint64_t> readable) {
   return false;
 }
 
-// A slice of the way back from the end, to the first record that is wanted.
+// Goes back from the end by one slice, towards the first wanted record.
 base::Result<LogCursor::State> LogCursor::step_back() {
   const std::uint64_t begin = back_->position();
   while (begin - back_->position() < kSliceBytes) {
@@ -192,7 +194,7 @@ base::Result<LogCursor::State> LogCursor::read(std::optional<std::uint64_t> read
                          "position {} is none of the job's output: use one that a chunk has named", query_.position);
     }
     if (!record.ok() && page->chunks.empty()) return record.status();
-    if (!record.ok()) break;  // what comes before the damage is of use; the next read says what is wrong
+    if (!record.ok()) break;  // return what comes before the damage; the next read reports the error
     if (!record->has_value()) {
       state = State::kDry;
       break;

@@ -1,6 +1,6 @@
-// One reader's way through the journal of a job: where it begins, what it wants, and the next page of it.
+// LogCursor is one reader's position in a job's journal, with its query, and produces the next page.
 //
-// Blocking reads of the page cache, in slices, so that one thread can serve many. One thread at a time.
+// Thread: one at a time. It reads the page cache, in slices, so that one thread can serve many cursors.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@ namespace muster::launcherd::inline output {
 
 struct LogQuery {
   std::string path = {};
-  std::set<int> ranks = {};                  // empty: all
-  std::uint64_t position = 0;                // LogChunk.next_position of an earlier page; 0: from the beginning
-  std::optional<base::WallTime> since = {};  // nothing that came before
-  std::int64_t tail_lines = 0;  // only about so many last lines of what is there; 0, or with `position`: all
-  bool follow = false;          // LogReader's: what comes later as well
+  std::set<int> ranks = {};                  // empty means all ranks
+  std::uint64_t position = 0;                // LogChunk.next_position of an earlier page; 0 means the beginning
+  std::optional<base::WallTime> since = {};  // leave out older output
+  // Return only about the last `tail_lines` lines that exist now. 0 means all lines. Ignored if `position` is set.
+  std::int64_t tail_lines = 0;
+  bool follow = false;  // for LogReader: also return later output
 };
 
 struct LogPage {
-  std::vector<v1::LogChunk> chunks;  // kLogPage bytes of data, and what its last chunk has more (1 MiB)
+  std::vector<v1::LogChunk> chunks;  // kLogPage bytes of data, plus the rest of the last chunk (up to 1 MiB)
   std::uint64_t next_position = 0;
-  bool is_end = false;  // nothing will come any more
+  bool is_end = false;  // true: no more output will come
 };
 
 inline constexpr std::size_t kLogPage = 256 * 1024;
@@ -42,14 +43,15 @@ class LogCursor {
   explicit LogCursor(LogQuery query) : query_(std::move(query)) {}
 
   enum class State {
-    kPage,   // chunks are in the page
-    kSlice,  // enough work for one turn: ask again
-    kDry,    // there is no more before `readable`, or before the end of the file
+    kPage,   // the page contains chunks
+    kSlice,  // enough work for one turn; call again
+    kDry,    // nothing more before `readable` or the end of the file
   };
 
-  // `readable`: to which byte a file may be read that is still written; nullopt: nobody writes it.
-  // Errors: INVALID_ARGUMENT and OUT_OF_RANGE (the position is none that a page has named), DATA_LOSS (with the path
-  // and the offset), and those of open and read. The cursor is of no use then.
+  // If the file is still being written, `readable` says up to which byte it may be read. nullopt means that no process
+  // writes it.
+  // Errors: INVALID_ARGUMENT and OUT_OF_RANGE if no page has named the position. DATA_LOSS with the path and the
+  // offset. Errors of open and read. After an error the cursor cannot be used.
   base::Result<State> read(std::optional<std::uint64_t> readable, LogPage* page);
 
   const LogQuery& query() const { return query_; }
@@ -67,12 +69,13 @@ class LogCursor {
 
   const LogQuery query_;
   base::UniqueFd fd_;
-  std::unique_ptr<JournalReader> ahead_;  // once it is known where to begin
-  std::unique_ptr<JournalReader> back_;   // while that is looked for, from the end
-  std::unique_ptr<JournalReader> end_;    // while the end of the last whole record is looked for
-  std::int64_t counted_lines_ = 0;        // behind back_
-  std::set<std::pair<std::uint32_t, proto::OutputStream>> seen_;  // streams that have records behind back_
-  std::int64_t skipped_lines_ = 0;                                // of the first record
+  std::unique_ptr<JournalReader> ahead_;  // set once the start is known
+  std::unique_ptr<JournalReader> back_;   // set while the start is being searched from the end
+  std::unique_ptr<JournalReader> end_;    // set while the end of the last whole record is being searched
+  std::int64_t counted_lines_ = 0;        // lines behind the position of back_
+  std::set<std::pair<std::uint32_t, proto::OutputStream>>
+      seen_;                        // streams that have records behind the position of back_
+  std::int64_t skipped_lines_ = 0;  // lines of the first record to leave out
   bool has_read_ = false;
 };
 

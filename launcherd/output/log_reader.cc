@@ -1,3 +1,5 @@
+// LogReader: the loop's side queues commands; the thread's side (run) serves cursors in turns.
+// Read run and serve first, then take_news and the take functions, then the public functions.
 #include "launcherd/output/log_reader.h"
 
 #include <utility>
@@ -66,7 +68,7 @@ void LogReader::run() {
   }
 }
 
-// Waits for something to do. False: the end.
+// Waits for work. Returns false when the reader ends.
 bool LogReader::take_news() {
   std::deque<Command> commands;
   std::map<std::string, std::uint64_t> changed;
@@ -78,7 +80,7 @@ bool LogReader::take_news() {
     commands.swap(commands_);
     changed.swap(changed_);
   }
-  // Changes first: a journal that has ended does not change any more.
+  // Apply changes first, because a journal that has ended changes no more.
   for (const auto& [path, readable] : changed) {
     readable_[path] = readable;
     wake(path);

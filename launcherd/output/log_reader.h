@@ -1,9 +1,10 @@
-// Reads journals of jobs for everyone who asks: one thread for all of them, results on the loop.
+// LogReader reads the journals of jobs for all clients on one thread, and returns the results on the loop.
 //
-// Methods are called on the loop thread but for journal_changed() and journal_ended(), which any thread may call.
-// Readers take turns, 2 MiB of a file each, so a long search holds up nobody for long. Costs a descriptor for each
-// cursor, and a page of memory for each next() that runs.
+// Thread: call all methods on the loop thread. journal_changed() and journal_ended() may be called from any thread.
+// Cost: cursors take turns of 2 MiB of a file, so a long search delays no other reader for long. Each cursor uses one
+// descriptor. Each next() in progress uses the memory of one page.
 //
+// Example:
 //   const std::uint64_t cursor = reader->open({.path = path, .follow = true});
 //   reader->next(cursor, [](base::Result<LogPage> page) { … });   // again after each page, until page->is_end
 //   reader->close(cursor);
@@ -34,24 +35,27 @@ class LogReader {
   using Query = LogQuery;
   using Done = std::function<void(base::Result<LogPage>)>;
 
-  // The loop must outlive it.
+  // The loop must outlive the reader.
   static base::Result<std::unique_ptr<LogReader>> start(base::Loop& loop);
-  ~LogReader();  // waits for the slice under way; no callback comes any more
+  ~LogReader();  // waits for the slice in progress; no callback comes afterwards
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  // Never fails: what is wrong with the query or the file is the result of next(). A file that is not there is empty.
-  // With `follow`, of a job that has not ended: journal_ended() must come after.
+  // Never fails: next() returns errors of the query or the file. A file that does not exist counts as empty. Set
+  // `follow` only for a job that has not ended; journal_ended() must follow later.
   std::uint64_t open(Query query);
-  // The next page, which has chunks or is_end. With `follow` it comes when there is more, or when the journal has
-  // ended. One at a time for each cursor. After an error (LogCursor::read's) the cursor is of no use but to close().
+  // Requests the next page, which has chunks or is_end. With `follow` the page comes once there is more output, or the
+  // journal has ended. Only one request per cursor at a time. After an error (see LogCursor::read) only close() is
+  // useful.
   void next(std::uint64_t cursor, Done done);
-  // A callback that has not come yet does not come any more.
+  // Closes the cursor. A callback that has not run yet never runs.
   void close(std::uint64_t cursor);
 
-  // The file may be read up to `readable`: JournalSink::OnFlush says when. It counts as being written from now on.
+  // Reports that the file may be read up to `readable` (see JournalSink::OnFlush). From now on the file counts as
+  // being written.
   void journal_changed(const std::string& path, std::uint64_t readable);
-  // Nobody writes the file any more: its JournalSink is gone. Those who follow it get the rest, and its end.
+  // Reports that the file's JournalSink is gone, so that no process writes the file. Followers get the rest and the
+  // end.
   void journal_ended(const std::string& path);
 
  private:
@@ -70,11 +74,11 @@ class LogReader {
   };
   using Command = std::variant<Open, Next, Close, Ended>;
 
-  struct Reading {  // a cursor, as the thread knows it
+  struct Reading {  // a cursor, with its state on the reader's thread
     std::unique_ptr<LogCursor> cursor;
-    bool is_asked = false;     // next() waits
-    bool is_dry = false;       // until its journal changes
-    bool is_followed = false;  // and not ended
+    bool is_asked = false;     // next() waits for a page
+    bool is_dry = false;       // wait until the journal changes
+    bool is_followed = false;  // follows a journal that has not ended
   };
 
   explicit LogReader(base::Loop& loop) : loop_(loop) {}
@@ -93,17 +97,18 @@ class LogReader {
   void deliver(std::uint64_t id, base::Result<LogPage> page);
 
   base::Loop& loop_;
-  std::map<std::uint64_t, Done> waiting_;  // of the loop, as is the next
+  std::map<std::uint64_t, Done> waiting_;  // used by the loop only, like the next member
   std::uint64_t last_cursor_ = 0;
-  std::shared_ptr<LogReader*> self_ = std::make_shared<LogReader*>(this);  // of the loop; gone when we are
+  // Used by the loop only. Expired once the reader is destroyed.
+  std::shared_ptr<LogReader*> self_ = std::make_shared<LogReader*>(this);
 
-  std::map<std::uint64_t, Reading> readings_;      // of the thread, as is the next
-  std::map<std::string, std::uint64_t> readable_;  // of journals that are written
+  std::map<std::uint64_t, Reading> readings_;      // used by the reader's thread only, like the next member
+  std::map<std::string, std::uint64_t> readable_;  // for journals that are being written
 
   std::mutex mutex_;
   std::condition_variable news_;
-  std::deque<Command> commands_;                  // guarded by mutex_, as are the next ones
-  std::map<std::string, std::uint64_t> changed_;  // since the thread looked
+  std::deque<Command> commands_;                  // guarded by mutex_, like the members below
+  std::map<std::string, std::uint64_t> changed_;  // changes since the thread last looked
   bool is_ending_ = false;
 
   std::thread thread_;

@@ -1,3 +1,5 @@
+// OutputHub: commands from other threads, and Worker, which runs the hub's thread on epoll.
+// Read Worker::run first, then accept_connections and the functions for frames, then the public functions at the end.
 #include "launcherd/output/output_hub.h"
 
 #include <poll.h>
@@ -35,8 +37,8 @@ using proto::OutputKind;
 constexpr std::uint64_t kWakeId = 0;
 constexpr std::uint64_t kListenId = 1;
 constexpr int kAcceptsPerTurn = 16;
-constexpr int kMostAcceptTurns = 256;                          // more than wait for us
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // out of descriptors: not in a tight loop
+constexpr int kMostAcceptTurns = 256;  // more turns than the number of connections that can wait
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // pause if descriptors run out, to avoid a busy loop
 
 struct AddJob {
   std::string job;
@@ -45,7 +47,7 @@ struct AddJob {
 };
 struct RemoveJob {
   std::string job;
-  std::promise<void>* done;  // kept when the command has been handled, or will not be
+  std::promise<void>* done;  // fulfilled when the command was handled, or never will be
 };
 struct ExpectAgent {
   std::string job;
@@ -117,20 +119,23 @@ class OutputHub::Worker {
 
   HubFlows flows_;
   std::unordered_map<std::uint64_t, std::unique_ptr<HubConnection>> connections_;
-  std::deque<std::uint64_t> pending_;  // before Hello, oldest first; may hold ids that are gone or accepted
-  // Flows whose agent is gone, until what it has sent is read; `before`: the number of the next connection then.
+  // Ids of connections before Hello, oldest first. May hold ids that are gone or accepted.
+  std::deque<std::uint64_t> pending_;
+  // Flows whose agent is gone, until all that the agent sent is read. `before` is the number that the next connection
+  // had at that time.
   struct Ended {
     int flow;
     std::uint64_t before;
   };
   std::vector<Ended> ended_;
-  std::vector<std::uint64_t> hot_;  // have more to read although their socket may be quiet
+  std::vector<std::uint64_t> hot_;  // connections with more to read although their socket may be quiet
   std::uint64_t next_id_ = kListenId + 1;
-  MonotonicTime idle_time_{};  // runs only while the hub waits: a blocked console makes no connection late
+  // Runs only while the hub waits, so a blocked console does not make a connection late.
+  MonotonicTime idle_time_{};
   MonotonicTime accept_again_{};
   bool is_accept_paused_ = false;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the two members below
   std::vector<Command> commands_;
   bool is_stopping_ = false;
   std::thread thread_;
@@ -183,7 +188,8 @@ void OutputHub::Worker::stop() {
 }
 
 void OutputHub::Worker::run() {
-  sigset_t all;  // signals of the process are somebody else's; SIGPIPE of a cut connection is an error of write
+  // Other threads handle the process's signals. A cut connection shows as an error of write, not as SIGPIPE.
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::array<epoll_event, 64> ready;
@@ -267,8 +273,8 @@ void OutputHub::Worker::on(const ForgetAgent& command) {
   forget(flows_.of_agent(command.job, command.agent));
 }
 
-// What it has sent may still lie in a connection without a Hello, or in one that is not accepted yet; later ones are
-// not its.
+// The agent's output may still lie in a connection without a Hello, or in one that is not accepted yet. Connections
+// with later numbers are not from this agent.
 void OutputHub::Worker::on(const AgentEnded& command) {
   const int number = flows_.of_agent(command.job, command.agent);
   if (flows_.find(number) == nullptr) return;
@@ -276,7 +282,8 @@ void OutputHub::Worker::on(const AgentEnded& command) {
   ended_.push_back({number, next_id_});
 }
 
-// Connections of dead ones are read to their end at once; who says no Hello is closed after a while.
+// Reads the connections of ended agents to their end at once. A connection without a Hello is closed after its
+// timeout.
 void OutputHub::Worker::tell_cut() {
   std::erase_if(ended_, [this](const Ended& ended) {
     HubFlows::Flow* const flow = flows_.find(ended.flow);
@@ -299,7 +306,7 @@ void OutputHub::Worker::on(AddConnection command) {
   add(std::move(command.fd));
 }
 
-// True: there may be more.
+// Returns true if more connections may wait.
 bool OutputHub::Worker::accept_connections() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     base::UniqueFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -308,7 +315,8 @@ bool OutputHub::Worker::accept_connections() {
       continue;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return errno != EAGAIN;
-    // Out of descriptors or memory: what is connected goes on, and the listener is asked again a little later.
+    // Descriptors or memory ran out. Existing connections continue, and the listener is tried again after
+    // kAcceptPause.
     tell_stranger(base::errno_error(errno, "output hub: accept"));
     is_accept_paused_ = true;
     accept_again_ = idle_time_ + kAcceptPause;
@@ -327,12 +335,12 @@ void OutputHub::Worker::add(base::UniqueFd fd) {
   epoll_event event{};
   event.events = connection->polled_events = EPOLLIN;
   event.data.u64 = id;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return;  // not a socket: closed
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return;  // not a socket, so close it
   connections_.emplace(id, std::move(connection));
   pending_.push_back(id);
 }
 
-// Forgets accepted ones, and closes those that said no Hello in time or are too many.
+// Forgets accepted connections. Closes those that sent no Hello in time or are too many.
 void OutputHub::Worker::drop_late() {
   std::erase_if(pending_, [this](std::uint64_t id) {
     const auto found = connections_.find(id);
@@ -377,7 +385,7 @@ void OutputHub::Worker::watch(std::uint64_t id, HubConnection* connection) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection->fd(), &event);
 }
 
-// One Ack a turn at most, and none while an earlier one is stuck.
+// Sends at most one Ack a turn, and none while an earlier one is stuck.
 base::Status OutputHub::Worker::acknowledge(HubConnection* connection) {
   const HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr || connection->has_unsent()) return base::ok_status();
@@ -406,7 +414,7 @@ base::Status OutputHub::Worker::on_frame(std::uint64_t id, HubConnection* connec
   if (connection->flow < 0) return on_hello(id, connection, frame);
   HubFlows::Flow* const flow = flows_.find(connection->flow);
   if (flow == nullptr) return {Code::kCancelled, "the launcher no longer expects this agent"};
-  if (!flows_.knows(*flow, frame)) take_commands();  // its rank may be expected since a moment ago
+  if (!flows_.knows(*flow, frame)) take_commands();  // its rank may be in a command that waits
   return flows_.take(flow, frame);
 }
 
@@ -415,7 +423,7 @@ base::Status OutputHub::Worker::on_hello(std::uint64_t id, HubConnection* connec
   const std::string identity = connection->peer_identity();
   int number = flows_.of_identity(identity);
   if (number == HubFlows::kNone) {
-    take_commands();  // it may be expected since a moment ago
+    take_commands();  // the agent may be in a command that waits
     number = flows_.of_identity(identity);
   }
   HubFlows::Flow* const flow = flows_.find(number);
@@ -450,7 +458,7 @@ void OutputHub::remove_job(const std::string& job) {
 }
 
 base::Status OutputHub::expect_agent(const std::string& job, ExpectedAgent expected) {
-  // At once: its handshake may begin before the hub's thread reads the command.
+  // Add the key at once, because the agent's handshake may begin before the hub's thread reads the command.
   MUSTER_RETURN_IF_ERROR(
       worker_->keys().add({proto::output_identity(job, expected.agent), std::exchange(expected.secret, {})}));
   worker_->post(ExpectAgent{job, std::move(expected)});
@@ -462,7 +470,8 @@ void OutputHub::expect_ranks(const std::string& job, int agent, std::vector<int>
 }
 
 void OutputHub::forget_agent(const std::string& job, int agent) {
-  worker_->keys().remove(proto::output_identity(job, agent));  // at once as well: it may be expected again soon
+  // Remove the key at once too, because the agent may be expected again soon.
+  worker_->keys().remove(proto::output_identity(job, agent));
   worker_->post(ForgetAgent{job, agent});
 }
 

@@ -1,13 +1,16 @@
-// Takes the output connections of agents, authenticates them, and feeds what they send into the sinks of their jobs, in
-// order and exactly once per agent.
+// OutputHub accepts the output connections of agents and authenticates them. It passes their output to the sinks of
+// their jobs, in order and exactly once per agent.
 //
-// Runs its own thread; when a sink blocks (a console that nobody reads), only that thread waits and agents are held
-// back by TCP. A connection counts after a TLS handshake with the key of proto::output_identity(job, n), and a Hello of
-// agent n, which is expected. Others are closed without an answer; they never delay anyone (handshake 10 s, at most
-// `max_pending` of them). A newer connection of an agent replaces its older one. Owner: the job layer. A job's sink
-// must outlive the hub or remove_job(). Methods may be called from any thread but the hub's; callbacks come from the
-// hub's thread (post, do not work there) and never after stop() or their job's remove_job() returned.
+// Thread: the hub has its own thread. If a sink blocks (a console that is not read), only this thread waits, and TCP
+// holds the agents back. Any thread but the hub's may call methods. Callbacks run on the hub's thread, so only post
+// there. No callback comes after stop() or the job's remove_job() has returned.
+// Owner: the job layer. A job's sink must live until the hub is gone or remove_job() has returned.
+// Security: a connection is accepted after two steps. The first is a TLS handshake with the key of
+// proto::output_identity(job, n). The second is a Hello of the expected agent n. Other connections are closed without
+// a reply. They never delay other agents: the handshake may take 10 s, and at most `max_pending` may wait. A newer
+// connection of an agent replaces its older one.
 //
+// Example:
 //   auto hub = OutputHub::start({}, std::move(listening_fd));
 //   hub->add_job("abcdefgh", &sink, events);
 //   hub->expect_agent("abcdefgh", {.agent = 0, .secret = token, .ranks = {0, 1, 2, 3}});
@@ -29,65 +32,67 @@
 namespace muster::launcherd::inline output {
 
 struct OutputHubConfig {
-  std::size_t max_pending = 256;  // connections that have not said Hello; the oldest gives way
+  std::size_t max_pending = 256;  // connections that have not sent Hello; above it the oldest is closed
   base::Duration hello_timeout = std::chrono::seconds(10);
-  // A connection that is not authenticated came up (ok) or ended, or the listening socket failed; for logs.
+  // Reports for logs: an unauthenticated connection came up (ok) or ended, or the listening socket failed.
   std::function<void(base::Status)> on_stranger;
 };
 
-// Of one job.
+// The events of one job.
 struct OutputHubEvents {
   // All output of the rank is in the sink and flushed.
   std::function<void(int rank, std::uint64_t stdout_bytes, std::uint64_t stderr_bytes)> on_rank_ended;
-  // The same for every rank of the agent, or the agent said that it is finished. Once per expect_agent().
+  // All ranks of the agent have ended so, or the agent has reported its end. Once per expect_agent().
   std::function<void(int agent)> on_agent_complete;
-  // After agent_ended(): what it has sent is in the sink and flushed, and it is not all.
+  // Comes after agent_ended(): what the agent sent is in the sink and flushed, but some output is missing.
   std::function<void(int agent)> on_agent_cut;
   // A sink's destination failed (see OutputSink).
   std::function<void(base::Status)> on_error;
-  // A connection came up (ok) or ended; for logs.
+  // Reports for logs: a connection came up (ok) or ended.
   std::function<void(int agent, base::Status)> on_connection;
 };
 
 struct ExpectedAgent {
-  int agent = 0;                  // its index in the job
-  std::string secret;             // of proto::output_identity(job, agent)
-  std::vector<int> ranks;         // only these are accepted from it
-  std::string host = {};          // where it runs, for people
-  std::uint64_t last_taken = 0;   // of a job that another launcher had begun: the last frame that is in the sink
-  std::uint64_t taken_bytes = 0;  // and what the sink knows of: bytes that it has, and bytes that it says are missing
-  // Each grows by the bytes of the agent's ranks that come in.
+  int agent = 0;           // index of the agent in the job
+  std::string secret;      // the key of proto::output_identity(job, agent)
+  std::vector<int> ranks;  // output of other ranks is refused
+  std::string host = {};   // the agent's host, for messages
+  // Only for jobs that an earlier launcher began: the sequence of the last frame in the sink.
+  std::uint64_t last_taken = 0;
+  // Only for such jobs: the bytes in the sink, plus the bytes that the sink records as missing.
+  std::uint64_t taken_bytes = 0;
+  // Each counter grows by the bytes that arrive from the agent's ranks.
   std::vector<std::shared_ptr<std::atomic<std::uint64_t>>> counters{};
 };
 
 class OutputHub {
  public:
-  // `listening` may be invalid: then only add_connection() brings agents.
+  // If `listening` is invalid, agents come only by add_connection().
   static base::Result<std::unique_ptr<OutputHub>> start(OutputHubConfig config, base::UniqueFd listening);
-  ~OutputHub();  // stop()
+  ~OutputHub();  // calls stop()
   OutputHub(const OutputHub&) = delete;
   OutputHub& operator=(const OutputHub&) = delete;
 
   void add_job(const std::string& job, OutputSink* sink, OutputHubEvents events);
-  // Its agents are forgotten. Blocks for as long as a call of its sink or events is under way.
+  // Forgets the job's agents. Blocks while a call of its sink or events is in progress.
   void remove_job(const std::string& job);
 
-  // Before the agent may connect. Again for the same agent: new ranks, another number to begin after.
-  // INVALID_ARGUMENT: a secret of a length that is not allowed.
+  // Call it before the agent connects. A second call for the same agent sets new ranks and a new last_taken.
+  // INVALID_ARGUMENT if the secret has a forbidden length.
   base::Status expect_agent(const std::string& job, ExpectedAgent expected);
-  // More ranks of an agent that is expected, before they write; nothing for one whose output is complete.
+  // Adds ranks of an expected agent before they write. Does nothing if the agent's output is complete.
   void expect_ranks(const std::string& job, int agent, std::vector<int> ranks);
-  // Its connection is closed and it is not let in again; what it sent so far is kept.
+  // Closes the agent's connection and refuses later ones. The output that it sent so far is kept.
   void forget_agent(const std::string& job, int agent);
 
-  // Its process is gone. When its connection has been read to the end, on_agent_cut or on_agent_complete follows;
-  // neither while its host keeps the connection open.
+  // Reports that the agent's process is gone. Once its connection is read to the end, on_agent_cut or
+  // on_agent_complete follows. Neither follows while its host keeps the connection open.
   void agent_ended(const std::string& job, int agent);
 
-  // A connected stream socket, for instance the mux's local end; treated like an accepted one.
+  // Adds a connected stream socket, such as the mux's local end. The hub treats it like an accepted one.
   void add_connection(base::UniqueFd fd);
 
-  // Flushes nothing more, closes all, joins the thread. A console that blocks must be cancelled first
+  // Closes everything without a further flush, and joins the thread. If a console may block, cancel it first
   // (Terminals::cancel).
   void stop();
 

@@ -1,3 +1,5 @@
+// ConsoleSink, FileSink, TeeSink and SelectSink, in this order; each stands alone.
+// Read ConsoleSink::Outlet first: it labels lines and buffers them.
 #include "launcherd/output/sinks.h"
 
 #include <fcntl.h>
@@ -18,7 +20,7 @@ base::Status first_of(base::Status first, base::Status second) {
   return first.ok() ? second : first;
 }
 
-// 0, or why not all bytes were written.
+// Returns 0, or the errno that says why not all bytes were written.
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = ::write(fd, bytes.data(), bytes.size());
@@ -30,7 +32,7 @@ int write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-// Labelled text on its way to one terminal.
+// Labelled text that is buffered for one terminal.
 class ConsoleSink::Outlet {
  public:
   Outlet(Terminal* terminal, const base::Clock* clock, const model::LabelFormat& label)
@@ -60,7 +62,7 @@ class ConsoleSink::Outlet {
   const base::Clock* const clock_;
   LineLabeler labeler_;
   TextBuffer buffer_;
-  std::string open_label_;  // of the line that was open when the buffer was last written
+  std::string open_label_;  // the label of the line that was open at the last write of the buffer
 };
 
 ConsoleSink::ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options)
@@ -77,7 +79,7 @@ ConsoleSink::Outlet& ConsoleSink::outlet(proto::OutputStream stream) {
 
 base::Status ConsoleSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
   if (rank != raw_rank_) return outlet(stream).write(rank, stream, bytes);
-  MUSTER_RETURN_IF_ERROR(flush());  // what others said before
+  MUSTER_RETURN_IF_ERROR(flush());  // write what other ranks printed before
   return out_->write_bytes(bytes);
 }
 
@@ -116,7 +118,7 @@ base::Status FileSink::open_rank(int rank) {
 base::Status FileSink::write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t) {
   if (!files_.contains(rank)) MUSTER_RETURN_IF_ERROR(open_rank(rank));
   File& file = files_[rank][stream == proto::OutputStream::kStdout ? 0 : 1];
-  if (!file.fd.valid()) return base::ok_status();  // failed before, and said so
+  if (!file.fd.valid()) return base::ok_status();  // failed before; that was reported
   const int problem = write_all(file.fd.get(), bytes);
   if (problem == 0) return base::ok_status();
   file.fd.reset();

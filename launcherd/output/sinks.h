@@ -1,4 +1,4 @@
-// The sinks that users meet: labelled console, per-rank files, and both at once.
+// The sinks of hvdrun's output options: labelled console, per-rank files, both at once, and a choice of streams.
 #pragma once
 
 #include <array>
@@ -20,16 +20,17 @@
 namespace muster::launcherd::inline output {
 
 struct ConsoleSinkOptions {
-  int size = 1;                // ranks of the job
-  int raw_rank = -1;           // whose bytes go to stdout as they come, without labels; -1: none
-  model::LabelFormat label{};  // its time: `Sat Jun 20 17:05:53 2026`
+  int size = 1;  // number of ranks of the job
+  // The rank whose bytes go to stdout unchanged and without labels. -1 means none.
+  int raw_rank = -1;
+  model::LabelFormat label{};  // its time looks like `Sat Jun 20 17:05:53 2026`
 };
 
-// `[rank]<stdout>:line` to one terminal, `[rank]<stderr>:line` to the other, or the label of the options; each line
-// whole. Buffers 256 KiB.
+// Writes `[rank]<stdout>:line` to one terminal and `[rank]<stderr>:line` to the other. The options may set another
+// label. Lines stay whole. The sink buffers 256 KiB.
 class ConsoleSink final : public OutputSink {
  public:
-  // The terminals (shared with the NoticeWriter) must outlive the sink; `err` may be the same object as `out`.
+  // The terminals must outlive the sink; the NoticeWriter shares them. `err` may be the same object as `out`.
   ConsoleSink(Terminal* out, Terminal* err, const base::Clock* clock, ConsoleSinkOptions options);
   ~ConsoleSink() override;
 
@@ -43,14 +44,15 @@ class ConsoleSink final : public OutputSink {
 
   Terminal* const out_;
   const int raw_rank_;
-  std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second is empty when both go to one terminal
+  std::array<std::unique_ptr<Outlet>, 2> outlets_;  // the second is empty if both go to one terminal
 };
 
-// directory/rank.NN/{stdout,stderr}: the exact bytes. NN is padded to the width of the highest rank; one rank: rank.0.
+// Writes the exact bytes to directory/rank.NN/{stdout,stderr}. NN is padded to the width of the highest rank. A single
+// rank is rank.0.
 class FileSink final : public OutputSink {
  public:
-  // Makes the directories and truncates the files; the error names the path that failed. Files of ranks beyond `size`,
-  // which ranks have spawned, are made when the first bytes of theirs come.
+  // Creates the directories and truncates the files. The error names the path that failed. Files of spawned ranks
+  // (beyond `size`) are created when their first bytes come.
   static base::Result<std::unique_ptr<FileSink>> create(const std::string& directory, int size);
 
   base::Status write(int rank, proto::OutputStream stream, std::string_view bytes, std::uint8_t flags) override;
@@ -70,7 +72,7 @@ class FileSink final : public OutputSink {
   std::map<int, std::array<File, 2>> files_;  // by rank
 };
 
-// Writes to both; a failure of one does not keep bytes from the other. Owns neither.
+// Writes to both sinks. If one fails, the other still gets the bytes. Owns neither.
 class TeeSink final : public OutputSink {
  public:
   TeeSink(OutputSink* first, OutputSink* second) : first_(first), second_(second) {}
@@ -87,7 +89,7 @@ class TeeSink final : public OutputSink {
   OutputSink* second_;
 };
 
-// Passes on the chosen streams of each rank, and all of ranks beyond the list; to a sink that it does not own.
+// Passes on only the chosen streams of each rank. Passes on all streams of ranks beyond the list. Does not own `next`.
 class SelectSink final : public OutputSink {
  public:
   struct Streams {

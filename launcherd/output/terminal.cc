@@ -1,3 +1,5 @@
+// Terminal writes text in turns and keeps the status line below it; Terminals and NoticeWriter use it.
+// Read Terminal's public functions first, then write_some and wait_writable, then NoticeWriter::run.
 #include "launcherd/output/terminal.h"
 
 #include <fcntl.h>
@@ -19,7 +21,8 @@ namespace {
 
 constexpr std::string_view kEraseLine = "\r\033[K";
 constexpr std::size_t kMaxNotices = 1000;
-// Without a non-blocking description of our own: what poll(2) promises to fit. Terminals promise less than pipes.
+// Limits for a descriptor that we could not open again as non-blocking: what poll(2) promises to fit. Terminals
+// promise less than pipes.
 constexpr std::size_t kPipeChunk = 4096;
 constexpr std::size_t kTtyChunk = 256;
 constexpr int kCancelPollMs = 100;
@@ -31,7 +34,7 @@ bool is_same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-// The longest prefix that takes at most `columns` places, counting one for each UTF-8 code point.
+// Returns the longest prefix of at most `columns` columns. Each UTF-8 code point counts as one column.
 std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
   std::size_t used = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -43,7 +46,7 @@ std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
 
 }  // namespace
 
-// Holds the terminal; first come, first served, so that a flood of output cannot starve a notice.
+// Holds the terminal. Threads get it in order of arrival, so that a flood of output cannot delay a notice for ever.
 class Terminal::Turn {
  public:
   explicit Turn(Terminal* terminal) : terminal_(terminal) {
@@ -68,7 +71,7 @@ Terminal::Terminal(int fd, std::string name)
   struct stat info {};
   const bool is_open = fstat(fd_, &info) == 0;
   is_socket_ = S_ISSOCK(info.st_mode);
-  // A closed descriptor is not waited for either: its first write says what is wrong.
+  // Do not wait for a closed descriptor. Its first write returns the error.
   is_plain_file_ = !is_open || (!is_socket_ && !is_tty_ && !S_ISFIFO(info.st_mode));
   if (is_tty_ || S_ISFIFO(info.st_mode)) {
     const std::string path = fmt::format("/proc/self/fd/{}", fd_);
@@ -83,7 +86,7 @@ void Terminal::cancel() {
   if (cancel_fd_.valid()) eventfd_write(cancel_fd_.get(), 1);
 }
 
-// Reports a failure the first time only; from then on everything is dropped.
+// Reports only the first failure. From then on everything is dropped.
 base::Status Terminal::once(base::Status status) {
   if (status.ok()) return status;
   const bool was_failed = is_failed_;
@@ -93,7 +96,7 @@ base::Status Terminal::once(base::Status status) {
 
 base::Status Terminal::wait_writable() {
   pollfd fds[2] = {{own_fd_.valid() ? own_fd_.get() : fd_, POLLOUT, 0}, {cancel_fd_.get(), POLLIN, 0}};
-  // Where no descriptor was left for cancel(), it is noticed a little later.
+  // If cancel() had no descriptor, poll every kCancelPollMs to notice it.
   const int limit_ms = cancel_fd_.valid() ? -1 : kCancelPollMs;
   for (;;) {
     const int ready = poll(fds, 2, limit_ms);
@@ -103,7 +106,7 @@ base::Status Terminal::wait_writable() {
   }
 }
 
-// Moves *text on by what was written; nothing when it would have blocked.
+// Writes a part of *text and removes it from *text. Writes nothing if the write would block.
 base::Status Terminal::write_some(std::string_view* text) {
   ssize_t put = 0;
   if (own_fd_.valid()) {
@@ -137,7 +140,7 @@ base::Status Terminal::write_all(std::string_view text) {
   return base::ok_status();
 }
 
-// Text that is made of lines, as the terminal's mode wants it.
+// Writes lines. In raw mode '\n' gets a '\r'.
 base::Status Terminal::write_lines(std::string_view text) {
   if (!is_raw_) return write_all(text);
   std::string raw;
@@ -272,7 +275,7 @@ void NoticeWriter::run() {
     changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty() || left_out_ > 0 || is_status_new_; });
     if (is_stopping_) return;
     std::string text;
-    // A status that ends is taken away before what is said next, and is not drawn again below it.
+    // Erase a status that has ended before the next notice, so that it is not drawn again below the notice.
     const bool is_status_over = is_status_new_ && status_.empty();
     const bool is_notice = !is_status_over && (!queue_.empty() || left_out_ > 0);
     if (is_status_over) {
@@ -289,7 +292,7 @@ void NoticeWriter::run() {
     }
     is_writing_ = true;
     lock.unlock();
-    // A stderr that fails has nobody to be told.
+    // If writing to stderr fails, no one can be told.
     (void)(is_notice ? terminal_->write_notice(text) : terminal_->set_status(text));
     lock.lock();
     is_writing_ = false;

@@ -1,10 +1,12 @@
-// One destination of the launcher's text (a terminal, a pipe, a file) that several threads write to: whole lines of
-// ranks, the launcher's own notices, and a status line that is erased before anything else and drawn again after it.
+// Terminal is one destination of the launcher's text: a terminal, a pipe or a file. Several threads write to it. It
+// shows whole lines of ranks, the launcher's own notices, and a status line. The status line is erased before other
+// text and drawn again after it.
 //
-// Writers take turns, first come first served. A blocked write waits outside of O_NONBLOCK on the shared descriptor
-// (the caller's shell would see that flag) and ends when cancel() is called. After cancel() or a failed write
-// everything is dropped. Thread-safe.
+// Thread: any. Writers take turns in order of arrival.
+// Errors: cancel() ends a blocked write. After cancel() or a failed write all text is dropped. Writes wait without
+// O_NONBLOCK on the shared descriptor, because the caller's shell would see that flag.
 //
+// Example:
 //   Terminals terminals(1, 2);
 //   ConsoleSink sink(terminals.out(), terminals.err(), &clock, {.size = 16});
 //   NoticeWriter notices(terminals.err());
@@ -27,35 +29,37 @@
 
 namespace muster::launcherd::inline output {
 
-// How a piece of output follows what was written before it: on a line of its own, as more of the unfinished line, or
-// with a '\n' first that closes that line.
+// Says how output follows the text before it. kFresh: it begins its own line. kContinues: it continues the unfinished
+// line. kCloses: it begins with a '\n' that closes that line.
 enum class Join { kFresh, kContinues, kCloses };
 
 class Terminal {
  public:
-  Terminal(int fd, std::string name);  // fd is borrowed; name is for errors: "stdout"
+  Terminal(int fd, std::string name);  // `fd` is borrowed; `name` is for errors: "stdout"
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Text of ranks. `open_label` is the label of the line that the call before left unfinished, for the case that a
-  // notice has closed that line since: text that continues it then gets the label again, a '\n' that closes it is left
-  // out. CANCELLED: nobody reads any more, or cancel(); reported once, later calls drop and return ok.
+  // Writes text of ranks. `open_label` is the label of the line that the previous call left unfinished. A notice may
+  // have closed that line since. Then text that continues the line gets the label again, and a '\n' that closes it is
+  // left out. CANCELLED if the destination has no reader, or after cancel(). It is reported once; later calls drop the
+  // text and return ok.
   base::Status write_output(std::string_view text, Join join, std::string_view open_label);
 
-  // Bytes of a rank that believes this terminal to be its own: passed on as they are.
+  // Writes bytes of a rank that uses this terminal as its own. They are passed on unchanged.
   base::Status write_bytes(std::string_view bytes);
 
-  // A whole line of the launcher, '\n' included; starts on a line of its own.
+  // Writes one line of the launcher, with its '\n'. It begins on its own line.
   base::Status write_notice(std::string_view line);
 
-  // Shown below everything until replaced; "" removes it. Ignored unless this is a terminal. Cut to its width.
+  // Shows `text` below all other text until the next call. "" removes it. Cut to the terminal's width. No effect
+  // unless this is a terminal.
   base::Status set_status(std::string_view text);
 
-  // From any thread: ends a blocked write; nothing is written from now on.
+  // Any thread. Ends a blocked write. Nothing is written from now on.
   void cancel();
 
-  // From any thread: whether the terminal is in raw mode, where a '\n' of ours needs its '\r'.
+  // Any thread. Says whether the terminal is in raw mode. In raw mode our '\n' needs a '\r'.
   void set_raw(bool is_raw) { is_raw_ = is_raw && is_tty_; }
 
   bool is_tty() const { return is_tty_; }
@@ -74,8 +78,10 @@ class Terminal {
 
   const int fd_;
   const std::string name_;
-  base::UniqueFd own_fd_;  // the same pipe or terminal, opened again with O_NONBLOCK; invalid where that is impossible
-  base::UniqueFd cancel_fd_;  // eventfd, readable for ever after cancel(); invalid: no descriptor was left
+  // The same pipe or terminal, opened again with O_NONBLOCK. Invalid if that is impossible.
+  base::UniqueFd own_fd_;
+  // An eventfd that stays readable after cancel(). Invalid if no descriptor was left.
+  base::UniqueFd cancel_fd_;
   std::atomic<bool> is_cancelled_ = false;
   bool is_tty_ = false;
   bool is_socket_ = false;
@@ -83,20 +89,23 @@ class Terminal {
 
   std::atomic<bool> is_raw_ = false;
 
-  std::mutex mutex_;  // guards the two tickets only; the fields below belong to whose turn it is
+  // Guards the two tickets only. The members below belong to the thread whose turn it is.
+  std::mutex mutex_;
   std::condition_variable turn_changed_;
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
 
-  bool is_mid_line_ = false;     // the last byte was not '\n'
-  bool is_output_open_ = false;  // … and it was write_output's, with nothing after it
-  bool are_bytes_open_ = false;  // … and it was write_bytes's
+  bool is_mid_line_ = false;  // true: the last byte was not '\n'
+  // True if the line is unfinished, its text came from write_output, and nothing followed.
+  bool is_output_open_ = false;
+  // True if the line is unfinished, and its text came from write_bytes.
+  bool are_bytes_open_ = false;
   bool is_failed_ = false;
   std::string status_;
   bool is_status_shown_ = false;
 };
 
-// stdout and stderr of this process; one Terminal when both are the same file.
+// stdout and stderr of this process. They share one Terminal if both are the same file.
 class Terminals {
  public:
   Terminals(int out_fd, int err_fd);
@@ -109,16 +118,16 @@ class Terminals {
   std::unique_ptr<Terminal> err_;
 };
 
-// The launcher's own lines, written by a thread of its own so that the caller never waits for a stuck terminal. At most
-// 1,000 lines wait; beyond that lines are counted and one line says how many were left out. Thread-safe.
+// NoticeWriter writes the launcher's own lines on its own thread, so that the caller never waits for a stuck terminal.
+// At most 1,000 lines wait. Further lines are only counted, and one line reports their number. Thread-safe.
 class NoticeWriter {
  public:
   explicit NoticeWriter(Terminal* terminal, std::string prefix = "hvdrun: ");
-  ~NoticeWriter();  // flush_blocking(now): what is not out by then is dropped if the terminal is stuck
+  ~NoticeWriter();  // calls flush_blocking(now); drops the rest if the terminal is stuck
 
-  void line(std::string_view text);    // one or several lines; each gets the prefix
+  void line(std::string_view text);    // one or more lines; each gets the prefix
   void status(std::string_view text);  // replaces the status line; only the newest is kept
-  // Waits until everything is written. False: the deadline came first.
+  // Waits until everything is written. Returns false if the deadline passes first.
   bool flush_blocking(base::MonotonicTime deadline);
 
  private:
