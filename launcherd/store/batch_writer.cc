@@ -1,3 +1,5 @@
+// BatchWriter: commit() runs the transaction, and one apply() function handles each kind of change.
+// Read commit and apply_alone first, then the apply functions, then move and move_rank.
 #include "launcherd/store/batch_writer.h"
 
 #include <chrono>
@@ -14,7 +16,7 @@ std::int64_t micros(base::WallTime time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
-// These end the whole transaction; anything else is the fault of one batch.
+// These errors end the whole transaction. All other errors come from one batch.
 bool is_trouble_of_all(const base::Status& status) {
   return status.code() == Code::kResourceExhausted || status.code() == Code::kUnavailable ||
          status.code() == Code::kDataLoss || status.code() == Code::kInternal;

@@ -1,4 +1,6 @@
-// Writes batches into the job store: many in one transaction, each of them whole or not at all. Used by one thread.
+// BatchWriter writes batches into the job store. One transaction holds many batches; each is written whole or not at
+// all.
+// Thread: one.
 #pragma once
 
 #include <span>
@@ -12,21 +14,23 @@ namespace muster::launcherd::inline store {
 
 class BatchWriter {
  public:
-  // `database` is one of open_store().
+  // `database` must come from open_store().
   static base::Result<BatchWriter> create(Database database);
 
-  // One status a batch, in their order. A batch that is wrong in itself (its job does not exist, its state does not
-  // follow, its request id is taken) leaves the others alone. When the disk cannot take them all fail together with its
-  // status, and nothing of them is there; only where the disk failed in the middle of a commit (UNAVAILABLE) may a
-  // crash that follows at once bring them back.
+  // Returns one status per batch, in order. An invalid batch (see below) does not affect the others. If the disk cannot
+  // store them, all batches fail with the disk's status, and none is stored. One exception: if the disk fails during a
+  // commit (UNAVAILABLE), a crash right after it may bring the batches back.
   //
-  // Codes of a wrong batch: ALREADY_EXISTS (id or request id), NOT_FOUND (job), FAILED_PRECONDITION (its state does not
-  // allow the step; a job that has not ended is not forgotten), INVALID_ARGUMENT (a value is too long).
+  // Errors of an invalid batch:
+  //   ALREADY_EXISTS       the id or request id is taken
+  //   NOT_FOUND            the job is unknown
+  //   FAILED_PRECONDITION  the job's state does not allow the step, or a job to forget has not ended
+  //   INVALID_ARGUMENT     a value is too long
   std::vector<base::Status> commit(std::span<const Batch* const> batches);
 
-  // Whether secrets of a job that has ended may still be in the write-ahead log.
+  // True if secrets of an ended job may still be in the write-ahead log.
   bool has_secrets_in_log() const { return has_secrets_in_log_; }
-  // Empties the log. Errors and a reader in the way leave it as it is: try again later.
+  // Empties the log. After an error, or if a reader blocks it, the log stays as it is: try again later.
   base::Status wipe_log();
 
  private:
@@ -64,7 +68,7 @@ class BatchWriter {
   base::Status move_rank(const RankStep& step, const base::JobId& id, const JobRow& job);
   base::Status drop_secrets(std::int64_t number);
 
-  Database database_;  // before its statements
+  Database database_;  // before its statements, so that it is destroyed after them
   Statements statements_;
   bool has_secrets_in_log_ = false;
 };

@@ -5,7 +5,7 @@
 namespace muster::launcherd::inline store {
 namespace {
 
-// About what a change takes in memory beside its bytes.
+// Approximate memory of a change in addition to its bytes.
 constexpr std::size_t kChangeOverhead = 512;
 
 struct Bytes {
@@ -46,7 +46,7 @@ JobStore::JobStore(base::Loop& loop, std::unique_ptr<WriteThread> writer, std::u
 JobStore::~JobStore() {
   *is_alive_ = false;
   flush();
-  reader_.reset();  // first: the last connection writes the log back into the file
+  reader_.reset();  // first, because the last connection to close writes the log into the file
 }
 
 void JobStore::append(Batch batch, Committed committed) {
@@ -62,7 +62,7 @@ void JobStore::put(Batch batch, Committed committed, bool keep) {
   const std::size_t bytes = bytes_of(batch);
   turn_.push_back({std::move(batch), std::move(committed), keep, bytes});
   if (turn_.size() > 1) return;
-  // What the loop still does before this comes to its turn goes with it.
+  // Later batches of this turn of the loop are committed with this one.
   loop_.post([this, is_alive = is_alive_] {
     if (*is_alive) flush();
   });

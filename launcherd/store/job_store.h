@@ -1,11 +1,14 @@
-// The jobs of a launcherd on its disk: every change is an event in an atomic batch, and the state of jobs and ranks is
-// what the events made of it. SQLite does its work on two threads of the store's own, one that writes and one that
-// reads; the loop only hands over and is called back.
+// JobStore keeps launcherd's jobs on disk. Every change is an event in an atomic batch. The events determine the state
+// of jobs and ranks. The store runs SQLite on two threads of its own: one writes, the other reads. The loop only
+// passes work to them and gets callbacks.
 //
-// Made, used and destroyed on the loop thread, inside the loop's and the StateDirectory's lives. The batches of one
-// turn of the loop are committed together; an ok means that the batch is on the disk, in the order of the calls. After
-// an error the store is as if the batch had never been, and later batches are tried anew.
+// Thread: created, used and destroyed on the loop thread. Owner: the loop and the StateDirectory must outlive the
+// store.
+// Batches of one turn of the loop are committed together, in the order of the calls. An OK status means that the batch
+// is on the disk.
+// Errors: after an error the batch has no effect, and the store tries later batches again.
 //
+// Example:
 //   MUSTER_ASSIGN_OR_RETURN(const auto store, JobStore::open(directory.database(), loop));
 //   store->append({NewJob{...}}, [=](base::Status status) { answer(status); });             // Submit: may be refused
 //   store->record({NewEvent{...}}, [](base::Status) {});                                    // a rank ended: may not
@@ -30,23 +33,23 @@ class JobStore {
  public:
   using Committed = std::function<void(base::Status)>;
 
-  // Blocks: makes, checks and migrates the file (schema.h, whose errors these are). For what must be known before the
-  // loop runs (jobs to recover) make a StoreReader of one's own.
+  // Blocks: creates, checks and migrates the file. Errors are those of schema.h. Create a separate StoreReader for
+  // questions before the loop runs, such as which jobs to recover.
   static base::Result<std::unique_ptr<JobStore>> open(const std::string& path, base::Loop& loop);
-  // Blocks until all batches are written or refused; their calls are posted.
+  // Blocks until all batches are written or refused. Their callbacks are posted.
   ~JobStore();
   JobStore(const JobStore&) = delete;
   JobStore& operator=(const JobStore&) = delete;
 
-  // Errors are those of BatchWriter::commit; RESOURCE_EXHAUSTED also when too much waits. Never calls back before it
+  // Errors are those of BatchWriter::commit. RESOURCE_EXHAUSTED also if too much waits. Never calls back before it
   // returns.
   void append(Batch batch, Committed committed);
-  // The same for what has happened and cannot be refused: while the disk is full it waits in memory (at most
-  // WriteThread::kMostBytes with all others; beyond that RESOURCE_EXHAUSTED).
+  // Like append(), for changes that have happened and so cannot be refused. While the disk is full the batch waits in
+  // memory. RESOURCE_EXHAUSTED if all such batches need more than WriteThread::kMostKeptBytes.
   void record(Batch batch, Committed committed);
 
-  // Asks on the reading thread and answers on the loop, not after the store's end. What the question captures must be
-  // its own. RESOURCE_EXHAUSTED: too many wait.
+  // Runs `question` on the reading thread and `answer` on the loop. No answer is posted after the store's destruction.
+  // The question must own what it captures. RESOURCE_EXHAUSTED if too many questions wait.
   template <typename T>
   void read(std::function<base::Result<T>(StoreReader&)> question, std::function<void(base::Result<T>)> answer) {
     ask(
@@ -64,10 +67,10 @@ class JobStore {
   void ask(ReadThread::Question question, Committed refused);
 
   base::Loop& loop_;
-  std::vector<PendingBatch> turn_;  // of this turn of the loop
+  std::vector<PendingBatch> turn_;  // batches of this turn of the loop
   std::unique_ptr<WriteThread> writer_;
   std::unique_ptr<ReadThread> reader_;
-  std::shared_ptr<bool> is_alive_;  // posts outlive the store
+  std::shared_ptr<bool> is_alive_;  // false once the store is destroyed, because posted tasks may outlive it
 };
 
 }  // namespace muster::launcherd::store

@@ -1,4 +1,4 @@
-// Where the next page of a list begins, as a word that clients hand back. They may hand back anything.
+// A page token says where the next page of a list begins. Clients send it back, so it may contain anything.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace muster::launcherd::inline store {
 
-// The page goes on below the job with this number (> 0).
+// The page continues with jobs below this number (> 0).
 std::string page_token(std::int64_t number);
 
-// An empty word is the first page: the highest number. INVALID_ARGUMENT: not a word of page_token().
+// Empty means the first page, with the highest number. INVALID_ARGUMENT if `token` does not come from page_token().
 base::Result<std::int64_t> parse_page_token(std::string_view token);
 
 }  // namespace muster::launcherd::store

@@ -1,4 +1,4 @@
-// The thread that reads the job store for the loop, one question after the other.
+// ReadThread reads the job store for the loop on its own thread, one question after the other.
 #pragma once
 
 #include <condition_variable>
@@ -16,17 +16,17 @@ namespace muster::launcherd::inline store {
 
 class ReadThread {
  public:
-  // Runs on the thread; what it returns is posted to the loop.
+  // Runs on the thread. Its result is posted to the loop.
   using Question = std::function<base::Loop::Task(StoreReader&)>;
 
-  // The loop must outlive it.
+  // The loop must outlive the thread.
   static base::Result<std::unique_ptr<ReadThread>> start(StoreReader reader, base::Loop& loop);
-  // Ends the question under way; those that wait are not asked, and nothing is posted for them.
+  // Finishes the question in progress. Waiting questions never run, and nothing is posted for them.
   ~ReadThread();
   ReadThread(const ReadThread&) = delete;
   ReadThread& operator=(const ReadThread&) = delete;
 
-  // Any thread. RESOURCE_EXHAUSTED: kMostQuestions wait already.
+  // Any thread. RESOURCE_EXHAUSTED if kMostQuestions already wait.
   base::Status put(Question question);
 
   static constexpr std::size_t kMostQuestions = 4096;
@@ -37,11 +37,11 @@ class ReadThread {
   void run();
 
   base::Loop& loop_;
-  StoreReader reader_;  // of the thread
+  StoreReader reader_;  // used by the thread only
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Question> waiting_;  // guarded by mutex_, as is the next
+  std::deque<Question> waiting_;  // guarded by mutex_, like the next member
   bool is_ending_ = false;
 
   std::thread thread_;

@@ -1,9 +1,9 @@
-// What goes into the job store and what comes out: plain values. Bytes that the store keeps for others (specs, events,
-// recovery) are opaque here.
+// The values that go into the job store and come out of it. Plain values. The store does not interpret the bytes of
+// specs, events and recovery.
 //
-// Values of environment variables go into NewJob::environment and nowhere else: no type that comes out of a query for
-// views holds them (docs/adr/0011). Every field has an initialiser, so that a list of
-// named fields may leave it out.
+// Values of environment variables are stored only in NewJob::environment. No result of a query for views contains them
+// (docs/adr/0011).
+// Every field has an initialiser, so that designated initialisers may omit it.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,32 @@
 
 namespace muster::launcherd::inline store {
 
-// The longest value that is stored: spec, environment, recovery, message. Longer: INVALID_ARGUMENT.
+// The longest value that the store accepts: spec, environment, recovery or message. Longer values get
+// INVALID_ARGUMENT.
 constexpr std::size_t kLongestBlob = std::size_t{4} << 20;
 
-// A job begins QUEUED.
+// A new job. Its state is QUEUED.
 struct NewJob {
   base::JobId id;
-  std::string request_id{};  // the submitter's, so that a repeated Submit makes no second job; empty: none
+  // Chosen by the submitter, so that a repeated Submit creates no second job. Empty means none.
+  std::string request_id{};
   std::string name{};
   int priority = 0;
   base::WallTime submitted{};
-  std::string reason{};       // why it waits
-  std::string spec{};         // all that is needed to start it, but:
-  std::string environment{};  // secret; gone when the job is final
+  std::string reason{};       // why the job waits
+  std::string spec{};         // everything needed to start the job, except its environment
+  std::string environment{};  // secret; deleted when the job is final
 };
 
-// Where an event brings its job. Checked against model/job_state.h.
+// The state into which an event brings its job. Checked against model/job_state.h.
 struct JobStep {
   model::JobState to{};
   std::string reason{};
   int attempt = 0;
-  std::optional<int> exit_code{};  // with a final state
+  std::optional<int> exit_code{};  // set only with a final state
 };
 
-// Where an event brings a rank of one attempt. What was never told of is WAITING.
+// The state into which an event brings a rank of one attempt. A rank without such an event is WAITING.
 struct RankStep {
   int attempt = 0;
   int rank = 0;
@@ -53,7 +55,7 @@ struct RankStep {
   std::string detail{};
 };
 
-// The job's next event; the store numbers it.
+// The next event of the job. The store gives it its number.
 struct NewEvent {
   base::JobId job;
   base::WallTime time{};
@@ -62,13 +64,14 @@ struct NewEvent {
   std::optional<RankStep> rank_step{};
 };
 
-// A queued job's reason alone ("needs 16 slots, 12 are free"): no event, it changes with every other job.
+// A new reason of a queued job ("needs 16 slots, 12 are free"). It is no event, because it changes with every other
+// job.
 struct NewReason {
   base::JobId job;
   std::string reason{};
 };
 
-// What a later launcherd needs to find this job's agents again; replaces what was. Secret; gone when the job is final.
+// A later launcherd finds this job's agents by it. Replaces the earlier value. Secret; deleted when the job is final.
 struct NewRecovery {
   base::JobId job;
   std::string content{};
@@ -86,18 +89,18 @@ struct ForgetHost {
   std::string name{};
 };
 
-// Retention: the job with its events, ranks and request id. FAILED_PRECONDITION: it has not ended.
+// Deletes an old job with its events, ranks and request id. FAILED_PRECONDITION if the job has not ended.
 struct ForgetJob {
   base::JobId job;
 };
 
 using Change = std::variant<NewJob, NewEvent, NewReason, NewRecovery, StoredHost, ForgetHost, ForgetJob>;
-// All of it or nothing, in this order.
+// The store applies all changes in this order, or none.
 using Batch = std::vector<Change>;
 
 struct StoredJob {
   base::JobId id;
-  std::int64_t number = 0;  // in order of submission, never used again
+  std::int64_t number = 0;  // in order of submission; never used again
   std::string request_id{};
   std::string name{};
   int priority = 0;
@@ -106,7 +109,7 @@ struct StoredJob {
   int attempt = 0;
   std::optional<int> exit_code{};
   base::WallTime submitted{};
-  std::optional<base::WallTime> started{};  // the last time that it got slots
+  std::optional<base::WallTime> started{};  // when it last got slots
   std::optional<base::WallTime> ended{};
   std::uint64_t last_sequence = 0;
 };
@@ -127,13 +130,13 @@ struct StoredEvent {
   std::int64_t position = 0;   // among the events of all jobs
   std::uint64_t sequence = 0;  // 1, 2, 3, … within the job
   base::WallTime time{};
-  std::optional<model::JobState> job_state{};  // into which it brought the job
+  std::optional<model::JobState> job_state{};  // the state into which this event brought the job
   std::string message{};
 };
 
 struct JobPage {
   std::vector<StoredJob> jobs;
-  std::string next{};  // page token; empty: there are no more
+  std::string next{};  // page token; empty if there are no more jobs
 };
 
 }  // namespace muster::launcherd::store

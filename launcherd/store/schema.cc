@@ -1,3 +1,5 @@
+// The job store's tables (the migrations), and open_store(), which creates, checks and migrates a file.
+// Read open_store at the end first, then checked_version, then the tables.
 #include "launcherd/store/schema.h"
 
 #include <fcntl.h>
@@ -16,8 +18,8 @@ using base::Code;
 
 constexpr long kApplication = 0x4d737472;  // "Mstr", in the header of the file
 
-// Times are microseconds of the wall clock. A job is final if and only if it has ended_us. environments and recoveries
-// hold secrets and are read by nothing that makes views (docs/adr/0011).
+// Times are wall-clock microseconds. A job is final if and only if it has ended_us. The tables environments and
+// recoveries hold secrets. No query for views reads them (docs/adr/0011).
 constexpr std::string_view kVersion1 = R"sql(
   CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -92,7 +94,7 @@ base::Status check_whole(Database& database, const std::string& path) {
                      path, base::printable(verdict));
 }
 
-// The version of the file, 0 for an empty one.
+// Returns the version of the file; 0 for an empty file.
 base::Result<std::size_t> checked_version(Database& database, const std::string& path, std::size_t newest) {
   MUSTER_ASSIGN_OR_RETURN(const long application, pragma(database, "application_id"));
   MUSTER_ASSIGN_OR_RETURN(const std::string tables, database.value_of("SELECT count(*) FROM sqlite_master"));
@@ -141,7 +143,8 @@ base::Result<Database> open_store(const std::string& path, std::span<const std::
                        "on a local disk",
                        path);
   }
-  // FULL: a commit is on the disk before it is answered. secure_delete: secrets of ended jobs are overwritten.
+  // FULL: a commit is on the disk before the caller gets its result. secure_delete: SQLite overwrites secrets of ended
+  // jobs.
   MUSTER_RETURN_IF_ERROR(
       database.run("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
                    "PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 16777216"));

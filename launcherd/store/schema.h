@@ -1,4 +1,4 @@
-// The tables of the job store and how a file gets from one version of them to the next. Blocking.
+// Creates the tables of the job store, and migrates a file from one version to the next. Blocking.
 #pragma once
 
 #include <span>
@@ -10,13 +10,14 @@
 
 namespace muster::launcherd::inline store {
 
-// The i-th (from 0) brings a file from version i to i + 1. Never changed once released: a new version is a new entry.
+// Entry i (from 0) migrates a file from version i to i + 1. Never change a released entry; add a new one instead.
 std::span<const std::string_view> store_migrations();
 
-// Makes the file (0600; SQLite gives its -wal and -shm the same mode) if it is missing, checks that it is ours and
-// whole, and brings it up to date in one transaction: a migration that fails leaves the version that was. DATA_LOSS:
-// damaged, FAILED_PRECONDITION: of another program, or of a newer launcherd; nothing in the file is changed then. The
-// check reads all of the file.
+// Creates the file if it is missing (mode 0600; SQLite gives its -wal and -shm the same mode). Checks the whole file:
+// it must be ours and undamaged. Then migrates it in one transaction, so that a failed migration keeps the old
+// version.
+// Errors: DATA_LOSS if it is damaged. FAILED_PRECONDITION if it belongs to another program or a newer launcherd. In
+// both cases the file does not change.
 base::Result<Database> open_store(const std::string& path, std::span<const std::string_view> migrations);
 
 }  // namespace muster::launcherd::store

@@ -1,3 +1,5 @@
+// The wrapper of SQLite: error mapping first, then Execution, Statement and Database.
+// Read Database::open first, then Execution::next and run, then the error mapping.
 #include "launcherd/store/sqlite.h"
 
 #include <sqlite3.h>
@@ -10,10 +12,10 @@ namespace {
 
 using base::Code;
 
-// A writer waits so long for a reader that recovers the log, and the other way round; no other process comes near.
+// A writer waits so long for a reader that recovers the log, and vice versa. No other process uses the file.
 constexpr int kBusyMilliseconds = 2000;
 
-// A write that failed leaves no errno where SQLite has rolled back since: its own code says what it was doing.
+// Recognises a failed write by SQLite's extended code. SQLite may have rolled back since, so errno is lost.
 bool is_of_writing(int extended) {
   switch (extended) {
     case SQLITE_IOERR_WRITE:
@@ -73,7 +75,7 @@ base::Status status_of(sqlite3* handle, int result) {
           path, message);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:  // readers and writers were in each other's way for too long
+    case SQLITE_PROTOCOL:  // readers and writers blocked each other for too long
       return base::error(Code::kUnavailable, "{} is locked by another process: end that", path);
     case SQLITE_TOOBIG:
       return base::error(Code::kInvalidArgument, "{}: a value is too long", path);
@@ -94,7 +96,7 @@ base::Status status_of(sqlite3_stmt* statement, int result) {
 }  // namespace
 
 Execution::~Execution() {
-  sqlite3_reset(statement_);  // says again what the last step said
+  sqlite3_reset(statement_);  // returns the last step's error again
   sqlite3_clear_bindings(statement_);
 }
 
@@ -107,7 +109,7 @@ void Execution::bind(int index, std::int64_t value) {
 }
 
 void Execution::bind(int index, std::string_view text) {
-  const char* const data = text.data() != nullptr ? text.data() : "";  // a null pointer would be NULL
+  const char* const data = text.data() != nullptr ? text.data() : "";  // a null pointer would bind NULL
   note(sqlite3_bind_text64(statement_, index, data, text.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
@@ -145,7 +147,8 @@ std::optional<std::int64_t> Execution::maybe_integer(int column) const {
 }
 
 std::string Execution::bytes(int column) const {
-  const void* const data = sqlite3_column_blob(statement_, column);  // before its size: it may convert
+  const void* const data =
+      sqlite3_column_blob(statement_, column);  // read before the size, because this call may convert the value
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
   return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();
 }
@@ -159,7 +162,7 @@ void Database::Close::operator()(sqlite3* handle) const {
 }
 
 base::Result<Database> Database::open(const std::string& path, Access access) {
-  // Each connection is used by one thread at a time: no locks inside it.
+  // One thread at a time uses a connection, so it needs no internal locks.
   const int flags = (access == Access::kWrite ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
   sqlite3* handle = nullptr;

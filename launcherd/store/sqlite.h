@@ -1,9 +1,15 @@
-// The only place that knows SQLite: a connection and prepared statements as move-only values with errors as Status.
+// The only code that uses SQLite. It wraps a connection and its prepared statements as move-only values, and errors as
+// Status.
 //
-// A connection and its statements belong to one thread at a time. Codes: RESOURCE_EXHAUSTED (disk full or read-only, no
-// memory: it may work again later), ALREADY_EXISTS (a unique value is taken), DATA_LOSS (not a database, or damaged),
-// UNAVAILABLE (busy, or the disk failed), INTERNAL (a bug in a statement of ours).
+// Thread: one thread at a time uses a connection and its statements.
+// Errors:
+//   RESOURCE_EXHAUSTED  the disk is full or read-only, or memory is short; a later try may work
+//   ALREADY_EXISTS      a unique value is taken
+//   DATA_LOSS           the file is not a database, or is damaged
+//   UNAVAILABLE         the database is busy, or the disk failed
+//   INTERNAL            one of our statements has a bug
 //
+// Example:
 //   Execution find = statement.start();
 //   find.bind(1, id);
 //   MUSTER_ASSIGN_OR_RETURN(const bool found, find.next());
@@ -25,7 +31,7 @@ namespace muster::launcherd::inline store {
 
 class Database;
 
-// One run of a statement; forgets its values and its place at the end. The statement must outlive it.
+// One run of a statement. The destructor resets the statement and clears its values. The statement must outlive it.
 class Execution {
  public:
   explicit Execution(sqlite3_stmt* statement) : statement_(statement) {}
@@ -33,16 +39,16 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // Parameters count from 1. Bytes are copied. What cannot be bound is told by next() or run().
+  // Parameters count from 1. Bytes are copied. next() or run() reports values that cannot be bound.
   void bind(int index, std::int64_t value);
   void bind(int index, std::string_view text);
   void bind_blob(int index, std::string_view bytes);
-  void bind(int index, std::optional<std::int64_t> value);  // nullopt: NULL, as it is without a bind
+  void bind(int index, std::optional<std::int64_t> value);  // nullopt means NULL, as for an unbound parameter
 
-  base::Result<bool> next();  // true: a row
-  base::Status run();         // to the end; rows are skipped
+  base::Result<bool> next();  // true: a row is available
+  base::Status run();         // runs to the end; skips rows
 
-  // Columns of the row, from 0.
+  // Columns of the current row, counted from 0.
   std::int64_t integer(int column) const;
   std::optional<std::int64_t> maybe_integer(int column) const;
   std::string bytes(int column) const;
@@ -56,7 +62,7 @@ class Execution {
 
 class Statement {
  public:
-  Statement() = default;  // empty: not to be started
+  Statement() = default;  // empty; must not be started
   Execution start() const { return Execution(statement_.get()); }
 
  private:
@@ -73,19 +79,20 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  // The file must exist; an empty one is an empty database. Statements must be gone before the connection.
+  // The file must exist; an empty file is an empty database. Destroy all statements before the connection.
   static base::Result<Database> open(const std::string& path, Access access);
 
   base::Result<Statement> prepare(std::string_view sql);
-  base::Status run(const std::string& sql);                    // one or more statements without values
-  base::Result<std::string> value_of(const std::string& sql);  // first column of the first row; empty without one
-  std::int64_t last_row() const;                               // of the last insert
-  std::int64_t changed_rows() const;                           // by the last statement
+  base::Status run(const std::string& sql);  // one or more statements without values
+  base::Result<std::string> value_of(
+      const std::string& sql);        // first column of the first row; empty if there is no row
+  std::int64_t last_row() const;      // row number of the last insert
+  std::int64_t changed_rows() const;  // number of rows that the last statement changed
   bool in_transaction() const;
-  // Writes the write-ahead log back into the file and empties it. False: a reader is using it, try later. Waits for
-  // nobody.
+  // Writes the write-ahead log into the file and empties it. Returns false if a reader uses it: try later. Does not
+  // wait.
   base::Result<bool> empty_log();
-  // Whether closing may write the log back into the file: not while the file is only looked at.
+  // Says whether closing may write the log into the file. Set it to false while the file is only inspected.
   void write_back_on_close(bool on);
 
  private:

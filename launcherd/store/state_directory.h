@@ -1,5 +1,5 @@
-// Where a launcherd keeps its state: a directory of the user's that nobody else may enter, on a disk of this host, used
-// by one launcherd at a time. Blocks for as long as the file system does.
+// StateDirectory is where launcherd keeps its state. It is a directory that only the user may enter, on a disk of this
+// host. One launcherd uses it at a time. Calls block as long as the file system does.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,19 @@
 
 namespace muster::launcherd::inline store {
 
-// ${XDG_STATE_HOME:-~/.local/state}/muster/<host_name>. FAILED_PRECONDITION: neither variable names an absolute path;
-// INVALID_ARGUMENT: the name cannot name a directory.
+// Returns ${XDG_STATE_HOME:-~/.local/state}/muster/<host_name>. FAILED_PRECONDITION if neither variable names an
+// absolute path. INVALID_ARGUMENT if the host name cannot be a directory name.
 base::Result<std::string> default_state_directory(const base::Environment& environment, std::string_view host_name);
 
-// The name of a file system (statfs's f_type) that several hosts can share: locks and shared memory of one host mean
-// nothing on another. nullopt: a local one, or one that is not known to be shared.
+// Returns the name of a file system type (statfs's f_type) that several hosts can share. There, locks and shared
+// memory of one host have no effect on another. nullopt if it is local, or not known to be shared.
 std::optional<std::string_view> shared_file_system(long type);
 
 class StateDirectory {
  public:
-  // Makes `path` with its missing parents (0700) and takes its lock until destruction. PERMISSION_DENIED: it is not
-  // ours alone; FAILED_PRECONDITION: it lies on a shared file system; ALREADY_EXISTS: another launcherd uses it.
+  // Creates `path` with its missing parents (0700). Holds its lock until destruction.
+  // Errors: PERMISSION_DENIED if other users have access. FAILED_PRECONDITION if it lies on a shared file system.
+  // ALREADY_EXISTS if another launcherd uses it.
   static base::Result<StateDirectory> open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -33,7 +34,8 @@ class StateDirectory {
   StateDirectory(std::string path, base::UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
 
   std::string path_;
-  base::UniqueFd lock_;  // its file is never removed: who waits for the name would lock another one
+  // The lock file is never removed, because a process that waits for it would then lock another file.
+  base::UniqueFd lock_;
 };
 
 }  // namespace muster::launcherd::store

@@ -1,3 +1,5 @@
+// StoreReader: prepared queries, conversion of rows into values, then one function per question.
+// Read StoreReader::jobs and events first, then job_of and the collect functions.
 #include "launcherd/store/store_reader.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ base::Status no_such_job(const base::JobId& id) {
   return base::error(Code::kNotFound, "there is no job {}", id.str());
 }
 
-// An id as it lies in the file.
+// Parses an id from the file.
 base::Result<base::JobId> stored_id(const Execution& row, int column) {
   auto id = base::JobId::parse(row.bytes(column));
   if (!id.ok()) return base::error(Code::kDataLoss, "the job store holds a job with a malformed id: restore a copy");
@@ -90,7 +92,7 @@ base::Result<StoredRank> rank_of(const Execution& row) {
   return rank;
 }
 
-// All rows of `query` by `convert`.
+// Converts all rows of `query` by `convert`.
 template <typename Record, typename Convert>
 base::Result<std::vector<Record>> collect(Execution& query, Convert convert) {
   std::vector<Record> records;
@@ -102,7 +104,7 @@ base::Result<std::vector<Record>> collect(Execution& query, Convert convert) {
   }
 }
 
-// Messages may be long: a page of them ends early.
+// Collects events. The page ends early if the messages are long.
 base::Result<std::vector<StoredEvent>> collect_events(Execution& query) {
   std::vector<StoredEvent> events;
   for (std::size_t bytes = 0; bytes < kPageBytes;) {
@@ -174,7 +176,7 @@ base::Result<base::JobId> StoreReader::job_by_prefix(std::string_view prefix) {
   if (prefix.empty()) return base::error(Code::kInvalidArgument, "an empty name is no job: give some of its letters");
   Execution query = statements_.prefix.start();
   query.bind(1, prefix);
-  query.bind(2, std::string(prefix) + '\x7f');  // above all letters of ids
+  query.bind(2, std::string(prefix) + '\x7f');  // greater than all letters of ids
   std::vector<std::string> found;
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, query.next());
@@ -199,7 +201,7 @@ base::Result<JobPage> StoreReader::jobs(Which which, int limit, std::string_view
   MUSTER_ASSIGN_OR_RETURN(const std::int64_t below, parse_page_token(token));
   Execution query = (which == Which::kAll ? statements_.all_jobs : statements_.open_jobs).start();
   query.bind(1, below);
-  query.bind(2, bounded(limit) + 1);  // one more tells whether there is a next page
+  query.bind(2, bounded(limit) + 1);  // one more row shows whether there is a next page
   MUSTER_ASSIGN_OR_RETURN(std::vector<StoredJob> found, collect<StoredJob>(query, job_of));
   JobPage page{.jobs = std::move(found), .next = {}};
   if (static_cast<std::int64_t>(page.jobs.size()) <= bounded(limit)) return page;

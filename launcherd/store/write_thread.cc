@@ -1,3 +1,5 @@
+// WriteThread: run() gathers batches, commits them, keeps those that must wait, and empties the log.
+// Read run first, then gather and commit, then retry_kept and hold, then wipe_if_due.
 #include "launcherd/store/write_thread.h"
 
 #include <algorithm>
@@ -12,20 +14,20 @@ namespace {
 
 using base::Code;
 
-// What is kept is tried again after the first, and after up to the second when that fails again and again.
+// Pauses before kept batches are tried again: the first one, and the longest after repeated failures.
 constexpr std::chrono::milliseconds kFirstPause{500};
 constexpr std::chrono::milliseconds kLongestPause{4000};
-// Emptying the log waits for the disk, so it is not done for each of many jobs that end.
+// Emptying the log waits for the disk, so do it once for several jobs that end.
 constexpr std::chrono::milliseconds kWipePause{2000};
-// A transaction takes no more batches than this, so that the first of many is answered soon.
+// The limit of batches per transaction, so that the first of many gets its result soon.
 constexpr std::size_t kMostBatches = 512;
 
-// Nothing is wrong with the batch: later it may be written.
+// True if a later try of the batch may succeed.
 bool is_passing(const base::Status& status) {
   return status.code() == Code::kResourceExhausted || status.code() == Code::kUnavailable;
 }
 
-// The transaction was broken by one of its batches, or each of them would break it.
+// True if one batch broke the transaction, or each batch would break it.
 bool is_broken(const base::Status& status) {
   return status.code() == Code::kInternal || status.code() == Code::kDataLoss;
 }
@@ -69,7 +71,7 @@ void WriteThread::put(std::vector<PendingBatch> batches) {
   }
 }
 
-// Waits until there is something to do; false: this is the last round.
+// Waits until there is work. Returns false for the last round.
 bool WriteThread::gather(std::vector<PendingBatch>& fresh) {
   std::unique_lock lock(mutex_);
   const auto is_due = [this] { return is_ending_ || !waiting_.empty(); };
@@ -110,7 +112,7 @@ std::vector<base::Status> WriteThread::write(const std::vector<PendingBatch>& ro
   std::vector<base::Status> results = writer_.commit(batches);
   if (batches.size() < 2 || !is_broken(results.front())) return results;
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    // After a try that is to be repeated nothing may be written: batches stay in their order.
+    // After a batch that must be tried again write no later batch, so that batches stay in order.
     const bool waits = i > 0 && is_passing(results[i - 1]);
     results[i] = waits ? results[i - 1] : writer_.commit({&batches[i], 1}).front();
   }
@@ -122,7 +124,7 @@ void WriteThread::commit(std::vector<PendingBatch> round) {
   std::vector<base::Status> results = write(round);
   for (std::size_t i = 0; i < round.size(); ++i) {
     if (is_passing(results[i]) && round[i].keep) {
-      put_off(results[i], {});  // at once: without what is refused there may be room
+      put_off(results[i], {});  // retry at once, because there may be room without the refused batches
       kept_.push_back(std::move(round[i]));
     } else {
       answer(round[i], std::move(results[i]));
@@ -130,7 +132,8 @@ void WriteThread::commit(std::vector<PendingBatch> round) {
   }
 }
 
-// What cannot be emptied now is tried again: readers are soon done, and a failing disk is reported by each commit.
+// If the log cannot be emptied now, the thread tries again later. Readers finish soon, and each commit reports a
+// failing disk.
 void WriteThread::wipe_if_due() {
   if (!kept_.empty() || !writer_.has_secrets_in_log() || base::monotonic_now() < wipe_at_) return;
   (void)writer_.wipe_log();
@@ -143,7 +146,7 @@ void WriteThread::put_off(const base::Status& why, std::chrono::milliseconds pau
   retry_at_ = base::monotonic_now() + pause;
 }
 
-// What comes while the store cannot be written.
+// Handles batches that come while the store cannot be written.
 void WriteThread::hold(std::vector<PendingBatch> fresh) {
   for (PendingBatch& each : fresh) {
     if (each.keep) {

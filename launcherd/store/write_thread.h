@@ -1,14 +1,14 @@
-// The thread that writes into the job store: it takes all batches that wait, commits them as one transaction, and posts
-// what came of each to the loop. While a commit is under way the next batches gather, so the disk sets the pace.
+// WriteThread writes into the job store on its own thread. It takes all waiting batches, commits them as one
+// transaction, and posts each result to the loop. During a commit the next batches gather, so the disk sets the pace.
 //
-// A batch that is kept records what has happened, so it cannot be refused. While the store cannot be written (the disk
-// is full or fails, another process has the lock) it waits in memory and is tried again, in its order, with growing
-// pauses. Batches that may be refused are refused as long as something kept waits.
+// A batch with `keep` records what has happened, so it cannot be refused. If the store cannot be written, the batch
+// waits in memory. That is so if the disk is full or fails, or if another process has the lock. The thread tries it
+// again, in order, with growing pauses. While kept batches wait, the thread refuses other batches.
 //
-// After a job has ended the thread empties the write-ahead log when it has nothing else to do: frames there hold the
-// job's secrets.
+// The write-ahead log may hold secrets of jobs that have ended. So the thread empties it when it has no other work.
 //
-// A batch that breaks a transaction (INTERNAL, DATA_LOSS) is tried alone, so that it costs no other batch.
+// If a batch breaks a transaction (INTERNAL, DATA_LOSS), the thread tries each batch alone, so that the others
+// survive.
 #pragma once
 
 #include <chrono>
@@ -29,22 +29,22 @@ namespace muster::launcherd::inline store {
 
 struct PendingBatch {
   Batch batch;
-  std::function<void(base::Status)> committed;  // on the loop
-  bool keep = false;                            // until the store can be written
-  std::size_t bytes = 0;                        // about what it takes in memory
+  std::function<void(base::Status)> committed;  // called on the loop
+  bool keep = false;                            // true: wait until the store can be written
+  std::size_t bytes = 0;                        // approximate size in memory
 };
 
 class WriteThread {
  public:
-  // The loop must outlive it.
+  // The loop must outlive the thread.
   static base::Result<std::unique_ptr<WriteThread>> start(BatchWriter writer, base::Loop& loop);
-  // Commits what waits, tries what is kept once more, and posts the results.
+  // Commits waiting batches, tries kept ones once more, and posts the results.
   ~WriteThread();
   WriteThread(const WriteThread&) = delete;
   WriteThread& operator=(const WriteThread&) = delete;
 
-  // Any thread. When more than kMostBytes wait in memory a batch is answered RESOURCE_EXHAUSTED; one that is kept, when
-  // more than kMostKeptBytes wait.
+  // Any thread. If more than kMostBytes wait in memory, a batch gets RESOURCE_EXHAUSTED. For kept batches the limit is
+  // kMostKeptBytes.
   void put(std::vector<PendingBatch> batches);
 
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
@@ -64,17 +64,17 @@ class WriteThread {
   std::vector<base::Status> write(const std::vector<PendingBatch>& round);
 
   base::Loop& loop_;
-  BatchWriter writer_;                 // used by the thread alone, as the next five
-  std::deque<PendingBatch> kept_;      // that could not be written yet
-  base::Status trouble_;               // why
-  std::chrono::milliseconds pause_{};  // between the last two tries
-  base::MonotonicTime retry_at_{};     // of what is kept
-  base::MonotonicTime wipe_at_{};      // of secrets in the log
+  BatchWriter writer_;                 // used by the thread only, like the next five members
+  std::deque<PendingBatch> kept_;      // batches that could not be written yet
+  base::Status trouble_;               // why they could not be written
+  std::chrono::milliseconds pause_{};  // time between the last two tries
+  base::MonotonicTime retry_at_{};     // when to try the kept batches again
+  base::MonotonicTime wipe_at_{};      // when to remove secrets from the log
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<PendingBatch> waiting_;  // guarded by mutex_, as is all below
-  std::size_t bytes_ = 0;              // of all that is not answered
+  std::vector<PendingBatch> waiting_;  // guarded by mutex_, like all members below
+  std::size_t bytes_ = 0;              // size of all batches without a result
   bool is_ending_ = false;
 
   std::thread thread_;
