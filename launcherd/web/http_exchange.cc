@@ -1,3 +1,5 @@
+// serve_http() and the session behind each HttpExchange.
+// Read serve_http at the end first, then the session's answer and begin_events, then its writes.
 #include "launcherd/web/http_exchange.h"
 
 #include <sys/socket.h>
@@ -29,7 +31,7 @@ namespace http = beast::http;
 constexpr std::chrono::seconds kHeadLimit{10};
 constexpr std::chrono::seconds kWriteLimit{60};
 
-// What every answer says: it is of this moment, it is what its type says, and its page runs nothing from elsewhere.
+// Headers of every reply. The browser must not cache it or guess its type. The page must run nothing from elsewhere.
 constexpr std::string_view kAlways =
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n"
@@ -110,7 +112,7 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
     close();
   }
 
-  // Nothing more is expected of the peer but its end.
+  // Waits for the peer's end. The peer sends nothing more that is of use.
   void watch_peer() {
     stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
                                 [self = shared_from_this()](const boost::system::error_code&) { self->close(); });
@@ -150,9 +152,9 @@ class Session final : public HttpExchange, public std::enable_shared_from_this<S
   std::function<void()> gone_;
   beast::flat_buffer buffer_{kMaxHttpHead + 1024};
   HttpParser parser_;
-  std::deque<std::string> queue_;  // front is being written
+  std::deque<std::string> queue_;  // the front is being written
   std::vector<base::Loop::Task> taken_;
-  bool is_ending_ = false;  // after what is queued
+  bool is_ending_ = false;  // true: close once the queue is written
   bool is_closed_ = false;
 };
 

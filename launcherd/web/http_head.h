@@ -1,4 +1,5 @@
-// What Beast reads of a request, within our limits. For this folder, and for the fuzzer, which has no sockets.
+// Sets Beast's limits for a request and converts its result. For this folder, and for the fuzzer, which has no
+// sockets.
 #pragma once
 
 #include <boost/beast/http/empty_body.hpp>
@@ -15,13 +16,13 @@ inline constexpr std::uint32_t kMaxHttpHead = 8 * 1024;
 
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::empty_body>;
 
-// Before anything is read: a head has kMaxHttpHead bytes, a body none.
+// Call it before reading. It limits the head to kMaxHttpHead bytes and the body to none.
 void set_limits(HttpParser& parser);
 
-// After an error of reading: what the peer is told; nullopt: nothing, it has gone or sent half a request.
+// Returns the reply to a failed read. nullopt means no reply, because the peer has gone or sent half a request.
 std::optional<WebRefusal> refusal_of(const boost::system::error_code& failed);
 
-// Of a parser that is done.
+// Converts the result of a finished parser.
 HttpRequest request_of(const HttpParser& parser);
 
 }  // namespace muster::launcherd::web

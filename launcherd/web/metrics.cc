@@ -1,3 +1,5 @@
+// The metrics: first the text format, then one function for each group, then format_metrics.
+// Read format_metrics at the end first.
 #include "launcherd/web/metrics.h"
 
 #include <array>
@@ -12,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMib = 1024 * 1024;
 
-// A label's value: backslash, quote and newline are escaped, as the format wants it.
+// Escapes a label's value: backslash, quote and newline, as the format requires.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -63,7 +65,7 @@ std::string_view vendor_word(v1::GpuVendor vendor) {
   return vendor == v1::GPU_VENDOR_AMD ? "amd" : vendor == v1::GPU_VENDOR_INTEL ? "intel" : "nvidia";
 }
 
-// `gpu` is the number among the vendor's.
+// `gpu` is the GPU's number among those of its vendor.
 std::string gpu_labels(const v1::LauncherHost& host, v1::GpuVendor vendor, int index) {
   return fmt::format("{{host=\"{}\",vendor=\"{}\",gpu=\"{}\"}}", escaped(host.name()), vendor_word(vendor), index);
 }
@@ -97,7 +99,7 @@ void add_gpus(std::string& text, const v1::ListHostsResponse& hosts) {
   }
 }
 
-// What an agent has told; hosts without one are left out.
+// Adds the load that agents have reported. Leaves out hosts without a report.
 void add_loads(std::string& text, const v1::ListHostsResponse& hosts) {
   begin(text, "muster_host_cpu_percent", "How busy all CPUs of the host are.");
   for (const v1::LauncherHost& host : hosts.hosts()) {

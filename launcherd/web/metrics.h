@@ -1,4 +1,4 @@
-// What /metrics says, in Prometheus' text format (version 0.0.4). Pure.
+// Formats the reply of /metrics in Prometheus' text format (version 0.0.4). Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace muster::launcherd::inline web {
 
-// `jobs`: those that have not ended.
+// `jobs` holds the jobs that have not ended.
 std::string format_metrics(const v1::Capabilities& launcher, const v1::ListHostsResponse& hosts,
                            const v1::ListJobsResponse& jobs, const JobCounters& counters);
 

@@ -1,14 +1,14 @@
-// launcherd's page. Text of jobs and hosts goes into text nodes only: nothing that a program prints is ever markup.
+// launcherd's page. Text of jobs and hosts goes only into text nodes, so output of programs is never parsed as HTML.
 "use strict";
 
 const POLL_MS = 2000;
 const MOST_LINES = 5000;
-const LONGEST_LINE = 16384;  // characters of a row; what is longer goes on in the next one
-const PAGE_OF_OPEN = 1000;   // the most that launcherd gives at once
-const MOST_JOBS = 1000;      // rows
+const LONGEST_LINE = 16384;  // characters of a row; longer lines continue in the next row
+const PAGE_OF_OPEN = 1000;  // the most that launcherd returns per request
+const MOST_JOBS = 1000;  // rows in the table
 const byId = (id) => document.getElementById(id);
 
-// streams: of the chosen job, by rank and stream. changed: lines that the next frame draws.
+// streams holds the streams of the chosen job, by rank and stream. changed holds lines that the next frame draws.
 const page = { hosts: new Map(), chosen: "", job: null, lines: [], streams: new Map(), changed: new Set(), sources: [],
                isFrameAsked: false, endedPages: 1 };
 
@@ -37,7 +37,7 @@ function age(from, to) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
 }
 
-// 2026-06-20 12:05:53.123 UTC-05:00, where the browser is.
+// Formats a time in the browser's time zone: 2026-06-20 12:05:53.123 UTC-05:00.
 function localTime(text) {
   const time = new Date(text);
   const two = (number) => String(Math.trunc(number)).padStart(2, "0");
@@ -47,8 +47,8 @@ function localTime(text) {
     `${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")} ${zone}`;
 }
 
-// Puts the rows into the table's body. A row that is there keeps its element, and with it the keyboard's focus; only
-// its cells that differ are replaced.
+// Puts the rows into the table's body. A row that exists keeps its element, and so the keyboard's focus. Only its
+// cells that differ are replaced.
 function update(body, rows) {
   const wanted = new Map(rows.map((row) => [row.dataset.key, row]));
   const there = new Map();
@@ -84,7 +84,7 @@ function jobRow(job) {
   return row;
 }
 
-// What an agent has told of its host; "-" where it has not.
+// The load that an agent has reported for its host; "-" if it has reported none.
 const known = (load, key) => load && load[key] !== undefined && load[key] !== null;
 const cpuOf = (host) => known(host.load, "cpu_percent") ? `${host.load.cpu_percent}%` : "-";
 
@@ -101,7 +101,7 @@ function gpusOf(host) {
   return `${host.gpus.length} ${Math.round(loads.reduce((all, gpu) => all + gpu.busy_percent, 0) / loads.length)}%`;
 }
 
-// A line each GPU, for who points at the number; first what is wrong with them.
+// Returns one line for each GPU, shown when the user points at the number. Problems come first.
 function gpuLines(host) {
   const mib = (value) => (Number(value) / 1024).toFixed(1);
   const loads = host.load ? host.load.gpus : [];
@@ -150,7 +150,7 @@ function hostRow(host) {
   return row;
 }
 
-// The first `pages` pages of a list of jobs, and whether there are more.
+// Returns the first `pages` pages of a list of jobs, and whether more pages exist.
 async function listJobs(query, pages) {
   const jobs = [];
   let token = "";
@@ -162,7 +162,7 @@ async function listJobs(query, pages) {
   return { jobs, hasMore: token !== "" };
 }
 
-// Jobs that run, then those that wait, then those that have ended; each the newest first.
+// Sorts running jobs first, then waiting jobs, then ended jobs. Within each group the newest job is first.
 function inOrder(jobs) {
   const place = (job) => isOver(job) ? 2 : stateOf(job) === "queued" ? 1 : 0;
   return [0, 1, 2].flatMap((each) => jobs.filter((job) => place(job) === each));
@@ -196,7 +196,7 @@ async function refresh() {
 
 // ---- one job
 
-// How a rank has ended, as muster status says it.
+// Describes how a rank ended, in the words of muster status.
 function describeEnd(end) {
   const how = end.signal ? `signal ${end.signal}` : `exit code ${end.exit_code}`;
   const detail = end.detail ? `: ${end.detail}` : "";
@@ -210,7 +210,7 @@ function describeEnd(end) {
   return end.without_finalize ? `${how} without MPI_Finalize` : how + detail;
 }
 
-// "good", "stopped" by Muster after another rank had failed, or "bad": it failed by itself.
+// Returns "good", "stopped" or "bad". "stopped": Muster stopped it after another rank failed. "bad": it failed itself.
 function kindOf(end) {
   if (end.kind === "RANK_END_KIND_STOPPED") return "stopped";
   const failed = end.kind !== "RANK_END_KIND_EXITED" || end.exit_code !== 0 || known(end, "abort_code") || end.without_finalize;
@@ -285,7 +285,7 @@ function addEvent(event) {
 
 // ---- output
 
-// What came is drawn once a frame: a progress bar changes its line far more often than that.
+// Draws new output once per frame, because a progress bar changes its line far more often.
 function askForFrame() {
   if (page.isFrameAsked) return;
   page.isFrameAsked = true;
@@ -317,7 +317,7 @@ function missing(chunk) {
   return `${chunk.lost_bytes} bytes of ${chunk.lost_host} are missing here: launcherd's disk had taken them and lost them`;
 }
 
-// Writes over what the line has from the cursor on, as a terminal does.
+// Overwrites the line from the cursor on, as a terminal does.
 function write(stream, text) {
   if (!stream.line || stream.line.isGone || stream.line.text.length > LONGEST_LINE) {
     stream.line = addLine(stream.rank, stream.name, "");
@@ -330,7 +330,7 @@ function write(stream, text) {
   page.changed.add(line);
 }
 
-// CSI K: erases from the cursor to the line's end (no number, 0), up to the cursor (1), or all (2).
+// Handles CSI K: erases from the cursor to the line's end (no number, or 0), up to the cursor (1), or the line (2).
 function erase(stream, what) {
   if (!stream.line) return;
   const line = stream.line;
@@ -340,13 +340,13 @@ function erase(stream, what) {
   page.changed.add(line);
 }
 
-// Text, a control character, or an escape sequence: CSI, OSC, or a short one (ECMA-48).
+// Matches text, a control character, or an escape sequence: CSI, OSC, or a short one (ECMA-48).
 const TOKEN =
   /[^\x1b\r\n\b]+|[\r\n\b]|\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]|\x1b/g;
-// The beginning of an escape sequence whose end is in the next chunk.
+// Matches the beginning of an escape sequence that continues in the next chunk.
 const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,4096}\x1b?|[ -/]*)$/;
 
-// Colours and movements of the cursor to other lines are left out.
+// Adds text to a stream. Ignores colours and cursor movements to other lines.
 function addText(stream, text) {
   const all = stream.rest + text;
   const unfinished = UNFINISHED.exec(all);
@@ -382,7 +382,7 @@ function addChunk(chunk) {
   addText(stream, stream.decoder.decode(Uint8Array.from(atob(chunk.data), (c) => c.charCodeAt(0)), { stream: true }));
 }
 
-// The line with what is searched for marked; hidden where it has none, or is another rank's.
+// Draws a line and marks the searched text. Hides the line if it lacks that text or belongs to an unwanted rank.
 function render(line) {
   const wanted = byId("search").value;
   const rank = byId("rank").value;
@@ -434,7 +434,7 @@ byId("older").addEventListener("click", () => {
   refresh();
 });
 addEventListener("hashchange", choose);
-// The next question comes after the answer to the one before, however long that takes.
+// Sends the next request only after the reply to the previous one, however long that takes.
 async function poll() {
   await refresh();
   setTimeout(poll, POLL_MS);

@@ -1,4 +1,4 @@
-// The files of launcherd's page, as parts of the program: page.html, page.js, page.css beside this file.
+// The files of launcherd's page, compiled into the program: page.html, page.js and page.css beside this file.
 #pragma once
 
 #include <span>

@@ -1,3 +1,5 @@
+// WebPages: one serve_ function for each page, and the conversion of replies to JSON and events.
+// Read WebPages::serve first, then the serve_ functions, then event_replies.
 #include "launcherd/web/web_pages.h"
 
 #include <cstdint>
@@ -15,7 +17,7 @@ namespace {
 using Exchange = std::shared_ptr<HttpExchange>;
 
 constexpr std::string_view kJson = "application/json";
-constexpr int kMostCounted = 1000;  // jobs, for metrics
+constexpr int kMostCounted = 1000;  // jobs that metrics count
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 
 int http_status(base::Code code) {
@@ -38,7 +40,7 @@ int http_status(base::Code code) {
   }
 }
 
-// As a string in JSON.
+// Returns `text` as a JSON string.
 std::string json_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : base::valid_utf8(text)) {
@@ -57,8 +59,8 @@ std::string error_json(const base::Status& status) {
                      json_quoted(status.message()));
 }
 
-// Up to kMostCounted, without what is long in them; `jobs` has those of the pages before. A page of jobs with long
-// commands has few.
+// Lists up to kMostCounted open jobs, without their long fields. `jobs` holds the jobs of earlier pages. Several pages
+// are needed, because jobs with long commands make short pages.
 void list_open_jobs(ApiHandler* handler, v1::ListJobsResponse jobs, Reply<v1::ListJobsResponse> done) {
   v1::ListJobsRequest request;
   request.set_page_size(kMostCounted);
@@ -90,14 +92,15 @@ Reply<Answer> json_reply(const Exchange& exchange) {
   };
 }
 
-// A message as it stands in an event: without its newline.
+// Returns a message as it stands in an event, without its newline.
 std::string event_data(const google::protobuf::Message& message) {
   std::string line = proto::message_line(message);
   while (!line.empty() && line.back() == '\n') line.pop_back();
   return line;
 }
 
-// The replies of a call that streams, as events of this name; `id_of` is where a browser that comes back goes on.
+// Sends the replies of a streaming call as events called `name`. `id_of` returns where a browser continues after a
+// reconnect.
 template <typename Answer>
 Replies<Answer> event_replies(const Exchange& exchange, std::string name,
                               std::function<std::uint64_t(const Answer&)> id_of) {
@@ -107,7 +110,7 @@ Replies<Answer> event_replies(const Exchange& exchange, std::string name,
               },
           .done =
               [exchange](const base::Status& status) {
-                // Told as an event: a browser would otherwise come back for ever.
+                // Send the end as an event. Otherwise a browser would reconnect for ever.
                 exchange->send_event("", "end", status.ok() ? "{}" : error_json(status));
                 exchange->end();
               },

@@ -1,13 +1,16 @@
-// What launcherd's HTTP port answers: GET of
+// WebPages serves launcherd's HTTP port. It answers GET requests for these targets:
 //   /                          the page, /page.js, /page.css
 //   /healthz                   "ok"
 //   /metrics                   Prometheus' text format
-//   /api/jobs?all=1&page_token=T    v1.ListJobsResponse      /api/hosts   v1.ListHostsResponse
-//   /api/jobs/ID               v1.Job
+//   /api/jobs?all=1&page_token=T    v1.ListJobsResponse
+//   /api/hosts                      v1.ListHostsResponse
+//   /api/jobs/ID                    v1.Job
 //   /api/jobs/ID/events?from=N      server-sent v1.Event, until the job has ended
-//   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), likewise
-// all as the calls of launcher.proto answer; an error is {"code", "message"} with an HTTP status. Nothing can be
-// changed here. Loop thread only; `handler` is borrowed.
+//   /api/jobs/ID/logs?tail=N&rank=R server-sent v1.LogChunk (data in base64), until the job has ended
+// The content is that of the calls of launcher.proto. An error is {"code", "message"} with an HTTP status. No request
+// can change anything.
+//
+// Thread: the loop thread only. Owner: `handler` is borrowed.
 #pragma once
 
 #include <memory>

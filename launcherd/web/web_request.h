@@ -1,4 +1,4 @@
-// What a request asks for: its path in words and its query, decoded and bounded. Pure.
+// Parses the target of a request into the words of its path and its query. Decodes both and limits their size. Pure.
 #pragma once
 
 #include <map>
@@ -10,15 +10,15 @@
 namespace muster::launcherd::inline web {
 
 struct WebTarget {
-  std::vector<std::string> path;             // "/api/jobs/k7" is api, jobs, k7; "/" is none
-  std::map<std::string, std::string> query;  // of repeated names the last one
+  std::vector<std::string> path;             // "/api/jobs/k7" is {api, jobs, k7}; empty for "/"
+  std::map<std::string, std::string> query;  // for a repeated name the last value
 };
 
-// nullopt: no such target (no '/' at its begin, bad escapes, control characters, too many parts).
+// nullopt if `target` is invalid: no leading '/', bad escapes, control characters or too many parts.
 std::optional<WebTarget> parse_web_target(std::string_view target);
 
-// Whether a Host header names this machine for itself: a page of elsewhere whose name was made to lead here has
-// another one (DNS rebinding).
+// True if a Host header names this machine by a loopback name. A foreign page whose name was redirected to this
+// machine sends another name (DNS rebinding).
 bool is_local_host_header(std::string_view host);
 
 }  // namespace muster::launcherd::web

@@ -14,7 +14,7 @@ namespace {
 using Page = WebRoute::Page;
 
 constexpr long kMostLines = 100'000;
-constexpr long kMostJobsOfAPage = 1000;  // ListJobsRequest.page_size
+constexpr long kMostJobsOfAPage = 1000;  // the limit of ListJobsRequest.page_size
 constexpr long kMaxRank = 1'000'000;
 constexpr long kMostEvents = std::numeric_limits<long>::max() - 1;
 
@@ -23,7 +23,7 @@ std::optional<std::string> query_of(const WebTarget& target, const std::string& 
   return found == target.query.end() ? std::nullopt : std::optional(found->second);
 }
 
-// A number of the query; `standard` where it is not there. The error names it.
+// Returns a number of the query, or `standard` if it is missing. The error names the argument.
 base::Result<long> number_of(const WebTarget& target, const std::string& name, long standard, long max) {
   const auto text = query_of(target, name);
   if (!text) return standard;
@@ -50,7 +50,7 @@ base::Result<WebRoute> jobs_route(const WebTarget& target) {
   return route;
 }
 
-// Last-Event-ID says what a browser that comes back has got already.
+// Last-Event-ID says which event a reconnecting browser got last.
 base::Result<WebRoute> events_route(const WebTarget& target, const HttpRequest& request) {
   WebRoute route{.page = Page::kEvents, .job = target.path[2]};
   MUSTER_ASSIGN_OR_RETURN(const long from, number_of(target, "from", 0, kMostEvents));

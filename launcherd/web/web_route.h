@@ -1,5 +1,5 @@
-// Which of its pages a request asks launcherd for, with the arguments checked. Pure: what a stranger could send is
-// judged here, before anything is asked for it.
+// Finds the page that a request asks for, and checks its arguments. Pure. Hostile input is rejected here, before
+// launcherd does any work for it.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,24 @@ namespace muster::launcherd::inline web {
 struct WebRoute {
   enum class Page { kFile, kHealth, kMetrics, kHosts, kJobs, kJob, kEvents, kLogs };
   Page page = Page::kHealth;
-  const PageFile* file = nullptr;  // of kFile
-  std::string job{};               // of kJob, kEvents, kLogs: as the request has it, not empty
-  bool all = false;                // of kJobs
-  std::string page_token{};        // of kJobs
-  int page_size = 0;               // of kJobs; 0: as ListJobsRequest has it
-  std::uint64_t from = 0;          // of kEvents the first sequence number, of kLogs a position; 0: from the beginning
-  std::int64_t tail_lines = 0;     // of kLogs; 0: all
-  std::optional<int> rank{};       // of kLogs
+  const PageFile* file = nullptr;  // for kFile
+  std::string job{};               // for kJob, kEvents, kLogs: as in the request, not empty
+  bool all = false;                // for kJobs
+  std::string page_token{};        // for kJobs
+  int page_size = 0;               // for kJobs; 0 means the default of ListJobsRequest
+  // For kEvents the first sequence number, for kLogs a position. 0 means from the beginning.
+  std::uint64_t from = 0;
+  std::int64_t tail_lines = 0;  // for kLogs; 0 means all lines
+  std::optional<int> rank{};    // for kLogs; nullopt means all ranks
 };
 
-// A request that is none for us.
+// Says how to refuse a request that launcherd does not serve.
 struct WebRefusal {
   int http_status = 400;
   std::string_view text;
 };
 
-// The Status: there is no such page, or an argument that it names makes no sense.
+// The Status says that no such page exists, or that an argument is invalid.
 std::variant<WebRoute, WebRefusal, base::Status> find_route(const HttpRequest& request);
 
 }  // namespace muster::launcherd::web

@@ -1,6 +1,7 @@
-// launcherd's HTTP port: on a loopback address, for connections of our own user alone. The kernel says whose socket the
-// other end is, before a byte is read. Any other user gets 403 with the reason, whatever the request. At most
-// kMostConnections of our user are open, and kMostStrangers of others. Created and destroyed on the loop thread.
+// WebServer is launcherd's HTTP port on a loopback address. It serves only processes of its own user. The kernel says
+// who owns the peer's socket, before a byte is read. Other users get 403 with the reason for every request. At most
+// kMostConnections of our user and kMostStrangers of other users are open.
+// Thread: created and destroyed on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,15 @@ class WebServer {
   static constexpr std::size_t kMostConnections = 128;
   static constexpr std::size_t kMostStrangers = 8;
 
-  // `address`: "127.0.0.1:7480", "[::1]:0"; port 0 picks one. INVALID_ARGUMENT: it is not of loopback. `handler` is
-  // borrowed.
+  // `address` is like "127.0.0.1:7480" or "[::1]:0"; port 0 means any free port. `handler` is borrowed. Errors:
+  // INVALID_ARGUMENT if it is no loopback address.
   static base::Result<std::unique_ptr<WebServer>> start(base::Loop& loop, const std::string& address,
                                                         ApiHandler* handler);
   ~WebServer();
   WebServer(const WebServer&) = delete;
   WebServer& operator=(const WebServer&) = delete;
 
-  // "http://127.0.0.1:7480".
+  // Returns a URL like "http://127.0.0.1:7480".
   const std::string& url() const { return url_; }
 
  private:
@@ -40,10 +41,10 @@ class WebServer {
   base::Loop& loop_;
   const std::string url_;
   WebPages pages_;
-  std::map<std::uint64_t, std::function<void()>> open_;  // how to close each connection
+  std::map<std::uint64_t, std::function<void()>> open_;  // functions that close each connection
   std::size_t strangers_ = 0;                            // connections of other users
   std::uint64_t next_ = 1;
-  std::shared_ptr<WebServer*> self_;  // gone when we are
+  std::shared_ptr<WebServer*> self_;  // expires when the server is destroyed
   rendezvous::CheckedListener listener_;
 };
 
