@@ -1,4 +1,5 @@
-// What the host allows: limits, room, kernel, containment, log-out.
+// The checks of what the host permits: limits, free space, kernel, containment, and logind's actions at log-out.
+// Read the two tables (kLimits, kSpaces) first, then the checks in any order.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +15,7 @@ using model::CheckState;
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1 << 30;
 
-// Agents and ranks raise soft limits to hard ones, so the hard ones count.
+// Agents and ranks raise soft limits to hard limits, so the hard limits count.
 struct LimitRow {
   std::string_view name;
   std::string_view shown;
@@ -25,16 +26,17 @@ struct LimitRow {
 };
 
 constexpr auto kLimits = std::to_array<LimitRow>({
-    // One connection a peer, some for files: a thousand is little, a hundred starts nothing.
+    // A rank needs one connection per peer and some files. A thousand allows only small jobs; a hundred starts
+    // nothing.
     {"nofile", "NOFILE", 128, 4096, "sockets and files of a rank",
      "raise the hard limit: '* hard nofile 65536' in /etc/security/limits.conf, then log in anew (also look for ulimit "
      "in "
      "the shell's start-up files)"},
-    // InfiniBand and NCCL lock the memory that they send from.
+    // InfiniBand and NCCL lock the memory from which they send.
     {"memlock", "MEMLOCK", 0, 64 * kMiB, "memory that InfiniBand and NCCL lock",
      "raise the hard limit: '* hard memlock unlimited' in /etc/security/limits.conf, and LimitMEMLOCK=infinity for "
      "sshd"},
-    // An agent has about a dozen threads, a rank of torch some hundreds.
+    // An agent has about a dozen threads. A rank of torch has some hundreds.
     {"nproc", "NPROC", 64, 4096, "processes and threads of this user",
      "raise the hard limit: '* hard nproc 65536' in /etc/security/limits.conf or limits.d/*-nproc.conf"},
     {"pids", "pids", 64, 4096, "processes and threads of the cgroup",
@@ -62,11 +64,11 @@ struct SpaceRow {
 };
 
 constexpr auto kSpaces = std::to_array<SpaceRow>({
-    // Locks, sockets and notes of a job; spooled output.
+    // Holds a job's locks, sockets and notes, and spooled output.
     {"session", "disk", kMiB, 256 * kMiB, "free some, or name another directory by MUSTER_TMPDIR"},
-    // The agent's 14 MB; it may be there already, and --agent-dir may name another place.
+    // Holds the agent (14 MB). The agent may be there already, or --agent-dir may name another place.
     {"home", "home", 0, 32 * kMiB, "free some; the agent is kept there, --agent-dir names another place"},
-    // torch's DataLoader and NCCL exchange through it.
+    // torch's DataLoader and NCCL exchange data through it.
     {"shm", "/dev/shm", kMiB, 512 * kMiB,
      "free some (ls -l /dev/shm), or mount it larger: mount -o remount,size=50% /dev/shm (docker run --shm-size)"},
 });
@@ -105,7 +107,8 @@ Check check_limit(const v1::LimitFact& limit, bool locks_memory) {
   check.seen = is_one ? limit_number(row->name, limit.hard())
                       : fmt::format("{}, raised to {} for ranks", limit_number(row->name, limit.soft()),
                                     limit_number(row->name, limit.hard()));
-  if (limit.name() == "nproc" && !is_one) {  // not raised by anybody: what holds is the soft one
+  // No process raises this limit, so the soft limit counts.
+  if (limit.name() == "nproc" && !is_one) {
     check.seen = fmt::format("{} (hard {})", limit_number(row->name, limit.soft()), limit_number("", limit.hard()));
   }
   const std::int64_t counts = limit.name() == "nproc" ? limit.soft() : limit.hard();
@@ -133,7 +136,7 @@ Check check_space(const v1::SpaceFact& space) {
     check.advice = advice;
     return check;
   };
-  // The home is not needed once the agent is there (it is, or the host could not have been asked).
+  // The home is not needed once the agent is stored. It must be, because the host answered.
   const CheckState worst = is_home ? CheckState::kWarn : CheckState::kFail;
   if (!space.failure().empty()) {
     return bad(worst, space.failure(), is_home ? "make the home directory of this user" : "make this directory");

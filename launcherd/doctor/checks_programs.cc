@@ -1,4 +1,5 @@
-// What ranks find: cores, GPUs, networks, python.
+// The checks of what ranks find on the host: cores, GPUs, networks, python and torch.
+// Read the checks in any order; the functions before check_gpu_memory describe which processes use GPUs.
 #include <algorithm>
 #include <map>
 
@@ -64,7 +65,7 @@ std::string text_of(v1::GpuVendor vendor, int index, const std::string& part = {
   return model::gpu_text(proto::vendor_of(vendor).value_or(model::GpuVendor::kNvidia), index, part);
 }
 
-// "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)"
+// Returns "GPU 3: 1200 MiB of pid 1234 (python3, uid 1001)".
 std::string describe(const v1::GpuUser& user) {
   const std::string what = user.has_memory_mib() ? fmt::format("{} MiB", user.memory_mib()) : "memory";
   const std::string who = user.is_foreign()  ? "as the host numbers it"
@@ -73,8 +74,8 @@ std::string describe(const v1::GpuUser& user) {
   return fmt::format("{}: {} of pid {} ({})", text_of(user.vendor(), user.gpu(), user.part()), what, user.pid(), who);
 }
 
-// Of whom nothing is known here; empty: of nobody. Who uses Intel's GPUs the kernel shows to them and to root alone,
-// in their PID namespace.
+// Says for which GPUs or processes the agent cannot know the users. Empty if it knows all. The kernel shows the users
+// of Intel's GPUs only to themselves and to root, and only in their PID namespace.
 std::string untold(const v1::HostFacts& facts) {
   std::string silent;
   bool is_own_only = false;
@@ -88,7 +89,7 @@ std::string untold(const v1::HostFacts& facts) {
   return silent + (silent.empty() ? "" : "; ") + "processes of other users, or outside of a container, are not seen";
 }
 
-// Nobody is seen.
+// The text if no user of a GPU is visible.
 std::string no_user(const v1::HostFacts& facts) {
   const std::string rest = untold(facts);
   const auto is_silent = [](const v1::UntoldGpu& gpu) { return !gpu.own_only(); };
@@ -130,7 +131,7 @@ Check check_gpus(const v1::HostFacts& facts) {
   std::string seen;
   for (const auto& [name, count] : models) seen += fmt::format("{}{} x {}", seen.empty() ? "" : ", ", count, name);
   if (!facts.hello().gpu_problem().empty()) {
-    // Of one of the GPUs, or of the library.
+    // The problem concerns one GPU or the library.
     const bool is_told = !facts.hello().gpu_driver().empty();
     const std::string what = !is_told       ? fmt::format("{} seen in the driver's files", facts.hello().gpus_size())
                              : seen.empty() ? std::string("none")
@@ -152,7 +153,7 @@ Check check_nics(const v1::HostFacts& facts) {
     const bool is_infiniband = nic.kind() == "infiniband";
     const std::string addresses = is_infiniband ? "" : addresses_on(facts.hello(), nic.name());
     if (is_infiniband && nic.state() != "ACTIVE") down = nic.name();
-    if (!is_infiniband && addresses.empty()) continue;  // bridges, unused ports
+    if (!is_infiniband && addresses.empty()) continue;  // a bridge or an unused port
     check.seen +=
         fmt::format("{}{}{}{}", check.seen.empty() ? "" : "; ", nic.name(), addresses, speed(nic.speed_mbps()));
     if (is_infiniband) check.seen += " " + nic.state();

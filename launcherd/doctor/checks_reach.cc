@@ -1,4 +1,4 @@
-// Names, log-ins, connections and clocks.
+// The checks of names, log-ins, connections and clocks.
 #include <cmath>
 
 #include "launcherd/doctor/checks.h"
@@ -10,8 +10,8 @@ using model::Check;
 using model::CheckState;
 using std::chrono::duration;
 
-// Stamps of lines and files from different hosts are compared by people; half a day is what certificates and make(1)
-// bear.
+// Skew of clocks, in seconds. People compare time stamps of lines and files from different hosts. Certificates and
+// make(1) tolerate half a day.
 constexpr double kSkewWarn = 1.0;
 constexpr double kSkewFail = 12 * 3600.0;
 
@@ -20,7 +20,8 @@ struct Sentence {
   std::string advice;
 };
 
-// Sentences of the bootstrap are "host NAME: what is wrong; what to do"; only the first part may hold a host's words.
+// Splits a message of the bootstrap: "host NAME: what is wrong; what to do". Only the first part may contain text of
+// the host.
 Sentence cut(const std::string& message) {
   const std::size_t name = message.starts_with("host ") ? message.find(": ") : std::string::npos;
   const std::string rest = name == std::string::npos ? message : message.substr(name + 2);

@@ -13,7 +13,7 @@ constexpr double kClocksApart = 1.0;  // seconds
 struct Row {
   const char* name;
   const char* advice;
-  std::string (*value)(const v1::HostFacts&);  // empty: not known, which counts as no value
+  std::string (*value)(const v1::HostFacts&);  // empty if unknown; such hosts are ignored
 };
 
 std::string or_none(const std::string& text) {
@@ -55,7 +55,8 @@ void add(Difference& difference, const std::string& value, std::size_t host) {
   }
 }
 
-// Every pair of hosts, and so the earliest against the latest; what the measurement may be wrong by is granted.
+// Compares the earliest clock with the latest, which covers every pair of hosts. Subtracts what the measurement may be
+// wrong by.
 std::optional<Difference> compare_clocks(const std::vector<HostFindings>& findings) {
   Difference difference{"clock", "the hosts' clocks are more than 1 s apart: set them by NTP (chronyc makestep)", {}};
   double most = -1e300;

@@ -1,4 +1,4 @@
-// What is not the same on all hosts and matters to a job that runs on them together. Pure.
+// Finds facts that differ between hosts and matter to a job that runs on all of them. Pure.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@ namespace muster::launcherd::inline doctor {
 struct Difference {
   std::string name;  // "python", "cores", …
   std::string advice;
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> values;  // each with the hosts that have it, by index
+  // Each value comes with the indices of the hosts that have it.
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> values;
 };
 
-// Hosts that did not answer count for nothing.
+// Hosts that did not answer are ignored.
 std::vector<Difference> compare_hosts(const std::vector<HostFindings>& findings);
 
 }  // namespace muster::launcherd::doctor

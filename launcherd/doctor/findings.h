@@ -1,4 +1,5 @@
-// What was found out about one host, before anybody judges it. Plain values; text is as the host said it.
+// HostFindings is what the launcher found out about one host, before the checks judge it. Plain values. Text is
+// unchanged, as the host sent it.
 #pragma once
 
 #include <chrono>
@@ -13,35 +14,35 @@
 
 namespace muster::launcherd::inline doctor {
 
-// The host's clock minus ours, from the fastest of some round trips: wrong by at most `uncertainty`.
+// The host's clock minus ours, measured in the fastest of several round trips. The error is at most `uncertainty`.
 struct ClockSample {
   std::chrono::nanoseconds offset{};
   std::chrono::nanoseconds uncertainty{};
 };
 
-// Whether this host reaches the address that rank 0's host would have in a job on all of these hosts.
+// Says whether this host reaches rank 0's address in a job on all of these hosts.
 struct PeerFinding {
-  std::string host;     // which one that is
-  std::string address;  // empty: none was to be found, `failure` says why
-  std::string failure;  // empty: it was reached
+  std::string host;     // the host of rank 0
+  std::string address;  // empty if no address was found; `failure` then says why
+  std::string failure;  // empty if the host reached the address
 };
 
 struct HostFindings {
   model::HostSpec host;
-  bool is_local = false;  // started without ssh
+  bool is_local = false;  // true: started without ssh
 
-  // Not OK: the host was not asked, or did not answer; one sentence. What came before that is filled.
+  // Not OK if the host was not asked or did not answer; one sentence. Earlier results are then still set.
   base::Status status;
-  std::optional<FailureKind> failure;  // its class, where the agent did not start
+  std::optional<FailureKind> failure;  // the kind of failure, if the agent did not start
 
   std::string backend;  // "libssh", "ssh", "local"
   bool agent_sent = false;
-  std::chrono::milliseconds start_time{};           // from the first packet to the agent's first word
-  std::vector<base::IpAddress> launcher_addresses;  // of this machine on the way to the host
-  std::optional<base::IpAddress> host_address;      // of the host on that way
+  std::chrono::milliseconds start_time{};           // from the first packet to the agent's first output
+  std::vector<base::IpAddress> launcher_addresses;  // this machine's addresses on the connection to the host
+  std::optional<base::IpAddress> host_address;      // the host's address on that connection
   std::optional<ClockSample> clock;
   std::optional<v1::HostFacts> facts;
-  std::optional<PeerFinding> peer;  // none on the first host, and where there is only one
+  std::optional<PeerFinding> peer;  // nullopt for the first host, or if there is only one
 };
 
 }  // namespace muster::launcherd::doctor

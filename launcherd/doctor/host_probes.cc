@@ -1,3 +1,5 @@
+// HostProbes::Core: starts an agent per host, and asks it for clock, facts and whether it reaches the first host.
+// Read start first, then ask_clock, ask_facts and ask_peers in the order of a probe, then fail and finish_if_done.
 #include "launcherd/doctor/host_probes.h"
 
 #include <sys/socket.h>
@@ -23,7 +25,7 @@ constexpr int kClockReadings = 8;
 constexpr milliseconds kClockTime{10'000};
 constexpr milliseconds kPythonTime{20'000};
 constexpr milliseconds kFactsTime{40'000};
-constexpr milliseconds kDialTime{1'000};  // as a job's agents have
+constexpr milliseconds kDialTime{1'000};  // as for a job's agents
 constexpr milliseconds kReachTime{3'000};
 constexpr milliseconds kAnswerMargin{5'000};
 constexpr int kListenBacklog = 1024;
@@ -88,10 +90,10 @@ class HostProbes::Core : public std::enable_shared_from_this<Core> {
   const ProbeEvents events_;
   const std::string job_id_ = base::JobId::random().str();
   std::vector<Host> hosts_;
-  base::UniqueFd listener_;  // for the hosts' connections back
+  base::UniqueFd listener_;  // accepts the hosts' connections back
   std::uint16_t port_ = 0;
   base::Timer accepting_;
-  bool is_dropped_ = false;   // by the owner
+  bool is_dropped_ = false;   // true: the owner has destroyed the HostProbes
   bool is_finished_ = false;  // on_done was called
   std::mutex mutex_;
   std::vector<std::pair<TargetKey, FailureKind>> failures_;  // guarded by mutex_
@@ -111,7 +113,8 @@ base::Status HostProbes::Core::start() {
     hosts_[i].started_at = std::chrono::steady_clock::now();
     bootstrap_->start(target_of(hosts_[i].findings.host), ready_join(make_join(i)),
                       [weak = weak_from_this(), &loop = loop_, i](base::Result<StartedAgent> started) {
-                        // StartedAgent is move-only and std::function is not: shared for the hop to the loop.
+                        // StartedAgent is move-only but std::function needs copies, so share it on the way to the
+                        // loop.
                         auto shared = std::make_shared<base::Result<StartedAgent>>(std::move(started));
                         loop.post([weak, i, shared] {
                           const auto core = weak.lock();
@@ -126,7 +129,7 @@ base::Status HostProbes::Core::start() {
 base::Status HostProbes::Core::open_listener() {
   MUSTER_ASSIGN_OR_RETURN(listener_, base::listen_any(0, kListenBacklog));
   MUSTER_ASSIGN_OR_RETURN(port_, base::local_port(listener_.get()));
-  // Whoever connects has found out what there was to find out.
+  // A host that connects has learned all it needs, so close the connection.
   accepting_ = loop_.on_readable(listener_.get(), [this] {
     const base::UniqueFd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   });
@@ -197,7 +200,7 @@ void HostProbes::Core::ask(std::size_t index, const v1::ProbeCommand& command, m
 void HostProbes::Core::ask_clock(std::size_t index) {
   v1::ProbeCommand command;
   command.mutable_read_clock();
-  // The readings come one after the other; each begins where this function is called.
+  // Readings follow each other. Each one begins with a call of this function.
   const auto before = std::chrono::system_clock::now();
   hosts_[index].link->ask(command, kClockTime, [this, index, before](base::Result<v1::ProbeAnswer> answer) {
     if (!answer.ok()) return fail(index, answer.status().with_context("host " + hosts_[index].findings.host.name));
@@ -242,7 +245,7 @@ void HostProbes::Core::fail(std::size_t index, const base::Status& status) {
   answered(index);
 }
 
-// What it has to say, or that it says nothing.
+// Called when the host has sent its facts or has failed.
 void HostProbes::Core::answered(std::size_t index) {
   hosts_[index].is_answered = true;
   report_progress();

@@ -1,9 +1,12 @@
-// Asks all hosts about themselves at the same time: starts an agent on each, as for a job, that looks around and runs
-// nothing (AgentJoin.probe). Then each host but the first tries to reach the first one, as ranks do.
+// HostProbes collects facts about all hosts at the same time. It starts an agent on each host, as for a job. The agent
+// only inspects the host and runs no rank (AgentJoin.probe). Then each other host tries to reach the first host, as
+// ranks do.
 //
-// Loop thread only, but for failed() which any thread may call. `bootstrap` is borrowed and outlives the object.
-// Destroying it before `on_done` drops the hosts; nothing is called afterwards.
+// Thread: the loop thread only, except failed(), which any thread may call.
+// Owner: `bootstrap` is borrowed and must outlive the object. If the object is destroyed before `on_done`, it drops
+// the hosts, and no callback runs afterwards.
 //
+// Example:
 //   HostProbes probes(loop, bootstrap.get(), std::move(plan), {.on_done = [&](auto findings) { … loop.stop(); }});
 //   MUSTER_RETURN_IF_ERROR(probes.start());
 #pragma once
@@ -23,18 +26,18 @@
 namespace muster::launcherd::inline doctor {
 
 struct ProbePlan {
-  std::vector<model::HostSpec> hosts;  // each once
-  model::JobSpec job;                  // networks and environment as a job's
+  std::vector<model::HostSpec> hosts;  // each host once
+  model::JobSpec job;                  // networks and environment, as for a job
   std::string agent_link = "auto";
   std::string contain = "auto";
-  base::Environment environment{};  // of the launcher
-  bool shape_only = false;          // cores, GPUs and interfaces, and nothing else
+  base::Environment environment{};  // the launcher's environment
+  bool shape_only = false;          // true: collect only cores, GPUs and interfaces
 };
 
 struct ProbeEvents {
   std::function<void(const std::vector<std::string>& waiting)>
       on_progress;                                         // hosts that have not answered; may be empty
-  std::function<void(std::vector<HostFindings>)> on_done;  // in the order of the plan
+  std::function<void(std::vector<HostFindings>)> on_done;  // in the order of the plan's hosts
 };
 
 class HostProbes {
@@ -42,10 +45,10 @@ class HostProbes {
   HostProbes(base::Loop& loop, Bootstrap* bootstrap, ProbePlan plan, ProbeEvents events);
   ~HostProbes();
 
-  // Fails only when the launcher itself cannot work (no port).
+  // Fails only if the launcher itself cannot work (no port).
   base::Status start();
 
-  // For BootstrapOptions::on_failure.
+  // Pass it to BootstrapOptions::on_failure.
   void failed(const BootstrapTarget& target, FailureKind kind);
 
  private:

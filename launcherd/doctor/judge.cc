@@ -15,7 +15,8 @@ using model::CheckState;
 
 constexpr std::size_t kMostText = 400;  // bytes of a cell
 
-// A cell holds what hosts say: one line, nothing that a terminal acts on, not endless.
+// Cleans a cell's text, which comes from hosts. The result is one line, without control sequences, of at most
+// kMostText bytes plus "...".
 std::string cell(const std::string& text) {
   std::string clean = base::printable(base::valid_utf8(text.substr(0, kMostText)));
   if (text.size() > kMostText) clean += "...";
@@ -48,7 +49,7 @@ void add_facts(const HostFindings& findings, const std::string& agent_link, std:
   checks.push_back(check_torch(facts));
 }
 
-// Two names of one host: a job merges their ranks.
+// Marks two names of one host, because a job merges their ranks.
 void mark_same_hosts(const std::vector<HostFindings>& findings, std::vector<model::HostDiagnosis>& diagnoses) {
   std::vector<std::size_t> answering;
   std::vector<HostFacts> facts;
@@ -65,7 +66,7 @@ void mark_same_hosts(const std::vector<HostFindings>& findings, std::vector<mode
   }
 }
 
-// To each host its own value.
+// Shows each host its own value.
 void add_difference(const Difference& difference, std::vector<model::HostDiagnosis>& diagnoses) {
   for (const auto& [value, hosts] : difference.values) {
     for (const std::size_t host : hosts) {

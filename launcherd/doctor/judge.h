@@ -1,4 +1,4 @@
-// From what was found out about hosts to what is said of them. Pure.
+// Turns findings about hosts into the diagnoses that muster doctor prints. Pure.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace muster::launcherd::inline doctor {
 
-// All checks in the order of the table, differences included; text of hosts made printable and bounded. One diagnosis
-// a host, in their order. `agent_link`: as asked for (auto, ssh, dial).
+// Runs all checks in the order of the table, and adds differences between hosts. Text of hosts is made printable and
+// cut. Returns one diagnosis per host, in their order. `agent_link` is the requested value (auto, ssh, dial).
 std::vector<model::HostDiagnosis> judge_hosts(const std::vector<HostFindings>& findings, const std::string& agent_link);
 
-// The same for one host, without differences.
+// Does the same for one host, without differences.
 model::HostDiagnosis judge_host(const HostFindings& findings, const std::string& agent_link);
 
-// No host answered: there is nothing to say about any.
+// True if no host answered, so that no host can be diagnosed.
 bool is_nothing_known(const std::vector<HostFindings>& findings);
 
 }  // namespace muster::launcherd::doctor

@@ -24,7 +24,7 @@ struct ProbeLink::State : std::enable_shared_from_this<ProbeLink::State> {
   base::UniqueFd stream;
   base::Timer watch;
   base::Timer deadline;
-  std::string unsent;  // of the command
+  std::string unsent;  // bytes of the command
   base::Timer writable;
   proto::FrameReader frames;
   Done done;
@@ -65,7 +65,7 @@ void ProbeLink::State::send() {
   }
 }
 
-// Not from within ask().
+// Finishes from the loop, so that `done` never runs inside ask().
 void ProbeLink::State::finish_later(const base::Status& status) {
   loop.post([weak = weak_from_this(), status] {
     if (const auto self = weak.lock()) self->finish(status);
@@ -81,7 +81,8 @@ void ProbeLink::State::readable() {
     finish(base::error(base::Code::kUnavailable, "its agent ended, or the connection to it was closed"));
     return;
   }
-  if (!done) {  // nobody asked: whatever this is, it shall not pile up
+  // No command is in progress. Stop reading, so that unexpected data does not pile up.
+  if (!done) {
     watch.cancel();
     return;
   }

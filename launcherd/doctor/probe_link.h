@@ -1,6 +1,8 @@
-// The launcher's end of one probe (proto/muster/v1/probe.proto): a command out, its answer back.
+// ProbeLink is the launcher's end of one probe (proto/muster/v1/probe.proto). It sends a command and receives its
+// reply.
 //
-// Loop thread only. Destroying it closes the stream, which ends the agent; nothing is called afterwards.
+// Thread: the loop thread only. Owner: the destructor closes the stream, which ends the agent. No callback runs
+// afterwards.
 #pragma once
 
 #include <functional>
@@ -17,14 +19,13 @@ class ProbeLink {
  public:
   using Done = std::function<void(base::Result<v1::ProbeAnswer>)>;
 
-  // `stream` as the bootstrap gave it: after the marker, with the join already written.
+  // `stream` is as the bootstrap returned it: behind the marker, with the join already written.
   ProbeLink(base::Loop& loop, base::UniqueFd stream);
   ~ProbeLink();
 
-  // One command at a time. `done` is called once, from the loop: with the answer, or with DEADLINE_EXCEEDED,
-  // UNAVAILABLE (the agent has ended), INVALID_ARGUMENT (what came is no answer) or RESOURCE_EXHAUSTED (the command is
-  // too long for one). After an error the link is of no
-  // use. It may be destroyed from within `done`.
+  // Sends one command at a time. Calls `done` once, from the loop, with the reply or an error.
+  // Errors: DEADLINE_EXCEEDED. UNAVAILABLE if the agent has ended. INVALID_ARGUMENT if the reply is malformed.
+  // RESOURCE_EXHAUSTED if the command is too long. After an error the link cannot be used. `done` may destroy it.
   void ask(const v1::ProbeCommand& command, base::Duration timeout, Done done);
 
  private:
