@@ -1,3 +1,5 @@
+// Allocations: one from_ function for each scheduler, and parsers of their lists.
+// Read find_allocation at the end first, then the from_ functions.
 #include "launcherd/hosts/allocation.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ Status bad_tasks(std::string_view text) {
                kTasks, base::printable(text));
 }
 
-// "2(x3),1" -> 2, 2, 2, 1; not more than `most`.
+// Expands "2(x3),1" to 2, 2, 2, 1. Returns at most `most` numbers.
 Result<std::vector<int>> expand_tasks(std::string_view text, std::size_t most) {
   std::vector<int> tasks;
   for (const std::string_view part : base::split(text, ',')) {
@@ -56,7 +58,7 @@ bool is_each_once(const Hosts& hosts) {
                              [&](const HostSpec& host) { return !host.slots && names.insert(host.name).second; });
 }
 
-// Hosts of a scheduler that lists one once for each chunk or task, where it is told of any.
+// Makes an allocation for schedulers that list a host once per chunk or task, if the job mentions any.
 Allocation once_unless_told(std::string scheduler, std::string source, Hosts hosts) {
   const bool is_open = is_each_once(hosts);
   return {std::move(scheduler), std::move(source), std::move(hosts), is_open};
@@ -68,13 +70,13 @@ Result<std::optional<Allocation>> from_file(std::string scheduler, std::string_v
   return std::optional(once_unless_told(std::move(scheduler), fmt::format("{} {}", variable, path), std::move(*hosts)));
 }
 
-// Where jsrun starts programs, LSF's first host is the one of the batch script, with one slot: no compute node.
+// If jsrun starts programs, LSF's first host is that of the batch script, with one slot. It is no compute node.
 void drop_lsf_launch_node(Hosts& hosts) {
   if (hosts.size() < 2 || hosts[0].name == hosts[1].name) return;
   if (hosts[0].name.starts_with("batch") || hosts[0].name.starts_with("login")) hosts.erase(hosts.begin());
 }
 
-// Inside a Flux instance, the instance's own hosts.
+// Inside a Flux instance, returns the instance's own hosts.
 Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
   const std::vector<std::string> question = {"flux", "getattr", "hostlist"};
   const auto answer = ask(question);
@@ -83,7 +85,7 @@ Result<std::optional<Allocation>> from_flux(const AskProgram& ask) {
   return std::optional(once_unless_told("Flux", base::join(question, " "), std::move(hosts)));
 }
 
-// "4", "a100:4", "a100:2,v100:2"; nullopt: none, or not so.
+// Sums GPUs of "4", "a100:4" or "a100:2,v100:2". nullopt for none, or for other text.
 std::optional<long> slurm_gpus(std::string_view text) {
   long sum = 0;
   for (const std::string_view kind : base::split(text, ',')) {
@@ -94,18 +96,18 @@ std::optional<long> slurm_gpus(std::string_view text) {
   return sum > 0 && sum <= model::kMaxSlotsPerHost ? std::optional(sum) : std::nullopt;
 }
 
-// Who says nothing of tasks means a rank for each GPU: Slurm itself then counts one task a node.
+// A job that does not mention tasks gets one rank per GPU, although Slurm then counts one task per node.
 Result<std::optional<Allocation>> from_slurm(const base::Environment& environment, std::string_view list) {
   const std::string variable = "SLURM_JOB_NODELIST";
   MUSTER_ASSIGN_OR_RETURN(const Hosts nodes, slurm_hosts(list, ""));
   const bool has_tasks = environment.get("SLURM_NTASKS") || environment.get("SLURM_NTASKS_PER_NODE");
-  // As it was asked for, of every node.
+  // The number that the job requested on every node.
   const auto of_each = slurm_gpus(environment.get("SLURM_GPUS_PER_NODE").value_or(""));
   if (!has_tasks && of_each) {
     MUSTER_ASSIGN_OR_RETURN(Hosts hosts, slurm_hosts(list, fmt::format("{}(x{})", *of_each, nodes.size())));
     return std::optional(Allocation{"Slurm", variable, std::move(hosts)});
   }
-  // What there is on the node of this script; on the others there may be more or fewer.
+  // The number on this script's node. Other nodes may have more or fewer.
   const auto here = slurm_gpus(environment.get("SLURM_GPUS_ON_NODE").value_or(""));
   const auto own = std::ranges::find(nodes, environment.get("SLURMD_NODENAME").value_or(""), &HostSpec::name);
   if (!has_tasks && here) {
@@ -140,7 +142,7 @@ Result<Hosts> slurm_hosts(std::string_view node_list, std::string_view tasks_per
 Result<Hosts> cobalt_hosts(std::string_view node_ids) {
   Hosts hosts;
   for (const std::string_view part : base::split(node_ids, ',')) {
-    constexpr long kMostId = 99'999;  // five digits in a Cray's node name
+    constexpr long kMostId = 99'999;  // a Cray's node name has five digits
     const auto dash = part.find('-');
     const auto first = base::parse_decimal(part.substr(0, dash), kMostId);
     const auto last = dash == std::string_view::npos ? first : base::parse_decimal(part.substr(dash + 1), kMostId);
@@ -179,7 +181,7 @@ Result<Hosts> lsf_hosts(std::string_view hosts_and_slots) {
 }
 
 Result<std::optional<Allocation>> find_allocation(const base::Environment& environment, const AskProgram& ask) {
-  // A list that lies in the environment itself cannot be gone; a node file may be one of an earlier job.
+  // A list in the environment itself is always current. A node file may belong to an earlier job.
   if (const auto list = environment.get("SLURM_JOB_NODELIST"); list && !list->empty()) {
     return from_slurm(environment, *list);
   }
@@ -198,7 +200,7 @@ Result<std::optional<Allocation>> find_allocation(const base::Environment& envir
   if (const auto path = environment.get("LSB_DJOB_HOSTFILE"); path && !path->empty()) {
     MUSTER_ASSIGN_OR_RETURN(auto allocation, from_file("LSF", "LSB_DJOB_HOSTFILE", *path));
     drop_lsf_launch_node(allocation->hosts);
-    allocation->has_uncounted = false;  // slots are what LSF lists
+    allocation->has_uncounted = false;  // LSF lists slots
     return allocation;
   }
   if (const auto list = environment.get("LSB_MCPU_HOSTS"); list && !list->empty()) {

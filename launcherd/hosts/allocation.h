@@ -1,10 +1,11 @@
-// The hosts that a scheduler has given to the job in which we run: Slurm, PBS, Cobalt and LSF say so in the
-// environment, Flux when it is asked. Reads the node file that is named there, nothing else; no name look-ups. Blocks
-// for as long as the file system does, and for Flux as long as its answer takes.
+// Finds the hosts that a scheduler has given to the job that contains this process. Slurm, PBS, Cobalt and LSF
+// describe them in the environment; Flux must be asked. Reads only the node file that the environment names. Does no
+// name look-ups.
+// Thread: calls block as long as the file system does, and for Flux until it answers.
 //
-// Where a scheduler counts tasks or chunks of a node, the node is listed once for each: place() takes repeated names as
-// slots, and -N overrides them. A host that is listed once in a job that says nothing of tasks may have GPUs that
-// nobody has counted.
+// If a scheduler counts tasks or chunks of a node, the node is listed once for each. place() takes repeated names as
+// slots; -N overrides them. If the job does not mention tasks, a host that is listed once may have GPUs that were not
+// counted.
 #pragma once
 
 #include <optional>
@@ -23,19 +24,20 @@ struct Allocation {
   std::string scheduler;  // "Slurm", "PBS", "Cobalt", "LSF", "Flux"
   std::string source;     // "SLURM_JOB_NODELIST", "PBS_NODEFILE /var/spool/…"
   std::vector<model::HostSpec> hosts;
-  bool has_uncounted = false;  // what is listed once says nothing of how many ranks it is for
+  // True if the scheduler does not say how many ranks a host that is listed once is for.
+  bool has_uncounted = false;
 };
 
-// nullopt: not inside an allocation. The error names the variable, or the file with line and column.
+// nullopt if this process is in no allocation. The error names the variable, or the file with line and column.
 base::Result<std::optional<Allocation>> find_allocation(const base::Environment& environment, const AskProgram& ask);
 
-// SLURM_JOB_NODELIST ("n[01-03,07],gpu1") with SLURM_TASKS_PER_NODE ("2(x3),1"; empty: not given). Pure.
+// Parses SLURM_JOB_NODELIST ("n[01-03,07],gpu1") with SLURM_TASKS_PER_NODE ("2(x3),1"; empty means not given). Pure.
 base::Result<std::vector<model::HostSpec>> slurm_hosts(std::string_view node_list, std::string_view tasks_per_node);
 
-// COBALT_PARTNAME of a Cray: "3835,4-6" is nid03835, nid00004, nid00005, nid00006. Pure.
+// Parses COBALT_PARTNAME of a Cray: "3835,4-6" is nid03835, nid00004, nid00005, nid00006. Pure.
 base::Result<std::vector<model::HostSpec>> cobalt_hosts(std::string_view node_ids);
 
-// LSB_MCPU_HOSTS, hosts and their slots in turn: "n1 4 n2 2". Pure.
+// Parses LSB_MCPU_HOSTS, in which hosts and their slots alternate: "n1 4 n2 2". Pure.
 base::Result<std::vector<model::HostSpec>> lsf_hosts(std::string_view hosts_and_slots);
 
 }  // namespace muster::launcherd::hosts

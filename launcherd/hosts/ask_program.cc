@@ -10,9 +10,9 @@ namespace {
 using base::Code;
 using base::error;
 
-constexpr std::size_t kMaxOutput = 1u << 20;  // some 50,000 hosts
+constexpr std::size_t kMaxOutput = 1u << 20;  // about 50,000 hosts
 
-// What never ends is not read to its end.
+// Stops reading after kMaxOutput bytes, because the program may never end.
 Failure run_bounded(RemoteProgram& program, const Waiter& waiter, ProgramResult& result) {
   if (Failure failure = program.close_input(waiter); !failure.ok()) return failure;
   std::string_view no_input;
@@ -39,7 +39,7 @@ base::Result<ProgramResult> ask_program(const std::string& name, const std::vect
   Pump pump;
   auto child = spawn_child(argv.front(), argv, {});
   if (!child.ok()) return child.status().with_context(name);
-  ChildProcess& process = *child->process;  // owned by what follows
+  ChildProcess& process = *child->process;  // `program` below owns it
   ChildProgram program(*std::move(child), pump, nullptr);
   ProgramResult result;
   const Failure failure = run_bounded(program, waiter, result);

@@ -1,5 +1,5 @@
-// A question to a program of the host that we run on: squeue, qstat, a user's script. Blocks until it has ended; any
-// thread.
+// Runs a program of this host and returns its output: squeue, qstat or a user's script.
+// Thread: any. The call blocks until the program has ended.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,19 @@
 
 namespace muster::launcherd::inline hosts {
 
-// What the program in argv[0], looked for in PATH, has printed; its stdin is empty. `name` begins every error, which
-// says how the program ended and what it wrote to stderr: DEADLINE_EXCEEDED or CANCELLED as the waiter says (the
-// program and its session's group are ended then), RESOURCE_EXHAUSTED after 1 MiB of output, else UNAVAILABLE.
+// Runs argv[0], which is searched in PATH, with an empty stdin. Returns what it printed. Every error begins with
+// `name`, and says how the program ended and what it wrote to stderr.
+// Errors:
+//   DEADLINE_EXCEEDED, CANCELLED  the waiter ended the call; the program and its process group are killed
+//   RESOURCE_EXHAUSTED            the program printed more than 1 MiB
+//   UNAVAILABLE                   all other failures
 base::Result<ProgramResult> ask_program(const std::string& name, const std::vector<std::string>& argv,
                                         const Waiter& waiter);
 
-// "; it said: …", or nothing: for errors about an answer.
+// Returns "; it said: …" for errors about an answer. Empty if the program wrote nothing to stderr.
 std::string what_it_said(const ProgramResult& result);
 
-// ask_program() without its time limit, as parts that only read answers take it.
+// ask_program() without its time limit, for code that only reads answers.
 using AskProgram = std::function<base::Result<std::string>(const std::vector<std::string>& argv)>;
 
 }  // namespace muster::launcherd::hosts

@@ -1,5 +1,5 @@
-// The hosts that a program of the user's names: horovodrun's --host-discovery-script, asked once. Blocks until the
-// program has ended; any thread.
+// Finds hosts by a program of the user: horovodrun's --host-discovery-script. The program runs once.
+// Thread: any. The call blocks until the program has ended.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace muster::launcherd::inline hosts {
 
-// `script` is a shell's command, as horovodrun takes it; its stdin is empty. Each line that it prints is a host or
-// host:slots, as in a hostfile; mistakes are named with line and column. The error says how the program ended, and what
-// it wrote to stderr. With its time it ends, too, and all that it started in its own session's group.
+// `script` is a shell command, as for horovodrun; its stdin is empty. Each line of its output is a host or host:slots,
+// as in a hostfile. Errors in the output are reported with line and column. Errors of the program say how it ended,
+// and what it wrote to stderr. When the waiter's time ends, the script is ended with its process group.
 base::Result<std::vector<model::HostSpec>> discover_hosts(const std::string& script, const Waiter& waiter);
 
 }  // namespace muster::launcherd::hosts

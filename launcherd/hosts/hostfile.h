@@ -1,5 +1,5 @@
-// Hostfiles on disk. Reads a file at once and leaves its grammar to model/host_spec.h; no name look-ups, no state.
-// Blocks for as long as the file system does; any thread.
+// Reads a hostfile from disk as a whole. model/host_spec.h parses it. No name look-ups, no state.
+// Thread: any. The call blocks as long as the file system does.
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace muster::launcherd::inline hosts {
 
-// More than kMaxHosts long lines: a larger file is not a list of hosts.
+// More than kMaxHosts long lines need. A larger file is not a list of hosts.
 inline constexpr std::size_t kMaxHostfileBytes = 16u << 20;
 
-// The error names the file, and the line and column where there is one. `path` may be a pipe (--hostfile <(scontrol
-// …)).
+// The error names the file, and the line and column if known. `path` may be a pipe: --hostfile <(scontrol …)
 base::Result<std::vector<model::HostSpec>> read_hostfile(const std::string& path);
 
 }  // namespace muster::launcherd::hosts

@@ -18,14 +18,14 @@ using End = std::optional<WallTime>;
 using std::chrono::seconds;
 
 constexpr long kMostSeconds = 10L * 366 * 24 * 3600;
-constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks of nanoseconds end in 2262
+constexpr long kLatest = 9'000'000'000;  // in the year 2255; clocks in nanoseconds end in 2262
 
 base::Status not_understood(const std::vector<std::string>& question, std::string_view answer) {
   return error(Code::kUnavailable, "{} answered '{}', which is no time: leave out --signal, or give --timeout",
                base::join(question, " "), base::printable(answer.substr(0, 200)));
 }
 
-// Seconds since 1970, as a variable has them.
+// Parses seconds since 1970 from a variable.
 End time_of(std::optional<std::string_view> value) {
   const auto time = value ? base::parse_decimal(*value, kLatest) : std::nullopt;
   return time && *time > 0 ? End(WallTime(seconds(*time))) : std::nullopt;
@@ -41,7 +41,7 @@ Result<End> ask_slurm(const std::string& job, const AskProgram& ask, WallTime no
   return End(now + *time);
 }
 
-// "name = value" in the answer of qstat -f; empty: it is not there.
+// Returns "value" of "name = value" in the output of qstat -f. Empty if it is missing.
 std::string_view attribute(std::string_view answer, std::string_view name) {
   for (const std::string_view line : base::split(answer, '\n')) {
     const std::string_view trimmed = base::trim(line);
@@ -51,7 +51,7 @@ std::string_view attribute(std::string_view answer, std::string_view name) {
   return {};
 }
 
-// "Sat Jun 20 17:05:53 2026", local time, as ctime() writes it.
+// Parses local time as ctime() writes it: "Sat Jun 20 17:05:53 2026".
 std::optional<WallTime> parse_ctime(std::string_view text) {
   std::tm parts{};
   parts.tm_isdst = -1;
@@ -62,7 +62,7 @@ std::optional<WallTime> parse_ctime(std::string_view text) {
   return time == -1 ? std::nullopt : std::optional(std::chrono::system_clock::from_time_t(time));
 }
 
-// The time used is brought up to date by PBS every few minutes only; the start is exact.
+// Uses the start time, which is exact. PBS updates the time used only every few minutes.
 Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now) {
   const std::vector<std::string> question = {"qstat", "-f", job};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));
@@ -75,7 +75,7 @@ Result<End> ask_pbs(const std::string& job, const AskProgram& ask, WallTime now)
   return End(now + *whole - used.value_or(seconds(0)));
 }
 
-// bjobs says hours and minutes, and a letter for how it knows: "1:29 L".
+// bjobs prints hours and minutes, and a letter for the source of the value: "1:29 L".
 Result<End> ask_lsf(const std::string& job, const AskProgram& ask, WallTime now) {
   const std::vector<std::string> question = {"bjobs", "-noheader", "-o", "time_left", job};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(question));

@@ -1,4 +1,4 @@
-// When the scheduler's job in which we run will be ended by its scheduler.
+// Finds out when the scheduler will end the job that contains this process.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace muster::launcherd::inline hosts {
 
-// nullopt: not inside a scheduler's job, or one without a limit. From the environment where it says so
-// (SLURM_JOB_END_TIME, COBALT_ENDTIME), else by asking the scheduler: squeue, qstat (PBS), bjobs, flux. The error says
-// what was asked and what it answered. Blocks as `ask` does.
+// nullopt if this process is in no scheduler's job, or if that job has no limit. Reads the environment if it tells
+// (SLURM_JOB_END_TIME, COBALT_ENDTIME). Else asks the scheduler: squeue, qstat (PBS), bjobs, flux. The error contains
+// the question and the answer. Blocks as `ask` does.
 base::Result<std::optional<base::WallTime>> allocation_end(const base::Environment& environment, const AskProgram& ask,
                                                            base::WallTime now);
 
-// "1-02:03:04", "02:03:04", "03:04" (minutes and seconds), "04" (seconds); nullopt: none of these. Pure.
+// Parses "1-02:03:04", "02:03:04", "03:04" (minutes and seconds) and "04" (seconds). nullopt for other text. Pure.
 std::optional<std::chrono::seconds> parse_clock_time(std::string_view text);
 
 }  // namespace muster::launcherd::hosts
