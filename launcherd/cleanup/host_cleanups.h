@@ -1,8 +1,9 @@
-// Runs `muster-agent --cleanup` on all hosts at the same time. One report a host, in the order of the hosts; a host
-// that could not be asked has `unreachable` set.
+// HostCleanups runs `muster-agent --cleanup` on all hosts at the same time. It returns one report per host, in the
+// order of the hosts. If a host could not be asked, its report has `unreachable` set.
 //
-// Loop thread only. `bootstrap` is borrowed and outlives the object. Destroying it before `on_done` drops the hosts;
-// nothing is called afterwards.
+// Thread: the loop thread only.
+// Owner: `bootstrap` is borrowed and must outlive the object. If the object is destroyed before `on_done`, it drops
+// the hosts, and no callback runs afterwards.
 #pragma once
 
 #include <functional>
@@ -19,10 +20,10 @@
 namespace muster::launcherd::inline cleanup {
 
 struct CleanupPlan {
-  std::vector<model::HostSpec> hosts;  // each once, at least one
-  std::string job;                     // a job id, or with dry_run its beginning; empty: all jobs
+  std::vector<model::HostSpec> hosts;  // each host once; at least one host
+  std::string job;                     // a job id, or with dry_run the beginning of one; empty means all jobs
   bool dry_run = false;
-  std::string session_root;  // MUSTER_TMPDIR; empty: the hosts' own
+  std::string session_root;  // MUSTER_TMPDIR; empty means the hosts' own value
 };
 
 struct CleanupEvents {
@@ -43,7 +44,7 @@ class HostCleanups {
   std::shared_ptr<Core> core_;
 };
 
-// What an agent wrote. The error is one sentence without the host's name. Pure.
+// Parses the output of an agent. The error is one sentence without the host's name. Pure.
 base::Result<v1::CleanupReport> parse_cleanup_report(const CommandResult& result);
 
 }  // namespace muster::launcherd::cleanup
