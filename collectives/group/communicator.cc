@@ -1,4 +1,5 @@
-// The operations of a communicator: what is checked, and which algorithm does it.
+// The operations of a communicator: argument checks, and the choice of the algorithm.
+// Read run() and run_now() first, since every operation goes through them, then the operations from barrier() on.
 #include "collectives/group/communicator.h"
 
 #include <algorithm>
@@ -23,17 +24,17 @@
 namespace muster::collectives::inline group {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{16} << 10;  // where one rank of a host does all the sending
+constexpr std::size_t kSmall = std::size_t{16} << 10;  // up to here one rank of a host does all the sending
 
-constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host: no overflow
+constexpr std::size_t kMaxRegistered = std::size_t{1} << 46;  // times the ranks of a host this does not overflow
 
 std::int32_t fingerprint_of(Scale scale) {
   return as_root(
       hash_of(std::array{std::bit_cast<std::uint64_t>(scale.before), std::bit_cast<std::uint64_t>(scale.after)}));
 }
 
-// One block behind the other; call.count becomes the sum of the counts, and where these differ from each other,
-// call.root tells them apart from others with the same sum.
+// Lays the blocks out one behind the other. call.count becomes the sum of the counts. If the counts differ, call.root
+// becomes their fingerprint, since other counts may have the same sum.
 std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type, Call& call) {
   std::vector<Slice> blocks;
   for (const std::size_t count : counts) {
@@ -67,7 +68,7 @@ base::Status Communicator::run_now(const Call& call, const Operation& operation)
     if (exchange_ != nullptr) status = team_->begin_step(++steps_, call);
     if (status.ok()) status = operation();
   } catch (const std::bad_alloc&) {
-    // Its rounds and messages are half done: the communicator ends, and the others hear why.
+    // The operation's rounds and messages are half done. So the communicator ends, and the other ranks get the reason.
     status = base::error(base::Code::kResourceExhausted, "rank {} has no memory left for an operation of {}",
                          world_->rank(), name_);
   }
@@ -84,8 +85,8 @@ base::Status Communicator::check_root(int root) const {
                      size() - 1);
 }
 
-// Over links the ranks of an operation with a root need not hear from each other: two that send to each other's wrong
-// one find out in the next operation. Where that is too late, all meet before it.
+// Ranks of an operation with a root may not hear from each other over links. If two ranks name different roots, they
+// notice it only in the next operation. With MUSTER_CHECK_CALLS all ranks meet before the operation.
 base::Status Communicator::check_call(const Call& call) {
   if (!checks_calls_ || exchange_ == nullptr) return base::ok_status();
   return dissemination_barrier(*exchange_, next(call));
@@ -131,7 +132,7 @@ base::Status Communicator::host_allreduce(const Call& call, const ReduceTask& re
   wish.registered = true;
   const bool may_be_direct = choose_allreduce(layout_, wish) == AllreduceAlgorithm::kDirect;
   if (!may_be_direct && last_algorithm_ == AllreduceAlgorithm::kFlat) return flat_allreduce(*team_, call, reduction);
-  // Whether all have registered buffers is known when all have come.
+  // Whether all ranks have registered buffers is known only after all have arrived.
   struct Places {
     Place in;
     Place out;

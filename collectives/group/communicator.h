@@ -1,11 +1,11 @@
-// A group of ranks that call collectives together: what the C ABI (muster.h) hands out.
+// A group of ranks that call collectives together. The C ABI (muster.h) hands out communicators.
 //
-// Collectives of one communicator run one at a time, in the order of the calls; every rank of it must make the same
-// calls in the same order. Any thread may call; two threads that call at once must not care about the order. Different
-// communicators are independent of each other.
-//
-// After an error the communicator has ended: every later call gives the error again; its ranks that are left can make a
-// new one with group() of the world or of any communicator.
+// Owner: shared by the caller and the requests under way. A communicator keeps its world alive.
+// Thread: any thread may call. Collectives run one at a time, in the order of the calls. Every rank must make the same
+// calls in the same order. If two threads call at once, the order of their calls is undefined.
+// Different communicators are independent of each other.
+// Errors: the first error ends the communicator, and every later call returns that error again. The surviving ranks can
+// make a new communicator with shrink() or with group() of any communicator.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ namespace muster::collectives::inline group {
 
 class Communicator final : public NewsListener {
  public:
-  // Of all ranks of the world.
+  // Makes the communicator of all ranks of the world.
   static base::Result<std::shared_ptr<Communicator>> of_world(std::shared_ptr<World> world, Failure* why = nullptr);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
@@ -54,74 +54,81 @@ class Communicator final : public NewsListener {
   World& world() { return *world_; }
   const World& world() const { return *world_; }
 
-  // Collective. Ranks with the same color become a communicator, ordered by key, then by rank here; color < 0: none
-  // for this rank (null).
-  // In case of an error, `why` (may be null) says whose it was; so for the next two. `with_it` (may be empty) is called
-  // on all ranks, also those that get none, when they have met and before any is made; its error is that of the call.
+  // Collective. Ranks with the same color form one new communicator. Its ranks are ordered by key, then by rank here. A
+  // rank with color < 0 gets null.
+  // In split(), group() and shrink(), `why` (may be null) receives the failure and the rank that caused it.
+  // `with_it` (may be empty) runs on all ranks, also on those that get null. It runs after all ranks have met and
+  // before any new communicator is made. split() returns the error of `with_it`.
   base::Result<std::shared_ptr<Communicator>> split(int color, int key, Failure* why = nullptr,
                                                     const std::function<base::Status()>& with_it = {});
-  // Called by the ranks of `ranks` (of this communicator, without doubles) only. Works after an error, too.
+  // Only the members of `ranks` call this. `ranks` are ranks of this communicator, without duplicates. Works after an
+  // error, too.
   base::Result<std::shared_ptr<Communicator>> group(std::span<const int> ranks, Failure* why = nullptr);
-  // group() of the ranks that are left, all of which call it. Ranks that are lost meanwhile are left out, too. An error
-  // is that of all who call it, and it may be called again.
+  // Like group() of the surviving ranks; all of them must call it. Ranks that are lost during the call are left out,
+  // too. An error is returned to all callers, and they may call shrink() again.
   base::Result<std::shared_ptr<Communicator>> shrink(Failure* why = nullptr);
 
-  // Blocking. Counts in elements; `in` may be `out` where the public header says so.
+  // These calls block. Counts are in elements. `in` may equal `out` where the public header says so.
   base::Status barrier();
   base::Status allreduce(const void* in, void* out, std::size_t count, DType type, RedOp op, Scale scale);
   base::Status reduce(const void* in, void* out, std::size_t count, DType type, RedOp op, int root);
   base::Status reduce_scatter(const void* in, void* out, std::span<const std::size_t> counts, DType type, RedOp op,
                               Scale scale = {});
   base::Status broadcast(void* data, std::size_t count, DType type, int root);
-  // `with_it` (may be empty) is called when it is this operation's turn, in the order of the operations.
+  // `with_it` (may be empty) runs when this operation's turn comes, in the order of the operations.
   base::Status allgather(const void* in, void* out, std::span<const std::size_t> counts, DType type, bool same_counts,
                          const std::function<void()>& with_it = {});
   base::Status gather(const void* in, void* out, std::size_t count, DType type, int root);
   base::Status scatter(const void* in, void* out, std::size_t count, DType type, int root);
   base::Status alltoall(const void* in, Blocks to, void* out, Blocks from, DType type, std::size_t same_count);
 
-  // From one rank to another one, beside the collectives and in no order with them; in order between these two. Count,
-  // type and tag (from 0) have to agree. A send returns when all is on its way, perhaps before the receiver has called.
+  // Messages from one rank to another. They are not ordered with the collectives. Messages between the same two ranks
+  // stay in order. Both calls must agree in count, type and tag (from 0). A send returns when its link has taken all
+  // bytes, perhaps before the receiver has called.
   base::Status send(const void* data, std::size_t count, DType type, int to, int tag);
   base::Status receive(void* data, std::size_t count, DType type, int from, int tag);
   std::shared_ptr<Request> start_send(const void* data, std::size_t count, DType type, int to, int tag);
   std::shared_ptr<Request> start_receive(void* data, std::size_t count, DType type, int from, int tag);
 
-  // Collectives without waiting, in the order of the calls: `work` is one of the calls above. Buffers stay the caller's
-  // and must stay as they are until it is done.
+  // Starts a collective without waiting; `work` is one of the calls above. Started work runs in the order of the calls.
+  // The caller owns the buffers and must not change them until the request is done.
   std::shared_ptr<Request> start(Worker::Work work);
 
-  // Collective: memory of `bytes` for this rank that all ranks of its host have mapped. nullptr bytes are no error.
+  // Collective. Returns `bytes` of memory for this rank, which all ranks of its host have mapped. For 0 bytes the
+  // result is nullptr, which is no error.
   base::Result<std::byte*> allocate(std::size_t bytes);
-  // Of this rank alone.
+  // Not collective: releases only this rank's memory.
   base::Status release(std::byte* memory);
-  // Where local rank `local_rank` has what lies at `memory` of allocate() here; nullptr: it has not, or not any more.
+  // Returns where local rank `local_rank` keeps its part of the buffer that allocate() returned here as `memory`.
+  // nullptr if that rank has none or has released it.
   std::byte* registered(int local_rank, const std::byte* memory, std::size_t bytes);
 
-  // How long an operation of this communicator may wait without progress, instead of what the world says. Before any.
+  // Sets how long an operation may wait without progress, instead of the world's deadline. Call it before any
+  // operation.
   void set_deadline(std::chrono::milliseconds deadline) { policy_.deadline = deadline; }
-  // Told of each wait of an operation that takes longer than `patience`; see WaitPolicy. Before any operation.
+  // `told` is called for each wait of an operation that exceeds `patience`; see WaitPolicy. Call it before any
+  // operation.
   void on_late(std::chrono::milliseconds patience, std::function<void(const Failure&)> told) {
     policy_.patience = patience;
     policy_.on_late = std::move(told);
   }
-  // For every allreduce that it can do, instead of the one that fits, unless the user has named one. Before any
-  // operation, the same on all ranks.
+  // Uses `algorithm` for every allreduce that it supports, unless the user has named one. Call it before any operation,
+  // with the same value on all ranks.
   void prefer(AllreduceAlgorithm algorithm) {
     if (!forced_) forced_ = algorithm;
   }
-  // Ends it for all ranks, also in the middle of an operation. Any thread.
+  // Ends the communicator for all ranks, also in the middle of an operation. Any thread may call.
   void cancel(const Failure& why) { (void)end_with(why); }
 
-  // Why the communicator has ended; code kOk: it has not.
+  // Why the communicator has ended; the code is kOk while it has not.
   Failure failure() const;
-  // Which algorithm the last allreduce took.
+  // The algorithm that the last allreduce used.
   AllreduceAlgorithm last_algorithm() const { return last_algorithm_; }
 
   void on_ended(const Member& member, bool failed, const std::string& cause) override;
 
  private:
-  // Where news from other hosts go while the communicator lives.
+  // Receives failures from other hosts while the communicator lives.
   struct AbortSink {
     std::mutex mutex;
     AbortRecord* record = nullptr;
@@ -135,18 +142,19 @@ class Communicator final : public NewsListener {
   base::Status blame_for_memory(const Member& first, const base::Status& status);
   base::Status read_algorithm();
   base::Status agree();
-  // Runs one operation: alone, after what was started before, not after an error, and with its error told to all.
+  // Runs one operation alone, after all that were started before it. After an error it returns that error and runs
+  // nothing. The operation's own error is reported to all ranks.
   template <typename Operation>
   base::Status run(const Call& call, const Operation& operation);
   template <typename Operation>
   base::Status run_now(const Call& call, const Operation& operation);
-  // Of an agent that saw a rank end, to the ranks of other hosts.
+  // The time that news of an ended rank needs from the agent that saw it to the ranks of other hosts.
   static constexpr std::chrono::milliseconds kNewsTime{800};
-  // One try to make a communicator of the ranks that are left (communicator_shrinking.cc).
+  // One attempt to make a communicator of the surviving ranks (communicator_shrinking.cc).
   struct ShrinkRound;
   struct Verdict;
-  // Ranks of this communicator in order, but for those of `gone`, those of which an end is known here, and the one that
-  // it has ended by.
+  // Ranks of this communicator, in order. It leaves out `gone`, ranks that this process knows to have ended, and the
+  // rank whose failure ended the communicator.
   std::vector<int> survivors(const std::set<int>& gone) const;
   base::Result<std::vector<int>> agree_on_survivors(const ShrinkRound& round, Failure* why);
   Verdict settle(const ShrinkRound& round, const std::vector<int>& left, const Failure& own);
@@ -155,7 +163,7 @@ class Communicator final : public NewsListener {
   std::optional<Failure> report_of(const ShrinkRound& round, int rank, base::MonotonicTime end);
   Failure not_shrinking(int rank) const;
   base::Status ended() const;
-  // With the error that is returned: registered buffers are the caller's alone from here.
+  // Returns `why`. From here on, only this process may write to its registered buffers.
   base::Status part(base::Status why);
   void make_links();
   base::Status measure_link_speed();
@@ -174,7 +182,7 @@ class Communicator final : public NewsListener {
   base::Status do_allreduce(const Call& call, const ReduceTask& reduction);
   base::Status linked_allreduce_of(const Call& call, const ReduceTask& reduction);
   base::Status linked_reduce_scatter(const Call& call, const ReduceTask& reduction, Blocks blocks);
-  // The next operation over links.
+  // Numbers the next operation over links.
   Operation next(const Call& call) { return {++sequence_, call}; }
   base::Status host_allreduce(const Call& call, const ReduceTask& reduction);
   base::Status check_root(int root) const;
@@ -190,28 +198,28 @@ class Communicator final : public NewsListener {
   WaitPolicy policy_;
   std::optional<AllreduceAlgorithm> forced_;
   std::optional<HostTeam> team_;
-  std::vector<int> local_members_;  // of the team, as ranks here
+  std::vector<int> local_members_;  // the ranks of team_, as ranks here
   std::unique_ptr<RegisteredMemory> registered_;
   bool has_parted_ = false;
   std::unique_ptr<PeerLinks> links_;
-  std::unique_ptr<Exchange> exchange_;        // of all ranks
-  std::unique_ptr<SomePeers> slice_peers_;    // the ranks with our local rank, one on each host; null: not all have one
-  std::unique_ptr<Exchange> slice_exchange_;  // of them
+  std::unique_ptr<Exchange> exchange_;      // over all ranks
+  std::unique_ptr<SomePeers> slice_peers_;  // the ranks with our local rank, one on each host; null if a host has none
+  std::unique_ptr<Exchange> slice_exchange_;  // over slice_peers_
   std::uint64_t sequence_ = 0;
-  std::uint64_t steps_ = 0;  // operations
+  std::uint64_t steps_ = 0;  // counts operations
   std::shared_ptr<AbortSink> sink_;
   std::uint64_t hearing_ = 0;
   AllreduceAlgorithm last_algorithm_ = AllreduceAlgorithm::kFlat;
   bool checks_calls_ = false;
-  int awaited_ = -1;  // the rank of the world that has not given its memory
-  int children_ = 0;  // parts that split() has made
+  int awaited_ = -1;  // the world's rank that has not shared its memory yet, for the error
+  int children_ = 0;  // counts the communicators that split() has made
   int shrinks_ = 0;
-  std::map<std::vector<int>, int> groups_;  // how often group() was called with these
-  std::mutex mutex_;                        // of one operation
+  std::map<std::vector<int>, int> groups_;  // how often group() was called with these ranks
+  std::mutex mutex_;                        // held during an operation
   std::atomic<bool> is_listening_{false};
-  std::mutex messages_mutex_;           // of its beginning
-  std::unique_ptr<Messages> messages_;  // null: none was sent yet
-  Worker worker_;                       // ends first
+  std::mutex messages_mutex_;           // held while messages_ is created
+  std::unique_ptr<Messages> messages_;  // null until the first message
+  Worker worker_;                       // Last, so that its thread ends first.
 };
 
 }  // namespace muster::collectives::group

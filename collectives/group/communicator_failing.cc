@@ -1,4 +1,4 @@
-// How a communicator ends: who failed, and why, as far as it is known here, and who is told.
+// How a communicator ends: finds which rank failed and why, and reports it to the other ranks.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -40,7 +40,7 @@ base::Status Communicator::part(base::Status why) {
           fmt::format("{}; late ranks may still write to registered buffers: {}", why.message(), kept.message())};
 }
 
-// Of a chain of ranks that wait for each other at the deadline: the one at its end.
+// At the deadline, ranks wait for each other in a chain. Blame the rank at the end of the chain.
 Failure Communicator::blame_last(Failure failure) {
   if (failure.code != base::Code::kDeadlineExceeded || failure.rank < 0) return failure;
   world_->tell_late(name_, failure.rank);
@@ -59,7 +59,7 @@ Failure Communicator::blame_last(Failure failure) {
   return team_->abort().is_raised() ? team_->abort().read() : failure;
 }
 
-// Ranks of the world, ascending.
+// The members on the host `place`, as ranks of the world, ascending.
 std::vector<int> Communicator::members_at(const std::string& place) const {
   std::vector<int> there;
   std::ranges::copy_if(members_, std::back_inserter(there),
@@ -68,8 +68,8 @@ std::vector<int> Communicator::members_at(const std::string& place) const {
   return there;
 }
 
-// The launcher knows of a host that does not answer it. All ranks name the first one there, whomever they wait for. But
-// a rank there that says whom it waits for is alive: then the host is not the reason.
+// The launcher knows a host that does not answer it. All ranks then blame the first rank there, whatever rank they wait
+// for. But if a rank there has published whom it waits for, it is alive, and the host is not the cause.
 bool Communicator::blame_silent_host(Failure& failure) {
   const std::vector<int> silent = world_->silent_of(members_);
   if (silent.empty()) return false;
@@ -85,8 +85,8 @@ bool Communicator::blame_silent_host(Failure& failure) {
   return true;
 }
 
-// Each rank waits for another one of a host that cannot be reached. Where none of its ranks says whom it waits for, all
-// name the first of them.
+// Each rank waits for a different rank of an unreachable host. If none of that host's ranks has published whom it waits
+// for, all blame its first rank.
 void Communicator::blame_host(Failure& failure) {
   const std::string& place = world_->member(failure.rank).place;
   if (place == world_->member(world_->rank()).place) return;
@@ -97,7 +97,7 @@ void Communicator::blame_host(Failure& failure) {
                                  fmt::join(on_host, ","), failure.host);
 }
 
-// Who it was, and why, as far as it is known here.
+// Turns an error into a failure that names the rank and the reason, as far as this rank knows them.
 Failure Communicator::explain(const base::Status& status) {
   if (team_->abort().is_raised()) return team_->abort().read();
   const bool is_of_team = team_->failure().message == status.message();
@@ -111,20 +111,20 @@ Failure Communicator::explain(const base::Status& status) {
   return look_into(std::move(failure));
 }
 
-// What an error of a link or a deadline says of one rank, completed by what is known of that rank.
+// Adds to an error of a link or a deadline what this process knows of the rank that it names.
 Failure Communicator::look_into(Failure failure) {
   if (team_->abort().is_raised()) return team_->abort().read();
   if (failure.code == base::Code::kDeadlineExceeded) return blame_last(failure);
   if (failure.code != base::Code::kUnavailable || failure.rank < 0) return failure;
-  // A link that ends says no more than that, nor does memory that is gone. How its rank ended is news that is on its
-  // way; or that rank has given up because another one has ended, which raises the record.
+  // A closed link or lost memory does not say why. The news of how that rank ended is on its way. Or that rank gave up
+  // because another rank ended, which raises the abort record.
   const auto end = world_->wait_for_end(failure.rank, kNewsTime, members_);
   if (team_->abort().is_raised()) return team_->abort().read();
   if (end) {
     failure.message = fmt::format("rank {} ({}) {}{}", failure.rank, failure.host, end->cause,
                                   end->failed ? "" : " before it had done its part");
   } else {
-    (void)blame_silent_host(failure);  // the system has given up the link to such a host
+    (void)blame_silent_host(failure);  // the kernel gives up links to a silent host
   }
   return failure;
 }
@@ -135,7 +135,7 @@ base::Status Communicator::fail(const base::Status& status) {
 
 base::Status Communicator::end_with(const Failure& failure) {
   const bool is_ours = team_->abort().raise(failure);
-  // layout_ is not known yet where forming it has failed.
+  // Use hosts_, because layout_ is not known yet if forming has failed.
   if (is_ours && hosts_.size() > 1) world_->tell_failure(name_, failure);
   return {failure.code, failure.message};
 }

@@ -1,4 +1,4 @@
-// Sends and receives of a communicator: what is checked, and what its messages ask of it.
+// Sends and receives of a communicator: argument checks, and what Messages needs from it.
 #include <utility>
 
 #include "collectives/group/communicator.h"
@@ -14,7 +14,7 @@ std::shared_ptr<Request> refused(const base::Status& why) {
 
 }  // namespace
 
-// Names have room for it (communicator_name.cc).
+// The limit on names leaves room for the "~" (communicator_name.cc).
 std::string Communicator::name_of_message_links() const {
   return name_ + "~";
 }

@@ -1,13 +1,15 @@
-// How the ranks that are left of a communicator agree on who they are. They do so in rounds:
+// How the surviving ranks of a communicator agree on who survives. They do so in rounds:
 //
-//   1. The first rank that is left puts the list of those that it believes to be left ("left/...").
-//   2. The ranks of the list make a communicator. Each reports how that went ("made/...") to the first of the list.
-//   3. The first one decides for all ("shrunk/..."): the new communicator is made; or some of the list have ended, and
-//      the next round goes on without them; or it has failed, on all of them.
+//   1. The first surviving rank puts the list of the ranks that it believes to survive ("left/...").
+//   2. The ranks of the list make a communicator. Each reports its result ("made/...") to the first of the list.
+//   3. The first rank decides for all ("shrunk/..."). There are three results: the new communicator is made; it has
+//      failed on all ranks; or ranks of the list have ended, and the next round leaves them out.
 //
-// Ranks hear of ends at different times, and on different hosts a communicator is made without meeting the others: only
-// step 3 makes sure that all ranks return the same. A rank that decides and ends is followed by the next one. What it
-// had put before counts, so whoever hears of its end looks once more.
+// Ranks learn of ends at different times. Across hosts, a communicator is made without all ranks meeting. So only step
+// 3 ensures that all ranks return the same result. If the deciding rank ends, the next one decides. Values that the
+// ended rank had put still count, so a rank that learns of its end reads once more.
+//
+// Read shrink() at the end first, then the three steps in their order.
 #include <algorithm>
 #include <chrono>
 
@@ -28,11 +30,12 @@ constexpr std::string_view kAgain = "again ";
 }  // namespace
 
 struct Communicator::ShrinkRound {
-  std::string place;   // in names of keys: which communicator, which call, which round
-  std::set<int> gone;  // ranks here that earlier rounds have found to be gone
+  std::string place;   // part of the keys' names: communicator, call and round
+  std::set<int> gone;  // ranks here that earlier rounds found to have ended
 };
 
-// One of three: `gone` (ranks here) have to be left out; `failure`, on all; else it is made.
+// One of three results. If `gone` is set, the next round leaves these ranks out. If `failure` is set, the call fails on
+// all ranks. Otherwise the communicator is made.
 struct Communicator::Verdict {
   std::set<int> gone = {};
   Failure failure = {};
@@ -71,7 +74,7 @@ Failure Communicator::not_shrinking(int rank) const {
                       is_silent ? fmt::format("; {} does not answer the launcher", member.host) : "")};
 }
 
-// Step 1. What the first rank that is left has put before its own end counts.
+// Step 1. The list of a first rank that has ended since still counts.
 base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRound& round, Failure* why) {
   const std::string name = "left/" + round.place;
   const auto end = std::chrono::steady_clock::now() + world_->options().deadline;
@@ -82,7 +85,7 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
     if (!decides || rank_ != 0) {
       const auto decided = world_->look(name, kLookTime);
       if (decided.ok()) return base::parse_number_list(*decided, size() - 1).value_or(std::vector<int>());
-      // The session was lost, with rank 0 and for all: what each of them knows has to do.
+      // The session was lost together with rank 0, for all ranks. So each rank must use its own list.
       if (decided.status().code() != base::Code::kDeadlineExceeded) return left;
     }
     if (decides) {
@@ -97,19 +100,19 @@ base::Result<std::vector<int>> Communicator::agree_on_survivors(const ShrinkRoun
   }
 }
 
-// How `rank` has fared in step 2. nullopt: it has ended, whatever it has reported before.
+// How `rank` fared in step 2. nullopt if it has ended, whatever it has reported before.
 std::optional<Failure> Communicator::report_of(const ShrinkRound& round, int rank, base::MonotonicTime end) {
   const std::string name = fmt::format("made/{}/{}", round.place, rank);
   while (!world_->end_of(world_rank(rank))) {
     const auto report = world_->look(name, kLookTime);
     if (report.ok()) return *report == kMade ? Failure{} : decode_failure(*report);
-    if (report.status().code() != base::Code::kDeadlineExceeded) return Failure{};  // a lost session, as above
+    if (report.status().code() != base::Code::kDeadlineExceeded) return Failure{};  // the session was lost, as above
     if (base::monotonic_now() > end) return not_shrinking(rank);
   }
   return std::nullopt;
 }
 
-// Step 3, of the first rank of the list.
+// Step 3, on the first rank of the list.
 Communicator::Verdict Communicator::decide(const ShrinkRound& round, const std::vector<int>& left, const Failure& own) {
   Verdict verdict{.failure = own};
   const base::MonotonicTime end = base::monotonic_now() + policy_.deadline;
@@ -118,7 +121,7 @@ Communicator::Verdict Communicator::decide(const ShrinkRound& round, const std::
     const std::optional<Failure> report = report_of(round, rank, end);
     if (report && verdict.failure.code == base::Code::kOk) verdict.failure = *report;
   }
-  // One that could not be made because a rank has ended; the news may still be on their way.
+  // Making it failed because a rank has ended. The news of that end may still be on its way.
   if (verdict.failure.code == base::Code::kUnavailable && verdict.failure.rank >= 0) {
     (void)world_->wait_for_end(verdict.failure.rank, kNewsTime);
   }
@@ -126,19 +129,20 @@ Communicator::Verdict Communicator::decide(const ShrinkRound& round, const std::
     if (world_->end_of(world_rank(rank))) verdict.gone.insert(rank);
   }
   const base::Status told = world_->put("shrunk/" + round.place, verdict.text());
-  // A session that is lost is lost for all.
+  // If the session is lost, it is lost for all ranks.
   if (told.ok() || told.code() == base::Code::kUnavailable) return verdict;
   return {.failure = {told.code(), -1, "", told.message()}};
 }
 
-// Step 3, of the others. They wait for a rank that may wait for the same time twice: to make it, and for reports.
+// Step 3, on the other ranks. The deciding rank may wait for one deadline to make the communicator and for another one
+// for reports. So wait for twice the time.
 Communicator::Verdict Communicator::follow(const ShrinkRound& round, int decider, const Failure& own) {
   const std::string report = own.code == base::Code::kOk ? std::string(kMade) : encode(own);
   const base::Status told = world_->put(fmt::format("made/{}/{}", round.place, rank_), report);
   if (!told.ok()) return {.failure = own};
   const base::MonotonicTime end = base::monotonic_now() + 2 * policy_.deadline + kNewsTime;
   while (true) {
-    const bool is_gone = world_->end_of(world_rank(decider)).has_value();  // before the look
+    const bool is_gone = world_->end_of(world_rank(decider)).has_value();  // read before the value
     const auto verdict = world_->look("shrunk/" + round.place, is_gone ? kNewsTime : kLookTime);
     if (verdict.ok()) return Verdict::of(*verdict, size());
     if (verdict.status().code() != base::Code::kDeadlineExceeded) return {.failure = own};
@@ -159,10 +163,10 @@ base::Result<std::shared_ptr<Communicator>> Communicator::shrink(Failure* why) {
   }
   const Failure failed = failure();
   if (failed.code == base::Code::kUnavailable && failed.rank >= 0) {
-    (void)world_->wait_for_end(failed.rank, kNewsTime);  // without its end, survivors() leaves it out
+    (void)world_->wait_for_end(failed.rank, kNewsTime);  // without the rank's end, survivors() leaves the rank out
   }
   ShrinkRound round;
-  for (int number = 0;; ++number) {  // each without a rank that the one before had
+  for (int number = 0;; ++number) {  // each round lacks a rank of the round before
     round.place = fmt::format("{}/{}/{}", name_, attempt, number);
     MUSTER_ASSIGN_OR_RETURN(const std::vector<int> left, agree_on_survivors(round, why));
     if (std::find(left.begin(), left.end(), rank_) == left.end()) {

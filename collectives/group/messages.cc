@@ -1,3 +1,6 @@
+// Point-to-point messages: lines of transfers, the background thread, and their failures.
+// Read Transfer and Line first, then drive() and turn(), which move messages, then look() and broken(), which fail
+// them.
 #include "collectives/group/messages.h"
 
 #include <pthread.h>
@@ -23,9 +26,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kSleepMs = 10;
-// Of who waits for shared memory as well, which poll() does not see.
+// Used if a message waits for shared memory, which poll() does not see.
 constexpr int kShortSleepMs = 1;
-// What a rank on another host sent before it left may come after the news of its end.
+// Bytes that a rank of another host sent before it left may arrive after the news of its end.
 constexpr milliseconds kLastBytesTime{500};
 
 WaitPolicy without_deadline(WaitPolicy policy) {
@@ -35,7 +38,7 @@ WaitPolicy without_deadline(WaitPolicy policy) {
 
 }  // namespace
 
-// One message that is under way or waits for its turn.
+// One message that moves or waits for its turn.
 struct Messages::Transfer final : Request {
   Transfer(const Call& the_call, std::span<const std::byte> bytes) : call(the_call), source(bytes), is_send(true) {}
   Transfer(const Call& the_call, std::span<std::byte> bytes) : call(the_call), place(bytes) {}
@@ -48,8 +51,8 @@ struct Messages::Transfer final : Request {
   const bool is_send = false;
   bool is_started = false;  // counted in started_
   bool is_over = false;
-  std::variant<std::monostate, Outgoing, Incoming> message;  // once it is first in its line and has a link
-  // When it moved last, or became the first, as seen by look().
+  std::variant<std::monostate, Outgoing, Incoming> message;  // set once the message is first in its line and has a link
+  // When it last moved or became the first of its line, as observed by look().
   base::MonotonicTime moved_at{};
   bool has_moved = false;
   std::optional<base::MonotonicTime> peer_left_at;
@@ -121,7 +124,7 @@ std::shared_ptr<Request> Messages::start(int peer, std::shared_ptr<Transfer> tra
     thread_ = std::move(*started);
   }
   add(peer, transfer);
-  // Small ones are gone at once; what has failed is the thread's to tell.
+  // Small messages finish at once. If this one fails, the background thread reports it.
   turn();
   if (transfer->is_over) return transfer;
   transfer->is_started = true;
@@ -152,7 +155,7 @@ void Messages::add(int peer, const std::shared_ptr<Transfer>& transfer) {
 void Messages::run() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the program's own threads' business
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the program's own threads
   Lock lock(mutex_);
   while (true) {
     news_.wait(lock, [this] { return started_ > 0 || stopping_; });
@@ -198,7 +201,7 @@ void Messages::drop_idle() {
   std::erase_if(active_, [](const Line* line) { return line->first == nullptr; });
 }
 
-// Of several small messages as many as can move; of a large one a part.
+// Moves as many small messages as can move, or a part of a large one.
 bool Messages::turn(Line& line) {
   bool has_moved = false;
   while (line.first != nullptr) {
@@ -222,11 +225,11 @@ bool Messages::turn(Line& line) {
   return has_moved;
 }
 
-// False: its link is not there yet, or it has failed.
+// False if the link does not exist yet or has failed.
 bool Messages::begin(Line& line, Transfer& transfer) {
   if (!std::holds_alternative<std::monostate>(transfer.message)) return true;
   if (transfer.is_send) {
-    // A ring would take it from a rank that nobody will ever hear of again.
+    // Do not send to a rank that has left, because a ring would accept a message that no rank ever reads.
     const std::string left = owner_.left(line.peer);
     if (!left.empty()) {
       broken(line, base::error(base::Code::kUnavailable, "{}: {} {}", describe(transfer.call), links_->name(line.peer),
@@ -267,7 +270,7 @@ void Messages::settle(Lock& lock) {
   finish_all(told);
 }
 
-// At times when nothing moves: the abort record, the deadline, and peers that have left.
+// Called when nothing moves: checks the abort record, the deadline, and for peers that have left.
 void Messages::look() {
   if (links_->abort().is_raised() && !failure_) {
     const Failure why = links_->abort().read();
@@ -294,7 +297,7 @@ void Messages::look_at(Line& line) {
   if (!left.empty()) {
     if (!transfer.peer_left_at) transfer.peer_left_at = now;
     const bool is_all_here = links_->is_local(line.peer) || now - *transfer.peer_left_at > kLastBytesTime;
-    // What it sent before counts.
+    // Messages that the peer sent before it left still count.
     if (!is_all_here || turn(line) || has_failed_) return;
     broken(line, base::error(base::Code::kUnavailable, "{}: {} {}",
                              transfer.is_send ? describe(transfer.call) : describe_receive(transfer.call),
@@ -316,7 +319,7 @@ void Messages::finish_first(Line& line, const base::Status& status) {
   transfer->is_over = true;
   if (transfer->is_started) --started_;
   transfer->finish(status);
-  wake();  // another thread may wait for it
+  wake();  // another thread may wait for this message
 }
 
 void Messages::finish_all(const base::Status& status) {
@@ -344,13 +347,15 @@ void Messages::sleep(const IsOver& is_over) {
     });
     return;
   }
-  poll(fds.data(), fds.size(), has_rings ? kShortSleepMs : kSleepMs);  // an error or a signal: the caller looks again
+  poll(fds.data(), fds.size(),
+       has_rings ? kShortSleepMs : kSleepMs);  // on an error or a signal the caller checks again
   pollers_.fetch_sub(1);
   std::uint64_t woken = 0;
-  if (fds.front().revents != 0 && read(wake_.get(), &woken, sizeof woken) < 0) return;  // another thread was faster
+  if (fds.front().revents != 0 && read(wake_.get(), &woken, sizeof woken) < 0)
+    return;  // another thread has read it first
 }
 
-// Whether some have nothing to poll.
+// Returns whether some lines cannot be polled.
 bool Messages::add_polls(std::vector<pollfd>& fds) const {
   bool has_others = false;
   for (const Line* const line : active_) {

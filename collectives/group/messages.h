@@ -1,13 +1,16 @@
-// What ranks of a communicator send each other: beside its collectives, not ordered with them, and without the ranks
-// that it is not about. Messages from one rank to another arrive in the order in which they were sent; the two calls
-// have to agree in count, type and tag.
+// Point-to-point messages between ranks of a communicator. They are not ordered with its collectives and involve no
+// other ranks. Messages from one rank to another arrive in the order of the sends. Both calls must agree in count, type
+// and tag.
 //
-// Each direction of each pair is a line: its first message moves, the others wait. Who waits for a message moves all
-// that can move; messages that were only started are moved by a thread that begins with the first of them and sleeps
-// between. So an exchange of large messages in a circle comes to its end when either side of it was started.
+// Each direction of each pair of ranks is a line. The first message of a line moves, the others wait. A thread that
+// waits for its own message moves all messages that can move. A background thread moves messages that were only
+// started. It starts with the first of them and sleeps while there are none. So a circular exchange of large messages
+// completes if either side of each message was started.
 //
-// Any thread. The communicator owns it and outlives it. After the first failure (a mismatch, a rank that has gone,
-// nothing for longer than the deadline, what the abort record says) everything fails with it.
+// Owner: the communicator, which outlives it.
+// Thread: any.
+// Errors: the first failure fails all messages. It may be a mismatch, a lost rank, a passed deadline or a raised abort
+// record.
 #pragma once
 
 #include <atomic>
@@ -31,27 +34,28 @@
 
 namespace muster::collectives::inline group {
 
-// What messages ask of their communicator; called from any thread.
+// What messages need from their communicator. Called from any thread.
 struct MessageOwner {
-  // Once: finds out more, tells all ranks, and returns what all of them are told. May take a second.
+  // Called once. It finds the cause, reports it to all ranks, and returns the status that all ranks get. May take a
+  // second.
   std::function<base::Status(const Failure& failure)> fail;
-  // How a peer has left in good order, "has closed its communicator"; empty: it has not.
+  // How a peer has left in good order, such as "has closed its communicator". Empty while the peer is here.
   std::function<std::string(int peer)> left;
 };
 
 class Messages {
  public:
-  // RESOURCE_EXHAUSTED: no descriptor.
+  // RESOURCE_EXHAUSTED if no file descriptor is left.
   static base::Result<std::unique_ptr<Messages>> create(std::unique_ptr<PeerLinks> links, MessageOwner owner);
-  ~Messages();  // waits for what was started
+  ~Messages();  // waits for all started messages
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  // `peer`: another rank of the communicator. `call.root` is the tag. A send is done when its link has taken all: a
-  // large message needs a receiver that has called.
+  // `peer` is another rank of the communicator; `call.root` is the tag. A send ends when its link has taken all bytes.
+  // So a large message needs a receiver that has called.
   base::Status send(int peer, const Call& call, std::span<const std::byte> bytes);
   base::Status receive(int peer, const Call& call, std::span<std::byte> place);
-  // The same without waiting.
+  // Like the two above, without waiting.
   std::shared_ptr<Request> start_send(int peer, const Call& call, std::span<const std::byte> bytes);
   std::shared_ptr<Request> start_receive(int peer, const Call& call, std::span<std::byte> place);
 
@@ -66,7 +70,7 @@ class Messages {
   void add(int peer, const std::shared_ptr<Transfer>& transfer);
   void run();
 
-  // With the lock, which is given away for a while where it is passed on.
+  // These need the lock. Functions that get `lock` as an argument release it for a while.
   template <typename IsOver>
   void drive(Lock& lock, const IsOver& is_over);
   bool turn();
@@ -81,24 +85,24 @@ class Messages {
   void finish_all(const base::Status& status);
   bool add_polls(std::vector<pollfd>& fds) const;
 
-  // Without it.
+  // These must be called without the lock.
   template <typename IsOver>
   void sleep(const IsOver& is_over);
   void wake();
 
   const std::unique_ptr<PeerLinks> links_;
   const MessageOwner owner_;
-  const base::UniqueFd wake_;  // an eventfd: who polls looks again
-  const WaitPolicy patient_;   // the deadline is each message's own
+  const base::UniqueFd wake_;  // an eventfd that wakes threads in poll()
+  const WaitPolicy patient_;   // without a deadline, because each message has its own
   std::atomic<int> pollers_{0};
 
-  std::mutex mutex_;  // of all below, and of links_
+  std::mutex mutex_;  // guards all below, and links_
   std::condition_variable news_;
-  std::vector<Line> lines_;         // to and from each peer
-  std::vector<Line*> active_;       // those with messages, and no others when the lock is given away
-  int started_ = 0;                 // messages that the thread is to move
-  bool has_failed_ = false;         // nothing moves any more
-  std::optional<Failure> failure_;  // to be told
+  std::vector<Line> lines_;         // one to and one from each peer
+  std::vector<Line*> active_;       // lines with messages; empty lines are removed before the lock is released
+  int started_ = 0;                 // messages that the thread must move
+  bool has_failed_ = false;         // nothing moves after a failure
+  std::optional<Failure> failure_;  // not reported yet
   base::Status told_;
   bool stopping_ = false;
   std::thread thread_;

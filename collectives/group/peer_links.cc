@@ -44,7 +44,7 @@ base::Result<Link*> PeerLinks::link(int peer) {
 base::Result<std::unique_ptr<Link>> PeerLinks::make(int peer) {
   const int local_peer = local_rank_of_[static_cast<std::size_t>(peer)];
   if (local_peer >= 0) return make_ring(peer, local_peer);
-  // The higher rank calls, the lower one answers.
+  // The higher rank connects, the lower one accepts.
   const bool is_caller = rank_ > peer;
   base::Result<Connection> made = is_caller
                                       ? world_.connect_to(world_rank(peer), communicator_, abort())

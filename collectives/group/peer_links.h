@@ -1,5 +1,6 @@
-// The links of a communicator: rings of shared memory to ranks of this host, TCP to others, made when first needed.
-// Collectives and messages have links of their own, so that neither waits for the other. One thread at a time.
+// The links of a communicator, each made at its first use. Ranks of this host use rings in shared memory, others TCP.
+// Collectives and messages have separate links, so that neither waits for the other.
+// Thread: one at a time.
 #pragma once
 
 #include <poll.h>
@@ -19,18 +20,20 @@ namespace muster::collectives::inline group {
 
 class PeerLinks final : public Peers {
  public:
-  // `members`: ranks of the world, by rank here. `local`: which of them are in `team`, by local rank. All outlive it.
+  // `members` are ranks of the world, indexed by rank here. `local` are those of them in `team`, indexed by local rank.
+  // All arguments must outlive this object.
   PeerLinks(World& world, HostTeam& team, const std::vector<int>& members, const std::vector<int>& local,
             std::string communicator, int rank, const WaitPolicy& policy, RingUse use);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   base::Result<Link*> link(int peer) override;
-  // Without waiting; nullptr: it is being made. Either this or link().
+  // Like link(), without waiting; nullptr while the link is being made. Use either this or link(), not both.
   base::Result<Link*> try_link(int peer);
-  // What try_link() waits for, to poll; fd -1: a call of the peer's, which cannot be polled for.
+  // What try_link() waits for, as an entry for poll(). fd is -1 if it waits for the peer to call, which cannot be
+  // polled.
   pollfd coming(int peer) const;
-  // Whether it is on this host.
+  // Whether the peer runs on this host.
   bool is_local(int peer) const { return local_rank_of_[static_cast<std::size_t>(peer)] >= 0; }
   std::string name(int peer) const override;
   int world_rank(int peer) const override { return members_[static_cast<std::size_t>(peer)]; }
@@ -49,7 +52,7 @@ class PeerLinks final : public Peers {
   base::Result<std::unique_ptr<Link>> make(int peer);
   std::unique_ptr<Link> make_ring(int peer, int local_peer);
   base::Result<std::unique_ptr<Link>> make_tcp(int peer, Connection connection);
-  // No valid descriptor: not yet.
+  // The descriptor is invalid while the connection is not complete.
   base::Result<Connection> try_call(int peer);
   base::Result<Connection> try_answer(int peer);
 
@@ -60,15 +63,15 @@ class PeerLinks final : public Peers {
   const int rank_;
   const WaitPolicy& policy_;
   const RingUse use_;
-  std::vector<int> local_rank_of_;  // by rank here; -1: on another host
-  std::map<int, Dialing> calls_;    // under way, by rank here
+  std::vector<int> local_rank_of_;  // indexed by rank here; -1 if on another host
+  std::map<int, Dialing> calls_;    // being made, by rank here
   std::vector<std::unique_ptr<Link>> links_;
 };
 
-// Some of another's ranks, in an order of their own.
+// A subset of another Peers' ranks, in its own order.
 class SomePeers final : public Peers {
  public:
-  // `ranks`: of `all`, this rank among them. `all` outlives it.
+  // `ranks` are ranks of `all` and include this rank. `all` must outlive this object.
   SomePeers(Peers& all, std::vector<int> ranks);
 
   int rank() const override { return rank_; }

@@ -14,7 +14,7 @@ namespace muster::collectives::inline group {
 namespace {
 
 constexpr std::size_t kSmallPage = 4096;
-constexpr std::size_t kPage = std::size_t{2} << 20;  // so that huge pages fit, where the system gives them
+constexpr std::size_t kPage = std::size_t{2} << 20;  // allows huge pages, where the system has them
 
 struct Want {
   std::uint64_t bytes = 0;
@@ -51,9 +51,10 @@ base::Status RegisteredMemory::map(Region& region, std::uint32_t id) {
   void* const memory = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd.get(), 0);
   if (memory == MAP_FAILED) return base::errno_error(errno, "mapping registered buffers");
   region.memory = static_cast<std::byte*>(memory);
-  madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where it is allowed
+  madvise(region.memory, region.mapped, MADV_HUGEPAGE);  // faster where huge pages are allowed
 #ifdef MADV_POPULATE_WRITE
-  madvise(own_part(region), region.own_bytes, MADV_POPULATE_WRITE);  // older kernels take the pages at the first touch
+  madvise(own_part(region), region.own_bytes,
+          MADV_POPULATE_WRITE);  // older kernels allocate the pages at the first touch
 #endif
   return base::ok_status();
 }
@@ -85,7 +86,7 @@ base::Status RegisteredMemory::release(std::byte* memory) {
     if (memory != own_part(region) || region.is_released) continue;
     region.is_released = true;
     region.own_bytes = 0;
-    // Its pages go. Where they do not, they are used until the communicator ends.
+    // Free its pages. If the kernel refuses, they stay in use until the communicator ends.
     madvise(memory, region.bytes_per_rank, MADV_REMOVE);
     return base::ok_status();
   }
@@ -98,7 +99,8 @@ base::Status RegisteredMemory::keep_to_oneself() {
     if (region.is_released) continue;
     std::byte* const own = own_part(region);
     const auto at = static_cast<off_t>(own - region.memory);
-    // In place, so that other threads find it at any time; a page is copied when it is written, so each of them is.
+    // Map it in place, so that other threads find the buffer at any time. A private page is copied when it is written,
+    // so write each page.
     void* const memory =
         mmap(own, region.bytes_per_rank, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, region.fd.get(), at);
     if (memory == MAP_FAILED) return base::errno_error(errno, "taking registered buffers back from other ranks");

@@ -1,5 +1,6 @@
-// Memory of this communicator's ranks on one host that all of them have mapped, so that any of them can reduce what
-// lies there without a copy. One thread at a time.
+// Memory of this communicator's ranks on one host, which all of them have mapped. So any of these ranks can reduce this
+// memory without a copy.
+// Thread: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,10 @@
 
 namespace muster::collectives::inline group {
 
-// Where a buffer lies, as all ranks of a host understand it. Trivially copyable: travels in a line.
+// Where a buffer lies, in terms that all ranks of a host understand. It is trivially copyable, because it travels in
+// shared memory.
 struct Place {
-  std::uint32_t region = 0;  // 0: nowhere
+  std::uint32_t region = 0;  // 0 if the buffer is not registered
   std::uint64_t offset = 0;
 };
 
@@ -29,16 +31,16 @@ class RegisteredMemory {
 
   // Collective on the host. `bytes` may differ between ranks.
   base::Result<std::byte*> allocate(std::size_t bytes);
-  // The others may have it mapped still, and mean it: it is no buffer any more, but stays mapped until the communicator
-  // ends, so that all ranks know of the same ones.
+  // The memory is no longer a buffer, but it stays mapped until the communicator ends. Other ranks may still have it
+  // mapped and refer to it, and all ranks must know the same regions.
   base::Status release(std::byte* memory);
-  // Own buffers keep their contents, and are nobody else's from here: a rank that is late in an operation that failed
-  // writes to memory that is gone.
+  // Own buffers keep their contents and become private to this process. A rank that is late in a failed operation then
+  // writes to memory that this process no longer sees.
   base::Status keep_to_oneself();
 
-  // Region 0: not all of [data, data + bytes) lies in one of this rank's.
+  // Region 0 if [data, data + bytes) does not lie completely in one of this rank's buffers.
   Place find(const void* data, std::size_t bytes) const;
-  // Where `place` of local rank `rank` is mapped here; nullptr: there is no such place, or not with so many bytes.
+  // Where `place` of local rank `rank` is mapped here. nullptr if that place does not exist or is shorter than `bytes`.
   std::byte* address(int rank, Place place, std::size_t bytes) const;
 
  private:

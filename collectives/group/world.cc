@@ -1,3 +1,5 @@
+// The world of a process: joining, news of ended ranks, blame at deadlines, and connections to other ranks.
+// Read join() first, then start_service(), join_session() and meet(), then ended() and wait_for_end().
 #include "collectives/group/world.h"
 
 #include <poll.h>
@@ -26,7 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMeetingSlice{250};
 constexpr milliseconds kRedialPause{100};
-// From the agent that saw a rank end, through the launcher, to the ranks of other hosts.
+// The time that news needs from the agent that saw a rank end, through the launcher, to the ranks of other hosts.
 constexpr milliseconds kEndNewsTime{800};
 constexpr milliseconds kOpinionTime{800};  // ranks of one operation reach its deadline at about the same time
 
@@ -43,7 +45,7 @@ class World::PolledHost final : public Polled {
     if (are_others_gone_) others_went_.notify_all();
     return true;
   }
-  // Until only our own session is left, or for `time`.
+  // Waits until only our own session is left, at most for `time`.
   void wait_for_others(milliseconds time) {
     std::unique_lock lock(mutex_);
     others_went_.wait_for(lock, time, [this] { return are_others_gone_; });
@@ -79,7 +81,7 @@ std::string World::key(const std::string& name) const {
 base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, WorldSetup setup, Failure* why) {
   std::shared_ptr<World> world(new World);
   world->options_ = options;
-  // A rank that is late but lives is not to be taken for a host that is gone.
+  // TCP must not take a rank that is late but alive for a lost host. So it allows at least the deadline of operations.
   world->tcp_options_.silence = std::max(world->tcp_options_.silence, options.deadline);
   world->rank_ = setup.rank;
   world->encrypts_ = setup.encrypts;
@@ -93,7 +95,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Wo
   return met;
 }
 
-// A session that is lost, alone, was lost with rank 0, of which the news come at the same time.
+// If only the session is lost, rank 0 was lost with it. The news of rank 0's end arrives at the same time.
 Failure World::blame(const base::Status& not_joined) const {
   std::optional<int> rank;
   if (not_joined.code() == base::Code::kUnavailable) rank = wait_for_failed(all_ranks(), kEndNewsTime);
@@ -107,7 +109,7 @@ World::~World() {
     is_left_ = true;
   }
   if (session_ != nullptr) session_->say_goodbye();
-  // The others' news come from here: they would take our end for a failure.
+  // Other ranks get their news from this process. If it left first, they would take that for a failure.
   if (polled_host_ != nullptr && session_ != nullptr) polled_host_->wait_for_others(options_.deadline);
   service_.reset();
 }
@@ -119,7 +121,7 @@ base::Status World::start_service(WorldSetup& setup) {
     MUSTER_ASSIGN_OR_RETURN(const base::IpAddress address, base::IpAddress::parse(own_address_));
     MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_on(address, 0, kPeerBacklog));
   }
-  MUSTER_RETURN_IF_ERROR(apply(tcp_options_, setup.listener.get()));  // its connections inherit them
+  MUSTER_RETURN_IF_ERROR(apply(tcp_options_, setup.listener.get()));  // accepted connections inherit the options
   MUSTER_ASSIGN_OR_RETURN(own_port_, base::local_port(setup.listener.get()));
   ServiceConfig config;
   config.rank = rank_;
@@ -157,7 +159,8 @@ base::Status World::join_session(WorldSetup& setup) {
   events.on_ended = [this](int rank, bool failed, const std::string& cause) { ended(rank, failed, cause); };
   events.on_silence = [this](int rank, bool is_silent) { set_silent(rank, is_silent); };
   events.on_lost = [this](const base::Status& why) {
-    // Without a launcher rank 0 keeps the session: it is what was lost. With one, this process is about to be ended.
+    // Without a launcher, rank 0 keeps the session, so a lost session means that rank 0 is lost. With a launcher, the
+    // agent is about to end this process.
     if (!has_agent_ && host_ == nullptr) ended(0, true, fmt::format("is gone ({})", why.message()));
   };
   MUSTER_ASSIGN_OR_RETURN(session_,
@@ -209,7 +212,8 @@ base::Status World::meet() {
   return check_encryption();
 }
 
-// The handshake of each connection insists on it as well; here all ranks hear of it, and from the start.
+// Each connection's handshake checks this as well. The check here reports it to all ranks, and before the first
+// connection.
 base::Status World::check_encryption() const {
   const auto encrypts = [](const Member& member) { return member.encrypts; };
   const auto one = std::find_if(members_.begin(), members_.end(), encrypts);
@@ -232,12 +236,13 @@ base::Status World::check_nobody_failed() const {
                      end_of(*failed)->cause);
 }
 
-// In slices: a rank that has ended before it came is not waited for to the end. Nor is anyone once a rank has failed,
-// since others then give up, and would be named for it.
+// Waits in slices, for two reasons. A rank that ended before it joined must not be waited for until the deadline. And
+// once a rank has failed, others give up and would be blamed for that failure.
 base::Result<std::string> World::wait_for_member(int rank, base::MonotonicTime deadline) {
   while (true) {
     MUSTER_RETURN_IF_ERROR(check_nobody_failed());
-    const std::optional<End> gone = end_of(rank);  // before the look: what it has said before its end counts
+    const std::optional<End> gone =
+        end_of(rank);  // read before the value, since what the rank put before its end counts
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     auto found = session_->wait(key(fmt::format("member/{}", rank)), std::clamp(left, milliseconds(1), kMeetingSlice));
     if (found.ok() || found.status().code() != base::Code::kDeadlineExceeded) return found;
@@ -326,7 +331,7 @@ bool World::late_for_any(const std::string& communicator, std::span<const int> r
     std::condition_variable changed;
     bool has_any = false;
   };
-  const auto heard = std::make_shared<Heard>();  // a watch may just be running when it is given up
+  const auto heard = std::make_shared<Heard>();  // shared, because a watch may still run while it is being removed
   std::vector<Session::WatchId> watches;
   for (const int rank : ranks) {
     watches.push_back(session_->watch(key(fmt::format("late/{}/{}", communicator, rank)), [heard](const std::string&) {

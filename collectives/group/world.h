@@ -1,4 +1,4 @@
-// What a process is in its job: its rank, the other ranks, and how news of them comes. Shared by all its communicators.
+// A process's view of its job: its rank, the other ranks, and news of them. All communicators of the process share it.
 #pragma once
 
 #include <unistd.h>
@@ -28,34 +28,35 @@
 
 namespace muster::collectives::inline group {
 
-// The length of the queue of a listener at which other ranks connect.
+// Backlog of the listener for connections from other ranks.
 inline constexpr int kPeerBacklog = 1024;
 
 struct WorldOptions {
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
   std::chrono::milliseconds join_deadline{120'000};
   bool checks_calls = false;  // MUSTER_CHECK_CALLS: ranks wait for each other before operations that have a root
-  std::string algorithm{};    // of every allreduce that it can do; empty: MUSTER_ALGORITHM, or the one that fits
+  std::string algorithm{};    // for every allreduce that supports it; empty means MUSTER_ALGORITHM, or the best fit
 };
 
-// How a process reaches the others.
+// How a process reaches the other ranks.
 struct WorldSetup {
   int rank = 0;
   int size = 1;
-  std::string place;        // as Member.place; empty: this process's own
-  std::string address;      // IP literal at which other hosts reach this process; empty: loopback
-  base::UniqueFd listener;  // TCP, listening there; none: a port of its own
-  // Where this process has reached rank 0, whose host may have several addresses: all ranks of that host are reached
-  // there. Empty: they are where they say.
+  std::string place;        // same as Member.place; empty means this process's own
+  std::string address;      // IP literal at which other hosts reach this process; empty means loopback
+  base::UniqueFd listener;  // TCP, listening at `address`; if invalid, the world opens a port
+  // The address at which this process has reached rank 0, whose host may have several. It then reaches all ranks of
+  // that host there. Empty means that each rank's own address is used.
   std::string address_of_rank_0;
-  // One of: connected to the agent, or to rank 0 after the handshake; or this is rank 0 of a job without an agent.
+  // One of three cases holds. `session` is connected to the agent. Or it is connected to rank 0, after the handshake.
+  // Or this is rank 0 of a job without an agent, and `host` is set.
   base::UniqueFd session;
   std::unique_ptr<SessionHost> host;
-  std::string secret;     // 32 bytes; with an agent it comes from there
-  bool encrypts = false;  // connections to ranks of other hosts; the same on all ranks
+  std::string secret;     // 32 bytes; with an agent the secret comes from the agent
+  bool encrypts = false;  // encrypts connections to ranks of other hosts; the same on all ranks
 };
 
-// What is told of ended ranks and of failures elsewhere. Called on the service thread.
+// Receives news of ended ranks. Called on the service thread.
 class NewsListener {
  public:
   virtual ~NewsListener() = default;
@@ -66,9 +67,10 @@ class NewsListener {
 // Thread-safe.
 class World {
  public:
-  // Under a launcher by MUSTER_SESSION_DIR, alone by MUSTER_RENDEZVOUS (CONTRACT.md §1), else a world of this process.
-  // Returns when all ranks have come. After an error `why` (may be null) names the rank that failed or did not come;
-  // -1 if no rank did.
+  // Joins through MUSTER_SESSION_DIR under a launcher, or through MUSTER_RENDEZVOUS without one (CONTRACT.md §1). If
+  // neither is set, the world has only this process. Returns when all ranks have joined.
+  // After an error, `why` (may be null) names the rank that failed or did not join. Its rank is -1 if no rank caused
+  // the error.
   static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, Failure* why = nullptr);
   static base::Result<std::shared_ptr<World>> join(const WorldOptions& options, WorldSetup setup,
                                                    Failure* why = nullptr);
@@ -76,7 +78,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // False: this is a copy in a child that was forked. It has no threads, and must not say or free anything.
+  // False in a forked child, which has a copy without threads. A copy must not send or free anything.
   bool is_of_this_process() const { return process_ == getpid(); }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -85,61 +87,62 @@ class World {
   Service& service() { return *service_; }
   const std::string& secret() const { return secret_; }
 
-  // From now on it is told; first, within the call, of all that have ended so far.
+  // Registers `listener`. Before it returns, it reports all ranks that have ended so far.
   void listen(NewsListener& listener);
   void unlisten(NewsListener& listener);
-  // How this rank ended, for messages: nullopt while it has not.
+  // How a rank ended, for messages; nullopt while it runs.
   struct End {
     bool failed = false;
     std::string cause;
-    std::size_t number = 0;  // counts the ends in the order in which this process heard of them, from 0
+    std::size_t number = 0;  // position in the order in which this process learned of ends, from 0
   };
   std::optional<End> end_of(int rank) const;
 
-  // News of the launcher: it does not hear from the host of this rank, or hears from it again. Nothing fails for it.
+  // The launcher reports that the host of this rank has stopped answering, or that it answers again. This fails
+  // nothing.
   void set_silent(int rank, bool is_silent);
-  // Those of `ranks` whose host is silent and whose end is not known, in their order.
+  // Those of `ranks` whose host is silent and whose end is not known, in the given order.
   std::vector<int> silent_of(std::span<const int> ranks) const;
 
-  // Measured by the first communicator, which is that of all ranks; the same on all ranks of a host.
+  // Measured by the first communicator, which has all ranks. The value is the same on all ranks of a host.
   bool reading_peers_pays() const { return reading_peers_pays_; }
   void set_reading_peers_pays(bool pays) { reading_peers_pays_ = pays; }
 
   Farewell& farewell() { return farewell_; }
 
-  // Values of the job by name, for ranks that agree on something. DEADLINE_EXCEEDED: nobody has put it yet.
+  // Values of the job by name, for ranks that must agree. DEADLINE_EXCEEDED if no rank has put the value yet.
   base::Status put(const std::string& name, const std::string& value);
   base::Result<std::string> look(const std::string& name, std::chrono::milliseconds time);
 
-  // The same on all ranks of all hosts.
+  // The value is the same on all ranks of all hosts.
   const LinkSpeed& link_speed() const { return link_speed_; }
   void set_link_speed(const LinkSpeed& speed) { link_speed_ = speed; }
 
-  // Tells the ranks of other hosts why a communicator has ended, and hears it from them. A world of one process has
-  // nobody to tell.
+  // Reports to the ranks of other hosts why a communicator has ended. A world of one process sends nothing.
   void tell_failure(const std::string& communicator, const Failure& failure);
-  // At the deadline of an operation: tells whom this rank waits for, and asks whom `rank` waits for. nullopt: it does
-  // not say, so it is the one that does not come (it runs something else, is stopped, or cannot be reached).
+  // For deadlines of operations. tell_late() publishes the rank that this rank waits for. late_for() asks which rank
+  // `rank` waits for. nullopt if `rank` has published none. Then `rank` itself is late: it runs something else, is
+  // stopped, or is unreachable.
   void tell_late(const std::string& communicator, int late);
   std::optional<int> late_for(const std::string& communicator, int rank);
-  // Whether one of `ranks` says whom it waits for.
+  // Whether any of `ranks` has published the rank that it waits for.
   bool late_for_any(const std::string& communicator, std::span<const int> ranks);
 
-  // `heard` is called on the service thread, also after unhear_failure() if it is just being called.
+  // `heard` is called on the service thread. A call that runs during unhear_failure() may end after it.
   std::uint64_t hear_failure(const std::string& communicator, std::function<void(const Failure&)> heard);
   void unhear_failure(std::uint64_t id);
 
   const TcpOptions& tcp_options() const { return tcp_options_; }
-  // Waits until it is known how this rank ended, or that one of `others` has failed. nullopt: this rank's end is not
-  // known then, or after `time`.
+  // Waits until this process knows how `rank` ended, until one of `others` has failed, or for `time`. nullopt if the
+  // end of `rank` is not known then.
   std::optional<End> wait_for_end(int rank, std::chrono::milliseconds time, std::span<const int> others = {}) const;
-  // The first of `ranks` of whose failure this process has heard. Waits up to `time` for such news. A rank that ends
+  // The first of `ranks` whose failure this process has learned of. Waits up to `time` for such news. A rank that ends
   // because of another rank's failure is reported after it.
   std::optional<int> wait_for_failed(std::span<const int> ranks, std::chrono::milliseconds time) const;
 
-  // A connection to `rank`'s service for `communicator`, after the handshake; blocking.
+  // Connects to `rank`'s service for `communicator` and does the handshake. Blocks.
   base::Result<Connection> connect_to(int rank, const std::string& communicator, const AbortRecord& abort);
-  // The same without waiting: its first step is still to be taken.
+  // Like connect_to(), without waiting. The caller must drive the handshake from its first step.
   base::Result<Handshake> begin_call(int rank, const std::string& communicator);
 
  private:
@@ -153,7 +156,7 @@ class World {
   base::Status check_encryption() const;
   LinkRequest request_to(int rank, const std::string& communicator) const;
   base::Result<std::string> wait_for_member(int rank, base::MonotonicTime deadline);
-  std::optional<int> first_failed(std::span<const int> ranks) const;  // with the lock
+  std::optional<int> first_failed(std::span<const int> ranks) const;  // needs the lock
   std::vector<int> all_ranks() const;
   base::Status check_nobody_failed() const;
   Failure blame(const base::Status& not_joined) const;
@@ -172,8 +175,8 @@ class World {
   std::string own_address_;
   std::uint16_t own_port_ = 0;
   std::string address_of_rank_0_;
-  bool has_agent_ = false;  // which keeps the session
-  int awaited_ = -1;        // the rank that has not joined yet; -1: none is waited for
+  bool has_agent_ = false;  // the agent keeps the session
+  int awaited_ = -1;        // the rank that has not joined yet; -1 if this process waits for none
   bool reading_peers_pays_ = false;
   Farewell farewell_;
   LinkSpeed link_speed_;
@@ -183,11 +186,11 @@ class World {
   std::map<int, End> ends_;
   std::set<int> silent_;
   std::vector<NewsListener*> listeners_;
-  bool is_left_ = false;  // news of our own doing are none
+  bool is_left_ = false;  // ignore news that our own end causes
   std::shared_ptr<SessionHost> host_;
   std::shared_ptr<PolledHost> polled_host_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<Service> service_;  // its thread uses all above: ends first
+  std::unique_ptr<Service> service_;  // Its thread uses all above, so it must end first.
 };
 
 }  // namespace muster::collectives::group

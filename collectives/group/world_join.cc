@@ -1,4 +1,4 @@
-// How a process finds its job: from what its environment says (CONTRACT.md §1).
+// How a process finds its job from its environment (CONTRACT.md §1).
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -29,8 +29,8 @@ base::Result<int> number_of(const base::Environment& environment, const char* na
   return number;
 }
 
-// Where ranks of other hosts reach this one: by the route to rank 0's host, else at the interface that the launcher
-// names for Gloo.
+// The address at which ranks of other hosts reach this one. It is that of the route to rank 0's host, or else that of
+// the interface that the launcher names for Gloo.
 base::Result<std::string> own_address(const base::Environment& environment) {
   if (const auto hosts = environment.get("MUSTER_NNODES"); hosts && *hosts == "1") return std::string("127.0.0.1");
   if (const auto master = environment.get("MASTER_ADDR")) {
@@ -75,7 +75,7 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Fa
   const base::Environment environment = base::Environment::current();
   MUSTER_ASSIGN_OR_RETURN(const std::optional<AloneSettings> alone, read_alone_settings(environment));
   WorldSetup setup;
-  Published published;  // taken back when all have come
+  Published published;  // withdrawn when all ranks have joined
   if (alone) {
     setup.rank = alone->rank;
     setup.size = alone->size;
@@ -95,7 +95,8 @@ base::Result<std::shared_ptr<World>> World::join(const WorldOptions& options, Fa
       MUSTER_ASSIGN_OR_RETURN(const base::IpAddress rank_0, base::peer_address(setup.session.get()));
       setup.address = own.str();
       setup.address_of_rank_0 = rank_0.str();
-      // On rank 0's host it cannot know which of its addresses others reach: they reach it where they reached rank 0.
+      // A rank on rank 0's host cannot know which of its addresses other hosts reach. Other hosts use the address at
+      // which they reached rank 0.
       if (!base::IpAddress::parse(alone->host).ok()) {
         MUSTER_ASSIGN_OR_RETURN(setup.listener, base::listen_any(0, kPeerBacklog));
       }
