@@ -10,17 +10,17 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// Tags of messages: nothing else on this communicator sends any.
+// The tag of messages; nothing else sends messages on this communicator.
 constexpr int kTag = 0;
 
-// As float32 or float64, to compute with.
+// The two vectors, converted to float32 or float64 for the computation.
 template <typename Real>
 struct Pair {
   std::vector<Real> own;
   std::vector<Real> peer;
 };
 
-// lower: of the rank with the smaller number, so that both compute the same.
+// `lower` belongs to the rank with the smaller number, so that both ranks compute the same bits.
 template <typename Real>
 void combine(const Real* lower, const Real* upper, Real* out, std::size_t count) {
   double dot = 0;
@@ -54,8 +54,8 @@ base::Status reduce_pairs(Communicator& comm, Pair<Real>& vectors, DType type) {
   return base::ok_status();
 }
 
-// The kernels convert no types: a float of 16 bits becomes one of 32 by its definition (IEEE 754 binary16: 1 sign bit,
-// 5 of the exponent, 10 of the fraction; bfloat16: the upper half of a float32).
+// The kernels convert no types, so widen 16-bit floats by their definitions. IEEE 754 binary16 has 1 sign bit, 5
+// exponent bits and 10 fraction bits. bfloat16 is the upper half of a float32.
 float widened(std::uint16_t bits, DType type) {
   if (type == DType::kBF16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
   const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
@@ -66,16 +66,16 @@ float widened(std::uint16_t bits, DType type) {
   return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 std::uint16_t narrowed_half(float value) {
   const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
   if (std::isnan(value)) return 0x7e00;
   const float size = std::abs(value);
-  if (size >= 65520) return sign | 0x7c00;  // what would be rounded to 2^16 and more
-  // In steps of the place that the last bit of the fraction has; nearbyint rounds ties to even.
+  if (size >= 65520) return sign | 0x7c00;  // values that would round to 2^16 or more become infinity
+  // Count in steps of the fraction's last bit; nearbyint rounds ties to even.
   const int exponent = std::max(size == 0 ? -14 : std::ilogb(size), -14);
   const auto steps = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(size, 10 - exponent)));
-  // 1024 steps are the hidden bit; where rounding has made 2048 of them the exponent grows by itself.
+  // 1024 steps are the hidden bit. If rounding gives 2048 steps, the carry increments the exponent.
   return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(exponent + 14) * 1024 + steps));
 }
 
@@ -83,7 +83,7 @@ std::uint16_t narrowed(float value, DType type) {
   if (type == DType::kF16) return narrowed_half(value);
   if (std::isnan(value)) return 0x7fc0;
   auto word = std::bit_cast<std::uint32_t>(value);
-  word += 0x7fff + (word >> 16 & 1);  // to nearest, ties to even
+  word += 0x7fff + (word >> 16 & 1);  // rounds to nearest, ties to even
   return static_cast<std::uint16_t>(word >> 16);
 }
 

@@ -1,5 +1,9 @@
-// Adasum (Maleki et al. 2020, "Scaling Distributed Training with Adaptive Summation"): of two gradients a and b,
-// a (1 - a.b / 2|a|^2) + b (1 - a.b / 2|b|^2), pair by pair, neighbours first. The same bits on all ranks.
+// Adasum (Maleki et al. 2020, "Scaling Distributed Training with Adaptive Summation"). It combines two gradients a and
+// b into a (1 - a.b / 2
+// a
+// ^2) + b (1 - a.b / 2
+// b
+// ^2), pair by pair, neighbours first. All ranks get the same bits.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +13,8 @@
 
 namespace muster::collectives::inline engine {
 
-// Of one tensor of floats; `in` may be `out`. Dot products and 16-bit floats are accumulated in double and float32.
-// Each rank exchanges the whole vector with log2(ranks) others. `comm` has a power of two of ranks.
+// Reduces one tensor of floats; `in` may be `out`. Dot products are accumulated in double, 16-bit floats in float32.
+// `comm` must have a power of two of ranks. Each rank exchanges the whole vector with log2(ranks) others.
 base::Status adasum(Communicator& comm, const void* in, void* out, std::size_t count, DType type, Scale scale);
 
 }  // namespace muster::collectives::engine

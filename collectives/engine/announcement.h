@@ -1,5 +1,5 @@
-// How ranks tell each other what has been submitted to them: a list of named signatures as bytes. Own byte order: the
-// ranks of a job have one.
+// The byte format in which ranks announce what was submitted to them: a list of named signatures. It uses the host's
+// byte order, which is the same on all ranks of a job.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ struct Announcement {
   bool operator==(const Announcement&) const = default;
 };
 
-// Appends it.
+// Appends `announcement` to `to`.
 void write(const Announcement& announcement, std::vector<std::byte>& to);
 
-// All of `bytes`, of one of so many ranks. DATA_LOSS: they are no such list, or something in it cannot be done. Any
-// bytes may be given.
+// Reads all of `bytes`, which one of `ranks` ranks has sent. Any bytes may be given. DATA_LOSS if they are no such
+// list, or if a signature in it is invalid.
 base::Result<std::vector<Announcement>> read_announcements(std::span<const std::byte> bytes, int ranks);
 
 }  // namespace muster::collectives::engine

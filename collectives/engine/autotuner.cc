@@ -1,3 +1,5 @@
+// The autotuner: the grid, the Gaussian process over it, and the choice of the next point.
+// Read record() first, then choose(), then the functions of the Gaussian process above them.
 #include "collectives/engine/autotuner.h"
 
 #include <fmt/format.h>
@@ -11,10 +13,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// The grid: no buffer, 1 MiB to 256 MiB; no cycle, 0.25 to 16 ms.
+// The grid: fusion buffers of 0 and 1 to 256 MiB, cycles of 0 and 0.25 to 16 ms.
 constexpr int kFusions = 10;
 constexpr int kCycles = 8;
-// How far a sample tells about its neighbours, in steps of the grid.
+// How far a sample's influence on its neighbours reaches, in steps of the grid.
 constexpr double kReach = 2;
 constexpr double kLeastNoise = 1e-6;
 
@@ -23,7 +25,7 @@ Tuned point(int fusion, int cycle) {
           .cycle = microseconds(cycle == 0 ? 0 : 125 << cycle)};
 }
 
-// Where a point lies on the grid, also one between its points.
+// Where a value lies along the grid; it may lie between two points.
 double along_fusion(const Tuned& at) {
   return at.fusion_bytes == 0 ? 0 : std::max(0.0, std::log2(static_cast<double>(at.fusion_bytes)) - 19);
 }
@@ -40,7 +42,7 @@ double kernel(const Tuned& a, const Tuned& b) {
 using Vector = std::vector<double>;
 using Matrix = std::vector<Vector>;
 
-// The lower triangle L of a symmetric positive matrix = L L^T.
+// Returns the lower triangle L with L L^T = a; a must be symmetric and positive definite.
 Matrix cholesky(Matrix a) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -66,7 +68,7 @@ double dot(const Vector& a, const Vector& b) {
   return sum;
 }
 
-// What a point promises above the best, of a value with this mean and deviation.
+// The expected gain over `best` at a point whose value has this mean and deviation.
 double expected_improvement(double mean, double deviation, double best) {
   if (deviation < 1e-9) return std::max(0.0, mean - best);
   const double z = (mean - best) / deviation;
@@ -90,7 +92,7 @@ base::Result<Autotuner> Autotuner::create(const AutotuneSettings& settings, Tune
 
 Tuned Autotuner::record(std::size_t bytes, base::MonotonicTime now) {
   if (is_done()) return current_;
-  if (!began_) {  // the first turn has waited for nothing that counts
+  if (!began_) {  // the first turn has no measured duration
     began_ = now;
     return current_;
   }

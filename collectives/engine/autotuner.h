@@ -1,8 +1,9 @@
-// Finds by trying how large the fusion buffer and how long a cycle should be, as HOROVOD_AUTOTUNE=1 asks: what gave the
-// most bytes per microsecond so far is modelled by a Gaussian process over a grid, and the point that promises the most
-// improvement is tried next (Jones, Schonlau, Welch 1998: expected improvement). On rank 0; the others take its values.
+// Finds the best size of the fusion buffer and the best cycle time by trying, as HOROVOD_AUTOTUNE=1 requests. A
+// Gaussian process over a grid models the samples so far, in bytes per microsecond. The next sample is the point with
+// the largest expected improvement (Jones, Schonlau, Welch 1998).
 //
-// One thread.
+// Runs on rank 0; the other ranks use its values.
+// Thread: one.
 #pragma once
 
 #include <chrono>
@@ -25,10 +26,10 @@ struct Tuned {
 
 class Autotuner {
  public:
-  // The first point is `start`. INVALID_ARGUMENT: the log cannot be written.
+  // The first point is `start`. INVALID_ARGUMENT if the log cannot be written.
   static base::Result<Autotuner> create(const AutotuneSettings& settings, Tuned start);
 
-  // After a turn that did something: so many bytes. What is to hold from now on.
+  // Records a turn that moved `bytes` bytes. Returns the values to use from now on.
   Tuned record(std::size_t bytes, base::MonotonicTime now);
   bool is_done() const { return samples_.size() >= static_cast<std::size_t>(settings_.most_samples); }
 
@@ -47,7 +48,7 @@ class Autotuner {
   int warmups_ = 0;
   int steps_ = 0;
   std::size_t bytes_ = 0;
-  std::optional<base::MonotonicTime> began_;  // of this sample
+  std::optional<base::MonotonicTime> began_;  // the start of this sample
   std::vector<Sample> samples_;
 };
 

@@ -10,7 +10,8 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// Of what may be packed together; last: a group that stays by itself, 0: none.
+// The properties that tensors must share to be packed together. The last one is the number of a group that stays alone;
+// 0 if none.
 using Key = std::tuple<DType, std::optional<DType>, RedOp, double, double, bool, std::size_t>;
 
 }  // namespace
@@ -21,7 +22,7 @@ const Signature& signature_of(const Due& due) {
 
 std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, bool fuses_groups) {
   std::vector<Batch> batches;
-  std::map<Key, std::size_t> open;  // the last batch of a kind
+  std::map<Key, std::size_t> open;  // the last batch of each kind
   for (std::size_t i = 0; i < due.size(); ++i) {
     if (!due[i].problem.ok() || due[i].last_joined >= 0) continue;
     const Signature& signature = signature_of(due[i]);

@@ -1,5 +1,5 @@
-// Which tensors go through one collective: allreduces of one type, on the way too, reduction and scale are packed into
-// one buffer, and other tensors between them are no obstacle. Pure.
+// Which tensors share one collective. Allreduces with the same type, wire type, reduction and scale are packed into one
+// buffer, even if other tensors lie between them. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace muster::collectives::inline engine {
 
-// One tensor of what is due.
+// One of the tensors that are due.
 struct Piece {
   std::size_t due = 0;     // index of the Due
   std::size_t tensor = 0;  // index in its signature
 };
 
 struct Batch {
-  std::vector<Piece> pieces;  // of an allreduce; otherwise one Due: {due, 0}
+  std::vector<Piece> pieces;  // pieces of an allreduce; for other kinds one Due, as {due, 0}
   std::size_t bytes = 0;      // with each piece at a multiple of 64
 };
 
-// In the order of the first piece of each. A batch of several pieces has at most `threshold` bytes.
-// Without `fuses_groups`, several tensors that were submitted as one are packed with nothing else.
+// Batches are in the order of their first pieces. A batch of several pieces has at most `threshold` bytes. Without
+// `fuses_groups`, tensors that were submitted as one group are packed with nothing else.
 std::vector<Batch> batches_of(std::span<const Due> due, std::size_t threshold, bool fuses_groups = true);
 
-// That of the first rank that takes part; there is one where there is no problem and it is no join.
+// The signature of the first rank that takes part. `due` must have no problem and must not be a join.
 const Signature& signature_of(const Due& due);
 
 }  // namespace muster::collectives::engine

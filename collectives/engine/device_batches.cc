@@ -1,3 +1,5 @@
+// The executor's operations on GPU tensors: packing, casting, and the collectives.
+// Read attach() and allreduce() first, then pack(), move() and unpack(), then make() and the operations that it calls.
 #include "collectives/engine/device_batches.h"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ base::Status DeviceBatches::attach(int gpu) {
   if (team_ != nullptr) {
     const int ours = team_->gpu().ordinal();
     if (gpu < 0 || gpu == ours) return base::ok_status();
-    // Of this rank alone, and the others are on their way into the operation.
+    // Only this rank fails, while the others are entering the operation. So cancel the communicator.
     const Member& own = comm_->world().member(comm_->world().rank());
     comm_->cancel({base::Code::kInvalidArgument, own.rank, own.host,
                    fmt::format("rank {} ({}) has joined on GPU {} and then had tensors of GPU {}", own.rank, own.host,
@@ -35,7 +37,7 @@ base::Status DeviceBatches::attach(int gpu) {
     const Failure failure = comm_->failure();
     return {failure.code, failure.message};
   }
-  // Under hvdrun a rank's own GPU is the one of its local rank's number.
+  // Under hvdrun, a rank's own GPU has the number of its local rank.
   if (gpu < 0) gpu = comm_->local_rank() % std::max(device::DeviceTeam::count_gpus(), 1);
   MUSTER_ASSIGN_OR_RETURN(team_, device::DeviceTeam::attach(*comm_, gpu));
   return base::ok_status();
@@ -45,7 +47,7 @@ base::Status DeviceBatches::allreduce(const std::vector<FusedPart>& parts, DType
                                       std::span<void* const> ready) {
   const ReduceTask task{
       .type = type, .op = signature.op, .scale = {.before = signature.before, .after = signature.after}};
-  // Without kernels nothing is cast here, and on all ranks alike.
+  // Without kernels on every rank, no rank casts.
   const DType sent = team_->all_have_kernels() ? signature.wire.value_or(type) : type;
   return team_->run(ready, [&](Route& route) {
     if (parts.size() == 1 && sent == type) return allreduce_one(route, parts.front(), task);
@@ -58,7 +60,7 @@ base::Status DeviceBatches::allreduce_one(Route& route, const FusedPart& part, c
   own.input = part.in;
   own.output = part.out;
   own.count = part.bytes / size_of(task.type);
-  if (part.in == nullptr && part.bytes != 0) {  // this rank has joined
+  if (part.in == nullptr && part.bytes != 0) {  // the rank has joined
     MUSTER_ASSIGN_OR_RETURN(void* const zeros, make_zeros(part.bytes));
     own.input = own.output = zeros;
   }
@@ -73,7 +75,7 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
     bytes += padded(part.bytes / size_of(type) * size_of(sent));
   }
   MUSTER_RETURN_IF_ERROR(make_room(route, bytes));
-  // What is cast is scaled before it becomes small, and after it has become large again.
+  // Scale tensors that are cast before they become narrow, and after they have become wide again.
   Scale outside;
   if (sent != type || scales_outside(type)) std::swap(outside, task.scale);
   MUSTER_RETURN_IF_ERROR(pack(parts, type, sent, outside.before));
@@ -83,7 +85,8 @@ base::Status DeviceBatches::allreduce_many(Route& route, std::vector<FusedPart> 
   return unpack(parts, type, sent, outside.after);
 }
 
-// All ranks need it at the same time. Twice as large each time: together the old ones are no larger than the new one.
+// All ranks need more room at the same time. Each buffer is at least twice as large as the one before. So all old ones
+// together are no larger than the new one.
 base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
   if (bytes <= room_) return base::ok_status();
   if (buffer_ != nullptr) {
@@ -94,12 +97,12 @@ base::Status DeviceBatches::make_room(Route& route, std::size_t bytes) {
   const std::size_t wanted = std::bit_ceil(bytes);
   MUSTER_ASSIGN_OR_RETURN(buffer_, route.allocate(wanted));
   room_ = wanted;
-  // Once, so that what lies between tensors is written.
+  // Clear it once, so that the gaps between tensors are initialised.
   return team_->gpu().call("cuMemsetD8Async", team_->gpu().api().set_async, address_of(buffer_),
                            static_cast<unsigned char>(0), wanted, team_->stream());
 }
 
-// Of this rank alone.
+// Not collective: only this rank's buffer grows.
 base::Result<void*> DeviceBatches::make_zeros(std::size_t bytes) {
   if (bytes > zeros_room_) {
     const std::size_t wanted = std::bit_ceil(bytes);
@@ -129,7 +132,7 @@ base::Status DeviceBatches::unpack(const std::vector<FusedPart>& parts, DType ty
   return move(moves, sent, type, scale);
 }
 
-// One launch; without kernels one copy for each, from a type to the same one.
+// One kernel launch. Without kernels one copy for each move, which cannot cast.
 base::Status DeviceBatches::move(const std::vector<Move>& moves, DType from, DType to, double scale) {
   if (team_->kernels() != nullptr) return team_->kernels()->transfer(team_->stream(), moves, from, to, scale);
   const device::Gpu& gpu = team_->gpu();
@@ -190,7 +193,7 @@ base::Status DeviceBatches::make(const Due& due, const Submission& own, std::spa
     }
     return base::ok_status();
   });
-  // What a device writes to that does not end is not given back: that would wait for it.
+  // If the device did not finish, do not free what it writes to, because freeing would wait for the device.
   const bool is_left = !done.ok() && !team_->is_quiet();
   for (Output& output : outputs) {
     if (is_left) output.memory.leave();
@@ -204,7 +207,8 @@ void DeviceBatches::keep(std::vector<Output> outputs) {
   }
 }
 
-// Room for `rows` rows like those of tensor `t`; with `is_as_expected` as many as the caller can have made room for.
+// Memory for `rows` rows like those of tensor `t`. With `is_as_expected`, `rows` is the number for which the caller
+// could provide room.
 base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t t, std::size_t rows,
                                               bool is_as_expected) const {
   Output output;
@@ -221,7 +225,7 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
     output.on_gpu = reinterpret_cast<void*>(output.memory.get());
     return output;
   }
-  // With our context current torch need not choose a device, which would make a context on GPU 0, too.
+  // Make our context current. Otherwise torch chooses a device, which would create a context on GPU 0, too.
   const device::Gpu::Current current(team_->gpu());
   output.on_gpu = own.allocate(static_cast<int>(t), bytes);
   if (output.on_gpu == nullptr) {
@@ -235,7 +239,7 @@ base::Result<Output> DeviceBatches::output_of(const Submission& own, std::size_t
                      comm_->world_rank(comm_->rank()), team_->gpu().ordinal());
 }
 
-// Blocks of different sizes go as an alltoall that sends the same block to all.
+// Blocks of different sizes use an alltoall that sends the same block to all ranks.
 base::Status DeviceBatches::allgather(Route& route, const std::vector<std::size_t>& rows, const Submission& own,
                                       std::size_t t, const Output& output) {
   if (output.spec.bytes() == 0) return base::ok_status();
@@ -263,8 +267,8 @@ base::Status DeviceBatches::reduce_scatter(Route& route, const Submission& own, 
   return scatter_spread(route, task, tensor);
 }
 
-// As what NCCL does itself: blocks of equal size. Rows are spread over a buffer in which every rank has as many as the
-// first, and what lies between them is reduced with them.
+// Uses NCCL's own reduce-scatter, which needs blocks of equal size. Rows are spread over a buffer in which every rank
+// has as many rows as the first rank. The gaps are reduced with them.
 base::Status DeviceBatches::scatter_spread(Route& route, ReduceTask task, const TensorSpec& tensor) {
   const std::vector<std::size_t> rows = rows_scattered(tensor.rows(), static_cast<std::size_t>(comm_->size()));
   const auto me = static_cast<std::size_t>(comm_->rank());
@@ -291,7 +295,7 @@ base::Status DeviceBatches::scatter_spread(Route& route, ReduceTask task, const 
   return elements == 0 ? base::ok_status() : move({out}, tensor.type, tensor.type, outside.after);
 }
 
-// NCCL does not scale: packing and unpacking do, where they can.
+// NCCL does not scale, so packing and unpacking scale types that they can scale.
 bool DeviceBatches::scales_outside(DType type) const {
   const bool is_float = device::nccl_type(type) >= 6;
   return team_->path() == device::Path::kNccl && is_float;

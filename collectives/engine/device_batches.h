@@ -1,8 +1,9 @@
-// What the executor does with tensors on a GPU. Results of other sizes go where the caller says, or into memory of
-// their own. Many allreduces go through one buffer of the device, which one kernel packs and another unpacks, casting
-// on the way where that is wanted; on the path that reduces where buffers lie, that one is such a buffer.
+// The executor's operations on tensors on a GPU. A result whose size only the engine knows goes where the caller's
+// Allocate says, or into memory of its own.
+// Several allreduces share one buffer of the device. One kernel packs it and another unpacks it, and both may cast. On
+// the path that reduces buffers in place, that buffer is a registered one.
 //
-// One thread. The host waits for the device at the end of each batch, so that a ticket that is done says how it went.
+// Thread: one. The host waits for the device at the end of each batch, so that a finished ticket has its result.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +32,15 @@ class DeviceBatches {
   // FAILED_PRECONDITION or INVALID_ARGUMENT, on all ranks: one of them cannot use its GPU.
   base::Status attach(int gpu);
 
-  // The following after attach(); `ready` is what the device has to come to before it reads the tensors. An error has
-  // ended the communicator.
-  // `signature`: what its kind, reduction and scale are, and as what tensors of `type` travel.
+  // Call the following only after attach(). `ready` are the events that the device must reach before it reads the
+  // tensors. An error means that the communicator has ended.
+  // `signature` gives the kind, the reduction, the scale, and the wire type of tensors of `type`.
   base::Status allreduce(const std::vector<FusedPart>& parts, DType type, const Signature& signature,
                          std::span<void* const> ready);
   base::Status broadcast(const Signature& signature, std::span<const Tensor> tensors, std::span<void* const> ready);
-  // An allgather, reducescatter or alltoall of `own`, which appends an Output for each tensor.
+  // Does an allgather, reducescatter or alltoall of `own`, and appends an Output for each tensor.
   base::Status make(const Due& due, const Submission& own, std::span<void* const> ready, std::vector<Output>& outputs);
-  // Results that nobody wants.
+  // Keeps results whose caller has gone.
   void keep(std::vector<Output> outputs);
 
  private:
@@ -64,8 +65,8 @@ class DeviceBatches {
   std::vector<device::DeviceMemory> outgrown_;
   device::DeviceMemory zeros_;
   std::size_t zeros_room_ = 0;
-  std::unique_ptr<device::DeviceTeam> team_;  // ends first
-  void* buffer_ = nullptr;                    // of the team's route
+  std::unique_ptr<device::DeviceTeam> team_;  // must end before the memory above
+  void* buffer_ = nullptr;                    // allocated by the team's route
   std::size_t room_ = 0;
 };
 

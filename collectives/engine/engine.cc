@@ -1,3 +1,5 @@
+// The engine: submissions from any thread, and the thread that negotiates and runs them.
+// Read submit() first, then run(), work() and turn(), then end(), which fails what is left.
 #include "collectives/engine/engine.h"
 
 #include <fmt/format.h>
@@ -20,18 +22,18 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long the thread looks for submissions before it sleeps; how long it waits, at least and at most, after a turn
-// that brought nothing.
+// How long the thread polls for submissions before it sleeps. Then the shortest and the longest pause after a turn that
+// made nothing due.
 constexpr microseconds kEngineAwake{60};
 constexpr microseconds kFirstPause{20};
 constexpr microseconds kLongestPause{1000};
-// Ranks that have nothing to do are waited for: what is wrong is seen by other means (a rank that ends) or told as
-// late.
+// Wait for idle ranks without a deadline. If a rank ends, its end is reported by other means. If a rank is late,
+// StallWatch reports it.
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
-constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // bytes of one rank in one turn
-constexpr std::chrono::milliseconds kNewsTime{800};               // from a rank's last word to the news of its end
-constexpr std::size_t kNamesKept = 1024;                          // of tensors that are done: most come again
+constexpr std::uint64_t kMostAnnounced = std::uint64_t{1} << 30;  // in bytes, from one rank in one turn
+constexpr std::chrono::milliseconds kNewsTime{800};               // from a rank's last message to the news of its end
+constexpr std::size_t kNamesKept = 1024;  // names of finished tensors that are kept, since most tensors come again
 
 Failure shut_down_by(const Communicator& comm, int rank) {
   const Member& member = comm.world().member(comm.world_rank(rank));
@@ -39,14 +41,14 @@ Failure shut_down_by(const Communicator& comm, int rank) {
           fmt::format("rank {} ({}) has shut down", member.rank, member.host)};
 }
 
-// The engine keeps a ticket until it is done. One that ends here has no outputs left.
+// The engine owns a ticket until it is done. An expired pointer is a ticket that is done.
 bool is_running(const std::weak_ptr<Ticket>& ticket) {
   const std::shared_ptr<Ticket> kept = ticket.lock();
   return kept != nullptr && !kept->is_done();
 }
 
-// Every rank takes part in a turn now and then, whatever its program does: one that does not is stopped or cut off. One
-// rank tells the user.
+// Every rank takes part in a turn now and then, whatever its program does. So a rank that does not is stopped or cut
+// off. Only one rank reports it to the user.
 void tell_of_absent(const Communicator& control, int own, const Failure& late) {
   const bool first_is_late = late.rank == control.world_rank(0);
   if (own != (first_is_late ? 1 : 0)) return;
@@ -62,7 +64,7 @@ std::vector<int> numbers_of(const Communicator& comm) {
 
 }  // namespace
 
-// What precedes the bits of the cache in what a rank says. The last two are rank 0's.
+// What a rank sends before the bits of the cache. Only rank 0's last two values count.
 struct Engine::Head {
   std::uint64_t is_shutting_down;
   std::uint64_t announced_bytes;
@@ -84,7 +86,7 @@ base::Result<std::unique_ptr<Engine>> Engine::start(Communicator& communicator, 
   std::iota(all.begin(), all.end(), 0);
   MUSTER_ASSIGN_OR_RETURN(auto data, communicator.group(all));
   MUSTER_ASSIGN_OR_RETURN(auto control, communicator.group(all));
-  // What the ranks have to agree on.
+  // Settings that the ranks must agree on.
   std::array<std::uint64_t, 3> agreed{settings.cache_capacity, settings.fuses_groups ? 1U : 0U,
                                       settings.is_hierarchical ? 1U : 0U};
   MUSTER_RETURN_IF_ERROR(control->broadcast(agreed.data(), agreed.size(), DType::kI64, 0));
@@ -143,7 +145,7 @@ Engine::~Engine() {
   if (thread_.joinable()) thread_.join();
 }
 
-// For all ranks, wherever they are.
+// Cancels both communicators, so that ranks stop in whichever they wait.
 void Engine::cancel(const Failure& why) {
   control_->cancel(why);
   data_->cancel(why);
@@ -208,7 +210,7 @@ base::Status Engine::set_timeline(const std::string& path, bool marks_turns) {
   return base::ok_status();
 }
 
-// Whether there were any.
+// Returns whether there were any.
 bool Engine::take_submissions() {
   std::vector<Executor::Work> taken;
   {
@@ -229,7 +231,7 @@ bool Engine::take_submissions() {
   return !taken.empty();
 }
 
-// False: there are none for so long that the other ranks should hear that.
+// False if no submission came for so long that the other ranks should learn that this rank is idle.
 bool Engine::wait_for_submissions() {
   const auto end = std::chrono::steady_clock::now() + kEngineAwake;
   while (has_news_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end) sched_yield();
@@ -238,7 +240,7 @@ bool Engine::wait_for_submissions() {
                         [this] { return has_news_.load(std::memory_order_relaxed) != 0 || is_stopping_; });
 }
 
-// HOROVOD_CYCLE_TIME: what is submitted meanwhile goes into the same turn.
+// HOROVOD_CYCLE_TIME: tensors that are submitted during the wait join the same turn.
 void Engine::wait_for_cycle() {
   if (tuned_.cycle.count() == 0) return;
   std::unique_lock lock(mutex_);
@@ -263,7 +265,7 @@ void Engine::run() {
   base::Status status;
   try {
     status = work();
-  } catch (const std::exception& problem) {  // of the standard library: there is no memory
+  } catch (const std::exception& problem) {  // the standard library throws when memory runs out
     status =
         base::error(base::Code::kResourceExhausted, "rank {} ({}): there is no memory for an operation ({})",
                     data_->world_rank(rank()), data_->world().member(data_->world_rank(rank())).host, problem.what());
@@ -271,7 +273,7 @@ void Engine::run() {
   end(status);
 }
 
-// Until something fails or a rank shuts down, which it returns.
+// Runs until something fails or a rank shuts down, and returns the reason.
 base::Status Engine::work() {
   base::Status status;
   microseconds pause = kFirstPause;
@@ -347,7 +349,8 @@ base::Result<std::vector<Said>> Engine::exchange(const Said& own) {
   return said;
 }
 
-// From the heads of all ranks, each of so many words: what is cached, and how many bytes each rank announces.
+// Decodes the heads of all ranks, each of `words` words. Returns the cached bits, and how many bytes each rank
+// announces.
 base::Result<std::vector<Said>> Engine::said_by(std::span<const std::uint64_t> heads, std::size_t words,
                                                 std::vector<std::size_t>& announced_bytes) {
   std::vector<Said> said(announced_bytes.size());
@@ -391,7 +394,8 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   std::size_t bytes = 0;
   for (const Due& one : due) {
     const auto found = pending_.find(one.name);
-    // A rank that has joined takes part in what it had not submitted, and may submit something of the same name since.
+    // A joined rank takes part in tensors that it has not submitted. It may have submitted another tensor of the same
+    // name since.
     const bool is_join = one.last_joined >= 0;
     const bool is_ours = is_join || one.of_ranks[static_cast<std::size_t>(rank())].has_value();
     own.push_back(found == pending_.end() || !is_ours ? nullptr : &found->second);
@@ -406,8 +410,8 @@ base::Status Engine::do_due(const std::vector<Due>& due, Timeline* timeline) {
   return base::ok_status();
 }
 
-// A rank that has shut down is about to end, mostly: how it ends is what the user wants to know, and that it is seen
-// before the ends of those that could not go on without it.
+// A rank that shuts down is usually about to end. The user wants to know how it ended. So wait for that news before
+// ranks that could not go on without it end, too.
 Failure Engine::look_into(const Failure& left) {
   const bool is_own_end = is_stopping_ || (pending_.empty() && !has_submissions());
   if (is_own_end || left.rank == data_->world_rank(rank())) return left;
@@ -430,7 +434,7 @@ void Engine::end(base::Status why) {
   Failure failure = left_.code != base::Code::kOk ? left_ : data_->failure();
   if (failure.code == base::Code::kOk) failure = control_->failure();
   if (failure.code == base::Code::kOk) failure = {why.code(), -1, "", why.message()};
-  // The other ranks may be in an operation that this one takes no part in any more.
+  // The other ranks may be in an operation that this rank no longer takes part in.
   cancel(failure);
   const std::lock_guard lock(mutex_);
   ended_ = why;

@@ -1,17 +1,17 @@
-// Named operations from any thread, in any order on each rank, as Horovod's users know them: what all ranks have
-// submitted is done, allreduces that are due together in one collective. One thread a communicator, which works as soon
-// as something is submitted.
+// Runs named operations that any thread may submit, in any order on each rank, as Horovod does. An operation runs once
+// all ranks have submitted it. Allreduces that are due together run as one collective. Each communicator has one
+// thread, which works as soon as something is submitted.
 //
-// A tensor that ranks describe differently fails on all of them, and nothing else does. After a rank has died, or any
-// has shut its engine down, everything fails.
+// Errors: if ranks describe a tensor differently, that tensor fails on all of them, and nothing else does. After a rank
+// has died or shut its engine down, everything fails.
 //
-// Turns: while this rank has something that is not due it takes part in turns, in each of which all ranks say what
-// they have (negotiation.h). A rank that has nothing takes part in none, and the others wait for it: nothing could be
-// due without it. Only now and then it takes part all the same, so that the others learn that it has nothing. Where a
-// turn has brought nothing, the next one comes with the next submission, or after a moment that doubles up to a
-// millisecond, since another rank may have submitted what it lacked.
+// Turns: a rank with tensors that are not due takes part in turns. In each turn all ranks say what they have
+// (negotiation.h). A rank without tensors takes part in no turn, and the others wait, since nothing could be due
+// without it. Now and then an idle rank takes part all the same, so that the others learn that it has nothing. If a
+// turn makes nothing due, the next turn comes with the next submission or after a pause, since another rank may have
+// submitted the missing tensor. The pause doubles up to one millisecond.
 //
-// Thread-safe but for start() and the destructor.
+// Thread: any, but for start() and the destructor.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,8 @@ namespace muster::collectives::inline engine {
 
 class Engine {
  public:
-  // Collective over the ranks of `communicator`, of which it makes its own. What ranks have to agree on is as rank 0
-  // has it.
+  // Collective over the ranks of `communicator`. The engine makes its own communicators from it. All ranks use rank 0's
+  // values of the settings that must agree.
   static base::Result<std::unique_ptr<Engine>> start(Communicator& communicator, const EngineSettings& settings = {});
   ~Engine();
   Engine(const Engine&) = delete;
@@ -52,23 +52,23 @@ class Engine {
 
   int rank() const { return data_->rank(); }
   int size() const { return data_->size(); }
-  // False: a copy in a child that was forked, of which nothing may be used.
+  // False in a forked child, which has a copy that it must not use.
   bool is_of_this_process() const { return data_->world().is_of_this_process(); }
 
-  // INVALID_ARGUMENT: nothing that can be done; ALREADY_EXISTS: the name is taken until that tensor is done. Otherwise
-  // what goes wrong is told by the ticket.
+  // INVALID_ARGUMENT if the submission is invalid. ALREADY_EXISTS if its name is in use by a tensor that is not done.
+  // The ticket reports all later errors.
   base::Result<std::shared_ptr<Ticket>> submit(Submission submission);
 
-  // Tells the other ranks, whose tensors that are not done fail as this rank's do. Waits until they have heard it, for
-  // at most `time`: a rank that has nothing to do hears it when it submits something, or shuts down itself.
+  // Announces the shutdown to the other ranks. Tensors that are not done fail on all ranks. Waits until the other ranks
+  // have received it, for at most `time`. An idle rank receives it when it submits something or shuts down itself.
   void shut_down(std::chrono::milliseconds time);
 
-  // What some ranks wait for, and which have not submitted it, as of the last turn.
+  // Tensors that only some ranks have submitted, and the ranks that lack them, as of the last turn.
   std::vector<Negotiation::Late> late() const;
-  // Whose doing the engine's end was; code kOk: it has not ended, or nobody's.
+  // The failure that ended the engine. The code is kOk if it runs, or if no rank caused the end.
   Failure failure() const;
 
-  // Of rank 0; on others nothing happens. Empty: no timeline from now on.
+  // On rank 0; other ranks ignore the call. An empty path ends the timeline.
   base::Status set_timeline(const std::string& path, bool marks_turns);
 
  private:
@@ -97,12 +97,12 @@ class Engine {
   const std::shared_ptr<Communicator> data_;
   const std::shared_ptr<Communicator> control_;
   EngineSettings settings_;
-  Tuned tuned_;                         // of rank 0 in this turn; of the thread, as the next ones
-  std::optional<Autotuner> autotuner_;  // of rank 0
+  Tuned tuned_;                         // rank 0's values for this turn; only the thread uses this and the next members
+  std::optional<Autotuner> autotuner_;  // only on rank 0
   base::MonotonicTime last_turn_{};
-  Failure left_;  // of the rank that has shut down
+  Failure left_;  // names the rank that has shut down
   std::map<std::string, Executor::Work> pending_;
-  std::set<std::string, std::less<>> negotiated_;  // in the timeline, and not due yet
+  std::set<std::string, std::less<>> negotiated_;  // shown as negotiating in the timeline
   Executor executor_;
   mutable std::mutex negotiation_mutex_;  // late() reads while the thread is between turns
   Negotiation negotiation_;
@@ -110,8 +110,8 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable news_;
   std::vector<Executor::Work> submitted_;
-  std::map<std::string, std::weak_ptr<Ticket>> in_flight_;  // names that are taken; what is done, is owned by others
-  std::size_t sweep_at_ = 0;  // how many names there are when those that are free again are forgotten
+  std::map<std::string, std::weak_ptr<Ticket>> in_flight_;  // names in use; finished tickets belong to their callers
+  std::size_t sweep_at_ = 0;                                // number of names at which finished ones are removed
   base::Status ended_;
   Failure failure_;
   std::shared_ptr<Timeline> timeline_;
@@ -121,7 +121,7 @@ class Engine {
   bool is_over_ = false;
   std::condition_variable over_;
   std::thread thread_;
-  std::unique_ptr<StallWatch> watch_;  // looks at all above: ends first
+  std::unique_ptr<StallWatch> watch_;  // It reads all above, so it must end first.
 };
 
 }  // namespace muster::collectives::engine

@@ -1,3 +1,5 @@
+// Runs what is due: batches of host tensors and of GPU tensors, one kind of operation after the other.
+// Read run() first, then the functions that it calls for each batch, then the operations at the end.
 #include "collectives/engine/executor.h"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ Scale scale_of(const Signature& signature) {
 
 }  // namespace
 
-// As Horovod's users know them from its timelines.
+// Horovod's names, as its users know them from timelines.
 std::string_view phase_of(Kind kind) {
   constexpr std::string_view kPhases[kKinds] = {"ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER",
                                                 "ALLTOALL",  "BARRIER",   "JOIN",      "ADASUM"};
@@ -89,13 +91,14 @@ base::Status Executor::do_batch(const Batch& batch, const Signature& signature) 
       if (done.ok() && own_[first] != nullptr) own_[first]->ticket->finish(done);
       return done;
     default:
-      done = run_whole(due, signature, *own_[first]);  // no rank has joined: agree() has seen to that
+      done = run_whole(due, signature, *own_[first]);  // agree() has checked that no rank has joined
       if (done.ok()) own_[first]->ticket->finish(done);
       return done;
   }
 }
 
-// Tickets are done when the device is. That a rank cannot use its GPU fails these tensors, on all ranks, and no more.
+// Finishes tickets when the device has finished. If a rank cannot use its GPU, these tensors fail on all ranks, and
+// nothing else does.
 base::Status Executor::do_on_gpu(const Batch& batch, const Signature& signature) {
   std::vector<void*> ready;
   int gpu = -1;
@@ -153,7 +156,7 @@ void Executor::piece_is_done(const Piece& piece, const base::Status& how) {
   if (own_[piece.due] != nullptr && --tensors_left_[piece.due] == 0) own_[piece.due]->ticket->finish(how);
 }
 
-// Where this rank's tensors of an allreduce lie, and where each does in the batch.
+// The places of this rank's tensors of an allreduce, in memory and in the batch.
 std::vector<FusedPart> Executor::parts_of(const Batch& batch) const {
   std::vector<FusedPart> parts;
   std::size_t at = 0;

@@ -1,4 +1,5 @@
-// Does what is due, on a communicator that it alone uses. One thread.
+// Runs the operations that are due, on a communicator that only it uses.
+// Thread: one.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace muster::collectives::inline engine {
 
-// How the timeline calls an operation: "ALLREDUCE".
+// An operation's name in the timeline, such as "ALLREDUCE".
 std::string_view phase_of(Kind kind);
 
 class Executor {
@@ -27,18 +28,18 @@ class Executor {
     std::shared_ptr<Ticket> ticket;
   };
 
-  // The same on all ranks, but for the timeline.
+  // All but the timeline must be the same on all ranks.
   struct Options {
     std::size_t fusion_bytes = 0;
     bool fuses_groups = true;
-    Timeline* timeline = nullptr;  // null: none
+    Timeline* timeline = nullptr;  // null means no timeline
   };
 
   explicit Executor(std::shared_ptr<Communicator> communicator)
       : comm_(communicator), fused_(communicator), on_gpu_(std::move(communicator)) {}
 
-  // `own[i]` is what this rank has submitted of due[i]; null: nothing. Finishes their tickets. An error means that the
-  // communicator has ended; tickets that are not done then are left to the caller.
+  // `own[i]` is what this rank has submitted of due[i]; null if nothing. Finishes their tickets. An error means that
+  // the communicator has ended; the caller must then finish the remaining tickets.
   base::Status run(std::span<const Due> due, std::span<Work* const> own, const Options& options);
 
  private:
@@ -55,9 +56,9 @@ class Executor {
   base::Status broadcast(const Signature& signature, Work& work);
   base::Status reduce_scatter(const Signature& signature, Work& work);
   base::Status alltoall(const Due& due, Work& work);
-  // The last of a submission finishes its ticket.
+  // Finishes the ticket when the last tensor of its submission is done.
   void piece_is_done(const Piece& piece, const base::Status& how = base::ok_status());
-  // In the timeline, of all tensors of the batch.
+  // Marks a phase of all tensors of the batch in the timeline.
   void begin(const Batch& batch, std::string_view phase);
   void end(const Batch& batch);
 
@@ -67,7 +68,7 @@ class Executor {
   Timeline* timeline_ = nullptr;
   std::span<const Due> due_;
   std::span<Work* const> own_;
-  std::vector<std::size_t> tensors_left_;  // by due
+  std::vector<std::size_t> tensors_left_;  // indexed as due
 };
 
 }  // namespace muster::collectives::engine

@@ -8,15 +8,14 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// On one host a chunk of the tensors and the room that it is packed into are to be in the second-level cache still when
-// it is reduced and unpacked. (64 MiB in 100 tensors on 2 ranks: 1 MiB 16.4 ms, 512 KiB 14.9, 256 KiB 14.5, 128
-// KiB 15.)
+// On one host, a chunk of the tensors and its packed copy should stay in the second-level cache until it is unpacked.
+// Measured with 64 MiB in 100 tensors on 2 ranks: 1 MiB takes 16.4 ms, 512 KiB 14.9, 256 KiB 14.5, 128 KiB 15.
 constexpr std::size_t kHostChunk = std::size_t{1} << 18;
-// Between hosts a chunk takes long compared with the beginning of an operation.
+// Between hosts, moving a chunk must take long compared with starting an operation.
 constexpr std::size_t kLinkChunk = std::size_t{8} << 20;
-constexpr std::size_t kSlots = 3;  // packed, on its way, unpacked
+constexpr std::size_t kSlots = 3;  // one chunk is packed, one is on its way, one is unpacked
 
-// Calls `visit` with each part that lies in [begin, end) and what of it does: bytes [from, to) of the part.
+// Calls `visit` for each part that overlaps [begin, end), with the bytes [from, to) of the part that lie there.
 template <typename Visit>
 void for_each_in(std::span<const FusedPart> parts, std::size_t begin, std::size_t end, const Visit& visit) {
   auto part = std::ranges::upper_bound(parts, begin, {}, &FusedPart::begin);
@@ -34,7 +33,7 @@ void FusedAllreduce::pack(std::span<const FusedPart> parts, Chunk chunk, std::by
   std::size_t filled = chunk.begin;
   for_each_in(parts, chunk.begin, chunk.end, [&](const FusedPart& part, std::size_t from, std::size_t end) {
     const std::size_t at = part.begin + from;
-    // Between tensors, so that nothing is reduced that nobody has written.
+    // Clear the gaps between tensors, so that no uninitialised bytes are reduced.
     std::memset(to + (filled - chunk.begin), 0, at - filled);
     std::byte* const place = to + (at - chunk.begin);
     if (part.in == nullptr) {
@@ -54,7 +53,7 @@ void FusedAllreduce::unpack(std::span<const FusedPart> parts, Chunk chunk, const
   });
 }
 
-// All ranks need it at the same time.
+// All ranks need more room at the same time.
 base::Status FusedAllreduce::make_room(std::size_t bytes) {
   if (bytes <= room_) return base::ok_status();
   if (buffer_ != nullptr) MUSTER_RETURN_IF_ERROR(comm_->release(buffer_));

@@ -1,8 +1,9 @@
-// One allreduce of many tensors: packed into memory that the ranks of a host share, so that packing is the copy-in and
-// unpacking the copy-out, chunk by chunk: on one host chunks stay in the cache from packing to unpacking; between hosts
-// one chunk is packed and another unpacked while a third is on its way.
+// One allreduce of many tensors. They are packed into memory that the ranks of a host share. So packing is the copy-in,
+// and unpacking is the copy-out.
+// The work goes chunk by chunk. On one host, a chunk stays in the cache from packing to unpacking. Between hosts, one
+// chunk is packed and another unpacked while a third one is on its way.
 //
-// One thread.
+// Thread: one.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,10 @@
 
 namespace muster::collectives::inline engine {
 
-// Of the tensors of a batch, each at a multiple of 64 bytes of it.
+// One tensor of a batch. Each begins at a multiple of 64 bytes in the batch.
 struct FusedPart {
-  const void* in = nullptr;  // null: zeros, of a rank that has joined
-  void* out = nullptr;       // null: nobody wants it
+  const void* in = nullptr;  // null means zeros, from a rank that has joined
+  void* out = nullptr;       // null if this rank does not need the result
   std::size_t begin = 0;
   std::size_t bytes = 0;
 };
@@ -27,7 +28,7 @@ class FusedAllreduce {
  public:
   explicit FusedAllreduce(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
 
-  // `parts` in order, in a vector of `bytes` bytes. All ranks call it with vectors of the same size.
+  // `parts` must be in order and lie in a vector of `bytes` bytes. All ranks must call it with the same size.
   base::Status run(std::span<const FusedPart> parts, std::size_t bytes, DType type, RedOp op, Scale scale);
 
  private:

@@ -1,7 +1,8 @@
-// Which tensors are due: those that every rank has submitted. In turns: in each, every rank hears what every rank has
-// announced, and all come to the same decisions in the same order, without a coordinator.
+// Decides which tensors are due: those that every rank has submitted. In each turn every rank gets every rank's
+// announcements. All ranks then make the same decisions in the same order, without a coordinator.
 //
-// Pure; one thread.
+// Pure.
+// Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +18,36 @@
 
 namespace muster::collectives::inline engine {
 
-// What one rank says in one turn.
+// What one rank announces in one turn.
 struct Said {
   std::vector<Announcement> announced;  // new since the last turn, and not in the cache
-  std::vector<std::uint64_t> cached;    // bit s of word s / 64: slot s of the cache is submitted and not done
+  std::vector<std::uint64_t> cached;    // bit s of word s / 64 is set if slot s of the cache is submitted and not done
 };
 
 // A tensor, or a group of them, that all ranks have submitted.
 struct Due {
   std::string name;
-  base::Status problem;                            // not OK: it fails on all ranks, nothing else does
-  std::vector<std::optional<Signature>> of_ranks;  // nullopt: of a rank that has joined without submitting it
-  int last_joined = -1;                            // of kJoin, which has no signatures
+  base::Status problem;                            // if not OK, this tensor fails on all ranks, and nothing else does
+  std::vector<std::optional<Signature>> of_ranks;  // nullopt for a rank that has joined without submitting it
+  int last_joined = -1;                            // only for kJoin, which has no signatures
 };
 
 class Negotiation {
  public:
-  // `numbers`: those of the ranks in messages; empty: as they are.
+  // `numbers` are the ranks' numbers in messages; empty means that ranks are named by their index.
   Negotiation(int ranks, int own, std::size_t cache_capacity, std::vector<int> numbers = {});
 
-  // Of this rank. Nothing of this name is pending.
+  // Adds a submission of this rank. No tensor of this name may be pending.
   void submit(Announcement announcement);
   bool is_pending(const std::string& name) const { return order_of_.contains(name); }
   // Whether anything that this rank has submitted is not due yet.
   bool is_waiting() const { return !pending_.empty(); }
-  // What this rank says in the next turn.
+  // What this rank announces in the next turn.
   Said say() const;
-  // How many words of Said::cached there are in the next turn; the same on all ranks.
+  // The number of words of Said::cached in the next turn; the same on all ranks.
   std::size_t cached_words() const { return (cache_.slots() + 63) / 64; }
 
-  // Which tensors a rank has submitted that it had not in the turn before this one; before hear().
+  // The tensors that a rank has submitted since the turn before. Call it before hear().
   struct Ready {
     std::string name;
     Kind kind;
@@ -54,10 +55,10 @@ class Negotiation {
   };
   std::vector<Ready> newly_ready(std::span<const Said> of_ranks) const;
 
-  // What is due after a turn in which the ranks said this, in the order in which it is to be done.
+  // Takes what the ranks announced in a turn. Returns what is due, in the order in which it must run.
   std::vector<Due> hear(std::span<const Said> of_ranks);
 
-  // What some ranks have submitted and others have not, as of the last turn; the same on all ranks.
+  // Tensors that only some ranks have submitted, as of the last turn; the same on all ranks.
   struct Late {
     std::string name;
     std::vector<int> missing;
@@ -87,9 +88,9 @@ class Negotiation {
   int last_joined_ = -1;
   bool joins_have_changed_ = false;
   std::map<std::string, Waiting> waiting_;
-  std::vector<std::string> touched_;  // names of waiting_ that a rank has announced in this turn, in order
+  std::vector<std::string> touched_;  // names of waiting_ that ranks announced in this turn, in order
   std::vector<std::vector<std::uint64_t>> last_cached_;
-  std::map<std::uint64_t, Announcement> pending_;  // of this rank, in the order of submission
+  std::map<std::uint64_t, Announcement> pending_;  // what this rank has submitted, in that order
   std::map<std::string, std::uint64_t> order_of_;
   std::uint64_t submitted_ = 0;
 };

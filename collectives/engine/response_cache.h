@@ -1,5 +1,5 @@
-// What ranks have agreed on before: a tensor that comes again is announced by one bit, and needs no agreement. The same
-// on all ranks, since they put in, use and drop the same names in the same order.
+// Signatures on which all ranks have agreed before. A tensor that comes again is announced by one bit and needs no new
+// agreement. The cache is the same on all ranks, because all put, use and drop the same names in the same order.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,15 @@ class ResponseCache {
 
   explicit ResponseCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // Slots are 0 … slots() - 1; some are empty.
+  // Slots are numbered from 0 to slots() - 1; some are empty.
   std::size_t slots() const { return entries_.size(); }
   const Entry* at(std::size_t slot) const { return entries_[slot] ? &*entries_[slot] : nullptr; }
   std::optional<std::size_t> find(std::string_view name) const;
-  // Whether rank `rank` can announce this by a bit.
+  // The slot whose bit rank `rank` can use to announce this; nullopt if it must announce it in full.
   std::optional<std::size_t> find(std::string_view name, const Signature& signature, int rank) const;
 
-  // In the place of what has not been used for longest, where it is full. The slot; without capacity nothing happens.
+  // Stores an entry and returns its slot. If the cache is full, it replaces the least recently used entry. nullopt if
+  // the capacity is 0.
   std::optional<std::size_t> put(std::string name, std::vector<Signature> of_ranks);
   void use(std::size_t slot) { entries_[slot]->used = ++clock_; }
   void drop(std::size_t slot);
@@ -41,7 +42,7 @@ class ResponseCache {
 
   const std::size_t capacity_;
   std::vector<std::optional<Entry>> entries_;
-  std::vector<std::size_t> free_;  // slots
+  std::vector<std::size_t> free_;  // empty slots
   std::map<std::string, std::size_t, std::less<>> slot_of_;
   std::uint64_t clock_ = 0;
 };

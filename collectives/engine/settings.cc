@@ -23,7 +23,7 @@ std::optional<T> parsed(std::string_view text) {
   return value;
 }
 
-// An empty value counts as not set, as for Horovod.
+// An empty value counts as not set, as in Horovod.
 bool is_set(const Value& value) {
   return value && !value->empty();
 }

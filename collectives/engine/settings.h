@@ -1,4 +1,4 @@
-// What users set of the engine: Horovod's variables, with their names, units and defaults.
+// The engine's settings that users choose: Horovod's variables, with Horovod's names, units and defaults.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,36 @@ namespace muster::collectives::inline engine {
 
 struct AutotuneSettings {
   bool is_on = false;    // HOROVOD_AUTOTUNE
-  std::string log = {};  // HOROVOD_AUTOTUNE_LOG: CSV, of rank 0; empty: none
+  std::string log = {};  // HOROVOD_AUTOTUNE_LOG: CSV, written by rank 0; empty means no log
   int warmup_samples = 3;
   int steps_per_sample = 10;  // turns that did something
   int most_samples = 20;
-  double noise = 0.8;  // of the score, as a share of its spread
-  // What the user has set stays as it is.
+  double noise = 0.8;  // of the score, relative to its spread
+  // True if the user has set the value, so that the autotuner must not change it.
   bool fusion_is_fixed = false;
   bool cycle_is_fixed = false;
 };
 
 struct StallSettings {
-  bool is_checked = true;  // HOROVOD_STALL_CHECK_DISABLE=1: not
+  bool is_checked = true;  // false with HOROVOD_STALL_CHECK_DISABLE=1
   std::chrono::milliseconds warning{60'000};
-  std::chrono::milliseconds shutdown{0};  // 0: never
-  bool is_told = true;                    // HOROVOD_LOG_LEVEL=error, fatal: not
+  std::chrono::milliseconds shutdown{0};  // 0 means never
+  bool is_told = true;                    // warnings are logged; false if HOROVOD_LOG_LEVEL is error or fatal
 };
 
 struct EngineSettings {
-  std::size_t fusion_bytes = std::size_t{128} << 20;  // of what is packed together; 0: nothing is
-  std::size_t cache_capacity = 1024;                  // names; 0: everything is announced in full each time
-  std::chrono::microseconds cycle{0};                 // at least so long from one turn to the next
-  bool fuses_groups = true;                           // groups with other tensors, too
-  bool is_hierarchical = false;                       // hierarchical allreduce wherever there are several hosts
-  std::optional<std::vector<int>> affinity = {};      // the core of the engine's thread, by local rank
-  std::string timeline = {};                          // of rank 0; empty: none
-  bool marks_turns = false;                           // in the timeline
+  std::size_t fusion_bytes = std::size_t{128} << 20;  // largest packed batch; 0 packs nothing
+  std::size_t cache_capacity = 1024;                  // in names; 0 announces every tensor in full
+  std::chrono::microseconds cycle{0};                 // least time between two turns
+  bool fuses_groups = true;                           // pack groups together with other tensors
+  bool is_hierarchical = false;                       // use hierarchical allreduce whenever there are several hosts
+  std::optional<std::vector<int>> affinity = {};      // core of the engine's thread, by local rank
+  std::string timeline = {};                          // path, used by rank 0; empty means no timeline
+  bool marks_turns = false;                           // show turns in the timeline
   AutotuneSettings autotune = {};
   StallSettings stall = {};
 
-  // INVALID_ARGUMENT names the variable.
+  // INVALID_ARGUMENT; the message names the variable.
   static base::Result<EngineSettings> from_environment();
 };
 

@@ -1,4 +1,4 @@
-// Which rows each rank has of what makes results of other sizes: allgather, reducescatter, alltoall. Pure.
+// Which rows each rank has in operations that change a tensor's size: allgather, reducescatter, alltoall. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,23 @@
 
 namespace muster::collectives::inline engine {
 
-// Of tensor `t` of an allgather: rows that each rank brings.
+// Allgather: the rows that each rank contributes to tensor `t`.
 std::vector<std::size_t> rows_gathered(const Due& due, std::size_t t);
 
-// Of a reducescatter: rows that each rank gets, in order; the first ranks get one more where they do not come out even.
+// Reducescatter: the rows that each rank gets, in rank order. If `rows` is no multiple of `ranks`, the first ranks get
+// one more.
 std::vector<std::size_t> rows_scattered(std::size_t rows, std::size_t ranks);
 
-// Of an alltoall, for one rank: where rows for and from each rank lie, in bytes, and how many come from each.
+// Alltoall, for one rank: the places in bytes of the rows to and from each rank, and the number of rows from each.
 struct Exchanged {
   std::vector<Slice> to;
   std::vector<Slice> from;
   std::vector<std::int64_t> received;
-  std::size_t rows = 0;  // that come, from all
+  std::size_t rows = 0;  // received from all ranks
 };
 Exchanged rows_exchanged(const Due& due, int rank);
 
-// Blocks of rows, one behind the other.
+// Lays blocks of rows out one behind the other.
 std::vector<Slice> blocks_of_rows(const std::vector<std::size_t>& rows, std::size_t row_bytes);
 
 }  // namespace muster::collectives::engine

@@ -1,3 +1,5 @@
+// Signatures of operations: sizes, descriptions, and checks.
+// Read check() for one rank's signature, then agree() for those of all ranks.
 #include "collectives/engine/signature.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,7 @@ bool is_for_gpu(Kind kind) {
   return kind != Kind::kAdasum && kind != Kind::kBarrier && kind != Kind::kJoin;
 }
 
-// What has to be the same in the shapes of all ranks.
+// Checks what must be the same in the shapes of all ranks.
 bool fits(Kind kind, const TensorSpec& a, const TensorSpec& b) {
   if (a.type != b.type || a.shape.size() != b.shape.size()) return false;
   const bool is_ragged = kind == Kind::kAllgather || kind == Kind::kAlltoall;

@@ -1,5 +1,5 @@
-// Looks after tensors that some ranks have submitted and others have not: tells the user which ranks are late, and ends
-// the engine if that is wanted. A thread that sleeps but for a look now and then.
+// Watches for tensors that only some ranks have submitted. It reports late ranks to the user, and ends the engine if
+// the settings ask for it. Its thread sleeps except for periodic checks.
 #pragma once
 
 #include <chrono>
@@ -20,23 +20,24 @@
 
 namespace muster::collectives::inline engine {
 
-// What is late, as one sentence each time that something becomes late. Pure; one thread.
+// Makes one sentence each time that tensors become late. Pure.
+// Thread: one.
 class StallReport {
  public:
   explicit StallReport(StallSettings settings) : settings_(settings) {}
 
   struct Verdict {
-    std::string warning;   // empty: none
-    std::string shutdown;  // why the engine is to end; empty: it is not
+    std::string warning;   // empty means no warning
+    std::string shutdown;  // why the engine must end; empty means that it goes on
   };
-  // `name_of_rank` gives "3 (n2)".
+  // `name_of_rank` returns text such as "3 (n2)".
   Verdict look(const std::vector<Negotiation::Late>& late, base::MonotonicTime now,
                const std::function<std::string(int)>& name_of_rank);
 
  private:
   struct Seen {
     base::MonotonicTime since;
-    base::MonotonicTime told;  // since, until it was told
+    base::MonotonicTime told;  // equals `since` until it is reported
   };
   const StallSettings settings_;
   std::map<std::string, Seen> seen_;
@@ -48,10 +49,10 @@ class StallWatch {
     std::function<std::vector<Negotiation::Late>()> late;
     std::function<std::string(int rank)> name_of_rank;
     std::function<void(const std::string& why)> end;
-    bool tells = false;  // one rank does; all may end it
+    bool tells = false;  // true on the one rank that reports; every rank may end the engine
   };
 
-  // RESOURCE_EXHAUSTED: no thread.
+  // RESOURCE_EXHAUSTED if no thread can be started.
   static base::Result<std::unique_ptr<StallWatch>> start(StallSettings settings, Engine engine);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
@@ -70,7 +71,7 @@ class StallWatch {
   std::thread thread_;
 };
 
-// How often ranks that have nothing to do take part in turns, so that the others learn that they have nothing.
+// How often idle ranks take part in turns, so that the others learn that they have nothing.
 std::chrono::milliseconds idle_time(const StallSettings& settings);
 
 }  // namespace muster::collectives::engine

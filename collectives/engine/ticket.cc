@@ -7,7 +7,7 @@
 namespace muster::collectives::inline engine {
 namespace {
 
-// Small operations are done before a sleeper would be awake.
+// Poll for this long before sleeping, because small operations finish before a sleeping thread would wake.
 constexpr std::chrono::microseconds kTicketAwake{60};
 
 }  // namespace
@@ -28,7 +28,7 @@ std::shared_ptr<Ticket> Ticket::given_out(std::shared_ptr<Ticket> ticket) {
 }
 
 void Ticket::forget() {
-  std::vector<Output> freed;  // behind the lock
+  std::vector<Output> freed;  // freed after the lock is released
   const std::lock_guard lock(mutex_);
   is_forgotten_ = true;
   if (is_done()) freed.swap(outputs_);

@@ -1,4 +1,4 @@
-// What a submission to the engine becomes: done once, waited for by any number of threads.
+// The result of a submission to the engine. It is finished once; any number of threads may wait for it.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace muster::collectives::inline engine {
 
 // A tensor whose size only the engine knows (allgather, alltoall, reducescatter).
 struct Output {
-  std::unique_ptr<std::byte[]> data = {};  // of the host
-  void* on_gpu = nullptr;                  // of operations on a GPU: the caller's, or `memory`
+  std::unique_ptr<std::byte[]> data = {};  // in host memory
+  void* on_gpu = nullptr;                  // for operations on a GPU: the caller's memory, or `memory`
   device::DeviceMemory memory = {};
   TensorSpec spec = {};
 
@@ -36,15 +36,15 @@ class Ticket {
   // engine ends. To free memory of a GPU waits for streams, and these perhaps for the engine's thread.
   static std::shared_ptr<Ticket> given_out(std::shared_ptr<Ticket> ticket);
 
-  // nullopt: not done within `time`, and goes on. Gives its core away for a moment before it sleeps.
+  // nullopt if it is not done within `time`; the operation goes on. Yields its core for a moment before it sleeps.
   std::optional<base::Status> wait_for(std::chrono::milliseconds time);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
 
-  // Once it is done, and OK.
+  // Only after it is done and OK.
   const std::vector<Output>& outputs() const { return outputs_; }
-  const std::vector<std::int64_t>& received_splits() const { return received_splits_; }  // of an alltoall
-  int last_joined() const { return last_joined_; }                                       // of a join
-  // Once it is done, and not OK because the engine has ended: whose doing that was.
+  const std::vector<std::int64_t>& received_splits() const { return received_splits_; }  // only for an alltoall
+  int last_joined() const { return last_joined_; }                                       // only for a join
+  // If it failed because the engine ended: the failure that ended the engine.
   const Failure& failure() const { return failure_; }
 
  private:
@@ -52,7 +52,7 @@ class Ticket {
   friend class Executor;
   void finish(base::Status status, Failure whose = {});
   void forget();
-  // Behind finish(): the outputs, if the caller has gone before.
+  // Called after finish(). Returns the outputs if the caller has dropped its handle before.
   std::vector<Output> take_if_forgotten();
 
   std::vector<Output> outputs_;
@@ -66,24 +66,26 @@ class Ticket {
   std::condition_variable done_;
 };
 
-// What a rank gives the engine. Tensors stay the caller's, and as they are until the ticket is done.
+// What a rank submits. The caller owns the tensors and must not change them until the ticket is done.
 struct Tensor {
   const void* in = nullptr;
-  // Of allreduce and broadcast; may be `in`. Of what makes a result on a GPU: room for it as it is where all ranks have
-  // what this one has; null: none.
+  // For allreduce and broadcast: the result, may be `in`. For operations on a GPU whose results differ in size: room
+  // for a result of the size that results if all ranks submit tensors like this one. Null if the caller has no such
+  // room.
   void* out = nullptr;
 };
-// Memory of the caller's for a result on a GPU: of tensor `index`, so many bytes (not 0). Null: there is none. Called
-// by the engine's thread.
+// Returns the caller's memory for a result on a GPU: for tensor `index`, of `bytes` bytes (not 0). Null if the caller
+// has none. The engine's thread calls it.
 using Allocate = std::function<void*(int index, std::size_t bytes)>;
 struct Submission {
   std::string name;
   Signature signature;
-  std::vector<Tensor> tensors;  // one for each of the signature
-  // Of tensors on a GPU: which one, -1: any (all are empty); and the device's mark behind what computes them.
+  std::vector<Tensor> tensors;  // one for each tensor of the signature
+  // For tensors on a GPU: the GPU, or -1 if all tensors are empty, so that any GPU will do. `ready` is the device's
+  // event behind the work that computes them.
   int gpu = -1;
   std::shared_ptr<const device::Event> ready = {};
-  Allocate allocate = {};  // empty: results on a GPU are the ticket's
+  Allocate allocate = {};  // empty means that the ticket owns results on a GPU
 };
 
 }  // namespace muster::collectives::engine

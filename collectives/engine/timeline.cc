@@ -1,3 +1,5 @@
+// The timeline: rows of tensors, events as JSON, and the thread that writes them.
+// Read begin(), end() and ready() first, then add() and write().
 #include "collectives/engine/timeline.h"
 
 #include <fcntl.h>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr std::string_view kEnd = "\n]\n";
 
-// A JSON string. Names are bytes of the user's: what is no ASCII goes through as it is.
+// Quotes a JSON string. Names are the user's bytes, so non-ASCII bytes are copied as they are.
 std::string json_quoted(std::string_view text) {
   std::string made = "\"";
   for (const char c : text) {
@@ -33,7 +35,8 @@ std::string json_quoted(std::string_view text) {
   return made + '"';
 }
 
-// `allreduce.noname` of `allreduce.noname.7`, as muster/world.py names operations. Empty means that the user named it.
+// The `allreduce.noname` of `allreduce.noname.7`, which muster/world.py generates. Empty means that the user named the
+// operation.
 std::string_view unnamed_kind(std::string_view tensor) {
   constexpr std::string_view kMark = ".noname.";
   const std::size_t mark = tensor.find(kMark);
@@ -159,7 +162,7 @@ void Timeline::write() {
     std::string text;
     text.swap(waiting_);
     lock.unlock();
-    // The array's end is written behind the events, and the next ones go over it.
+    // Write the end of the array behind the events. The next write overwrites it.
     if (is_first) text.insert(0, "[\n");
     const bool is_at_end = is_first || lseek(file_.get(), -static_cast<off_t>(kEnd.size()), SEEK_END) >= 0;
     is_first = false;

@@ -1,12 +1,12 @@
-// What happens to tensors and when, in Chrome's trace format (chrome://tracing, ui.perfetto.dev), laid out as Horovod's
-// users know it: every tensor is a "process" with nested phases NEGOTIATE_<OP>, <OP> and what is done within; a tick
-// while it is negotiated for every rank that has submitted it.
+// Records what happens to tensors and when, in Chrome's trace format (chrome://tracing, ui.perfetto.dev). The layout is
+// Horovod's. Every tensor is a "process" with nested phases: NEGOTIATE_<OP>, then <OP> and its steps. During
+// negotiation, a tick marks each rank that has submitted the tensor.
 //
-// Operations without a name have numbers (`allreduce.noname.7`) that hardly come again. They share rows: one has a row
-// from its first begin() to the end() of that, and the row is free for another then.
+// Unnamed operations have numbered names (`allreduce.noname.7`), most of which never come again. They share rows. Such
+// an operation holds a row from its first begin() to the matching end(). Then the row is free for another one.
 //
-// The file is a valid JSON array whenever something was written, also when the process is killed between two writes.
-// Events are given by one thread and written by another, which sleeps while there are none.
+// The file is a valid JSON array after each write, even if the process is killed between two writes.
+// Thread: one thread records events. Another one writes them, and sleeps while there are none.
 #pragma once
 
 #include <condition_variable>
@@ -27,14 +27,14 @@ namespace muster::collectives::inline engine {
 
 class Timeline {
  public:
-  // An existing file is replaced. The error names it.
+  // Replaces an existing file. The error names the file.
   static base::Result<std::unique_ptr<Timeline>> start(const std::string& path, bool marks_turns);
-  // Writes what is left.
+  // Writes the remaining events.
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // One thread.
+  // The following may be called by one thread only.
   void begin(std::string_view tensor, std::string_view phase);
   void end(std::string_view tensor);
   void ready(std::string_view tensor, int rank);
@@ -42,14 +42,14 @@ class Timeline {
 
  private:
   Timeline(std::string path, base::UniqueFd file, bool marks_turns);
-  // Operations without a name, of a kind.
+  // Rows of the unnamed operations of one kind.
   struct Unnamed {
-    std::set<int> free;  // rows
+    std::set<int> free;  // free rows
     int rows = 0;
   };
   struct Held {
     int row = 0;
-    int depth = 0;  // of phases that have begun
+    int depth = 0;  // number of phases that have begun and not ended
   };
   int number_of(std::string_view tensor);
   int begin_in_row(std::string_view tensor);
@@ -64,13 +64,13 @@ class Timeline {
   const base::MonotonicTime began_;
   std::map<std::string, int, std::less<>> numbers_;
   std::map<std::string, Unnamed, std::less<>> unnamed_;  // by kind
-  std::map<std::string, Held, std::less<>> held_;        // by the names of operations without a name
+  std::map<std::string, Held, std::less<>> held_;        // by the names of unnamed operations
   std::mutex mutex_;
   std::condition_variable news_;
   std::string waiting_;  // events, each with a comma before it
   bool is_ending_ = false;
-  bool is_broken_ = false;  // nothing can be written any more
-  std::thread writer_;      // ends first
+  bool is_broken_ = false;  // a write failed, so nothing more is written
+  std::thread writer_;      // must end before all above
 };
 
 }  // namespace muster::collectives::engine
