@@ -1,8 +1,10 @@
-// The functions of the CUDA driver (libcuda.so.1) that libmuster uses, found at run time, so that one build serves
-// hosts with and without GPUs. Types, numbers and versioned names are those of cuda.h (CUDA 12 and 13); that they agree
-// with it is checked by tests/unit/collectives/device/cuda_abi_check.cc wherever cuda.h is found.
+// The functions of the CUDA driver (libcuda.so.1) that libmuster uses. They are found at run time, so that one build
+// serves hosts with and without GPUs. Types, numbers and versioned names are those of cuda.h (CUDA 12 and 13).
+// tests/unit/collectives/device/cuda_abi_check.cc compares them with cuda.h wherever it is installed.
 //
-// Streams, events, contexts, modules and functions are opaque pointers, addresses on the device 64-bit numbers. Any
+// Streams, events, contexts, modules and functions are opaque pointers. Addresses on the device are 64-bit numbers.
+// Thread: any; most calls use the thread's current context.
+// Errors: numbers of the driver, which check() turns into messages.
 // thread; most calls act on the thread's current context. Errors are the driver's numbers: Gpu turns them into words.
 #pragma once
 
@@ -31,7 +33,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kWaitValueAtLeast = 0;  // (int32)(*address - value) >= 0
 inline constexpr unsigned kLazyPeerAccess = 1;
-inline constexpr unsigned kHostPortable = 1;  // of cuMemHostAlloc and cuMemHostRegister
+inline constexpr unsigned kHostPortable = 1;  // for cuMemHostAlloc and cuMemHostRegister
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryTypeDevice = 2;
@@ -84,21 +86,22 @@ inline constexpr int kRelaxedCapture = 2;
      unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra))
 
 struct CudaApi {
-  // NOT_FOUND: no driver, or one that is too old; says which it needs. INTERNAL: it does not start (no device).
+  // NOT_FOUND if there is no driver or it is too old; the message says which is needed. INTERNAL if the driver does not
+  // start, such as without a device.
   static base::Result<std::shared_ptr<const CudaApi>> load();
 
 #define MUSTER_CUDA_MEMBER(member, symbol, parameters) CudaResult(*member) parameters = nullptr;
   MUSTER_CUDA_FUNCTIONS(MUSTER_CUDA_MEMBER)
 #undef MUSTER_CUDA_MEMBER
-  // Null: this driver has none.
+  // Null if this driver lacks it.
   CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
 
-  // OK, or INTERNAL: "GPU 0: cuMemAlloc of 64 bytes: out of memory".
+  // Returns OK or INTERNAL, such as "GPU 0: cuMemAlloc of 64 bytes: out of memory".
   base::Status check(CudaResult result, const char* what) const;
 };
 
-// While it lives, this thread's calls leave alone what is captured into CUDA graphs. Captures are of the mode "global"
-// by default: many a call that any thread makes meanwhile (cuEventQuery, cuMemAlloc) fails then, and ends the capture.
+// While this object lives, the thread's calls do not disturb captures into CUDA graphs. Captures use the mode "global"
+// by default. In that mode many calls of any thread (cuEventQuery, cuMemAlloc) fail and end the capture.
 class BesideCaptures {
  public:
   explicit BesideCaptures(const CudaApi& api) : exchange_(api.exchange_capture_mode) { exchange(); }
@@ -111,7 +114,7 @@ class BesideCaptures {
     if (exchange_ != nullptr) (void)exchange_(&mode_);
   }
   CudaResult (*const exchange_)(int* mode);
-  int mode_ = kRelaxedCapture;  // afterwards: what this thread had before
+  int mode_ = kRelaxedCapture;  // later the mode that this thread had before
 };
 
 }  // namespace muster::collectives::device

@@ -1,3 +1,5 @@
+// A GPU team: choice of GPU and path, and the begin, end and failure of operations.
+// Read attach(), choose() and make_route() first, then begin() and finish(), then fail().
 #include "collectives/device/device_team.h"
 
 #include <algorithm>
@@ -13,10 +15,10 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{300};   // with the device, after a failure
-constexpr std::chrono::milliseconds kNewsTime{1000};  // from what is seen of a rank's end to the news of it
+constexpr std::chrono::milliseconds kPatience{300};   // for the device, after a failure
+constexpr std::chrono::milliseconds kNewsTime{1000};  // from noticing a rank's end to the news of it
 
-// Of teams that have ended and whose devices have not: never freed.
+// Objects of teams that ended before their devices had finished. They are never freed.
 struct Left {
   std::shared_ptr<const Kernels> kernels;
   Stream stream;
@@ -24,7 +26,8 @@ struct Left {
   std::unique_ptr<Route> route;
 };
 
-// One team's are all teams': a module that is loaded while streams are held may wait for them at its first launches.
+// All teams on a GPU share its kernels. A module loaded while streams are held may wait for these at its first
+// launches.
 base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<const Gpu>& gpu) {
   static std::mutex mutex;
   static auto* const kLoaded = new std::map<int, std::weak_ptr<const Kernels>>;  // by ordinal
@@ -35,7 +38,7 @@ base::Result<std::shared_ptr<const Kernels>> kernels_of(const std::shared_ptr<co
   return made;
 }
 
-// Once for a process and reason.
+// Warns once for each process and reason.
 void tell_of_detour(std::once_flag& told, std::string_view why) {
   std::call_once(told,
                  [&] { tell(fmt::format("collectives on GPU memory go through the host, which is slower: {}", why)); });
@@ -48,7 +51,7 @@ base::Result<std::unique_ptr<DeviceTeam>> DeviceTeam::attach(Communicator& comm,
   MUSTER_RETURN_IF_ERROR(team->choose(team->start(ordinal), part));
   const base::Status made = team->make_route(std::move(part));
   if (made.ok()) return team;
-  // The same on all ranks, which know it: the communicator goes on.
+  // All ranks have this error and know it, so the communicator goes on.
   if (made.code() == base::Code::kFailedPrecondition && comm.failure().code == base::Code::kOk) return made;
   return team->fail(made.with_context(fmt::format("collectives on the GPU of rank {}", comm.world_rank(comm.rank()))));
 }
@@ -74,7 +77,7 @@ base::Status DeviceTeam::start(int ordinal) {
   MUSTER_ASSIGN_OR_RETURN(stream_, make_stream(ground_.gpu));
   MUSTER_ASSIGN_OR_RETURN(done_, make_event(ground_.gpu));
   ground_.stream = stream_.get();
-  // Neither is needed: without them the ranks take another path.
+  // Neither is required; without them the ranks take another path.
   auto kernels = kernels_of(ground_.gpu);
   kernels_loaded_ = kernels.status();
   if (kernels.ok()) kernels_ = std::move(*kernels);
@@ -90,7 +93,7 @@ base::Result<std::vector<Facts>> DeviceTeam::gather(const Facts& own) {
   return all;
 }
 
-// Also where this rank cannot take part, so that the others hear it.
+// Takes part even if this rank cannot use its GPU, so that the other ranks learn of it.
 base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& part) {
   const auto forced = parse_path(base::env_var("MUSTER_DEVICE_PATH").value_or(""));
   Facts own;
@@ -122,7 +125,7 @@ base::Status DeviceTeam::choose(const base::Status& started, const NcclPart& par
   return base::ok_status();
 }
 
-// CUDA IPC is tried where it is what the ranks would take.
+// Tests CUDA IPC only if the ranks would use it.
 base::Status DeviceTeam::choose_among(const std::vector<Facts>& all) {
   MUSTER_ASSIGN_OR_RETURN(choice_, choose_path(all, ground_.comm.hosts()));
   if (choice_.path != Path::kIpc) return base::ok_status();
@@ -136,19 +139,19 @@ base::Status DeviceTeam::choose_among(const std::vector<Facts>& all) {
   return base::ok_status();
 }
 
-// Kernels that the driver does not take cost the faster paths; nothing fails for it.
+// Without kernels the ranks lose the faster paths, but nothing fails.
 void DeviceTeam::tell_of_choice() {
   if (kernels_loaded_.ok()) return;
   const std::string who =
       fmt::format("rank {}: {}", ground_.comm.world_rank(ground_.comm.rank()), kernels_loaded_.message());
   choice_.why += (choice_.why.empty() ? "" : "; ") + who;
-  // Where there are none in the library, one rank says so for all.
+  // If the library was built without kernels, only one rank reports it.
   const bool is_built_without = kernels_loaded_.code() == base::Code::kNotFound;
   static std::once_flag told;
   if (!is_named_ && (!is_built_without || ground_.comm.rank() == 0)) tell_of_detour(told, who);
 }
 
-// A path that a GPU has no memory for is none that can be taken, as any other one.
+// If a GPU has no memory for a path, treat that path as unavailable.
 base::Status DeviceTeam::make_route(NcclPart part) {
   if (choice_.path == Path::kStaged) return make_staged_route();
   const base::Status made = choice_.path == Path::kNccl ? make_nccl_route(std::move(part)) : make_shared_route();
@@ -172,7 +175,7 @@ base::Status DeviceTeam::make_shared_route() {
   return base::ok_status();
 }
 
-// The route is there before NCCL begins, so that fail() can tell the others first and abort then, which may take a
+// Make the route before NCCL begins. So fail() can report to the other ranks first and then abort, which may take a
 // while.
 base::Status DeviceTeam::make_nccl_route(NcclPart part) {
   MUSTER_ASSIGN_OR_RETURN(auto made, NcclRoute::make(ground_, nccl_));
@@ -195,8 +198,8 @@ base::Result<DeviceTeam::Split> DeviceTeam::split(int color, int key, Failure* w
   return made;
 }
 
-// What the driver or NCCL cannot do any more may come of a rank's end, whose memory this one has mapped or whose
-// connection is broken: they say neither whose nor why, and that news is on its way.
+// An error of the driver or NCCL may result from the end of a rank whose memory is mapped or whose connection broke.
+// They name neither the rank nor the reason, but that news is on its way.
 void DeviceTeam::wait_for_news(const base::Status& failed) const {
   if (failed.code() != base::Code::kInternal || path() == Path::kStaged || ground_.comm.size() == 1) return;
   const Watch watch(ground_.comm);
@@ -205,8 +208,8 @@ void DeviceTeam::wait_for_news(const base::Status& failed) const {
   }
 }
 
-// Whoever waits for this rank hears why it does not come. What others have said before counts. Nobody knows whose doing
-// a deadline is.
+// Reports why this rank stops, for ranks that wait for it. An earlier failure of another rank takes precedence. A
+// deadline blames no rank, since none is known.
 base::Status DeviceTeam::fail(const base::Status& status) {
   wait_for_news(status);
   if (ground_.comm.failure().code == base::Code::kOk) {
@@ -217,14 +220,14 @@ base::Status DeviceTeam::fail(const base::Status& status) {
   }
   if (route_ != nullptr) {
     route_->abort();
-    // The caller may free its buffers when it has the error.
+    // The caller may free its buffers once it has the error.
     is_quiet_ = becomes_quiet(kPatience);
   }
   const Failure failure = ground_.comm.failure();
   return {failure.code, failure.message};
 }
 
-// Whether the device has done all that it was given, within `time`.
+// Returns whether the device has done all its work within `time`.
 bool DeviceTeam::becomes_quiet(std::chrono::milliseconds time) {
   const CudaApi& api = ground_.gpu->api();
   const Gpu::Current current(*ground_.gpu);

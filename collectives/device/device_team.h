@@ -1,9 +1,11 @@
-// Collectives of one communicator on buffers of GPUs: what is chosen once (the GPU, the path), the stream that
-// libmuster's work on this rank's GPU runs in, and how an operation begins and ends there.
+// Collectives of one communicator on GPU buffers. A team chooses the GPU and the path once. It owns the stream for
+// libmuster's work on this rank's GPU, and begins and ends each operation.
 //
-// An operation: begin() behind what the caller's stream has, then a Route's call, perhaps with kernels before and after
-// it on stream(), then finish(). One thread at a time, the communicator's worker or the engine's. An error ends the
-// communicator for all its ranks.
+// An operation calls begin(), which waits for the caller's stream, then a method of Route, then finish(). Kernels may
+// run on stream() before and after the Route's call.
+//
+// Thread: one at a time, the communicator's worker or the engine's thread.
+// Errors: an error ends the communicator for all its ranks.
 //
 //   team->begin(ready); team->route().allreduce(task); team->finish();      (team->run() does these three)
 #pragma once
@@ -25,49 +27,49 @@ namespace muster::collectives::device {
 
 class DeviceTeam {
  public:
-  // Collective. `comm` outlives the team. FAILED_PRECONDITION, on all ranks: one of them has no driver, or no such GPU,
-  // or the path that the user has named cannot be taken; the communicator goes on then. Other errors end it.
-  // `part`: of another team's split(); used where all ranks bring theirs, and go by NCCL.
+  // Collective. `comm` must outlive the team. FAILED_PRECONDITION, on all ranks, if a rank has no driver or no such
+  // GPU, or if the path that the user named is unavailable. The communicator goes on then; other errors end it.
+  // `part` comes from another team's split(). It is used if all ranks bring theirs and the path is NCCL.
   static base::Result<std::unique_ptr<DeviceTeam>> attach(Communicator& comm, int ordinal, NcclPart part = {});
-  // What the device has not finished after a failure (a stream of the caller's that it depends on does not go on) is
-  // left to the driver: freeing it would wait for that.
+  // After a failure the device may have unfinished work, such as for a stream of the caller's that does not go on. The
+  // destructor leaves such work's memory to the driver, because freeing it would wait.
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
-  // Of the calling thread's process: how many GPUs it sees; 0 without a driver.
+  // How many GPUs this process sees; 0 without a driver.
   static int count_gpus();
 
   Path path() const { return choice_.path; }
-  // Why it is no faster one, and what has become of this rank's kernels; empty: there is nothing to say.
+  // Why no faster path was chosen, and why this rank has no kernels. Empty if there is nothing to report.
   const std::string& why() const { return choice_.why; }
   const Gpu& gpu() const { return *ground_.gpu; }
   const std::shared_ptr<const Gpu>& shared_gpu() const { return ground_.gpu; }
-  const Kernels* kernels() const { return ground_.kernels; }  // null: none could be loaded
+  const Kernels* kernels() const { return ground_.kernels; }  // null if none could be loaded
   bool all_have_kernels() const { return all_have_kernels_; }
   void* stream() const { return ground_.stream; }
   Route& route() { return *route_; }
 
-  // Communicator::split(), which makes a part of NCCL's communicator as well, where this team has one. To be called by
-  // the communicator's worker, as operations are.
+  // Like Communicator::split(). If this team has an NCCL communicator, it splits that one, too. The communicator's
+  // worker must call it, as it does operations.
   struct Split {
-    std::shared_ptr<Communicator> communicator;  // null: none for this rank
+    std::shared_ptr<Communicator> communicator;  // null if this rank gets none
     NcclPart nccl;
   };
   base::Result<Split> split(int color, int key, Failure* why = nullptr);
 
-  // A mark behind all that `stream` (the caller's, of this GPU) has at this moment. Any thread.
+  // An event behind all work that `stream` has now. `stream` is the caller's and on this GPU. Any thread may call.
   base::Result<Event> mark(void* stream) const { return device::mark(ground_.gpu, stream); }
-  // stream() goes on when the device has come to all these.
+  // Makes stream() wait until the device has reached all these events.
   base::Status begin(std::span<void* const> ready);
-  // Waits until the device has done all that stream() has.
+  // Waits until the device has done all work on stream().
   base::Status finish();
-  // Whether the device has done all that it was given. False after some failures only: to free what it may use, or
-  // memory that the driver waits for the device to free, would not return then.
+  // Whether the device has done all its work. False only after some failures. Then freeing memory that the work uses
+  // would not return, nor would any free for which the driver waits for the device.
   bool is_quiet() { return is_quiet_ || becomes_quiet(std::chrono::milliseconds(0)); }
-  // begin(), `operation`, finish(); ends the communicator when one of them fails.
+  // Calls begin(), `operation` and finish(). Ends the communicator if one of them fails.
   template <class Operation>
   base::Status run(std::span<void* const> ready, const Operation& operation) {
-    // What was queued behind a failure fails at once, and leaves the device alone.
+    // Operations queued behind a failure fail at once and give the device no work.
     if (const Failure ended = ground_.comm.failure(); ended.code != base::Code::kOk) return {ended.code, ended.message};
     const base::Status done = run_now(ready, operation);
     return done.ok() ? done : fail(done);
@@ -80,7 +82,7 @@ class DeviceTeam {
       MUSTER_RETURN_IF_ERROR(begin(ready));
       MUSTER_RETURN_IF_ERROR(operation(*route_));
       return finish();
-    } catch (const std::bad_alloc&) {  // the others are in the operation, and what it has begun is on the device
+    } catch (const std::bad_alloc&) {  // The other ranks are in the operation, and what it has begun is on the device.
       return no_memory();
     }
   }
@@ -102,18 +104,18 @@ class DeviceTeam {
 
   Ground ground_;
   Choice choice_;
-  base::Status kernels_loaded_;  // NOT_FOUND: built without any
+  base::Status kernels_loaded_;  // NOT_FOUND if built without kernels
   bool all_have_kernels_ = false;
   bool all_have_parts_ = false;
-  bool is_named_ = false;                   // the path, by the user
-  std::shared_ptr<const Kernels> kernels_;  // of all teams on this GPU
+  bool is_named_ = false;                   // whether the user named the path
+  std::shared_ptr<const Kernels> kernels_;  // shared by all teams on this GPU
   std::shared_ptr<const NcclApi> nccl_;
-  bool is_quiet_ = true;  // false: after a failure, and the device was still at work
+  bool is_quiet_ = true;  // false if the device was still busy after a failure
   Stream stream_;
   Event done_;
-  DeviceMemory trial_;               // of try_ipc(), to the end
-  std::unique_ptr<Route> route_;     // uses all above: ends first
-  NcclRoute* nccl_route_ = nullptr;  // the same, where it is one
+  DeviceMemory trial_;               // used by try_ipc(), kept until the end
+  std::unique_ptr<Route> route_;     // uses all above, so it must end first
+  NcclRoute* nccl_route_ = nullptr;  // route_ if it is an NcclRoute, else null
 };
 
 }  // namespace muster::collectives::device

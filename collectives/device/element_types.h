@@ -1,6 +1,6 @@
-// Elements as the kernels see them, the same in nvcc's device code and in the host's tests: how each lies in memory, in
-// which type it is accumulated, and how one becomes the other. 16-bit floats are accumulated in float32 and rounded
-// once, to nearest even (IEEE 754 binary16; bfloat16: the upper half of a binary32).
+// Elements as the kernels see them: their layout, the type in which they are accumulated, and conversions. nvcc's
+// device code and the host's tests share this file. 16-bit floats are accumulated in float32 and rounded once, to
+// nearest even. They are IEEE 754 binary16, and bfloat16, which is the upper half of a binary32.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #if defined(__CUDACC__)
 #define MUSTER_ON_BOTH __host__ __device__ __forceinline__
-#define MUSTER_SELDOM __host__ __device__ __noinline__  // code that is large, and need not be fast
+#define MUSTER_SELDOM __host__ __device__ __noinline__  // for large code that need not be fast
 #else
 #define MUSTER_ON_BOTH inline
 #define MUSTER_SELDOM inline
@@ -23,7 +23,7 @@ struct Half {
 struct Bfloat {
   std::uint16_t bits;
 };
-struct Bool {  // whatever is not 0 is true; results are 0 and 1
+struct Bool {  // any value but 0 is true; results are 0 and 1
   std::uint8_t bits;
 };
 
@@ -35,7 +35,7 @@ MUSTER_ON_BOTH To bits_as(From from) {
   return to;
 }
 
-// What an element is computed with: floats of 16 bits as float, integers unsigned, so that they wrap.
+// The type for computing with T: float for 16-bit floats, unsigned for integers, so that they wrap.
 template <class T>
 struct Accumulated {
   using Type = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
@@ -64,7 +64,7 @@ MUSTER_ON_BOTH float half_to_float(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1fU;
   const std::uint32_t fraction = bits & 0x3ffU;
-  if (exponent == 0) {  // zero, or a denormal: a multiple of 2^-24, which float32 has
+  if (exponent == 0) {  // zero, or a denormal: a multiple of 2^-24, which float32 can hold
     const float value = static_cast<float>(fraction) * 0x1p-24F;
     return sign != 0 ? -value : value;
   }
@@ -85,7 +85,7 @@ MUSTER_ON_BOTH std::uint16_t float_to_half(float value) {
   if (magnitude > 0x7f800000U) return 0x7fff;  // NaN
   if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
   if (magnitude < 0x38800000U) {
-    // Below 2^-14: adding 1/2 leaves the multiple of 2^-24, rounded to nearest even, in the last bits of a float32.
+    // Below 2^-14, add 1/2. The last bits of the float32 then hold the multiple of 2^-24, rounded to nearest even.
     const auto rounded = bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5F);
     return static_cast<std::uint16_t>(sign | (rounded - 0x3f000000U));
   }

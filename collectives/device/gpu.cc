@@ -8,8 +8,8 @@
 namespace muster::collectives::device {
 namespace {
 
-constexpr std::chrono::microseconds kAwake{200};  // looking, before the first pause
-constexpr std::chrono::microseconds kPause{50};   // between two looks from then on
+constexpr std::chrono::microseconds kAwake{200};  // polling before the first pause
+constexpr std::chrono::microseconds kPause{50};   // between two polls from then on
 
 }  // namespace
 
@@ -75,7 +75,7 @@ base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream) {
   const Gpu::Current current(*gpu);
   int status = kNotCapturing;
   const CudaResult asked = api.stream_is_capturing(stream, &status);
-  // The legacy default stream is never captured, but waits for a stream that is.
+  // The legacy default stream is never captured, but it waits for a stream that is.
   if (asked == kCudaCaptureImplicit || (asked == kCudaSuccess && status != kNotCapturing)) {
     return base::Status(base::Code::kInvalidArgument,
                         "the stream is being captured into a CUDA graph, and collectives are no part of graphs: call "

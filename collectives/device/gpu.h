@@ -1,7 +1,8 @@
-// One GPU of this process: its primary context, which it shares with whatever else in the process uses CUDA (torch),
-// and what libmuster makes on it. Objects are owned by one owner each and go with it.
+// One GPU of this process, and the objects that libmuster makes on it. Its primary context is shared with all other
+// CUDA users of the process, such as torch.
 //
-// Any thread: every call makes the context current for itself. Outlived by nothing: what was made holds the Gpu.
+// Owner: each object has one owner and is freed with it. Objects keep the Gpu alive.
+// Thread: any; every call makes the context current for itself.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ namespace muster::collectives::device {
 
 class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
-  // `ordinal`: as the driver numbers this process's devices. INVALID_ARGUMENT: there is no such device.
+  // `ordinal` is the driver's number of the device in this process. INVALID_ARGUMENT if no such device exists.
   static base::Result<std::shared_ptr<Gpu>> open(std::shared_ptr<const CudaApi> api, int ordinal);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -26,10 +27,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const CudaApi& api() const { return *api_; }
   int ordinal() const { return ordinal_; }
   const DeviceUuid& uuid() const { return uuid_; }
-  // Whether kernels here may use memory of the device with this UUID: it is this one, or a peer that this process sees.
+  // Whether kernels here may use memory of the device with this UUID. It is this device, or a peer that this process
+  // sees.
   bool reaches(const DeviceUuid& uuid) const;
 
-  // The context is current on this thread while it lives, and the thread's calls end no capture of another one's.
+  // Makes the context current on this thread while it lives. The thread's calls then end no other thread's capture.
   class Current {
    public:
     explicit Current(const Gpu& gpu)
@@ -47,7 +49,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     const bool is_pushed_;
   };
 
-  // `function(arguments…)` of the driver with the context current.
+  // Calls `function(arguments…)` of the driver with the context current.
   template <class... Parameters, class... Arguments>
   base::Status call(const char* what, CudaResult (*function)(Parameters...), Arguments... arguments) const {
     const Current current(*this);
@@ -65,7 +67,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   DeviceUuid uuid_{};
 };
 
-// Something of the driver's that is given back once. Move-only; empty after a move, and by default.
+// A handle of the driver's that is freed once. Move-only; empty by default and after a move.
 template <class Handle>
 class Owned {
  public:
@@ -89,14 +91,14 @@ class Owned {
 
   Handle get() const { return handle_; }
   bool is_empty() const { return handle_ == Handle{}; }
-  // It stays the driver's: something on the device will use it for ever.
+  // Gives the handle up without freeing it, because work on the device may use it for ever.
   void leave() { handle_ = Handle{}; }
 
  private:
   void reset() {
     if (gpu_ == nullptr || is_empty()) return;
     const Gpu::Current current(*gpu_);
-    // What could be wrong with it (the context is broken) has been told by the calls that used it.
+    // Ignore errors, such as a broken context: the calls that used the handle have reported them.
     (void)free_(std::exchange(handle_, Handle{}));
   }
   std::shared_ptr<const Gpu> gpu_;
@@ -109,24 +111,24 @@ using Event = Owned<void*>;
 using DeviceMemory = Owned<DeviceAddress>;
 using HostMemory = Owned<void*>;
 
-// Does not wait for the legacy default stream, nor that for it. Of the greatest priority: streams share the device's
-// queues (CUDA_DEVICE_MAX_CONNECTIONS of them, 8 by default) with others of their priority, and behind a stream of the
-// caller's that waits for libmuster's this one would wait for itself. kLeast: as programs do (tests).
+// Makes a stream that does not synchronise with the legacy default stream. Streams of one priority share the device's
+// queues (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default). Behind a caller's stream that waits for libmuster, this stream
+// would wait for itself. So it has the greatest priority by default. kLeast is what programs use; for tests.
 enum class Priority { kGreatest, kLeast };
 base::Result<Stream> make_stream(const std::shared_ptr<const Gpu>& gpu, Priority priority = Priority::kGreatest);
 base::Result<Event> make_event(const std::shared_ptr<const Gpu>& gpu);
-// Behind all that `stream`, the caller's, has at this moment. INVALID_ARGUMENT: what it gets is captured (a CUDA
-// graph), and a mark would become a part of that.
+// An event behind all work that `stream`, the caller's, has now. INVALID_ARGUMENT if the stream is being captured into
+// a CUDA graph, because the event would become part of the graph.
 base::Result<Event> mark(const std::shared_ptr<const Gpu>& gpu, void* stream);
 base::Result<DeviceMemory> allocate(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
-// Pinned; the device uses it at the same address (unified addressing, on all 64-bit hosts).
+// Pinned memory. The device uses it at the same address, because all 64-bit hosts have unified addressing.
 base::Result<HostMemory> allocate_pinned(const std::shared_ptr<const Gpu>& gpu, std::size_t bytes);
-// Memory that exists becomes pinned while the result lives.
+// Pins existing memory while the result lives.
 base::Result<HostMemory> pin(const std::shared_ptr<const Gpu>& gpu, void* memory, std::size_t bytes);
 
-// Between two looks at what a device or NCCL does: gives the core away at first, and sleeps for a moment later on.
-// Looking, since waits of the driver's (cuEventSynchronize) could not be left when a rank has ended, and what it calls
-// behind a stream's work (cuLaunchHostFunc) does not come where the context has failed.
+// Pauses between two polls of the device or of NCCL: it yields the core at first, and sleeps briefly later.
+// It polls for two reasons. A wait of the driver's (cuEventSynchronize) cannot be left when a rank has ended. And
+// cuLaunchHostFunc callbacks do not run once the context has failed.
 class Pace {
  public:
   Pace();
@@ -135,15 +137,15 @@ class Pace {
  private:
   const std::chrono::steady_clock::time_point end_awake_;
 };
-// What the driver says of `event`; kCudaNotReady: not within `time`.
+// The driver's result for `event`; kCudaNotReady if the device does not reach it within `time`.
 CudaResult wait_for(const Gpu& gpu, void* event, std::chrono::milliseconds time);
 
-// Of another process.
+// Maps memory of another process.
 base::Result<DeviceMemory> open_memory(const std::shared_ptr<const Gpu>& gpu, const IpcMemoryHandle& handle);
 
-// The ordinal of the device that `pointer` lies on; -1: it is memory of the host, or nothing that CUDA knows.
+// The ordinal of the device that `pointer` lies on. -1 if it is host memory or unknown to CUDA.
 int device_of(const CudaApi& api, const void* pointer);
-// The same on a thread that may have no context.
+// The same for a thread that may have no context.
 int device_of(const Gpu& gpu, const void* pointer);
 
 inline DeviceAddress address_of(const void* pointer) {

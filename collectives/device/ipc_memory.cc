@@ -13,14 +13,14 @@ std::size_t in_blocks(std::size_t bytes) {
 
 }  // namespace
 
-// What one rank says to the others. Trivially copyable, as the next.
+// What one rank sends to the others. Trivially copyable, as is the next struct.
 struct IpcMemory::SharedMemory {
   IpcMemoryHandle handle;
-  std::uint64_t is_there;  // 0: there is no memory for it
+  std::uint64_t is_there;  // 0 if there is no memory for it
 };
 struct IpcMemory::Wanted {
   std::uint64_t bytes = 0;
-  std::array<std::uint32_t, 14> released{};  // regions that it has released, the first ones; 0: there are no more
+  std::array<std::uint32_t, 14> released{};  // the first regions that it has released; 0 ends the list
 };
 
 base::Result<std::uint32_t> IpcMemory::share(std::size_t bytes) {
@@ -73,7 +73,7 @@ base::Result<std::uint32_t> IpcMemory::make(const std::vector<Wanted>& wanted) {
   }
   const base::Status shared = all.ok() ? map(region, *all) : all.status();
   if (!shared.ok()) {
-    region.own.leave();  // the others may have mapped it
+    region.own.leave();  // other ranks may have mapped it
     return shared;
   }
   regions_[++last_] = std::move(region);

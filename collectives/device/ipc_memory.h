@@ -1,7 +1,9 @@
-// Device memory of all ranks that each of them has mapped by CUDA IPC, in regions: one is made by all ranks at once.
+// Device memory of all ranks that each of them has mapped by CUDA IPC. It consists of regions, and all ranks make a
+// region together.
 //
-// One thread, the one that runs the collectives. Regions stay until this object ends, also released ones, since others
-// have them mapped; one that all ranks have released is used again.
+// Thread: the one that runs the collectives.
+// Lifetime: regions stay until this object ends, even if released, since other ranks have them mapped. A region that
+// all ranks have released is used again.
 #pragma once
 
 #include <cstddef>
@@ -16,39 +18,39 @@ namespace muster::collectives::device {
 
 class IpcMemory {
  public:
-  // The driver shares whole blocks of 2 MiB with other processes: nothing else of this process is to lie in them.
+  // The driver shares whole blocks of 2 MiB with other processes. So no other data of this process may lie in them.
   static constexpr std::size_t kBlock = std::size_t{2} << 20;
 
   explicit IpcMemory(const Ground& ground) : ground_(ground) {}
 
-  // Collective: the id of a new region, in which this rank has so many bytes. Never 0. RESOURCE_EXHAUSTED, on all
-  // ranks: one of them, lacking(), has no memory for it on its GPU; all else is as before.
+  // Collective. Makes a region in which this rank has `bytes` bytes, and returns its id, which is never 0.
+  // RESOURCE_EXHAUSTED, on all ranks, if the GPU of rank lacking() has no memory for it. Nothing has changed then.
   base::Result<std::uint32_t> share(std::size_t bytes);
   int lacking() const { return lacking_; }
-  // Of this rank's part alone, from here on find() does not find it. False: there is no such region.
+  // Not collective: releases only this rank's part, which find() no longer finds. False if no such region exists.
   bool release(DeviceAddress begin);
 
-  // From here on nothing of the others is mapped, and nothing is found.
+  // Unmaps all memory of other ranks. From here on, nothing is found.
   void close();
-  // Own memory stays the driver's: another process may have it mapped still, and to free it then is undefined.
+  // Leaves own memory to the driver. Another process may still have it mapped, and freeing it then is undefined.
   void leave();
 
-  // Where this rank's memory lies in the regions; region 0: not all of it is in one.
+  // A place of this rank's memory. The region is 0 if the memory does not lie completely in one region.
   struct Place {
     std::uint32_t region = 0;
     std::uint64_t offset = 0;
   };
   Place find(const void* data, std::size_t bytes) const;
-  // Where a place of `rank`'s lies here; 0: the rank has no such one.
+  // Where a place of `rank` is mapped here; 0 if that rank has no such place.
   DeviceAddress address(std::size_t rank, const Place& place, std::size_t bytes) const;
 
  private:
   struct Region {
     DeviceMemory own;
-    std::vector<DeviceMemory> mapped;      // of the others
+    std::vector<DeviceMemory> mapped;      // memory of the other ranks
     std::vector<DeviceAddress> addresses;  // by rank
     std::vector<std::size_t> bytes;        // by rank
-    std::vector<std::size_t> room;         // by rank, for buffers that come later
+    std::vector<std::size_t> room;         // by rank, the capacity for buffers that reuse the region
     bool is_released = false;
   };
   using Regions = std::map<std::uint32_t, Region>;
@@ -56,7 +58,7 @@ class IpcMemory {
   struct SharedMemory;
   base::Result<std::uint32_t> make(const std::vector<Wanted>& wanted);
   base::Status map(Region& region, const std::vector<SharedMemory>& all) const;
-  // That all ranks have released, with room for what each wants; the end: there is none.
+  // Finds a region that all ranks have released and that has room for each rank's bytes; the end if there is none.
   Regions::iterator find_released(const std::vector<Wanted>& wanted);
 
   const Ground& ground_;

@@ -9,19 +9,19 @@
 namespace muster::collectives::device {
 namespace {
 
-// What ranks say to each other. Trivially copyable.
+// What ranks send to each other. Trivially copyable.
 struct Offer {
   IpcMemoryHandle handle{};
   std::uint64_t is_made = 0;
 };
 struct Verdict {
-  char why[252] = {};  // empty: it works
+  char why[252] = {};  // empty if it works
   std::uint32_t lacks_memory = 0;
 };
 
 }  // namespace
 
-// Ranks that cannot reach each other have neighbours somewhere, in a ring, between which it fails.
+// If some ranks cannot reach each other, then somewhere in the ring two neighbours cannot.
 base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu) {
   Offer own;
   auto block = device::allocate(gpu, IpcMemory::kBlock);
@@ -30,7 +30,7 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     done = gpu->call("cuIpcGetMemHandle", gpu->api().ipc_get_memory_handle, &own.handle, block->get());
   }
   own.is_made = done.ok() ? 1 : 0;
-  // A rank that has heard of the block may have it mapped until all have told their verdicts. To free it then is
+  // A rank that got the handle may have the block mapped until all have sent their verdicts. Freeing it before is
   // undefined.
   const auto leave_block = [&block](const base::Status& why) {
     if (block.ok()) block->leave();
@@ -46,7 +46,7 @@ base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const G
     std::memcpy(verdict.why, why.data(), std::min(why.size(), sizeof verdict.why - 1));
     verdict.lacks_memory = done.code() == base::Code::kResourceExhausted ? 1 : 0;
   }
-  // From here on nobody has another's block mapped any more.
+  // From here on no rank has another rank's block mapped.
   const auto verdicts = tell_all(comm, verdict);
   if (!verdicts.ok()) return leave_block(verdicts.status());
   IpcTrial trial;

@@ -1,5 +1,5 @@
-// Whether ranks of one host can map each other's device memory by CUDA IPC. Attributes of the device do not say so: it
-// fails between containers with process namespaces of their own, in sandboxes, and on some virtual GPUs.
+// Tests whether ranks of one host can map each other's device memory by CUDA IPC. The device's attributes do not say
+// so. IPC fails between containers with separate process namespaces, in sandboxes, and on some virtual GPUs.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@
 namespace muster::collectives::device {
 
 struct IpcTrial {
-  std::string why_not;        // empty: it works; else which rank could not, and why; the same on all ranks
-  bool lacks_memory = false;  // that is why
-  DeviceMemory block;         // what it was tried with. To free it may wait for streams of the caller's
+  std::string why_not;        // empty if it works; else the rank that failed and the reason, the same on all ranks
+  bool lacks_memory = false;  // true if memory ran out
+  DeviceMemory block;         // The block used for the test. Freeing it may wait for the caller's streams.
 };
-// Collective: tries it with a small block, each rank that of the next one. An error has ended the communicator.
+// Collective. Each rank maps a small block of the next rank. An error means that the communicator has ended.
 base::Result<IpcTrial> try_ipc(Communicator& comm, const std::shared_ptr<const Gpu>& gpu);
 
 }  // namespace muster::collectives::device

@@ -1,27 +1,29 @@
-// What the host hands to the kernels of kernels.cu, and their names: the only thing that the two sides share.
+// The arguments that the host passes to the kernels of kernels.cu, and the kernels' names. The two sides share nothing
+// else.
 //
-// Plain structs, passed by value as kernel parameters (no upload, no buffer whose reuse has to be guarded). The larger
-// tables need the 32,764 bytes of parameters that devices from sm_70 on take since CUDA 12.1.
+// These are plain structs, passed by value as kernel parameters. So nothing is uploaded, and no buffer must be guarded
+// against reuse. The larger tables need 32,764 bytes of parameters, which sm_70 and later have since CUDA 12.1.
 #pragma once
 
 #include <cstdint>
 
 namespace muster::collectives::device {
 
-// A block copies so many elements of one segment, or reduces so many.
+// A block copies or reduces this many elements of one segment.
 inline constexpr std::uint32_t kUnitElements = 16384;
-inline constexpr std::uint32_t kThreads = 256;  // of a block
+inline constexpr std::uint32_t kThreads = 256;  // threads of a block
 
-// One tensor of a transfer: addresses on the device. `from` 0: zeros are written.
+// One tensor of a transfer, with addresses on the device. If `from` is 0, zeros are written.
 struct Segment {
   std::uint64_t from;
   std::uint64_t to;
   std::uint64_t elements;
-  std::uint64_t first_unit;  // how many units the segments before it have
+  std::uint64_t first_unit;  // the number of units in the segments before
 };
 static_assert(sizeof(Segment) == 32);
 
-// Copies `count` segments, in order of first_unit, each element times `scale` and cast; grid: as many blocks as units.
+// Copies `count` segments, ordered by first_unit. Each element is multiplied by `scale` and cast. The grid has one
+// block for each unit.
 template <int kCapacity>
 struct Transfer {
   double scale;
@@ -29,17 +31,17 @@ struct Transfer {
   std::uint32_t padding;
   Segment segments[kCapacity];
 };
-inline constexpr int kFewSegments = 120;    // in the 4 KB that every device takes
-inline constexpr int kSomeSegments = 255;   // in 8 KB: a launch copies the whole table
-inline constexpr int kManySegments = 1020;  // in 32,764 bytes
+inline constexpr int kFewSegments = 120;    // fits the 4 KB that every device accepts
+inline constexpr int kSomeSegments = 255;   // fits 8 KB, since a launch copies the whole table
+inline constexpr int kManySegments = 1020;  // fits 32,764 bytes
 static_assert(sizeof(Transfer<kFewSegments>) <= 4096 && sizeof(Transfer<kSomeSegments>) <= 8192);
 static_assert(sizeof(Transfer<kManySegments>) <= 32764);
 
-inline constexpr int kMostSharers = 32;  // ranks whose buffers one kernel reduces
+inline constexpr int kMostSharers = 32;  // the most ranks whose buffers one kernel reduces
 
-// out[r][i] = after(in[0][i] op in[1][i] op …) for all r: every input is multiplied by `before`, the result by `after`
-// and divided by `divisor`, as in collectives/kernel/reduce.h. An output may be one of the inputs, but not overlap one
-// otherwise. Grid: ceil(count / kUnitElements) blocks.
+// out[r][i] = after(in[0][i] op in[1][i] op …) for all r. Every input is multiplied by `before`. The result is
+// multiplied by `after` and divided by `divisor`, as in collectives/kernel/reduce.h. An output may equal an input, but
+// must not overlap one otherwise. The grid has ceil(count / kUnitElements) blocks.
 struct Reduction {
   std::uint64_t in[kMostSharers];
   std::uint64_t out[kMostSharers];
@@ -47,7 +49,7 @@ struct Reduction {
   double before;
   double after;
   std::uint32_t divisor;  // not 0
-  std::uint32_t op;       // RedOp; kAvg is kSum
+  std::uint32_t op;       // a RedOp; kAvg is passed as kSum
   std::uint32_t inputs;
   std::uint32_t outputs;
 };

@@ -1,9 +1,9 @@
-// What one thread of a kernel does, without anything of CUDA: kernels.cu calls it on the device, and tests call it on
-// the host for every thread of every block, one after the other. Threads share nothing and wait for nobody, so that
-// this gives what the device gives, up to the rounding that IEEE 754 leaves open (none here).
+// What one thread of a kernel does, without CUDA. kernels.cu calls it on the device. Tests call it on the host for
+// every thread of every block, one after the other. Threads share nothing and do not wait for each other, so both give
+// the same results. IEEE 754 leaves no rounding open here.
 //
-// Vectors of 16 bytes (of the larger type, where it casts) where all addresses allow it; the elements before and after
-// them, and tensors that lie askew, one by one.
+// Elements move as vectors of 16 bytes where all addresses allow it. For casts, the larger type has 16 bytes. Elements
+// before and after the vectors move one by one, as do tensors whose alignments differ.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ MUSTER_ON_BOTH T* at(std::uint64_t address) {
   return reinterpret_cast<T*>(address);
 }
 
-// In one store: nvcc makes one for each element of a struct (tests/unit/collectives/device/compile_kernels looks).
+// Stores the whole vector at once. For a struct, nvcc makes a store for each element
+// (tests/unit/collectives/device/compile_kernels checks this).
 template <class T, int kElements>
 MUSTER_ON_BOTH void store(Vector<T, kElements>* to, const Vector<T, kElements>& value) {
   static_assert(sizeof value == 16 || sizeof value == 8);
@@ -49,13 +50,14 @@ MUSTER_ON_BOTH void store(Vector<T, kElements>* to, const Vector<T, kElements>& 
 #endif
 }
 
-// Of the elements of one unit [0, count): [0, head) and [head + vectors * N, count) one by one, the rest as vectors.
+// How a unit's elements [0, count) are cut. The elements [0, head) and those from head + vectors * N on move one by
+// one, the rest as vectors.
 struct Cut {
   std::uint32_t head;
   std::uint32_t vectors;
 };
 
-// Elements until `address` is a multiple of kElements of them.
+// The number of elements until `address` is a multiple of kElements elements.
 template <class T, int kElements>
 MUSTER_ON_BOTH std::uint32_t until_aligned(std::uint64_t address) {
   constexpr std::uint64_t kBytes = sizeof(T) * kElements;
@@ -72,10 +74,10 @@ MUSTER_ON_BOTH Cut cut_of(std::uint32_t count, std::uint32_t head, bool is_alike
 
 template <class From, class To>
 MUSTER_ON_BOTH To transferred(From value, double scale) {
-  if constexpr (std::is_integral_v<From>) {  // bits of any type, not scaled
+  if constexpr (std::is_integral_v<From>) {  // copies the bits of any type, unscaled
     return value;
   } else {
-    using Real = AccumulatedOf<From>;  // and of To
+    using Real = AccumulatedOf<From>;  // the same for To
     return narrow<To>(static_cast<Real>(widen(value) * static_cast<Real>(scale)));
   }
 }
@@ -89,7 +91,7 @@ MUSTER_ON_BOTH void transfer_one(const From* from, To* to, std::uint32_t i, doub
   }
 }
 
-// The segment that unit `unit` lies in.
+// The segment in which unit `unit` lies.
 template <class Table>
 MUSTER_ON_BOTH std::uint32_t segment_of(const Table& table, std::uint64_t unit) {
   std::uint32_t low = 0;
@@ -105,12 +107,12 @@ MUSTER_ON_BOTH std::uint32_t segment_of(const Table& table, std::uint64_t unit) 
   return low;
 }
 
-// Of a unit whose addresses are multiples of vectors from `from` and `to` on. A thread's accesses are as wide as its
-// vector, so that those of a warp lie side by side.
+// Moves the vectors of a unit; `from` and `to` must be multiples of vectors. A thread's accesses are as wide as its
+// vector, so that those of a warp are adjacent.
 template <class From, class To, int kElements>
 MUSTER_ON_BOTH void transfer_vectors(const From* from, To* to, std::uint32_t vectors, std::uint32_t thread,
                                      double scale) {
-  constexpr std::uint32_t kAhead = 64 / sizeof(Vector<From, kElements>);  // loads that are under way at once
+  constexpr std::uint32_t kAhead = 64 / sizeof(Vector<From, kElements>);  // loads in flight at once
   const auto* const source = reinterpret_cast<const Vector<From, kElements>*>(from);
   auto* const target = reinterpret_cast<Vector<To, kElements>*>(to);
   for (std::uint32_t first = thread; first < vectors; first += kAhead * kThreads) {
@@ -166,12 +168,12 @@ MUSTER_ON_BOTH AccumulatedOf<T> combined(AccumulatedOf<T> a, AccumulatedOf<T> b)
   } else if constexpr (std::is_integral_v<T>) {
     return (static_cast<T>(b) < static_cast<T>(a)) == (kKind == Kind::kMin) ? b : a;
   } else {
-    // Equal operands (0 and -0, too): the first; a NaN wins.
+    // For equal operands, also 0 and -0, the first one; a NaN wins.
     return ((kKind == Kind::kMin ? b < a : b > a) || b != b) ? b : a;
   }
 }
 
-// Towards zero, saturated; NaN is 0.
+// Truncates towards zero and saturates; NaN gives 0.
 template <class T>
 MUSTER_ON_BOTH T truncated(double value) {
   constexpr int kBits = 8 * static_cast<int>(sizeof(T)) - (std::is_signed_v<T> ? 1 : 0);
@@ -187,7 +189,7 @@ template <class T>
 MUSTER_SELDOM T integer_before(T value, const Reduction& call) {
   return truncated<T>(static_cast<double>(value) * call.before);
 }
-// Where only a divisor is set, a whole division: 49 * (1.0 / 49) is less than 1.
+// If only a divisor is set, divides integers exactly, because 49 * (1.0 / 49) is less than 1.
 template <class T>
 MUSTER_SELDOM T integer_after(T value, const Reduction& call) {
   if (call.after != 1) return truncated<T>(static_cast<double>(value) * call.after / call.divisor);
@@ -220,7 +222,7 @@ MUSTER_ON_BOTH AccumulatedOf<T> scaled_after(AccumulatedOf<T> value, const Reduc
   }
 }
 
-// kInputs: how many there are; 0: as the call says.
+// kInputs is the number of inputs; 0 means that `call` has it.
 template <class T, Kind kKind, int kInputs>
 MUSTER_ON_BOTH void reduce_one(const Reduction& call, std::uint64_t i) {
   const std::uint32_t inputs = kInputs == 0 ? call.inputs : kInputs;
@@ -232,8 +234,8 @@ MUSTER_ON_BOTH void reduce_one(const Reduction& call, std::uint64_t i) {
   for (std::uint32_t rank = 0; rank < call.outputs; ++rank) at<T>(call.out[rank])[i] = result;
 }
 
-// What rank `rank` has there: vector `first` of those at element `base`, and those that follow it by kThreads. Instead
-// of what lies beyond `vectors`, the first one again.
+// Reads from rank `rank`, at element `base`, vector `first` and the next ones at distances of kThreads. For vectors
+// beyond `vectors` it reads the first one again.
 template <class T, int kElements, std::uint32_t kAhead>
 MUSTER_ON_BOTH void read_vectors(const Reduction& call, std::uint32_t rank, std::uint64_t base, std::uint32_t first,
                                  std::uint32_t vectors, Vector<T, kElements> (&read)[kAhead]) {
@@ -245,8 +247,8 @@ MUSTER_ON_BOTH void read_vectors(const Reduction& call, std::uint32_t rank, std:
   }
 }
 
-// The same vectors, kAhead of them at once: nothing is loaded before a store that comes first, as they may be at the
-// same place.
+// Reduces the same vectors, kAhead of them at once. It loads all of them before it stores any, since inputs and outputs
+// may be the same memory.
 template <class T, Kind kKind, int kInputs, std::uint32_t kAhead>
 MUSTER_ON_BOTH void reduce_vectors(const Reduction& call, std::uint64_t base, std::uint32_t first,
                                    std::uint32_t vectors) {
@@ -285,7 +287,7 @@ MUSTER_ON_BOTH void reduce_vectors(const Reduction& call, std::uint64_t base, st
   }
 }
 
-// Whether in all inputs and outputs the same element is at a multiple of 16.
+// Whether all inputs and outputs have the same alignment to 16 bytes.
 template <class T>
 MUSTER_ON_BOTH bool are_alike(const Reduction& call) {
   const std::uint64_t offset = call.in[0] % 16;

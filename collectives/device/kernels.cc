@@ -1,3 +1,5 @@
+// Libmuster's kernels: the built-in code, loading, and launches.
+// Read load() and launch_all() first, then transfer() and reduce().
 #include "collectives/device/kernels.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 
 #include "collectives/device/kernel_arguments.h"
 
-// The fatbin of kernels.cu as bytes of this library.
+// The fatbin of kernels.cu, as bytes of this library.
 #if defined(MUSTER_KERNELS)
 asm(".section .rodata\n"
     ".balign 64\n"
@@ -31,7 +33,7 @@ constexpr const char* kReduceNames[] = {MUSTER_REDUCE_KERNELS(MUSTER_NAME)};  //
 #undef MUSTER_NAME
 static_assert(std::size(kReduceNames) == kDTypes);
 
-// Index of the kernel that moves these; nullopt: there is none.
+// The index of the kernel for such a move; nullopt if there is none.
 std::optional<std::size_t> transfer_of(DType from, DType to, double scale) {
   if (from == to && scale == 1) {
     const std::size_t size = size_of(from);
@@ -47,7 +49,7 @@ constexpr std::size_t units_of(std::size_t elements) {
   return (elements + kUnitElements - 1) / kUnitElements;
 }
 
-// Less than other ranks wait for this one, unless MUSTER_OPERATION_TIMEOUT is shorter.
+// Less than other ranks wait for this rank, unless MUSTER_OPERATION_TIMEOUT is shorter.
 constexpr std::chrono::seconds kFirstLaunches{10};
 
 constexpr std::size_t kMostBlocks = 0x7fffffff;  // of a grid
@@ -75,7 +77,7 @@ base::Result<std::unique_ptr<Kernels>> Kernels::load(const std::shared_ptr<const
   MUSTER_RETURN_IF_ERROR(kernels->find_all());
   const base::Status launched = kernels->launch_all();
   if (launched.ok()) return kernels;
-  kernels->module_.leave();  // some may be on the device still
+  kernels->module_.leave();  // kernels may still be on the device
   return launched;
 }
 
@@ -95,13 +97,13 @@ base::Status Kernels::find_all() {
   return base::ok_status();
 }
 
-// Once, with nothing to do. The driver loads a function when it is launched first, and may wait for all of the context
-// then, also for streams of the caller's that are held until the thread that launches has gone on.
+// Launches every kernel once with nothing to do. The driver loads a function at its first launch and may then wait for
+// the whole context. That includes caller's streams that are held until the launching thread goes on.
 base::Status Kernels::launch_all() {
   MUSTER_ASSIGN_OR_RETURN(const Stream stream, make_stream(gpu_));
   MUSTER_ASSIGN_OR_RETURN(const Event done, make_event(gpu_));
-  const auto table = std::make_unique<Transfer<kManySegments>>();  // begins as the smaller ones do
-  table->count = 1;                                                // of no elements
+  const auto table = std::make_unique<Transfer<kManySegments>>();  // the smaller tables are prefixes of it
+  table->count = 1;                                                // with no elements
   const Reduction call{
       .in = {}, .out = {}, .count = 0, .before = 1, .after = 1, .divisor = 1, .op = 0, .inputs = 1, .outputs = 0};
   for (const auto& functions : {few_, some_, many_}) {
@@ -122,7 +124,7 @@ base::Status Kernels::launch(void* function, void* stream, std::size_t blocks, c
   if (blocks > kMostBlocks) {
     return base::error(base::Code::kInvalidArgument, "{} elements are too many for one launch", blocks * kUnitElements);
   }
-  void* parameters[] = {const_cast<void*>(arguments)};  // the driver copies them
+  void* parameters[] = {const_cast<void*>(arguments)};  // the driver copies the arguments
   void** const none = nullptr;
   return gpu_->call("cuLaunchKernel", gpu_->api().launch_kernel, function, static_cast<unsigned>(blocks), 1U, 1U,
                     kThreads, 1U, 1U, 0U, stream, static_cast<void**>(parameters), none);

@@ -1,5 +1,5 @@
-// The kernels, by the names of kernel_arguments.h, which cuModuleGetFunction() finds: device code alone, compiled to a
-// fatbin that is a part of libmuster. Nothing here is called by the host.
+// The kernels, under the names of kernel_arguments.h, which cuModuleGetFunction() looks up. This device code is
+// compiled to a fatbin inside libmuster. The host calls nothing here directly.
 #include "collectives/device/kernel_arguments.h"
 #include "collectives/device/kernel_bodies.h"
 

@@ -1,5 +1,6 @@
-// Libmuster's kernels on one GPU: the code that is a part of this library, loaded, and its launches. The host waits for
-// nothing. Any thread, one at a time for each stream.
+// Libmuster's kernels on one GPU: loads the code that is part of this library, and launches it. No launch makes the
+// host wait.
+// Thread: any, but one at a time for each stream.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace muster::collectives::device {
 
-// Elements from one place of the device to another one. `from` 0: zeros.
+// Moves elements between two places on the device. If `from` is 0, writes zeros.
 struct Move {
   DeviceAddress from = 0;
   DeviceAddress to = 0;
@@ -22,16 +23,17 @@ struct Move {
 
 class Kernels {
  public:
-  // The code that was built in; empty: built without nvcc.
+  // The built-in code; empty if built without nvcc.
   static std::span<const std::byte> image();
-  // NOT_FOUND: built without nvcc. INTERNAL: the driver does not take them (it is older than the compiler). They have
-  // run when this returns, so that a launch waits for nothing later on.
+  // NOT_FOUND if built without nvcc. INTERNAL if the driver rejects the code, because it is older than the compiler.
+  // All kernels have run once when load() returns, so that later launches wait for nothing.
   static base::Result<std::unique_ptr<Kernels>> load(const std::shared_ptr<const Gpu>& gpu);
 
-  // One launch for each 1020 moves. Between float32 and 16-bit floats elements are cast; otherwise the types are the
-  // same. Scales are for floats. INVALID_ARGUMENT: there is no kernel for that.
+  // Launches once for each 1020 moves. It casts between float32 and 16-bit floats; other types must be equal. Scales
+  // are for floats only. INVALID_ARGUMENT if there is no kernel for these types.
   base::Status transfer(void* stream, std::span<const Move> moves, DType from, DType to, double scale = 1) const;
-  // Every output gets the reduction of all inputs: reduce_to_all() of kernel/reduce.h, of at most kMostSharers.
+  // Every output gets the reduction of all inputs, like reduce_to_all() of kernel/reduce.h. At most kMostSharers
+  // inputs.
   base::Status reduce(void* stream, std::span<const DeviceAddress> inputs, std::span<const DeviceAddress> outputs,
                       std::size_t count, DType type, RedOp op, Scale scale) const;
 

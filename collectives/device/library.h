@@ -1,5 +1,5 @@
-// A shared library that is looked for at run time, and stays loaded for as long as the process lives: its threads and
-// exit handlers do not survive being unloaded.
+// A shared library that is loaded at run time. It stays loaded until the process ends, because its threads and exit
+// handlers do not survive unloading.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace muster::collectives::device {
 
 class Library {
  public:
-  // NOT_FOUND: it is not on this host, or does not load; says why.
+  // NOT_FOUND if it is not on this host or does not load; the message says why.
   static base::Result<Library> open(const char* name);
 
-  // NOT_FOUND: this version of the library lacks it.
+  // NOT_FOUND if this version of the library lacks the symbol.
   template <class Function>
   base::Status find(const char* symbol, Function*& function) const {
     void* const found = find(symbol);

@@ -13,9 +13,10 @@ namespace {
 
 constexpr int kFirstSplit = 22005;
 
-// NCCL's lines (also those of RAS) go to the C library's stdout, and stay in its buffer where that is a pipe, as a
-// launcher's is: the last ones, which tell why, would be lost with the process. A file of NCCL's own has line
-// buffering. Not /dev/stderr instead: NCCL opens the name anew, which empties a file that the program's stderr goes to.
+// NCCL writes its log, including that of RAS, to the C library's stdout. In a pipe, such as a launcher's, lines stay in
+// the buffer. A killed process would lose the last lines, which say why. So set line buffering, which NCCL's own log
+// files have. Do not set NCCL_DEBUG_FILE to /dev/stderr: NCCL reopens that name, which truncates a file behind the
+// program's stderr.
 void let_lines_through() {
   if (base::env_var("NCCL_DEBUG").value_or("").empty()) return;
   if (!base::env_var("NCCL_DEBUG_FILE").value_or("").empty()) return;
@@ -38,14 +39,14 @@ base::Result<std::shared_ptr<const NcclApi>> NcclApi::load() {
   return std::shared_ptr<const NcclApi>(std::move(api));
 }
 
-// With shared resources a part has its parent's flag for aborting: who frees one ends the other.
+// With shared resources, a part uses its parent's abort flag. So freeing one ends the other.
 bool NcclApi::splits() const {
   const std::string shares = base::env_var("NCCL_COMM_SPLIT_SHARE_RESOURCES").value_or("");
   return split != nullptr && (shares.empty() || shares == "0");
 }
 
 base::Status NcclApi::check(NcclResult result, const char* what) const {
-  // Communicators do not block: what goes on is seen by get_async_error.
+  // Communicators do not block; get_async_error reports their progress.
   if (result == kNcclSuccess || result == kNcclInProgress) return base::ok_status();
   const char* const last = get_last_error(nullptr);
   const std::string_view words(last == nullptr ? "" : last, last == nullptr ? 0 : strnlen(last, 1023));
@@ -91,7 +92,7 @@ int nccl_op(DType type, RedOp op) {
     case RedOp::kSum:
       return kSum;
     case RedOp::kAvg:
-      return is_float ? kAvg : -1;  // ours of integers is truncated towards zero
+      return is_float ? kAvg : -1;  // our average of integers truncates towards zero
     case RedOp::kMin:
       return kMin;
     case RedOp::kMax:

@@ -1,5 +1,5 @@
-// The functions of NCCL (libnccl.so.2, 2.14 or later) that libmuster uses, found at run time; in a process of torch's
-// that is the one that torch has loaded. Types and numbers are those of nccl.h: cuda_abi_check.cc compares.
+// The functions of NCCL (libnccl.so.2, 2.14 or later) that libmuster uses, found at run time. In a torch process it is
+// the NCCL that torch has loaded. Types and numbers are those of nccl.h; cuda_abi_check.cc compares them.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ using NcclComm = void*;
 struct NcclUniqueId {
   char internal[128];
 };
-// ncclConfig_t as of 2.14; later versions take the size for what is there and leave the rest at its defaults.
+// ncclConfig_t as of 2.14. Later versions use `size` to find which members exist, and give the others their defaults.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
   unsigned version = 21400;
   int blocking = 0;
-  int padding = -2147483647 - 1;  // NCCL_CONFIG_UNDEF_INT, should a version look at it
+  int padding = -2147483647 - 1;  // NCCL_CONFIG_UNDEF_INT, in case a version reads it
 };
 static_assert(sizeof(NcclConfig) == 24);
 
@@ -50,30 +50,30 @@ inline constexpr int kNcclNoColor = -1;
   X(group_end, ncclGroupEnd, ())
 
 struct NcclApi {
-  // NOT_FOUND: there is none, or an old one. Where the user has asked NCCL for lines (NCCL_DEBUG), and not for a file
-  // of their own (NCCL_DEBUG_FILE), this process's stdout has line buffering from here: NCCL prints there, and what is
-  // in a buffer when a rank is killed reaches no log.
+  // NOT_FOUND if NCCL is missing or too old.
+  // If the user requests NCCL's log (NCCL_DEBUG) without a file of its own (NCCL_DEBUG_FILE), load() sets this
+  // process's stdout to line buffering. NCCL writes there, and buffered lines of a killed rank would reach no log.
   static base::Result<std::shared_ptr<const NcclApi>> load();
 
-  // These return no result: they are not in the table.
+  // These return no result, so they are not in the table.
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm comm) = nullptr;
-  // Null: this version has none, or one in which processes of one host lose each other (before 2.20.5).
+  // Null if this version lacks it, or is older than 2.20.5, in which processes of one host lose each other.
   NcclResult (*split)(NcclComm comm, int color, int key, NcclComm* made, NcclConfig* config) = nullptr;
 #define MUSTER_NCCL_MEMBER(member, symbol, parameters) NcclResult(*member) parameters = nullptr;
   MUSTER_NCCL_FUNCTIONS(MUSTER_NCCL_MEMBER)
 #undef MUSTER_NCCL_MEMBER
 
   int version = 0;
-  // That a part which split() makes lives and ends without its parent. When NCCL has formed a communicator: it reads
-  // its configuration files before, and puts what they say into the environment.
+  // Whether a part that split() makes lives and ends without its parent. Call it only after NCCL has formed a
+  // communicator. NCCL reads its configuration files first and puts their values into the environment.
   bool splits() const;
-  // OK, or INTERNAL with NCCL's last words in this process: "ncclCommInitRankConfig: unhandled system error: no socket
-  // interface found (NCCL error 2)".
+  // OK, or INTERNAL with NCCL's last message in this process. Such as "ncclCommInitRankConfig: unhandled system error:
+  // no socket interface found (NCCL error 2)".
   base::Status check(NcclResult result, const char* what) const;
 };
 
-// NCCL's number of a type and of a reduction; -1: it has none that is like ours.
+// NCCL's numbers of a type and of a reduction; -1 if NCCL has no equivalent.
 int nccl_type(DType type);
 int nccl_op(DType type, RedOp op);
 

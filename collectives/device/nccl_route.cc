@@ -1,3 +1,5 @@
+// Collectives by NCCL: forming, warming up and splitting its communicator, waiting for it, and the operations.
+// Read form() and settle() first, then enqueue() and launch(), which all operations use, then the operations.
 #include "collectives/device/nccl_route.h"
 
 #include <algorithm>
@@ -11,14 +13,14 @@ namespace muster::collectives::device {
 namespace {
 
 constexpr std::size_t kRoom = std::size_t{32} << 20;
-// So different that NCCL may choose other algorithms for them.
+// Sizes so different that NCCL may choose different algorithms for them.
 constexpr std::size_t kWarmUps[] = {std::size_t{1}, std::size_t{256} << 10, kRoom};
 
 }  // namespace
 
 base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, std::shared_ptr<const NcclApi> nccl) {
   std::unique_ptr<NcclRoute> made(new NcclRoute(ground, std::move(nccl)));
-  // Now: allocating it may wait for streams of the caller's later on.
+  // Allocate it now, because a later allocation may wait for the caller's streams.
   auto room = device::allocate(ground.gpu, kRoom);
   if (!room.ok() && room.status().code() != base::Code::kResourceExhausted) return room.status();
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have,
@@ -34,9 +36,9 @@ base::Result<std::unique_ptr<NcclRoute>> NcclRoute::make(const Ground& ground, s
   return made;
 }
 
-// Also at a good end: this rank's part of all operations was waited for, and ncclCommDestroy() would wait for the ranks
-// of this host, without an end when one of them does other things. The parent before its part, which NCCL may still be
-// making.
+// Abort also after success. This rank's part of all operations is done by then. ncclCommDestroy() would wait for the
+// other ranks of the host, for ever if one of them does other things. Abort the parent before its part, which NCCL may
+// still be making.
 void NcclRoute::abort() {
   const Gpu::Current current(*ground_.gpu);
   if (comm_ != nullptr) (void)nccl_->abort(std::exchange(comm_, nullptr));
@@ -48,8 +50,8 @@ base::Status NcclRoute::mark_begin() {
   return ground_.gpu->call("cuEventRecord", ground_.gpu->api().event_record, begun_.get(), ground_.stream);
 }
 
-// Its kernels would wait for ever for what NCCL's threads have seen of its network, and for a rank of another host that
-// is stopped, of which they see nothing. Time before the device has come to the operation does not count.
+// NCCL's kernels would wait for ever after a network error that only NCCL's threads notice. They also would if a rank
+// of another host is stopped, which no thread notices. The time before the device begins the operation does not count.
 base::Status NcclRoute::health() {
   MUSTER_RETURN_IF_ERROR(network());
   const Gpu::Current current(*ground_.gpu);
@@ -70,7 +72,7 @@ base::Result<bool> NcclRoute::is_done(NcclComm comm, const char* what) const {
 }
 
 base::Status NcclRoute::form() {
-  // With how it went: who waits for an id must hear that there is none.
+  // Send the result with the id, so that waiting ranks learn if there is no id.
   struct Made {
     NcclUniqueId id{};
     NcclResult result = kNcclSuccess;
@@ -92,10 +94,10 @@ base::Status NcclRoute::adopt(NcclPart part) {
   return warm_up();
 }
 
-// NCCL connects the ranks when it needs it first, with memory and copies of its own, which may wait for streams that
-// are held. So each operation is done once before there are such. What alltoall needs, a connection of each pair, takes
-// memory for good (3 GB of each of 8 H100s have been seen), of which most programs never have anything. It is made
-// where a rank asks for it.
+// NCCL connects ranks when an operation first needs it. It allocates and copies then, which may wait for streams that
+// are held. So run each operation once before any stream is held.
+// alltoall needs a connection for each pair, which takes memory for good (3 GB on each of 8 H100s were seen). Most
+// programs never use it, so connect pairs only if a rank asks for it.
 base::Status NcclRoute::warm_up() {
   const Limit limit = of_forming();
   for (const std::size_t bytes : kWarmUps) MUSTER_RETURN_IF_ERROR(warm_up(bytes, limit));
@@ -114,7 +116,7 @@ base::Status NcclRoute::warm_up() {
   return api.check(state, "NCCL's first operations on the GPU (cuEventQuery)");
 }
 
-// So many bytes of all ranks together, or an element of each.
+// Runs the operations on `bytes` bytes of all ranks together, but at least one element of each rank.
 base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::size_t part = std::max<std::size_t>(bytes / sizeof(float) / ranks, 1);
@@ -134,7 +136,7 @@ base::Status NcclRoute::warm_up(std::size_t bytes, const Limit& limit) {
                 limit);
 }
 
-// On all ranks where one of them asks for it: NCCL would wait for the others.
+// Runs on all ranks if one of them asks for it, because NCCL would wait for the others.
 base::Status NcclRoute::warm_up_pairs(const Limit& limit) {
   const std::string asked = base::env_var("MUSTER_WARM_ALLTOALL").value_or("");
   const auto own = static_cast<std::uint8_t>(asked.empty() || asked == "0" ? 0 : 1);
@@ -155,10 +157,10 @@ base::Result<NcclPart> NcclRoute::split(int color, int key) {
   const Gpu::Current current(*ground_.gpu);
   const Limit limit = of_forming();
   const NcclResult result = nccl_->split(comm_, color < 0 ? kNcclNoColor : color, key, &part_, &config);
-  // It goes on in the parent's name; the part is there when that is done.
+  // NCCL makes it under the parent's name; the part exists when that is done.
   MUSTER_RETURN_IF_ERROR(settle(comm_, result, "ncclCommSplit", limit));
   if (part_ != nullptr) MUSTER_RETURN_IF_ERROR(settle(part_, kNcclSuccess, "ncclCommSplit", limit));
-  // Who has a part could wait for ever for one that has failed at the end.
+  // A rank with a part could wait for ever for a rank that failed at the end.
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());
   return NcclPart{{ground_.gpu, std::exchange(part_, nullptr), nccl_->abort}, ground_.gpu->ordinal()};
 }
@@ -193,12 +195,12 @@ base::Status NcclRoute::settle(NcclComm comm, NcclResult result, const char* wha
 template <class NcclCall>
 base::Status NcclRoute::enqueue(const char* what, const NcclCall& call) {
   const Gpu::Current current(*ground_.gpu);
-  const Limit limit = of_operation();  // NCCL's call counts
+  const Limit limit = of_operation();  // the time of NCCL's call counts
   return settle(comm_, call(), what, limit);
 }
 
-// A kernel of NCCL's waits for those of all ranks: a rank that is stopped before it has enqueued its own is to be an
-// error that names it. This meeting costs little where the devices are at work meanwhile.
+// NCCL's kernel waits for those of all ranks. If a rank stops before it has enqueued its own, the error should name it,
+// so the ranks meet here. The meeting costs little while the devices are busy.
 template <class NcclCall>
 base::Status NcclRoute::launch(const char* what, const NcclCall& call) {
   MUSTER_RETURN_IF_ERROR(enqueue(what, call));
@@ -212,7 +214,7 @@ base::Status NcclRoute::meet(const Call& call) {
 
 bool NcclRoute::has(const ReduceTask& task) {
   const bool is_scaled = task.scale.before != 1 || task.scale.after != 1;
-  const bool is_float = nccl_type(task.type) >= 6;  // there are kernels that scale it
+  const bool is_float = nccl_type(task.type) >= 6;  // there are kernels that scale floats
   return nccl_op(task.type, task.op) >= 0 && (!is_scaled || is_float);
 }
 
@@ -254,12 +256,12 @@ base::Status NcclRoute::reduce_scatter(const ReduceTask& task) {
   if (!has(task)) return Staged::reduce_scatter(task);
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::byte* const own = task.in() + static_cast<std::size_t>(ground_.comm.rank()) * task.bytes();
-  // NCCL reads the input until the end, and writes to no part of it but this rank's own.
+  // NCCL reads the input until the end. Of the input it writes only this rank's own part.
   const bool is_apart = task.out() + task.bytes() <= task.in() || task.in() + ranks * task.bytes() <= task.out();
   const bool is_moved = task.scale.before != 1 || !(is_apart || task.out() == own);
   const Said said{.call = call_of(Op::kReduceScatter, task), .in_region = is_moved ? 1U : 0U};
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all, agree(ground_.comm, said));
-  // In pieces on all ranks, where it is on one.
+  // If one rank must go in pieces, all ranks do.
   const bool is_any_moved = std::ranges::any_of(all, [](const Said& one) { return one.in_region != 0; });
   MUSTER_RETURN_IF_ERROR(is_any_moved ? enqueue_reduce_scatter_moved(task) : enqueue_reduce_scatter(task.input, task));
   MUSTER_RETURN_IF_ERROR(ground_.comm.barrier());  // as in launch()
@@ -274,7 +276,7 @@ base::Status NcclRoute::enqueue_reduce_scatter(const void* in, const ReduceTask&
   });
 }
 
-// A piece of every rank's part at a time, scaled on its way into the room by one kernel.
+// Moves a piece of every rank's part at a time. One kernel scales it on its way into room_.
 base::Status NcclRoute::enqueue_reduce_scatter_moved(const ReduceTask& task) {
   const auto ranks = static_cast<std::size_t>(ground_.comm.size());
   const std::size_t most = kRoom / ranks / task.element();  // ranks are at most 2^16
@@ -293,7 +295,7 @@ base::Status NcclRoute::enqueue_reduce_scatter_moved(const ReduceTask& task) {
   return base::ok_status();
 }
 
-// A group of sends and receives, which NCCL does at once. Blocks without bytes are left out on both sides.
+// Uses a group of sends and receives, which NCCL runs at once. Both sides skip empty blocks.
 base::Status NcclRoute::alltoall(const void* in, Blocks to, void* out, Blocks from) {
   MUSTER_RETURN_IF_ERROR(agree_on_blocks(ground_.comm, to, from).status());
   return launch("ncclSend and ncclRecv, a group", [&] { return exchange(in, to, out, from); });
@@ -316,7 +318,7 @@ NcclResult NcclRoute::exchange(const void* in, Blocks to, void* out, Blocks from
       result = nccl_->receive(data, received.size, type, rank, comm_, ground_.stream);
     }
   }
-  const NcclResult ended = nccl_->group_end();  // also of a group that has failed
+  const NcclResult ended = nccl_->group_end();  // also after a failure inside the group
   return is_well() ? ended : result;
 }
 

@@ -1,10 +1,12 @@
-// By NCCL, for ranks that have a GPU each. Its communicator is formed by a unique id that travels over ours (never
-// through NCCL_COMM_ID), or was split off that of a larger communicator. It is formed and used without blocking, and
-// aborted as soon as the communicator has ended: a rank that dies becomes an error and no hang. What NCCL has no type
-// or reduction for goes the staged way. Its lines (NCCL_DEBUG) go to the rank's own output.
+// Collectives by NCCL, for ranks with a GPU each. NCCL's communicator is formed with a unique id that travels over
+// ours, never through NCCL_COMM_ID. Or it is split off that of a larger communicator. Types and reductions that NCCL
+// lacks use Staged. NCCL's log (NCCL_DEBUG) goes to the rank's own output.
 //
-// Results are the same on all ranks, but not from run to run; bool must be 0 or 1; scaled 16-bit floats are rounded
-// once for each scale and once for the reduction.
+// Errors: calls to NCCL do not block, and are aborted as soon as the communicator has ended. So the death of a rank
+// becomes an error and no hang.
+//
+// Results are the same on all ranks, but may differ between runs. A bool must be 0 or 1. Scaled 16-bit floats are
+// rounded once for each scale and once for the reduction.
 #pragma once
 
 #include <chrono>
@@ -16,22 +18,22 @@
 
 namespace muster::collectives::device {
 
-// What was split off, for a communicator that is not attached to a GPU yet. Aborted where none takes it over.
+// A part that was split off for a communicator that is not attached to a GPU yet. It is aborted if no route adopts it.
 struct NcclPart {
-  Owned<NcclComm> comm;  // empty: none
-  int ordinal = -1;      // of its GPU
+  Owned<NcclComm> comm;  // empty if there is none
+  int ordinal = -1;      // the GPU's ordinal
 };
 
 class NcclRoute final : public Staged {
  public:
-  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks: one of them has no memory for it on its GPU;
-  // the communicator goes on. One of form() and adopt() follows.
+  // Collective, as are the next three. FAILED_PRECONDITION, on all ranks, if a rank's GPU has no memory for it; the
+  // communicator goes on. The caller must then call form() or adopt().
   static base::Result<std::unique_ptr<NcclRoute>> make(const Ground& ground, std::shared_ptr<const NcclApi> nccl);
-  // After an error NCCL may still be at it, until abort(): tell the other ranks first.
+  // After an error NCCL may still be busy until abort(). So report the error to the other ranks first.
   base::Status form();
   base::Status adopt(NcclPart part);
-  // A part for the ranks with this color, ordered by key, then by rank; a negative color: for none. Empty, on all
-  // ranks: one of them cannot. An error leaves this route of no use, as any does.
+  // Makes a part for the ranks with this color, ordered by key, then by rank. A negative color joins no part. The
+  // result is empty on all ranks if a rank cannot split. After an error this route is unusable, as after any error.
   base::Result<NcclPart> split(int color, int key);
 
   ~NcclRoute() override { NcclRoute::abort(); }
@@ -49,7 +51,7 @@ class NcclRoute final : public Staged {
 
  private:
   NcclRoute(const Ground& ground, std::shared_ptr<const NcclApi> nccl) : Staged(ground), nccl_(std::move(nccl)) {}
-  // From when on a step takes too long.
+  // The time from which a step takes too long.
   struct Limit {
     explicit Limit(std::chrono::milliseconds allowed)
         : time(allowed), end(std::chrono::steady_clock::now() + allowed) {}
@@ -63,18 +65,18 @@ class NcclRoute final : public Staged {
   base::Status warm_up();
   base::Status warm_up(std::size_t bytes, const Limit& limit);
   base::Status warm_up_pairs(const Limit& limit);
-  // That all ranks call the same: NCCL would hang.
+  // Checks that all ranks call the same operation, because NCCL would hang otherwise.
   base::Status meet(const Call& call);
-  // Until NCCL has done, or enqueued, what it was given on `comm`.
+  // Waits until NCCL has done or enqueued the call on `comm` that returned `result`.
   base::Status settle(NcclComm comm, NcclResult result, const char* what, const Limit& limit);
-  // An operation from when it is NCCL's until it is on the devices of all ranks: `call` gives it to NCCL.
+  // Runs an operation: `call` hands it to NCCL. Returns when it is on the devices of all ranks.
   template <class NcclCall>
   base::Status launch(const char* what, const NcclCall& call);
-  // The same of this rank's alone.
+  // Like launch(), but waits only for this rank.
   template <class NcclCall>
   base::Status enqueue(const char* what, const NcclCall& call);
   base::Result<bool> is_done(NcclComm comm, const char* what) const;
-  // An error that NCCL's threads have seen.
+  // An error that NCCL's threads have noticed.
   base::Status network() const;
   base::Status scale(const void* in, void* out, std::size_t count, DType type, double factor);
   base::Status enqueue_reduce_scatter(const void* in, const ReduceTask& task);
@@ -84,10 +86,10 @@ class NcclRoute final : public Staged {
 
   const std::shared_ptr<const NcclApi> nccl_;
   NcclComm comm_ = nullptr;
-  NcclComm part_ = nullptr;       // while NCCL splits: it writes here
-  DeviceMemory room_;             // for inputs that are moved before they are reduced, and to warm up with
-  Event begun_;                   // the device has come to an operation
-  std::optional<Limit> running_;  // from when on that was seen
+  NcclComm part_ = nullptr;       // set while NCCL splits and writes here
+  DeviceMemory room_;             // for inputs that are moved before they are reduced, and for warming up
+  Event begun_;                   // reached when the device begins an operation
+  std::optional<Limit> running_;  // set when begun_ was reached
 };
 
 }  // namespace muster::collectives::device

@@ -1,9 +1,11 @@
-// A way that collectives on GPU buffers take: see path.h. Made on all ranks of a communicator at once; every operation
-// is called on all of them, in the same order, by one thread at a time.
+// A path of collectives on GPU buffers; see path.h. All ranks of a communicator make it together. Every operation is
+// called on all ranks, in the same order.
 //
-// An operation enqueues its work on the stream of the rank, behind what is there; the host waits for other ranks, and
-// may wait for the device, but when it returns the device may still be at work. After an error the communicator is to
-// be ended (DeviceTeam does).
+// An operation enqueues its work on the rank's stream. The host waits for other ranks and may wait for the device. The
+// device may still be busy when the call returns.
+//
+// Thread: one at a time.
+// Errors: after an error the caller must end the communicator; DeviceTeam does so.
 #pragma once
 
 #include <cstddef>
@@ -19,44 +21,46 @@
 
 namespace muster::collectives::device {
 
-// What all routes of a rank use; outlives them.
+// What all routes of a rank use; it outlives them.
 struct Ground {
   Communicator& comm;
   std::shared_ptr<const Gpu> gpu;
-  const Kernels* kernels;  // null: there are none
+  const Kernels* kernels;  // null if there are none
   void* stream;
 };
 
 class Route {
  public:
   virtual ~Route() = default;
-  // The communicator has ended: what waits for other ranks on the device (kernels of NCCL's only) is to give up.
+  // Called when the communicator has ended. Work on the device that waits for other ranks must give up; only NCCL's
+  // kernels do wait.
   virtual void abort() {}
-  // An operation begins: what comes on the rank's stream from here on is its own.
+  // An operation begins. Later work on the rank's stream belongs to it.
   virtual base::Status mark_begin() { return base::ok_status(); }
-  // An error: what this route has on the device will not come to an end by itself. Asked while the host waits for that.
+  // Asked while the host waits for the device. An error means that this route's work will not finish by itself.
   virtual base::Status health() { return base::ok_status(); }
-  // The rank's stream goes on when the device has done what this route has given it in streams of its own.
+  // Makes the rank's stream wait for work that this route has put on its own streams.
   virtual base::Status gather() { return base::ok_status(); }
-  // Of task.count elements; the divisor of kAvg is the route's business. In place allowed, as everywhere here.
+  // Reduces task.count elements. The route divides for kAvg. Every operation here allows in-place buffers.
   virtual base::Status allreduce(const ReduceTask& task) = 0;
   virtual base::Status broadcast(void* data, std::size_t bytes, int root) = 0;
-  // bytes of each rank, one block behind the other.
+  // Each rank contributes `bytes` bytes. The blocks lie one behind the other.
   virtual base::Status allgather(const void* in, void* out, std::size_t bytes) = 0;
-  // task.count elements for each rank, of size * task.count.
+  // Each rank gets task.count elements of the input's size * task.count.
   virtual base::Status reduce_scatter(const ReduceTask& task) = 0;
-  // One block to each rank and one from each; they do not overlap.
+  // Sends one block to each rank and receives one from each. Blocks do not overlap.
   virtual base::Status alltoall(const void* in, Blocks to, void* out, Blocks from) = 0;
 
-  // Collective: device memory with which this route is fastest. `bytes` may differ between ranks.
+  // Collective. Returns the device memory that is fastest for this route. `bytes` may differ between ranks.
   virtual base::Result<void*> allocate(std::size_t bytes) = 0;
-  // Of this rank alone. What is to be freed, by a thread that may wait for all streams of the GPU; empty: others may
-  // have it mapped, and it stays until this route ends. INVALID_ARGUMENT: it is none of allocate()'s.
+  // Not collective. Returns memory that a thread must free that may wait for all streams of the GPU. Empty if other
+  // ranks may have it mapped; then it stays until the route ends. INVALID_ARGUMENT if it is not from allocate().
   virtual base::Result<DeviceMemory> release(void* memory) = 0;
 };
 
-// What a rank says of an operation, so that ranks that call different things find out before data is taken, and where
-// its buffers lie for others (region 0: nowhere); NcclRoute puts a yes (1) or no there. Trivially copyable.
+// What a rank announces of an operation. Ranks that call different operations notice it before data moves. It also says
+// where its buffers lie for other ranks; region 0 means nowhere. NcclRoute puts 1 or 0 there, for yes or no. Trivially
+// copyable.
 struct Said {
   Call call;
   std::uint32_t in_region = 0;
@@ -66,7 +70,7 @@ struct Said {
 };
 static_assert(sizeof(Said) == 40);
 
-// What every rank says to all others, by rank. Collective.
+// Sends `own` to all ranks and returns all ranks' values, by rank. Collective.
 template <class T>
 base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
   std::vector<T> all(static_cast<std::size_t>(comm.size()));
@@ -76,19 +80,19 @@ base::Result<std::vector<T>> tell_all(Communicator& comm, const T& own) {
 }
 
 Call call_of(Op op, const ReduceTask& task);
-// What all ranks say, in rank order. FAILED_PRECONDITION: they call different things.
+// Returns the announcements of all ranks, by rank. FAILED_PRECONDITION if they call different operations.
 base::Result<std::vector<Said>> agree(Communicator& comm, const Said& own);
-// Of an alltoall: the most bytes that one rank has for another, the same on all ranks. FAILED_PRECONDITION, on all: a
-// rank expects other blocks than it is sent.
+// For an alltoall: the most bytes that any rank sends to another, the same on all ranks. FAILED_PRECONDITION, on all
+// ranks, if a rank expects other block sizes than it is sent.
 base::Result<std::size_t> agree_on_blocks(Communicator& comm, Blocks to, Blocks from);
 
-// How the host waits for a device or for NCCL, at a Pace.
+// How the host waits for the device or for NCCL, at a Pace.
 //
 //   while (!is_over()) MUSTER_RETURN_IF_ERROR(watch.pause());
 class Watch {
  public:
   explicit Watch(const Communicator& comm) : comm_(comm) {}
-  // Fails when the communicator has ended, by whosever doing.
+  // Fails when the communicator has ended, whatever ended it.
   base::Status pause() const;
 
  private:
@@ -96,8 +100,8 @@ class Watch {
   const Pace pace_;
 };
 
-// Until the device has come to `event`; fails when the communicator has ended meanwhile (a kernel of NCCL's that waits
-// for a rank that has ended never comes to an end), or when `route`, if there is one, is not healthy.
+// Waits until the device has reached `event`. Fails when the communicator ends, because a kernel of NCCL's that waits
+// for a lost rank never finishes. Also fails when `route` (may be null) is not healthy.
 base::Status wait_until_done(const Ground& ground, void* event, Route* route = nullptr);
 
 }  // namespace muster::collectives::device

@@ -1,3 +1,5 @@
+// Collectives over memory that ranks map by CUDA IPC: sharing, meeting, and the operations.
+// Read make() and the destructor first, then meet(), offer() and take(), then the operations.
 #include "collectives/device/shared_gpu.h"
 
 #include <algorithm>
@@ -12,12 +14,12 @@ namespace {
 
 using Closed = std::atomic_ref<std::uint32_t>;
 
-// What is left of `size` bytes from `at` on, at most `most`.
+// The bytes from `at` to `size`, but at most `most`.
 std::size_t left_of(std::size_t size, std::size_t at, std::size_t most) {
   return at < size ? std::min(size - at, most) : 0;
 }
 
-// A rank, and not only ended its part (as an engine does when it is shut down).
+// Whether a rank has failed, and not just left in good order, as an engine's shutdown does.
 bool has_failed(const Failure& why) {
   return why.rank >= 0 && why.code != base::Code::kAborted;
 }
@@ -46,9 +48,11 @@ base::Status SharedGpu::start_sharing() {
   return base::ok_status();
 }
 
-// Memory that is freed while another process has it mapped is undefined, says the driver's documentation. An engine's
-// communicator is ended by each rank as it ends well, so that says nothing. Where a rank has failed it may never close
-// anything, and what the ranks tell each other by this memory is not seen any more: the memory is the driver's then.
+// Freeing memory that another process has mapped is undefined, says the driver's documentation. So wait until all have
+// unmapped it.
+// An ended communicator does not show a failure, since each rank of an engine ends its communicator in good order. If a
+// rank has failed, it may never unmap anything. The flags in the shared memory are no longer reliable, so leave the
+// memory to the driver.
 SharedGpu::~SharedGpu() {
   memory_.close();
   if (closed_ == nullptr) return;
@@ -78,7 +82,7 @@ base::Result<void*> SharedGpu::allocate(std::size_t bytes) {
   Communicator& comm = ground_.comm;
   const auto region = memory_.share(bytes);
   if (region.status().code() == base::Code::kResourceExhausted) {
-    // All ranks know whose doing it is.
+    // All ranks know which rank caused it.
     const Member& whose = comm.world().member(comm.world_rank(memory_.lacking()));
     comm.cancel({base::Code::kResourceExhausted, whose.rank, whose.host, region.status().message()});
   }
@@ -93,7 +97,7 @@ base::Result<DeviceMemory> SharedGpu::release(void* memory) {
 
 base::Result<std::vector<Said>> SharedGpu::meet(const Call& call, const IpcMemory::Place& in,
                                                 const IpcMemory::Place& out) {
-  // Before others read or write them where they lie. What goes by the rooms is reached when it is offered.
+  // Buffers used in place must be ready before other ranks use them. Data in the rooms is made ready by offer().
   if (in.region != 0 || out.region != 0) MUSTER_RETURN_IF_ERROR(reach());
   return agree(ground_.comm, {.call = call,
                               .in_region = in.region,
@@ -145,7 +149,7 @@ base::Status SharedGpu::reduce_slice(const std::vector<DeviceAddress>& in, const
   return reduce(from, to, task, slice.size / task.element());
 }
 
-// By the widest elements that all of them are made of: a block of a kernel does so many of them.
+// Uses the widest element size that fits all moves, since a block of a kernel moves a fixed number of elements.
 base::Status SharedGpu::move(std::vector<Move> moves) {
   std::erase_if(moves, [](const Move& one) { return one.elements == 0 || one.from == one.to; });
   DeviceAddress all = 0;
@@ -201,7 +205,7 @@ base::Status SharedGpu::broadcast(void* data, std::size_t bytes, int root) {
   return base::ok_status();
 }
 
-// A rank whose input lies in a buffer of allocate()'s leaves it there, also where others copy theirs.
+// If a rank's input lies in a buffer of allocate(), it stays there, even if other ranks copy theirs.
 base::Status SharedGpu::allgather(const void* in, void* out, std::size_t bytes) {
   const std::size_t me = rank_index(ground_.comm.rank());
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,
@@ -233,7 +237,7 @@ base::Status SharedGpu::reduce_scatter(const ReduceTask& task) {
   const std::size_t ranks = rank_index(ground_.comm.size());
   const std::size_t me = rank_index(ground_.comm.rank());
   const std::size_t bytes = task.bytes();  // of each rank
-  // An output within the input is written while others still read there, unless it is in this rank's own part.
+  // An output inside the input is written while other ranks still read there, unless it is this rank's own part.
   const bool is_apart = task.out() + bytes <= task.in() || task.in() + ranks * bytes <= task.out();
   const bool is_shared = is_apart || task.out() == task.in() + me * bytes;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Said> all,

@@ -1,12 +1,16 @@
-// Ranks of one host, each of whose GPUs maps the others' memory by CUDA IPC; mostly they share one GPU. What one rank
-// has for others it leaves where they read it: an allreduce is one kernel of each rank, which reduces its slice of all
-// ranks' buffers in one pass and stores it to all (with p ranks the device reads p inputs and writes p outputs, 2 p S
-// bytes); a reduce_scatter reduces to this rank alone; broadcast, allgather and alltoall are copies by one kernel.
+// Collectives of ranks of one host whose GPUs map each other's memory by CUDA IPC. Usually the ranks share one GPU. A
+// rank leaves its data where other ranks read it.
 //
-// Buffers of allocate() are read and written where they lie (but alltoall's). Others go piece by piece through a buffer
-// of 64 MiB that all ranks have mapped, which is a copy or two more. Processes that share a GPU take turns on it:
-// nothing on the device waits for another process, neither a kernel nor a stream, since a rank that is killed would
-// leave it waiting for ever. The hosts meet instead, each when its own device has come so far (docs/adr/0029).
+// An allreduce is one kernel on each rank. It reduces the rank's slice of all buffers in one pass and stores it to all.
+// With p ranks the device reads p inputs and writes p outputs of S bytes, so 2 p S bytes. A reduce_scatter stores only
+// to its own rank. Broadcast, allgather and alltoall are copies by one kernel.
+//
+// Buffers of allocate() are used in place, except by alltoall. Other buffers move piece by piece through a mapped
+// buffer of 64 MiB, which costs one or two more copies.
+//
+// Processes that share a GPU take turns on it. So no kernel and no stream waits for another process, because a killed
+// rank would leave it waiting for ever. The hosts meet instead, each after its own device has done its work
+// (docs/adr/0029).
 #pragma once
 
 #include <memory>
@@ -20,12 +24,11 @@ namespace muster::collectives::device {
 class SharedGpu final : public Staged {
  public:
   static constexpr std::size_t kShare = std::size_t{64} << 20;
-  // Collective. `share`: of the buffer for pieces; at least 64 bytes for each rank. FAILED_PRECONDITION, on all ranks:
-  // one of them has no memory for it on its GPU; the communicator goes on.
+  // Collective. `share` is the size of the buffer for pieces, at least 64 bytes for each rank. FAILED_PRECONDITION, on
+  // all ranks, if a rank's GPU has no memory for it; the communicator goes on.
   static base::Result<std::unique_ptr<Route>> make(const Ground& ground, std::size_t share = kShare);
 
-  // Not collective; but where the ranks are good, each waits a moment for the others to have closed what they have
-  // mapped of it.
+  // Not collective. But if no rank has failed, each waits briefly until the other ranks have unmapped its memory.
   ~SharedGpu() override;
   SharedGpu(const SharedGpu&) = delete;
   SharedGpu& operator=(const SharedGpu&) = delete;
@@ -42,34 +45,35 @@ class SharedGpu final : public Staged {
   SharedGpu(const Ground& ground, std::size_t share) : Staged(ground), memory_(ground), share_(share) {}
   base::Status start_sharing();
   bool have_all_closed() const;
-  // That all ranks call the same, with this rank's inputs there; `in` and `out` are where others find its buffers.
+  // Checks that all ranks call the same, and waits for this rank's inputs. `in` and `out` say where other ranks find
+  // its buffers.
   base::Result<std::vector<Said>> meet(const Call& call, const IpcMemory::Place& in, const IpcMemory::Place& out = {});
-  // Where what rank `rank` has said lies here; 0: in none of allocate()'s buffers.
+  // Where the announced buffer of rank `rank` is mapped here; 0 if it is not in a buffer of allocate().
   base::Result<DeviceAddress> source(const std::vector<Said>& all, std::size_t rank, std::size_t bytes) const;
-  // The part for rank `rank` of the buffer that rank `of` has for pieces, which is cut for all ranks.
+  // Rank `rank`'s part of the buffer for pieces of rank `of`, which is divided among all ranks.
   DeviceAddress room(std::size_t of, std::size_t rank = 0) const { return rooms_[of] + rank * part_; }
 
-  // The device has done what this rank's stream has.
+  // Waits until the device has done all work on this rank's stream.
   base::Status reach();
-  // Of what others read of this rank: returns when that is there on all ranks.
+  // Publishes what other ranks read of this rank. Returns when all ranks have published theirs.
   base::Status offer();
-  // `work`, which reads what others have offered: returns when it is done on all ranks.
+  // Runs `work`, which reads what other ranks have published. Returns when all ranks have finished theirs.
   template <class Work>
   base::Status take(const Work& work);
   base::Status reduce(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
                       const ReduceTask& task, std::size_t count);
-  // This rank's slice of an allreduce.
+  // Reduces this rank's slice of an allreduce.
   base::Status reduce_slice(const std::vector<DeviceAddress>& in, const std::vector<DeviceAddress>& out,
                             const ReduceTask& task, std::size_t count);
-  // Moves of bytes, by one kernel.
+  // Moves bytes with one kernel.
   base::Status move(std::vector<Move> moves);
 
   Event reached_;
-  std::byte* closed_ = nullptr;  // in memory of all ranks: a flag of each, that it has nothing mapped any more
+  std::byte* closed_ = nullptr;  // in memory of all ranks; a flag for each rank that it has unmapped all memory
   IpcMemory memory_;
   const std::size_t share_;
-  std::vector<DeviceAddress> rooms_;  // for pieces, by rank: share_ bytes each
-  std::size_t part_ = 0;              // of a room for each rank, where an operation has one for each
+  std::vector<DeviceAddress> rooms_;  // buffers for pieces, by rank, share_ bytes each
+  std::size_t part_ = 0;              // one rank's part of a buffer for pieces, for operations that divide it
 };
 
 }  // namespace muster::collectives::device

@@ -1,3 +1,5 @@
+// Collectives through pinned host memory: chunks that move down, are reduced, and move up.
+// Read start() and the functions from begin() to finish() first, then allreduce(), which uses all of them.
 #include "collectives/device/staged.h"
 
 #include "collectives/transport/rank_index.h"
@@ -30,7 +32,7 @@ base::Status Staged::start() {
   return base::ok_status();
 }
 
-// What goes up goes behind all that the caller has put before this operation.
+// Copies up wait for all work that the caller has enqueued before this operation.
 base::Status Staged::begin() {
   const CudaApi& api = ground_.gpu->api();
   MUSTER_RETURN_IF_ERROR(ground_.gpu->call("cuEventRecord", api.event_record, begun_.get(), ground_.stream));
@@ -75,7 +77,7 @@ base::Status Staged::wait_for_up(std::size_t chunk) {
   return wait_until_done(ground_, is_up_[chunk % kSlots].get());
 }
 
-// The rank's stream goes on when all is up.
+// Makes the rank's stream wait until all chunks are up.
 base::Status Staged::finish() {
   for (const Event& is_up : is_up_) {
     MUSTER_RETURN_IF_ERROR(
@@ -136,7 +138,7 @@ base::Status Staged::allgather(const void* in, void* out, std::size_t bytes) {
   for (std::size_t at = 0; at == 0 || at < bytes; at += most, ++chunk) {
     const std::size_t now = std::min(most, bytes - at);
     std::byte* const blocks = slot(chunk);
-    MUSTER_RETURN_IF_ERROR(wait_for_up(chunk));  // the processor writes there, too
+    MUSTER_RETURN_IF_ERROR(wait_for_up(chunk));  // the processor writes to this slot, too
     MUSTER_RETURN_IF_ERROR(down(chunk, static_cast<const std::byte*>(in) + at, now, blocks + own * now));
     MUSTER_RETURN_IF_ERROR(mark_down(chunk));
     MUSTER_RETURN_IF_ERROR(wait_for_down(chunk));
@@ -157,7 +159,7 @@ base::Status Staged::reduce_scatter(const ReduceTask& task) {
   for (std::size_t at = 0; at == 0 || at < task.count; at += most) {
     const std::size_t now = std::min(most, task.count - at);
     const std::size_t bytes = now * task.element();
-    // Inputs in the first slot, the result in the second one.
+    // The first slot holds inputs, the second one the result.
     MUSTER_RETURN_IF_ERROR(wait_for_up(1));
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::byte* const from = task.in() + (rank * task.count + at) * task.element();
@@ -175,7 +177,7 @@ base::Status Staged::reduce_scatter(const ReduceTask& task) {
 
 base::Status Staged::alltoall(const void* in, Blocks to, void* out, Blocks from) {
   const std::size_t ranks = to.size();
-  const std::size_t part = kChunk / ranks;  // of a slot for each rank
+  const std::size_t part = kChunk / ranks;  // the part of a slot for each rank
   MUSTER_ASSIGN_OR_RETURN(const std::size_t most, agree_on_blocks(ground_.comm, to, from));
   MUSTER_RETURN_IF_ERROR(begin());
   std::vector<Slice> down_blocks(ranks);
@@ -186,7 +188,7 @@ base::Status Staged::alltoall(const void* in, Blocks to, void* out, Blocks from)
       down_blocks[rank] = {rank * part, left(to[rank].size)};
       up_blocks[rank] = {rank * part, left(from[rank].size)};
     }
-    // What goes in the first slot, what comes in the second one.
+    // The first slot holds what is sent, the second one what is received.
     MUSTER_RETURN_IF_ERROR(wait_for_up(1));
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::byte* const source = static_cast<const std::byte*>(in) + to[rank].begin + at;

@@ -1,5 +1,6 @@
-// Through memory of the host: down to pinned memory that the ranks of a host share, the collective for the processor on
-// it, and up again, in chunks of 4 MiB: while one is reduced the next comes down and the one before goes up.
+// Collectives through host memory. Data moves down to pinned memory that the ranks of a host share. The collective for
+// the processor runs there, and the result moves up again. It works in chunks of 4 MiB. While one chunk is reduced, the
+// next moves down and the one before moves up.
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ class Staged : public Route {
   base::Status wait_for_up(std::size_t chunk);
   base::Status finish();
 
-  std::byte* room_ = nullptr;  // of the communicator
+  std::byte* room_ = nullptr;  // belongs to the communicator
   HostMemory pinned_;
   Stream up_;
   Event begun_;

@@ -27,8 +27,8 @@ base::Result<std::shared_ptr<StreamGate::Hold>> StreamGate::hold(void* stream) {
   return made;
 }
 
-// Of an operation that has failed the device may come to its write later. Of a word that another hold had by then, it
-// would take back what lets that one's stream go.
+// After a failed operation the device may write its word later. If another hold used the word by then, that write would
+// revert the value that releases its stream. So a word that the device will still write is not used again.
 StreamGate::Hold::~Hold() {
   const bool is_still_written = is_behind_ && gate_->word(number_).load() != number_;
   gate_->word(number_).store(number_);

@@ -1,7 +1,9 @@
-// Holds streams of the caller's until operations that libmuster's thread does are done, without a host that waits: the
-// stream waits for a word of pinned memory, which the device writes behind the operation, or the host when it failed.
+// Holds the caller's streams until operations of libmuster's thread are done, without blocking the host. A stream waits
+// for a word of pinned memory. The device writes that word behind the operation; the host writes it if the operation
+// failed.
 //
-// Any thread. Outlives no hold: each keeps the gate.
+// Thread: any.
+// Lifetime: each hold keeps the gate alive.
 #pragma once
 
 #include <array>
@@ -18,26 +20,26 @@ namespace muster::collectives::device {
 class StreamGate : public std::enable_shared_from_this<StreamGate> {
  public:
   static base::Result<std::shared_ptr<StreamGate>> make(const std::shared_ptr<const Gpu>& gpu);
-  // Its memory (4 KiB) stays the driver's: a stream of the caller's may still have to look at its word, or the device
-  // to write one, and freeing may wait for either.
+  // Leaves its memory (4 KiB) to the driver. A stream of the caller's may still wait for its word, or the device may
+  // still write one. Freeing the memory may wait for either.
   ~StreamGate() { words_.leave(); }
 
-  // One stream that waits. Lets it go at the latest when it is destroyed.
+  // One waiting stream. The destructor releases it at the latest.
   class Hold {
    public:
     Hold(std::shared_ptr<StreamGate> gate, std::uint32_t number) : gate_(std::move(gate)), number_(number) {}
     ~Hold();
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
-    // When the device has done what `stream` has at this moment.
+    // Releases it when the device has done the work that `stream` has now.
     base::Status let_go_behind(void* stream);
 
    private:
     const std::shared_ptr<StreamGate> gate_;
     const std::uint32_t number_;
-    bool is_behind_ = false;  // the device writes the word
+    bool is_behind_ = false;  // whether the device writes the word
   };
-  // What comes on `stream` from now on waits. RESOURCE_EXHAUSTED: too many do already.
+  // Makes later work on `stream` wait. RESOURCE_EXHAUSTED if too many streams wait.
   base::Result<std::shared_ptr<Hold>> hold(void* stream);
 
  private:
@@ -48,9 +50,9 @@ class StreamGate : public std::enable_shared_from_this<StreamGate> {
   }
 
   const std::shared_ptr<const Gpu> gpu_;
-  HostMemory words_;  // number n's is done when its word has reached n
+  HostMemory words_;  // the hold with number n ends when its word reaches n
   std::atomic<std::uint32_t> last_{0};
-  std::array<std::atomic<bool>, kWords> is_used_{};  // also of a word that a device will write too late
+  std::array<std::atomic<bool>, kWords> is_used_{};  // also true for a word that the device will write too late
 };
 
 }  // namespace muster::collectives::device

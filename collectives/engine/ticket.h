@@ -32,8 +32,9 @@ struct Output {
 
 class Ticket {
  public:
-  // What the caller gets of it. When that is gone so are the outputs: freed by the caller's thread, or not before the
-  // engine ends. To free memory of a GPU waits for streams, and these perhaps for the engine's thread.
+  // Returns the caller's handle of `ticket`. When the caller drops it, the outputs are dropped, too. The caller's
+  // thread frees them, or they are freed when the engine ends. The engine's thread must not free them: freeing GPU
+  // memory waits for streams, and these may wait for that thread.
   static std::shared_ptr<Ticket> given_out(std::shared_ptr<Ticket> ticket);
 
   // nullopt if it is not done within `time`; the operation goes on. Yields its core for a moment before it sleeps.
