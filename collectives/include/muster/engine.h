@@ -1,11 +1,11 @@
-/* libmuster's engine: named operations on tensors, submitted from any thread and in any order on each rank, as users of
- * Horovod know them. What all ranks have submitted is done; allreduces that are due together go through one buffer.
+/* libmuster's engine: named operations on tensors, submitted from any thread and in any order on each rank, as in
+ * Horovod. An operation runs once all ranks have submitted it. Allreduces that are due together share one buffer.
  *
- * A tensor that ranks describe differently (kind, type, shape, reduction, root, scale) fails on all of them with
- * MUSTER_MISMATCH, and nothing else does. After a rank has died, or any has shut its engine down, everything fails.
+ * Errors: if ranks describe a tensor differently (kind, type, shape, reduction, root, scale), it fails on all of them
+ * with MUSTER_MISMATCH, and nothing else does. After a rank has died or shut its engine down, everything fails.
  *
- * Threads, errors and forked children: as in muster.h. Tensors belong to the caller, and stay as they are until their
- * ticket is done.
+ * Threads, error objects and forked children are as in muster.h. Tensors belong to the caller, who must not change them
+ * until their ticket is done.
  */
 #ifndef MUSTER_ENGINE_H_
 #define MUSTER_ENGINE_H_
@@ -17,25 +17,25 @@ extern "C" {
 #endif
 
 typedef struct muster_engine muster_engine;
-typedef struct muster_ticket muster_ticket; /* what a submission becomes */
+typedef struct muster_ticket muster_ticket; /* the result of a submission */
 
 typedef enum muster_kind {
   MUSTER_ALLREDUCE,
   MUSTER_ALLGATHER, /* first dimensions may differ */
   MUSTER_BROADCAST,
-  MUSTER_REDUCESCATTER, /* rows in order, the first ranks get one more where they do not come out even */
+  MUSTER_REDUCESCATTER, /* rows in rank order; if they cannot be divided evenly, the first ranks get one more */
   MUSTER_ALLTOALL,      /* splits[size]: rows to each rank */
   MUSTER_BARRIER,
   MUSTER_JOIN,  /* this rank contributes nothing to reductions until all have joined */
-  MUSTER_ADASUM /* of floats, each tensor by itself; a power of two of ranks */
+  MUSTER_ADASUM /* floats only, each tensor by itself; needs a power of two of ranks */
 } muster_kind;
 
-/* As what float32 travels. */
+/* The type as which float32 travels. */
 typedef enum muster_wire { MUSTER_WIRE_SAME, MUSTER_WIRE_FLOAT16, MUSTER_WIRE_BFLOAT16 } muster_wire;
 
 typedef struct muster_tensor {
-  const void* in;       /* of a tensor without elements on a GPU: any memory of it, or NULL */
-  void* out;            /* of allreduce, adasum and broadcast: of the same shape; may be `in`. Otherwise: see on_gpu */
+  const void* in; /* if the tensor is empty and on a GPU: any memory of that GPU, or NULL */
+  void* out;      /* for allreduce, adasum and broadcast: has the same shape and may be `in`; otherwise see on_gpu */
   const int64_t* shape; /* [dimensions] */
   int dimensions;
   muster_dtype type;
@@ -43,73 +43,77 @@ typedef struct muster_tensor {
 
 typedef struct muster_submission {
   size_t size;      /* sizeof(muster_submission): later versions append fields */
-  const char* name; /* the same on all ranks; free again when the ticket is done */
+  const char* name; /* the same on all ranks; may be used again when the ticket is done */
   muster_kind kind;
-  muster_op op; /* of allreduce and reducescatter */
-  int root;     /* of broadcast: a rank of the communicator */
-  int count;    /* of tensors; several are one unit: none begins before all ranks have submitted all of them */
+  muster_op op; /* for allreduce and reducescatter */
+  int root;     /* for broadcast: a rank of the communicator */
+  int count;    /* of tensors; several form one unit, which begins once all ranks have submitted it */
   const muster_tensor* tensors;
-  double prescale, postscale; /* of reductions, as for muster_allreduce_scaled() */
-  const int64_t* splits;      /* of alltoall: [size of the communicator] */
-  /* 1: tensors are memory of a GPU, the same one for all submissions of this rank; not of adasum. What `stream` (a
-   * cudaStream_t of that GPU, not one that is captured) has when they are submitted computes them; results are complete
-   * when the ticket is done, for all streams. (Since these two were appended; without them, `size` ends before.) Of an
-   * allgather, alltoall or reducescatter the result is on the GPU, too: in the tensor's `out`, if it is not NULL and
-   * the result has as many rows as it has where all ranks give what this one does (an allgather: size times as many; an
-   * alltoall: equally many; a reducescatter: always); else where `allocate` says. */
+  double prescale, postscale; /* for reductions, as in muster_allreduce_scaled() */
+  const int64_t* splits;      /* for alltoall: [size of the communicator] */
+  /* 1 if the tensors are GPU memory; not allowed for adasum. All submissions of a rank must use the same GPU. `stream`
+   * is a cudaStream_t of that GPU that is not being captured. Its work at the time of the submission computes the
+   * tensors. When the ticket is done, results are complete for all streams. (Appended later: without `on_gpu` and
+   * `stream`, `size` ends before them.)
+   *
+   * Results of an allgather, alltoall or reducescatter are on the GPU, too. The result goes to the tensor's `out` if
+   * that is not NULL and the result has the expected number of rows. That number results if all ranks submit tensors
+   * like this one: for an allgather `size` times its rows, for an alltoall its rows. For a reducescatter it always
+   * does. Otherwise the result goes where `allocate` says. */
   int on_gpu;
   void* stream;
-  /* Of an allreduce of float32 on a GPU: tensors are cast as they are packed, scaled by `prescale` before, and back as
-   * they are unpacked. Where no kernels can be had (a path that has to be staged), they travel as they are. The same on
-   * all ranks. (Appended later.) */
+  /* For an allreduce of float32 on a GPU. Tensors are scaled by `prescale`, cast when they are packed, and cast back
+   * when they are unpacked. Without kernels, as on a path that must be "staged", they travel as float32. All ranks must
+   * give the same value. (Appended later.) */
   muster_wire wire;
-  /* Memory of the GPU for result `index`, which no stream uses any more: of so many bytes, not 0. Called by a thread of
-   * libmuster's before the ticket is done; NULL: there is none, which ends the engine. Where it is NULL itself, results
-   * belong to the ticket (and giving them back waits for the GPU). (Appended later.) */
+  /* Returns GPU memory of `bytes` bytes (not 0) for result `index`, which no stream uses. A thread of libmuster's calls
+   * it before the ticket is done. If it returns NULL, the engine ends. If `allocate` itself is NULL, the ticket owns
+   * the results, and freeing them waits for the GPU. (Appended later.) */
   void* (*allocate)(void* context, int index, size_t bytes);
   void* context;
 } muster_submission;
 
-/* Collective over the ranks of `comm`, which it does not use afterwards. Settings come from the HOROVOD_* variables of
- * docs/environment.md; only an engine with `writes_files` heeds those that name files (a timeline, the log of the
- * autotuner): one of a process. */
+/* Collective over the ranks of `comm`; the engine does not use `comm` afterwards. Its settings come from the HOROVOD_*
+ * variables of docs/environment.md. Only an engine with `writes_files` uses those that name files (the timeline, the
+ * autotuner's log). Only one engine of a process should have it. */
 MUSTER_API muster_code muster_engine_start(muster_comm* comm, int writes_files, muster_engine** engine,
                                            muster_error** error);
-/* Tells the other ranks, whose tensors that are not done fail as this rank's do; waits until they have heard it, for at
- * most `seconds`. */
+/* Announces the shutdown to the other ranks. Tensors that are not done fail on all ranks. Waits until the other ranks
+ * have received it, for at most `seconds`. */
 MUSTER_API void muster_engine_shut_down(muster_engine* engine, double seconds);
-/* Shuts it down, if that was not done. Tickets stay valid. NULL is allowed. */
+/* Shuts the engine down unless that was done. Tickets stay valid. NULL is allowed. */
 MUSTER_API void muster_engine_free(muster_engine* engine);
 
-/* MUSTER_INVALID: cannot be done, or the name is taken. What goes wrong otherwise is told by muster_ticket_wait(). What
- * `submission` points to (except for the tensors' data) may go when the call returns. */
+/* MUSTER_INVALID if the submission is invalid or its name is in use. muster_ticket_wait() returns all other errors.
+ * Everything that `submission` points to, except the tensors' data, may be freed when the call returns. */
 MUSTER_API muster_code muster_engine_submit(muster_engine* engine, const muster_submission* submission,
                                             muster_ticket** ticket, muster_error** error);
 
-/* Writes a timeline in Chrome's trace format from now on, instead of one that is being written; with `marks_turns`, a
- * mark for every turn of negotiation. NULL ends it. A call on rank 0 does it; others do nothing. */
+/* Starts a timeline in Chrome's trace format, in place of a running one. `marks_turns` adds a mark for every turn of
+ * negotiation. NULL ends the timeline. Only the call on rank 0 has an effect. */
 MUSTER_API muster_code muster_engine_timeline(muster_engine* engine, const char* path, int marks_turns,
                                               muster_error** error);
 
-/* Waits until it is done, for at most `seconds` (negative: for ever). MUSTER_TIMEOUT without an error: not done yet. */
+/* Waits until it is done, for at most `seconds` (negative: for ever). MUSTER_TIMEOUT without an error if it is not
+ * done. */
 MUSTER_API muster_code muster_ticket_wait(muster_ticket* ticket, double seconds, muster_error** error);
 MUSTER_API int muster_ticket_is_done(muster_ticket* ticket);
 
-/* Of an allgather, alltoall or reducescatter that is done without an error: tensor `index` of the submission. Belongs
- * to the ticket, but for memory of the caller's. */
+/* Tensor `index` of a finished allgather, alltoall or reducescatter. The ticket owns the data, unless it is memory of
+ * the caller's. */
 typedef struct muster_output {
   const void* data;
   const int64_t* shape;
   int dimensions;
   muster_dtype type;
 } muster_output;
-/* MUSTER_INVALID: there is no such output. */
+/* MUSTER_INVALID if there is no such output. */
 MUSTER_API muster_code muster_ticket_output(const muster_ticket* ticket, int index, muster_output* output);
-/* Of an alltoall that is done: rows from each rank, [size of the communicator]. Belongs to the ticket. */
+/* For a finished alltoall: rows from each rank, [size of the communicator]. The ticket owns them. */
 MUSTER_API const int64_t* muster_ticket_received_splits(const muster_ticket* ticket);
-/* Of a join that is done: the last rank that joined. */
+/* For a finished join: the last rank that joined. */
 MUSTER_API int muster_ticket_last_joined(const muster_ticket* ticket);
-/* An operation that runs goes on, with its tensors; a result on a GPU that would be the ticket's then is freed with the
+/* A running operation goes on and uses its tensors. A GPU result that the ticket would own is then freed with the
  * engine. NULL is allowed. */
 MUSTER_API void muster_ticket_free(muster_ticket* ticket);
 

@@ -1,5 +1,5 @@
-// libmuster for C++: muster.h with owners and types, all inline, so that the ABI is C's. See muster.h for what each
-// call means, its threads and buffers.
+// libmuster for C++: owners and types around muster.h. All is inline, so the ABI is C's. See muster.h for the meaning
+// of each call, its threads and its buffers.
 //
 //   muster::World world = muster::World::join().value();
 //   muster::Communicator all = world.communicator();
@@ -21,11 +21,11 @@
 
 namespace muster {
 
-// A value: what happened, and who it was. Converts from nothing; ok() is the default.
+// The result of a call: a code, a message and the rank to blame. The default is ok.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  // Takes the error over.
+  // Takes ownership of the error.
   Status(muster_code code, muster_error* error) : code_(code) {
     if (error == nullptr) return;
     message_ = muster_error_message(error);
@@ -37,7 +37,7 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == MUSTER_OK; }
   muster_code code() const { return code_; }
   const std::string& message() const { return message_; }
-  int rank() const { return rank_; }  // of the world, whose end or mistake it was; -1: nobody's
+  int rank() const { return rank_; }  // the rank of the world that ended or made the mistake; -1 if none
   const std::string& host() const { return host_; }
 
  private:
@@ -54,7 +54,7 @@ class [[nodiscard]] Result {
   Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
-  // Of an ok result only.
+  // Call it only on an ok result.
   T& value() & { return *value_; }
   T&& value() && { return std::move(*value_); }
 
@@ -65,7 +65,7 @@ class [[nodiscard]] Result {
 
 enum class Op { sum = MUSTER_SUM, avg = MUSTER_AVG, min = MUSTER_MIN, max = MUSTER_MAX, prod = MUSTER_PROD };
 
-// muster_dtype of a C++ type; 16-bit floats are passed as muster::Float16 and muster::Bfloat16.
+// The muster_dtype of a C++ type. Pass 16-bit floats as muster::Float16 and muster::Bfloat16.
 struct Float16 {
   std::uint16_t bits = 0;
 };
@@ -73,7 +73,7 @@ struct Bfloat16 {
   std::uint16_t bits = 0;
 };
 template <typename T>
-muster_dtype dtype_of = T::is_no_element_type_of_libmuster;  // an error where it is used
+muster_dtype dtype_of = T::is_no_element_type_of_libmuster;  // fails to compile where it is used
 template <typename T>
 inline constexpr muster_dtype dtype_of<const T> = dtype_of<T>;
 template <>
@@ -97,7 +97,7 @@ inline constexpr muster_dtype dtype_of<std::int64_t> = MUSTER_INT64;
 template <>
 inline constexpr muster_dtype dtype_of<bool> = MUSTER_BOOL;
 
-// An operation that runs. Its buffers stay untouched until it is done; freeing a request does not cancel.
+// An operation in progress. Do not touch its buffers until it is done. Freeing a request does not cancel the operation.
 class Request {
  public:
   explicit Request(muster_request* request) : request_(request, &muster_request_free) {}
@@ -107,7 +107,7 @@ class Request {
     return done != 0;
   }
   Status wait() const { return wait_for(-1); }
-  // MUSTER_TIMEOUT without a message: not done yet.
+  // MUSTER_TIMEOUT without a message if it is not done yet.
   Status wait_for(double seconds) const {
     muster_error* error = nullptr;
     const muster_code code = muster_wait(request_.get(), seconds, &error);
@@ -118,7 +118,7 @@ class Request {
   std::unique_ptr<muster_request, decltype(&muster_request_free)> request_;
 };
 
-// `size()` elements for this rank in memory that all ranks of the host have mapped. Goes before its communicator.
+// `size()` elements for this rank, in memory that all ranks of the host have mapped. Free it before its communicator.
 template <typename T>
 class Buffer {
  public:
@@ -144,7 +144,7 @@ class Buffer {
   std::size_t size_;
 };
 
-// A group of ranks; a copy is the same group.
+// A group of ranks. A copy refers to the same group.
 class Communicator {
  public:
   // Does not own `comm`.
@@ -160,10 +160,10 @@ class Communicator {
   int local_rank() const { return muster_comm_local_rank(get()); }
   int local_size() const { return muster_comm_local_size(get()); }
   int hosts() const { return muster_comm_hosts(get()); }
-  int world_rank(int rank) const { return muster_comm_world_rank(get(), rank); }  // -1: there is no such rank
+  int world_rank(int rank) const { return muster_comm_world_rank(get(), rank); }  // -1 if `rank` is out of range
   muster_comm* get() const { return comm_.get(); }
 
-  // nullopt in an ok result: this rank gave a negative color.
+  // An ok result holds nullopt if this rank gave a negative color.
   Result<std::optional<Communicator>> split(int color, int key) const {
     muster_comm* made = nullptr;
     muster_error* error = nullptr;
@@ -183,7 +183,7 @@ class Communicator {
   Result<Buffer<T>> allocate(std::size_t count) const {
     void* data = nullptr;
     muster_error* error = nullptr;
-    const std::size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);  // which is refused
+    const std::size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);  // SIZE_MAX is refused
     const muster_code code = muster_buffer_alloc(get(), bytes, &data, &error);
     if (code != MUSTER_OK) return Status(code, error);
     return Buffer<T>(get(), data, count);
@@ -204,7 +204,7 @@ class Communicator {
                                      prescale, postscale, error);
     });
   }
-  // `out` is used on the root only.
+  // Only the root uses `out`.
   template <typename T>
   Status reduce(std::span<const T> in, T* out, Op op, int root) const {
     return call([&](muster_error** error) {
@@ -218,7 +218,7 @@ class Communicator {
       return muster_reduce_scatter(get(), in, out.data(), out.size(), dtype_of<T>, static_cast<muster_op>(op), error);
     });
   }
-  // counts[size()], the same on all ranks: `in` has their sum, `out` counts[rank()] elements.
+  // counts[size()], the same on all ranks. `in` has their sum, `out` has counts[rank()] elements.
   template <typename T>
   Status reduce_scatterv(const T* in, T* out, std::span<const std::size_t> counts, Op op) const {
     return call([&](muster_error** error) {
@@ -237,7 +237,7 @@ class Communicator {
     return call(
         [&](muster_error** error) { return muster_allgather(get(), in.data(), out, in.size(), dtype_of<T>, error); });
   }
-  // counts[size()], the same on all ranks: `in` has counts[rank()] elements, `out` their sum.
+  // counts[size()], the same on all ranks. `in` has counts[rank()] elements, `out` has their sum.
   template <typename T>
   Status allgatherv(const T* in, T* out, std::span<const std::size_t> counts) const {
     return call(
@@ -262,7 +262,7 @@ class Communicator {
   Status alltoall(const T* in, T* out, std::size_t count) const {
     return call([&](muster_error** error) { return muster_alltoall(get(), in, out, count, dtype_of<T>, error); });
   }
-  // send_counts[r] elements to rank r, recv_counts[r] from it.
+  // Sends send_counts[r] elements to rank r and receives recv_counts[r] from it.
   template <typename T>
   Status alltoallv(const T* in, std::span<const std::size_t> send_counts, T* out,
                    std::span<const std::size_t> recv_counts) const {
@@ -283,7 +283,7 @@ class Communicator {
     });
   }
 
-  // The same without waiting. Buffers stay untouched until the request is done; arrays of counts may go.
+  // The same calls without waiting. Do not touch the buffers until the request is done; arrays of counts may be freed.
   Result<Request> start_barrier() const {
     return start(
         [&](muster_request** request, muster_error** error) { return muster_ibarrier(get(), request, error); });
@@ -406,7 +406,7 @@ class Communicator {
   std::shared_ptr<muster_comm> comm_;
 };
 
-// This process in its job. Outlives its communicators.
+// This process in its job. It must outlive its communicators.
 class World {
  public:
   static Result<World> join(double timeout_seconds = 0) {
