@@ -1,4 +1,5 @@
 // The C ABI: errors, the world, communicators, shared memory, requests.
+// Read report() and timeout_of() first; the functions after them are in the order of muster.h.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -26,8 +27,8 @@ muster_code code_of(Code code) {
     case Code::kOk:
       return MUSTER_OK;
     case Code::kInvalidArgument:
-    case Code::kAlreadyExists:  // of the engine: the name is taken
-    case Code::kNotFound:       // of GPUs: there is no driver
+    case Code::kAlreadyExists:  // from the engine: the name is in use
+    case Code::kNotFound:       // from the GPU functions: there is no driver
       return MUSTER_INVALID;
     case Code::kDeadlineExceeded:
       return MUSTER_TIMEOUT;
@@ -47,12 +48,13 @@ muster_code code_of(Code code) {
   }
 }
 
-// What a forked child has inherited stays: its threads are not there, and the memory and sessions are the parent's.
+// A forked child must not free what it has inherited. Its threads do not exist there, and the memory and sessions
+// belong to the parent.
 bool is_ours(Communicator& communicator) {
   return communicator.world().is_of_this_process();
 }
 
-// `make` gets where to say whose failure it was: the new communicator's, which may be another than the old one's.
+// `make` gets a Failure to fill. The failure belongs to the new communicator, so it may differ from the old one's.
 template <typename Make>
 muster_code give(muster_comm** made, muster_error** error, const Make& make) {
   *made = nullptr;
@@ -71,7 +73,7 @@ muster::base::Result<std::unique_ptr<muster_comm>> handle_of(
   return std::make_unique<muster_comm>(muster_comm{std::move(*communicator)});
 }
 
-// Seconds, or what MUSTER_OPERATION_TIMEOUT says where it is about an operation; the default where neither does.
+// Returns `seconds`, or the setting (MUSTER_OPERATION_TIMEOUT for operations), or else the default.
 muster::base::Result<std::chrono::milliseconds> timeout_of(double seconds, const char* setting,
                                                            std::chrono::milliseconds otherwise) {
   if (seconds == 0 && setting != nullptr && *setting != '\0') {
@@ -233,7 +235,7 @@ muster_code muster_test(muster_request* request, int* done) {
 }
 muster_code muster_wait(muster_request* request, double seconds, muster_error** error) {
   return guarded(error, [&] {
-    const bool is_limited = seconds >= 0 && seconds < 1e9;  // not for NaN, either
+    const bool is_limited = seconds >= 0 && seconds < 1e9;  // false for NaN, too
     if (!is_limited) return report(request->request->wait(), request->communicator.get(), error);
     const auto done = request->request->wait_for(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
     return done ? report(*done, request->communicator.get(), error) : MUSTER_TIMEOUT;

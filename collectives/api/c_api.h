@@ -1,5 +1,5 @@
-// What the files of the C ABI share: its handles, and how results cross it. Nothing throws across it but
-// std::bad_alloc, which becomes MUSTER_NO_MEMORY.
+// What the files of the C ABI share: its handles, and how results cross it. No exception crosses it: std::bad_alloc
+// becomes MUSTER_NO_MEMORY, and nothing else throws.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ struct muster_error {
 };
 
 namespace muster::collectives::api {
-// Of c_api_device.cc.
+// Defined in c_api_device.cc.
 struct AttachedGpu;
 struct InheritedGpu;
 }  // namespace muster::collectives::api
 
 struct muster_comm {
   std::shared_ptr<muster::collectives::Communicator> communicator;
-  std::shared_ptr<muster::collectives::api::AttachedGpu> gpu{};         // null: not attached; uses the communicator
-  std::shared_ptr<muster::collectives::api::InheritedGpu> inherited{};  // null: none, or attached
+  std::shared_ptr<muster::collectives::api::AttachedGpu> gpu{};         // null if not attached; uses the communicator
+  std::shared_ptr<muster::collectives::api::InheritedGpu> inherited{};  // null if there is none, or if attached
 };
 
 struct muster_world {
@@ -44,16 +44,17 @@ struct muster_request {
 
 namespace muster::collectives::api {
 
-// Elements of one block: no product of it with an element's size and a number of ranks overflows.
+// Limit on a block's elements. Its product with an element's size and the number of ranks does not overflow.
 inline constexpr std::size_t kMaxCount = std::size_t{1} << 44;
 
-// The code; of a failure with a new *error, where that is wanted. `communicator` (may be null) knows whose it was.
+// Returns the code. After a failure it sets a new *error, unless `error` is null. `communicator` (may be null) knows
+// the rank that failed.
 muster_code report(const base::Status& status, const Communicator* communicator, muster_error** error);
-// `whose`: what is known of the failure, if its code is the status's.
+// `whose` names the rank that failed, if its code equals that of `status`.
 muster_code report(const base::Status& status, const Failure& whose, muster_error** error);
 muster_code report_no_memory(muster_error** error);
 
-// The only place where an exception of the standard library can come from is an allocation.
+// Runs `body`. Only an allocation can throw in the standard library functions that it uses.
 template <typename Body>
 muster_code guarded(muster_error** error, const Body& body) {
   try {
@@ -63,10 +64,10 @@ muster_code guarded(muster_error** error, const Body& body) {
   }
 }
 
-// Communicator::split(), and of what the communicator has on its GPU. Null: none for this rank.
+// Communicator::split(), and a split of the communicator's part on its GPU. Null if this rank gets none.
 base::Result<std::unique_ptr<muster_comm>> split(const muster_comm& comm, int color, int key, Failure* why);
 
-// Before a communicator is freed: its ranks meet, where what one of them has on its GPU could be cut off by another.
+// Called before a communicator is freed. Its ranks meet if one of them could cut off GPU work of another one.
 void part_on_gpu(const muster_comm& comm);
 
 template <typename Operation>

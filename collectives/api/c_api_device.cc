@@ -1,4 +1,5 @@
-// The C ABI on memory of GPUs: operations that a communicator's worker does, at a place in the caller's stream.
+// The C ABI on GPU memory: a communicator's worker runs operations that take their place in the caller's stream.
+// Read attach() and start() first, then the functions, which are in the order of device.h.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -35,9 +36,9 @@ using muster::collectives::device::Route;
 using muster::collectives::device::StreamGate;
 
 struct muster::collectives::api::AttachedGpu {
-  std::mutex calls;  // of start(): streams and the worker have their operations in one order
+  std::mutex calls;  // held in start(), so that streams and the worker have operations in the same order
   std::shared_ptr<StreamGate> gate;
-  std::unique_ptr<DeviceTeam> team;  // ends first
+  std::unique_ptr<DeviceTeam> team;  // must end before the gate
 };
 struct muster::collectives::api::InheritedGpu {
   NcclPart nccl;
@@ -45,13 +46,13 @@ struct muster::collectives::api::InheritedGpu {
 
 namespace {
 
-// What is inherited is given back where it is not used: the GPU is another one, or the path.
+// If the GPU or the path differs, the inherited part is not used and is freed.
 Result<std::shared_ptr<AttachedGpu>> attach(Communicator& on, int device, std::shared_ptr<InheritedGpu> inherited) {
   auto made = std::make_shared<AttachedGpu>();
   NcclPart part = inherited == nullptr ? NcclPart{} : std::move(inherited->nccl);
   MUSTER_ASSIGN_OR_RETURN(made->team, DeviceTeam::attach(on, device, std::move(part)));
   auto gate = StreamGate::make(made->team->shared_gpu());
-  if (!gate.ok()) {  // the others think that all are attached
+  if (!gate.ok()) {  // the other ranks think that all are attached
     const auto& own = on.world().member(on.world().rank());
     on.cancel({gate.status().code(), own.rank, own.host, gate.status().message()});
     return gate.status();
@@ -81,7 +82,8 @@ Status check_device_types(muster_dtype type, int op) {
   return {};
 }
 
-// That it is memory of the attached GPU: the device would fail in a way that ends all of CUDA in this process.
+// Checks that `data` is memory of the attached GPU. Otherwise the device would fail in a way that ends all of CUDA in
+// this process.
 Status check_data(const muster_comm& comm, const void* data, std::size_t count, muster_dtype type) {
   if (count > kMaxCount) return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", count);
   if (count == 0) return {};
@@ -116,14 +118,14 @@ Result<std::vector<std::size_t>> counts_of(const muster_comm& comm, const size_t
   return muster::base::error(Code::kInvalidArgument, "{} elements are more than 2^44", std::ranges::max(copy));
 }
 
-// `operation` of the route, between what `stream` has now and what it gets next.
+// Runs `operation` of the route between the work that `stream` has now and its later work.
 template <typename Operation>
 muster_code start(muster_comm* comm, const Status& checked, void* stream, muster_request** request,
                   muster_error** error, const Operation& operation) {
   if (!checked.ok()) return report(checked, nullptr, error);
   const std::shared_ptr<AttachedGpu> gpu = comm->gpu;
-  // Two threads may call at once. Without this, a stream that is held for the later operation could be marked before
-  // the earlier one, which then waits for the later one, and that for it in the worker's queue.
+  // Two threads may call at once. Without this lock, a stream that is held for the later operation could be marked
+  // before the earlier one. The two operations would then wait for each other in the worker's queue.
   const std::lock_guard lock(gpu->calls);
   auto mark = gpu->team->mark(stream);
   if (!mark.ok()) return report(mark.status(), nullptr, error);
@@ -155,7 +157,7 @@ ReduceTask task_of(const void* in, void* out, std::size_t count, muster_dtype ty
 
 }  // namespace
 
-// By the communicator's worker, between its operations: NCCL's part is made in the same order on all ranks.
+// Runs on the communicator's worker, between its operations. So all ranks split NCCL's communicator in the same order.
 muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::api::split(const muster_comm& comm, int color,
                                                                                    int key, Failure* why) {
   auto made = std::make_unique<muster_comm>();
@@ -175,15 +177,15 @@ muster::base::Result<std::unique_ptr<muster_comm>> muster::collectives::api::spl
   return made;
 }
 
-// NCCL's communicator is aborted: ending it well would wait for ranks that do other things. But what this rank's GPU is
-// done with may still be on its way to another one's.
+// NCCL's communicator is aborted, because ending it in good order would wait for ranks that do other things. But data
+// that this rank's GPU is done with may still be on its way to another GPU, so the ranks meet first.
 void muster::collectives::api::part_on_gpu(const muster_comm& comm) {
   if (comm.gpu == nullptr) return;
   Communicator& on = *comm.communicator;
   const bool is_nccl = comm.gpu->team->path() == Path::kNccl;
   (void)guarded(nullptr, [&on, is_nccl] {
-    // What was started takes its time, which is not the others'. Also where requests are left: the worker is not to be
-    // the last that has the GPU.
+    // Wait for started operations first, since their time does not count as waiting for other ranks. Do so even if
+    // requests are not freed yet, because the worker must not be the GPU's last owner.
     (void)on.start([] { return Status(); })->wait();
     if (!is_nccl || on.failure().code != Code::kOk) return MUSTER_OK;
     const auto met = on.start([&on] { return on.barrier(); });
@@ -232,7 +234,7 @@ muster_code muster_device_buffer_alloc(muster_comm* comm, size_t bytes, void** d
   return guarded(error, [&] {
     const Status attached = check_attached(*comm);
     if (!attached.ok()) return report(attached, nullptr, error);
-    // By the worker, as the operations that look at the buffers.
+    // Runs on the worker, as do the operations that look the buffers up.
     const auto made = std::make_shared<void*>(nullptr);
     auto work = [gpu = comm->gpu, bytes, made] {
       return gpu->team->run({}, [&](Route& route) {
@@ -250,11 +252,12 @@ muster_code muster_device_buffer_free(muster_comm* comm, void* data, muster_erro
   return guarded(error, [&] {
     const Status attached = check_attached(*comm);
     if (!attached.ok()) return report(attached, nullptr, error);
-    // Taken out of use by the worker, and freed by this thread: that may wait for streams which the worker lets go.
+    // The worker takes the memory out of use. This thread frees it, because freeing may wait for streams that the
+    // worker releases.
     const auto freed = std::make_shared<DeviceMemory>();
     auto work = [gpu = comm->gpu, data, freed] {
       MUSTER_ASSIGN_OR_RETURN(*freed, gpu->team->route().release(data));
-      if (!gpu->team->is_quiet()) freed->leave();  // it would wait for what has failed
+      if (!gpu->team->is_quiet()) freed->leave();  // freeing would wait for the failed work
       return Status();
     };
     return report(comm->communicator->start(std::move(work))->wait(), nullptr, error);

@@ -1,4 +1,5 @@
-// The C ABI of the engine: submissions are checked and get their types here.
+// The C ABI of the engine: checks submissions and converts their types.
+// Read the checks first, from check_data() to gpu_of(), then the functions, which are in the order of engine.h.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,7 +39,7 @@ using muster::collectives::device::Gpu;
 struct muster_engine {
   std::unique_ptr<Engine> engine;
   std::mutex gpu_mutex{};
-  std::shared_ptr<Gpu> gpu{};  // null: no tensor of a GPU has come yet
+  std::shared_ptr<Gpu> gpu{};  // null until the first tensor on a GPU
 };
 struct muster_ticket {
   std::shared_ptr<Ticket> ticket;
@@ -49,7 +50,7 @@ namespace {
 constexpr int kMostDimensions = 64;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
-  const bool is_limited = seconds >= 0 && seconds < 1e9;  // not for NaN, either
+  const bool is_limited = seconds >= 0 && seconds < 1e9;  // false for NaN, too
   return std::chrono::milliseconds(is_limited ? static_cast<std::int64_t>(seconds * 1000) : std::int64_t{1} << 40);
 }
 
@@ -65,7 +66,7 @@ Result<TensorSpec> spec_of(const muster_tensor& tensor, const char* name) {
   return TensorSpec{static_cast<DType>(tensor.type), {tensor.shape, tensor.shape + tensor.dimensions}};
 }
 
-// What callers of earlier versions give ends before what was appended then.
+// The struct's sizes of earlier versions, each of which ends before the members added later.
 constexpr std::size_t kSizes[] = {offsetof(muster_submission, on_gpu), offsetof(muster_submission, wire),
                                   offsetof(muster_submission, allocate), sizeof(muster_submission)};
 
@@ -89,7 +90,7 @@ Status check(const muster_submission* given) {
   return {};
 }
 
-// That data is there where the operation reads or writes it.
+// Checks that data is not NULL where the operation reads or writes it.
 Status check_data(const Submission& submission, std::size_t index) {
   const bool writes_it = submission.signature.kind == Kind::kAllreduce || submission.signature.kind == Kind::kAdasum ||
                          submission.signature.kind == Kind::kBroadcast;
@@ -141,8 +142,8 @@ Result<Submission> submission_of(const Engine& engine, const muster_submission* 
   return made;
 }
 
-// Memory that has to be on the GPU: a tensor's, and of its result where there is some. Of an empty one, what says which
-// GPU it is.
+// Memory that must lie on the GPU: a tensor, and its result if it has memory. For an empty tensor, any pointer that
+// says which GPU it is.
 std::vector<const void*> places_of(const Submission& submission, std::size_t index) {
   const auto& tensor = submission.tensors[index];
   std::vector<const void*> places;
@@ -155,8 +156,8 @@ std::vector<const void*> places_of(const Submission& submission, std::size_t ind
   return places;
 }
 
-// The GPU that a submission's tensors lie on, which has to be the one of those before; null: they are all empty, and
-// none says which it is.
+// The GPU of a submission's tensors, which must be the GPU of earlier submissions. Null if all tensors are empty and no
+// pointer names a GPU.
 Result<std::shared_ptr<Gpu>> gpu_of(muster_engine& engine, const Submission& submission) {
   const std::lock_guard lock(engine.gpu_mutex);
   std::shared_ptr<const CudaApi> api;

@@ -1,4 +1,5 @@
-// The C ABI's operations: arguments are checked and given their types here.
+// The C ABI's operations: checks arguments and converts their types.
+// Read the checks first, then the operations, then the functions, which are in the order of muster.h.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,7 +56,7 @@ Status check(const Communicator& on, const void* in, const void* out, std::size_
   return check_buffer(on, out, count);
 }
 
-// counts[size] of the caller's; INVALID_ARGUMENT where they are NULL or too large.
+// Copies the caller's counts[size]. INVALID_ARGUMENT if they are NULL or too large.
 muster::base::Result<Counts> copy_counts(const Communicator& on, const size_t* counts) {
   if (counts == nullptr) {
     return muster::base::error(Code::kInvalidArgument, "the counts of the ranks are NULL (communicator {})", on.name());
@@ -75,7 +76,7 @@ Counts same_counts(const Communicator& on, std::size_t count) {
   return Counts(static_cast<std::size_t>(on.size()), count);
 }
 
-// The operations, called at once or by the worker.
+// The operations. They run at once, or on the worker.
 
 Status allreduce(Communicator& on, const void* in, void* out, size_t count, muster_dtype type, muster_op op,
                  double before, double after) {
@@ -141,13 +142,13 @@ muster_code start(muster_comm* comm, muster_request** request, muster_error** er
   *request = nullptr;
   return guarded(error, [&] {
     const std::shared_ptr<Communicator>& communicator = comm->communicator;
-    // The raw pointer: the worker that runs it belongs to the communicator.
+    // Capture the raw pointer, because the communicator owns the worker that runs this.
     Communicator* const own = communicator.get();
     return give(communicator, communicator->start([own, operation] { return operation(*own); }), request);
   });
 }
 
-// The same with counts that are copied: the caller's may go.
+// The same with copied counts, because the caller may free its own.
 template <typename Operation>
 muster_code start_with(muster_comm* comm, const size_t* counts, muster_request** request, muster_error** error,
                        const Operation& operation) {
