@@ -43,7 +43,7 @@ const char* name_of(Op op) {
 }
 
 std::string describe(const Call& call) {
-  // From a peer, perhaps of another build: numbers beyond the tables are named as such.
+  // A call of a peer, perhaps of another build, may hold numbers beyond the tables. They are described as unknown.
   const bool is_known = static_cast<int>(call.type) < kDTypes && static_cast<int>(call.redop) < kRedOps;
   if (!is_known) return fmt::format("{} of an unknown type", name_of(call.op));
   if (call.op == Op::kSplit && call.root >= 0) return fmt::format("split, with algorithm number {}", call.root);
@@ -54,7 +54,7 @@ std::string describe(const Call& call) {
     text += fmt::format(", {}", name_of(call.redop));
   }
   if (call.root >= 0) text += fmt::format(", {} {}", call.op == Op::kSend ? "tag" : "root", call.root);
-  // What the numbers were is not known here, only that others have another fingerprint.
+  // Only the fingerprint is known here, not the values behind it.
   if (call.scale != 0) {
     text += fmt::format(", scaled (fingerprint {:x})", -2L - call.root);
   } else if (call.root < -1) {

@@ -1,5 +1,6 @@
-// Names of communicators that are made out of others: all ranks arrive at the same one by themselves, and no two of a
-// world have the same. As many bytes as connections and shared memory have room for, however deep they are nested.
+// Names of communicators that are made from others. All ranks derive the same name without communicating, and no two
+// communicators of a world share one. However deep they are nested, names fit the space in connections and shared
+// memory.
 #pragma once
 
 #include <span>
@@ -7,9 +8,9 @@
 
 namespace muster::collectives::inline call {
 
-// Of the `number`th split of `parent`, those with this color.
+// The name of the part with this color in the `number`th split of `parent`.
 std::string name_of_part(const std::string& parent, int number, int color);
-// Of the `number`th group of these ranks of the world, in this order.
+// The name of the `number`th group of these ranks of the world, in this order.
 std::string name_of_group(const std::string& parent, std::span<const int> members, int number);
 
 }  // namespace muster::collectives::call

@@ -1,7 +1,7 @@
-// How long a process waits for ranks that have not freed what it frees itself (communicators on GPUs). What others keep
-// costs it a wait in vain: all of these together are of two seconds.
+// How long a process waits for other ranks when it frees communicators on GPUs. If other ranks keep theirs, it waits in
+// vain. All waits in vain together take at most two seconds.
 //
-// Any thread.
+// Thread: any.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@ class Farewell {
  public:
   using Time = std::chrono::milliseconds;
   static constexpr Time kAll{2000};
-  static constexpr Time kLeast{20};  // for ranks that free it at the same moment
+  static constexpr Time kLeast{20};  // for ranks that free theirs at the same moment
 
-  // For the next wait.
+  // The limit of the next wait.
   Time time() const { return std::max(left_.load(), kLeast); }
-  // How a wait was. Ranks that free together do so next time, too: that gives back what waits in vain have taken.
+  // Records a wait. If the other ranks came, the full time is available again, because they will come next time, too.
   void waited(Time took, bool have_come) { left_ = have_come ? kAll : std::max(left_.load() - took, Time{0}); }
 
-  // `have_come(time)` waits for so long, and says whether they have come.
+  // `have_come(time)` waits for at most `time` and returns whether the other ranks have come.
   template <class Wait>
   bool wait(const Wait& have_come) {
     const auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// Short numbers for what ranks have to agree in beyond the fields of a Call.
+// Short hashes of values that ranks must agree on and that a Call has no field for.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace muster::collectives::inline call {
 
-// Of splitmix64: every bit of what goes in changes half of those that come out.
+// The mixing function of splitmix64: each input bit changes half of the output bits.
 constexpr std::uint64_t mix(std::uint64_t bits) {
   bits += 0x9e3779b97f4a7c15;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
@@ -14,7 +14,7 @@ constexpr std::uint64_t mix(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-// Of integers, in their order.
+// Hashes integers in their order.
 template <typename Values>
 constexpr std::uint64_t hash_of(const Values& values) {
   std::uint64_t hash = values.size();
@@ -22,7 +22,7 @@ constexpr std::uint64_t hash_of(const Values& values) {
   return hash;
 }
 
-// In place of a root, where there is none: below -1.
+// A value below -1, to use in place of a root in calls without one.
 constexpr std::int32_t as_root(std::uint64_t hash) {
   return -2 - static_cast<std::int32_t>(hash & 0x3fffffff);
 }

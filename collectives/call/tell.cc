@@ -7,7 +7,7 @@
 namespace muster::collectives::inline call {
 
 void tell(const std::string& line) {
-  // stderr is not buffered: fputs of one string is one write. Where it is closed there is nobody to tell.
+  // stderr is not buffered, so fputs of one string is one write. If stderr is closed, the line is lost.
   std::fputs(fmt::format("muster: {}\n", line).c_str(), stderr);
 }
 

@@ -50,7 +50,7 @@ std::shared_ptr<Request> Worker::submit(Work work) {
 void Worker::run() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the program's own threads' business
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the program's own threads
   running_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
   while (true) {
@@ -60,7 +60,7 @@ void Worker::run() {
     queue_.pop_front();
     lock.unlock();
     base::Status status = run_one(item.work);
-    // What it holds may take a while to be given back: not under the lock, which submit() needs.
+    // Destroy the work without the lock, which submit() needs, because that may take a while.
     item.work = nullptr;
     pending_.fetch_sub(1, std::memory_order_acq_rel);
     item.request->finish(std::move(status));

@@ -1,5 +1,5 @@
-// Runs a communicator's asynchronous operations, one after the other in the order in which they came. The thread begins
-// with the first one and sleeps between them.
+// Runs a communicator's asynchronous operations one after the other, in the order of submission. The thread starts with
+// the first operation and sleeps between operations.
 #pragma once
 
 #include <atomic>
@@ -24,14 +24,14 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Any thread. The work is gone, with what it holds, when its request is done. Without a thread to be had the request
-  // is done with RESOURCE_EXHAUSTED.
+  // Any thread may call. The work and all that it holds are destroyed before its request is done. If no thread can be
+  // started, the request fails with RESOURCE_EXHAUSTED.
   std::shared_ptr<Request> submit(Work work);
-  // Runs what is queued (which fails at once when the communicator has ended), then ends.
+  // Runs what is queued, then ends the thread. Queued work fails at once if the communicator has ended.
   void finish();
-  // Nothing is queued or runs.
+  // True if nothing is queued or runs.
   bool is_idle() const { return pending_.load(std::memory_order_acquire) == 0; }
-  // Whether it is the worker that asks.
+  // Whether the caller is the worker's thread.
   bool is_current_thread() const { return running_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
  private:
