@@ -25,7 +25,7 @@ base::Result<base::UniqueFd> connect_to_agent(const std::string& directory) {
                        directory, about.st_uid, about.st_mode & 07777);
   }
   auto address = base::unix_address(shown);
-  // Too long for a Unix socket's address: by way of the directory's descriptor.
+  // The path is too long for a Unix socket's address, so go through the directory's descriptor.
   if (!address) address = base::unix_address(fmt::format("/proc/self/fd/{}/agent.sock", in.get()));
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   MUSTER_CHECK(address.has_value());

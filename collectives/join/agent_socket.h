@@ -1,4 +1,4 @@
-// The way to this host's agent, under a launcher.
+// Connects to this host's agent, under a launcher.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace muster::collectives::inline join {
 
-// A connection to `agent.sock` in `directory` (MUSTER_SESSION_DIR), which must be a directory of our uid that is closed
-// to others, as must be the process that listens there: what we tell it, and what it tells us, is the job's secret.
-// Blocks only while the agent's backlog is full. NOT_FOUND: the agent has left, or serves no sessions.
-// PERMISSION_DENIED: that is not ours. Any thread.
+// Connects to `agent.sock` in `directory` (MUSTER_SESSION_DIR). The directory must belong to our uid and be closed to
+// other users. The listening process must have our uid, too, because both directions carry the job's secrets. Blocks
+// only while the agent's backlog is full. Any thread may call.
+// NOT_FOUND if the agent has left or serves no sessions. PERMISSION_DENIED if the directory or the process is not ours.
 base::Result<base::UniqueFd> connect_to_agent(const std::string& directory);
 
 }  // namespace muster::collectives::join

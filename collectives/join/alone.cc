@@ -1,3 +1,5 @@
+// Starts without a launcher: settings, rank 0's side, and the search of the other ranks for rank 0.
+// Read read_alone_settings() and open_alone() first, then join_alone() and the functions that it calls.
 #include "collectives/join/alone.h"
 
 #include <netdb.h>
@@ -28,9 +30,9 @@ using std::chrono::milliseconds;
 
 constexpr int kBacklog = 4096;
 constexpr long kMaxRanks = 1'000'000;
-constexpr milliseconds kOneTry{2'000};      // at one place; the right one may be published meanwhile
-constexpr milliseconds kLookAgain{200};     // where no change is told of
-constexpr milliseconds kLongestPause{500};  // between two connections to a port where nobody listens yet
+constexpr milliseconds kOneTry{2'000};      // at one place; rank 0 may publish the right one meanwhile
+constexpr milliseconds kLookAgain{200};     // for file systems that report no changes
+constexpr milliseconds kLongestPause{500};  // between two connections to a port where no process listens yet
 constexpr milliseconds kFirstPause{10};
 
 milliseconds left_until(base::MonotonicTime end) {
@@ -93,7 +95,7 @@ base::Result<std::vector<base::IpAddress>> resolve(const std::string& host) {
   return addresses;
 }
 
-// Loopback last.
+// Returns the host's addresses, loopback last.
 base::Result<std::vector<base::IpAddress>> own_addresses() {
   MUSTER_ASSIGN_OR_RETURN(const auto interfaces, base::interface_addresses());
   std::vector<base::IpAddress> addresses;
@@ -102,7 +104,8 @@ base::Result<std::vector<base::IpAddress>> own_addresses() {
   return addresses;
 }
 
-// Names may mean another address on rank 0's host than elsewhere (Debian's 127.0.1.1), so that it listens on all then.
+// A name may mean another address on rank 0's host than elsewhere (Debian's 127.0.1.1). So rank 0 listens on all
+// addresses then.
 base::Result<AloneHost> open_tcp(const AloneSettings& settings) {
   AloneHost host;
   MUSTER_ASSIGN_OR_RETURN(host.place.secret, read_secret_file(settings.secret_file));
@@ -142,7 +145,7 @@ base::Result<AloneHost> open_directory(const AloneSettings& settings) {
   return host;
 }
 
-// Returns when the directory has changed, and sometimes earlier; nothing of it is relied on.
+// Waits for changes of the directory. It may return earlier, and callers do not rely on it.
 class Changes {
  public:
   explicit Changes(const std::string& directory) : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
@@ -173,7 +176,7 @@ base::Result<AloneGuest> join_by_file(const std::string& path, const Reach& reac
 
 base::Result<AloneGuest> join_directory(const AloneSettings& settings, const Reach& reach, base::MonotonicTime end) {
   MUSTER_RETURN_IF_ERROR(base::make_private_directory(settings.directory));
-  const Changes changes(settings.directory);  // before the first look, so that nothing is missed
+  const Changes changes(settings.directory);  // begin before the first read, so that no change is missed
   for (;;) {
     auto guest = join_by_file(place_path(settings.directory), reach, end);
     if (guest.ok() || guest.status().code() == Code::kPermissionDenied) return guest;
@@ -200,7 +203,9 @@ base::Result<AloneGuest> join_tcp(const AloneSettings& settings, const Reach& re
       return guest.status().with_context("is MUSTER_SECRET_FILE the same for all ranks?");
     }
     if (base::monotonic_now() >= end) return guest.status();
-    ::poll(nullptr, 0, static_cast<int>(std::min(pause, left_until(end)).count()));  // nobody tells when rank 0 listens
+    ::poll(
+        nullptr, 0,
+        static_cast<int>(std::min(pause, left_until(end)).count()));  // no event reports when rank 0 listens, so sleep
     pause = std::min(2 * pause, kLongestPause);
   }
 }

@@ -1,19 +1,20 @@
-// libmuster without a launcher: ranks that were started by hand, by another launcher or in a test find rank 0, which is
-// the host of their session (session_host.h). CONTRACT §1:
+// libmuster without a launcher. Ranks may be started by hand, by another launcher or in a test. They must find rank 0,
+// which hosts their session (session_host.h). CONTRACT §1:
 //
 //   MUSTER_RANK=3 MUSTER_SIZE=8
-//   MUSTER_RENDEZVOUS=tcp://host:port   rank 0 listens there. MUSTER_SECRET_FILE names a file with 64 hexadecimal
-//   digits
-//                                       (openssl rand -hex 32), 0600 and ours, the same on all hosts.
-//   MUSTER_RENDEZVOUS=file:///directory a directory that all ranks share, ours and 0700; it is made if it is missing.
-//                                       Rank 0 writes into it where it listens, and a secret made for this start.
+//   MUSTER_RENDEZVOUS=tcp://host:port    rank 0 listens there
+//   MUSTER_SECRET_FILE=path              with tcp://: names a file with 64 hexadecimal digits (openssl rand -hex 32),
+//                                        of mode 0600, ours, and the same on all hosts
+//   MUSTER_RENDEZVOUS=file:///directory  a directory that all ranks share, ours and of mode 0700; it is made if it
+//                                        is missing
 //
-// A start that follows another one in the same directory never meets it: rank 0 removes what lies there before it
-// writes its own, and the others believe what they read only when who listens there knows the secret that goes with it.
-// Until then they look again when the directory changes, and every 200 ms, as a network file system tells of no
-// changes.
+// With file:///, rank 0 writes its address into the directory, and a secret that it makes for this start.
 //
-// Blocking calls; any thread.
+// A start never meets an earlier one in the same directory. Rank 0 removes old files before it writes its own. The
+// other ranks accept a file only if the listener there knows the secret in it. Until then they read it again when the
+// directory changes, and every 200 ms, because a network file system reports no changes.
+//
+// Thread: any; calls block.
 #pragma once
 
 #include <chrono>
@@ -30,27 +31,28 @@
 
 namespace muster::collectives::inline join {
 
-// What the environment says; checked, but nothing is looked up or opened.
+// The settings of the environment. They are checked, but no name is looked up and no file is opened.
 struct AloneSettings {
   int rank = 0;
   int size = 1;
-  std::string host;  // of tcp://: a name or an address; empty: file://
+  std::string host;  // a name or an address, for tcp://; empty means file://
   std::uint16_t port = 0;
-  std::string directory;    // of file://
-  std::string secret_file;  // of tcp://
+  std::string directory;    // for file://
+  std::string secret_file;  // for tcp://
 };
 
-// nullopt: there is no MUSTER_RENDEZVOUS. INVALID_ARGUMENT names the variable and what it should hold.
+// nullopt if MUSTER_RENDEZVOUS is not set. INVALID_ARGUMENT names the variable and the values that it accepts.
 base::Result<std::optional<AloneSettings>> read_alone_settings(const base::Environment& environment);
 
-// Where the session host is, and what proves that it is the right one.
+// The session host's addresses, and the secret by which both sides prove themselves.
 struct AlonePlace {
   std::string secret;                      // 32 bytes
-  std::vector<base::IpAddress> addresses;  // of rank 0's host, the best first
+  std::vector<base::IpAddress> addresses;  // of rank 0's host, the best one first
   std::uint16_t port = 0;
 };
 
-// What rank 0 has published in a shared directory; taken back when this goes, unless another start has replaced it.
+// The file that rank 0 has published in a shared directory. The destructor removes it, unless another start has
+// replaced it.
 class Published {
  public:
   Published() = default;
@@ -64,13 +66,13 @@ class Published {
   Published& operator=(const Published&) = delete;
 
  private:
-  std::string path_;  // empty: nothing
+  std::string path_;  // empty if nothing is published
   std::string content_;
 };
 
-// Of rank 0. Connections to `listening` (non-blocking) are to be answered by a handshake with place.secret; those for
-// the purpose kSession go to the SessionHost, which is given the same secret. `published` lives as long as ranks may
-// come.
+// Rank 0's side. The caller must answer connections to `listening` (non-blocking) by a handshake with place.secret.
+// Connections for the purpose kSession go to the SessionHost, which gets the same secret. Keep `published` as long as
+// ranks may come.
 struct AloneHost {
   AlonePlace place;
   base::UniqueFd listening;
@@ -78,23 +80,24 @@ struct AloneHost {
 };
 base::Result<AloneHost> open_alone(const AloneSettings& settings);
 
-// Of the others: tries a place; an error is why it is not the right one. UNAVAILABLE and UNAUTHENTICATED are tried
-// again.
+// Used by the other ranks: tries to connect to a place. UNAVAILABLE and UNAUTHENTICATED mean that it is not the right
+// place yet, so the caller tries again.
 using Reach = std::function<base::Result<base::UniqueFd>(const AlonePlace& place, std::chrono::milliseconds deadline)>;
 
 struct AloneGuest {
   AlonePlace place;
-  base::UniqueFd session;  // to rank 0, authenticated: for Session::connect
+  base::UniqueFd session;  // authenticated connection to rank 0, for Session::connect
 };
-// Until rank 0 is reached. DEADLINE_EXCEEDED says what was missing last.
+// Tries until rank 0 is reached. DEADLINE_EXCEEDED says what was missing last.
 base::Result<AloneGuest> join_alone(const AloneSettings& settings, const Reach& reach,
                                     std::chrono::milliseconds deadline);
 
-// Where ranks of other hosts reach the one whose session is this socket: at the end of that, but a name of rank 0's
-// host may mean loopback on that host itself (Debian's 127.0.1.1). Only a literal is taken at its word.
+// The address at which ranks of other hosts reach the process with this session socket. It is the socket's local
+// address. But a name of rank 0's host may mean loopback on that host itself (Debian's 127.0.1.1). So only a literal
+// address is used as it is.
 base::Result<base::IpAddress> address_for_others(const AloneSettings& settings, int session);
 
-// The Reach of a rank: TCP to each address in turn, then the handshake for the purpose kSession.
+// The Reach of a rank: connects by TCP to each address in turn, then does the handshake for the purpose kSession.
 Reach reach_session_host(int rank);
 
 }  // namespace muster::collectives::join

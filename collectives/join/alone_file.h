@@ -1,6 +1,7 @@
-// The two files of a start without a launcher: the secret that the user has laid out, and where rank 0 listens, which
-// it publishes in a shared directory. Both are secret: a file that others may read, or that is not ours, is refused.
-// Any thread.
+// The two files of a start without a launcher. One is the user's secret. The other one says where rank 0 listens, and
+// rank 0 publishes it in a shared directory. Both are secret, so a file that is not ours or that other users may read
+// is refused.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -11,11 +12,13 @@
 
 namespace muster::collectives::inline join {
 
-// 64 hexadecimal digits, white space around them: the 32 bytes. Errors are those of base::read_own_file(), too.
+// Reads 64 hexadecimal digits, perhaps between white space, as 32 bytes. Returns the errors of base::read_own_file(),
+// too.
 base::Result<std::string> read_secret_file(const std::string& path);
 
-std::string place_path(const std::string& directory);  // the published file
+std::string place_path(const std::string& directory);  // the path of the published file
 std::string encode_place(const AlonePlace& place);
-base::Result<AlonePlace> decode_place(std::string_view text);  // INVALID_ARGUMENT: not what encode_place() makes
+base::Result<AlonePlace> decode_place(
+    std::string_view text);  // INVALID_ARGUMENT if encode_place() does not make such a text
 
 }  // namespace muster::collectives::join

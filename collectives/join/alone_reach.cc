@@ -1,4 +1,4 @@
-// How a rank without a launcher comes to rank 0: by TCP and the handshake, at one of several addresses.
+// How a rank without a launcher reaches rank 0: by TCP and the handshake, at one of several addresses.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -20,13 +20,14 @@ base::Result<base::UniqueFd> reach(const AlonePlace& place, const base::IpAddres
   const LinkRequest request{LinkRequest::Purpose::kSession, rank, 0, ""};
   auto called = dial(address, place.port, place.secret, request, std::chrono::steady_clock::now() + time);
   if (!called.ok()) {
-    // Another one may listen there soon.
+    // Another process may listen there soon.
     const bool is_late = called.status().code() == base::Code::kDeadlineExceeded;
     return base::Status(is_late ? base::Code::kUnavailable : called.status().code(), called.status().message());
   }
   base::UniqueFd socket = called->take_socket();
   const int on = 1;
-  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // only slower without
+  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on,
+                     sizeof on);  // without it, the connection is only slower
   return socket;
 }
 

@@ -1,4 +1,4 @@
-// What ranks know of each other from the start. Plain values; published by each under a key of the session.
+// What ranks know of each other from the start. Plain values, which each rank publishes under a key of the session.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace muster::collectives::inline join {
 struct Member {
   int rank = 0;          // of the world
   std::string host;      // as the user names it (MUSTER_HOSTNAME), for messages
-  std::string place;     // equal for ranks that can share memory: host name, namespaces of network and pids, uid
+  std::string place;     // equal for ranks that can share memory: host name, network and pid namespaces, uid
   std::int64_t pid = 0;  // in its own pid namespace
-  std::string address;   // IP literal where its TCP listener is reached by the others
+  std::string address;   // IP literal at which other ranks reach its TCP listener
   std::uint16_t port = 0;
-  bool encrypts = false;  // its connections to ranks of other hosts
-  std::string unix_name;  // abstract Unix socket (without the leading NUL) that gives out shared memory
+  bool encrypts = false;  // encrypts its connections to ranks of other hosts
+  std::string unix_name;  // abstract Unix socket (without the leading NUL) that hands out shared memory
 };
 
 std::string encode(const Member& member);
-base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT: not what encode() makes
+base::Result<Member> decode_member(std::string_view bytes);  // INVALID_ARGUMENT if encode() does not make such bytes
 
 }  // namespace muster::collectives::join

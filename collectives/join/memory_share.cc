@@ -1,3 +1,5 @@
+// Hands out files of shared memory over an abstract Unix socket.
+// Read the giver's MemoryShare::turn(), accept_new() and serve() first, then the asker's ask_for_memory().
 #include "collectives/join/memory_share.h"
 
 #include <fcntl.h>
@@ -22,9 +24,9 @@ namespace {
 
 constexpr int kMemoryBacklog = 1024;
 constexpr std::size_t kMaxAskers = 2048;
-constexpr std::chrono::milliseconds kPause{100};  // without file descriptors
+constexpr std::chrono::milliseconds kPause{100};  // when file descriptors run out
 constexpr std::string_view kMemoryGone = "the rank that has the shared memory has gone";
-constexpr std::chrono::milliseconds kOverStep{100};  // between two looks at whether the memory is of use
+constexpr std::chrono::milliseconds kOverStep{100};  // between two calls of is_over
 
 struct AbstractAddress {
   sockaddr_un address{};
@@ -125,7 +127,7 @@ void MemoryShare::add_to(std::vector<pollfd>& fds) const {
   const bool accepts = askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_;
   fds.push_back({listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0});
   for (const Asker& asker : askers_) {
-    // One that has asked and waits is only watched for its end.
+    // Once an asker has sent its name and waits, poll it only for its end.
     const bool is_whole = asker.got == kMemoryName;
     fds.push_back({asker.socket.get(), static_cast<short>(is_whole ? 0 : POLLIN), 0});
   }
@@ -140,7 +142,7 @@ void MemoryShare::accept_new() {
   while (askers_.size() < kMaxAskers && base::monotonic_now() >= pauses_until_) {
     base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
-      // For want of descriptors it stays readable.
+      // Without descriptors the listener stays readable.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pauses_until_ = base::monotonic_now() + kPause;
       return;
     }
@@ -157,7 +159,7 @@ bool MemoryShare::serve(Asker& asker) {
   }
   const auto found = shared_.find(std::string(asker.name.data(), strnlen(asker.name.data(), kMemoryName)));
   if (found != shared_.end()) {
-    // One that does not take it will ask again or give up; either way it is served.
+    // An asker that does not take the descriptor will ask again or give up. Either way it has been served.
     return !send_fd(asker.socket.get(), found->second.get()).ok() && errno == EAGAIN;
   }
   char nothing = 0;

@@ -1,8 +1,8 @@
-// How a shared segment's file reaches the other ranks of a host: over an abstract Unix socket, from a process of our
-// own uid to one.
+// Hands the file of a shared segment to the other ranks of a host. It uses an abstract Unix socket, between processes
+// of our uid only.
 //
-//   asker  name of the memory, NUL-padded to kMemoryName bytes
-//   giver  one byte, with the file descriptor
+//   asker  sends the memory's name, NUL-padded to kMemoryName bytes
+//   giver  sends one byte with the file descriptor
 #pragma once
 
 #include <array>
@@ -20,20 +20,21 @@ namespace muster::collectives::inline join {
 
 inline constexpr std::size_t kMemoryName = 96;
 
-// The giver's end; one thread, non-blocking.
+// The giver's end. Non-blocking.
+// Thread: one.
 class MemoryShare {
  public:
   static base::Result<MemoryShare> open();
 
   const std::string& unix_name() const { return unix_name_; }
-  // A copy of `fd`.
+  // Keeps a copy of `fd`.
   base::Status add(const std::string& name, int fd);
   void remove(const std::string& name);
 
-  // To be polled for reading; then turn() with the same vector after the poll.
+  // Adds the descriptors to poll for reading. Call turn() with the same vector after the poll.
   void add_to(std::vector<pollfd>& fds) const;
   void turn();
-  // Without a free descriptor nobody is accepted until then. The caller leaves the listener out of its poll until then.
+  // Without a free descriptor it accepts no connection until then. The caller must not poll the listener until then.
   base::MonotonicTime pauses_until() const { return pauses_until_; }
 
  private:
@@ -42,7 +43,7 @@ class MemoryShare {
     std::array<char, kMemoryName> name{};
     std::size_t got = 0;
   };
-  // False: the asker has been served, or is gone.
+  // False if the asker has been served or is gone.
   bool serve(Asker& asker);
   void accept_new();
 

@@ -1,15 +1,15 @@
-// What tells this process's host from others.
+// Distinguishes this process's host from others.
 #pragma once
 
 #include <string>
 
 namespace muster::collectives::inline join {
 
-// As the user names it: MUSTER_HOSTNAME, else the host's own name.
+// The host's name as the user knows it: MUSTER_HOSTNAME, or else the host's own name.
 std::string own_host();
 
-// Ranks for which this is equal can share memory, signal each other and meet at abstract sockets. Nothing alone tells
-// hosts apart: names repeat, the first namespaces have the same numbers on every machine, containers share the boot id.
+// Ranks with equal places can share memory, signal each other and meet at abstract sockets. No single value tells hosts
+// apart. Names repeat, the first namespaces have the same numbers on every machine, and containers share the boot id.
 std::string own_place();
 
 }  // namespace muster::collectives::join

@@ -1,3 +1,5 @@
+// The service thread: handshakes of incoming connections, shared memory, and watched objects.
+// Read Thread::run() first, then accept_new(), step() and deliver(), then take_link(), which claims a connection.
 #include "collectives/join/service.h"
 
 #include <poll.h>
@@ -33,33 +35,34 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kHandshakeTime{5000};  // two lost packets in a row; callers try again
-// Under way at once. When all are taken, the kernel's backlog holds the others, unless one gives way: the oldest one
-// after kFairTime, at once the oldest one of a host that has more than half of them.
+constexpr milliseconds kHandshakeTime{5000};  // covers two lost packets in a row; callers try again
+// Handshakes at once. When all places are taken, further connections stay in the kernel's backlog until one handshake
+// makes room. That is the oldest one after kFairTime. Or at once the oldest one of a host that has more than half of
+// the places.
 constexpr std::size_t kMaxHandshakes = 256;
 constexpr milliseconds kFairTime{1000};
-constexpr milliseconds kAcceptPause{100};    // without file descriptors; a listener stays readable meanwhile
-constexpr milliseconds kBlindStep{10};       // between two looks where poll() cannot be used
-constexpr std::size_t kMaxUnclaimed = 4096;  // links that came before their communicator asked for them
+constexpr milliseconds kAcceptPause{100};    // when file descriptors run out, since the listener stays readable
+constexpr milliseconds kBlindStep{10};       // between two attempts when poll() cannot be used
+constexpr std::size_t kMaxUnclaimed = 4096;  // links that arrived before their communicator asked for them
 constexpr milliseconds kLookStep{10};
-constexpr milliseconds kLastCallTime{500};  // news of a rank's end may be faster than the connection that it had made
+constexpr milliseconds kLastCallTime{500};  // news of a rank's end may arrive before the connection that it had made
 constexpr std::size_t kMaxForgotten = 4096;
 
 struct Incoming {
   Handshake handshake;
-  std::string source;  // address
+  std::string source;  // the address
   base::MonotonicTime began;
   short events = POLLIN;
 };
 using Handshakes = std::list<Incoming>;  // in the order in which they came
 
-// For want of descriptors, in this process or on this host, not because nobody calls.
+// Descriptors or memory ran out, in this process or on this host. Otherwise accept() fails because no connection waits.
 bool is_out_of_descriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-// poll() fails where a program lowers its limit of open files below the number of `fds`, and for want of memory. All
-// that is polled for is non-blocking, so then everything is tried from time to time.
+// poll() fails if memory runs out, or if the program lowers its limit of open files below the number of `fds`. All
+// descriptors are non-blocking, so the caller then tries all of them from time to time.
 void wait_for_any(std::vector<pollfd>& fds, milliseconds time) {
   if (poll(fds.data(), fds.size(), static_cast<int>(time.count())) >= 0 || errno == EINTR) return;
   (void)poll(nullptr, 0, static_cast<int>(kBlindStep.count()));
@@ -96,11 +99,11 @@ class Service::Thread {
   }
 
   std::thread thread;
-  std::mutex mutex;  // of all below up to the thread's own
+  std::mutex mutex;  // guards all below, up to the thread's own members
   std::condition_variable link_came;
   std::map<LinkKey, Connection> links;
-  std::set<std::string> forgotten;             // communicators that are over, the last ones
-  std::deque<std::string> forgotten_in_order;  // the same
+  std::set<std::string> forgotten;             // the last communicators that have ended
+  std::deque<std::string> forgotten_in_order;  // the same, oldest first
   std::string secret;
   std::vector<std::shared_ptr<Polled>> new_watches;
   std::vector<std::function<void()>> tasks;
@@ -114,7 +117,7 @@ class Service::Thread {
   void accept_new();
   Handshakes::const_iterator first_to_go() const;
   void step_handshakes();
-  // False: it is over, one way or the other.
+  // False when the handshake is over, whether it succeeded or failed.
   bool step(Incoming& incoming);
   void deliver(Handshake& handshake);
   void run_tasks();
@@ -124,17 +127,17 @@ class Service::Thread {
   MemoryShare share_;
   const base::UniqueFd wake_;
   bool stopping_ = false;
-  // The thread's own.
+  // The following belong to the thread.
   std::string known_secret_;
   Handshakes incoming_;
-  base::MonotonicTime accepts_from_{};  // not before
+  base::MonotonicTime accepts_from_{};  // accept nothing before this time
   std::vector<std::shared_ptr<Polled>> watches_;
 };
 
 void Service::Thread::run() {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the program's own threads' business
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the program's own threads
   while (take_news()) {
     std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
     fds.push_back({config_.listener.get(), static_cast<short>(can_accept() ? POLLIN : 0), 0});
@@ -175,7 +178,7 @@ bool Service::Thread::take_news() {
   return !stopping_;
 }
 
-// Until there is something to do although nothing has come; -1 ms: for ever.
+// The time until the thread must act even if no event arrives; -1 ms means for ever.
 milliseconds Service::Thread::time_left() const {
   const base::MonotonicTime now = steady_clock::now();
   std::vector<base::MonotonicTime> moments;
@@ -192,7 +195,8 @@ bool Service::Thread::can_accept() const {
   return incoming_.size() < kMaxHandshakes || first_to_go() != incoming_.end();
 }
 
-// Which of the connections that have not proved to know the secret makes room for a new one; the end: none.
+// The handshake that must make room for a new one. All of these peers have not proved yet that they know the secret.
+// The end if none must.
 Handshakes::const_iterator Service::Thread::first_to_go() const {
   if (incoming_.empty() || steady_clock::now() - incoming_.front().began > kFairTime) return incoming_.begin();
   std::map<std::string_view, std::size_t> of_source;
@@ -203,7 +207,7 @@ Handshakes::const_iterator Service::Thread::first_to_go() const {
   return incoming_.end();
 }
 
-// So few at once that none of them has to go before it was looked at.
+// Accepts at most this many at once, so that no handshake must make room before its first step.
 void Service::Thread::accept_new() {
   for (std::size_t i = 0; i < kMaxHandshakes / 4 && can_accept(); ++i) {
     base::UniqueFd socket(accept4(config_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -224,7 +228,7 @@ void Service::Thread::step_handshakes() {
 
 bool Service::Thread::step(Incoming& incoming) {
   const auto turn = incoming.handshake.step();
-  if (!turn.ok()) return false;  // a stranger, or gone: nothing that anybody here waits for by name
+  if (!turn.ok()) return false;  // a stranger, or a peer that is gone; nothing here waits for it by name
   if (*turn == Handshake::Turn::kDone) {
     deliver(incoming.handshake);
     return false;

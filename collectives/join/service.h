@@ -1,5 +1,5 @@
-// The one thread that libmuster keeps in a process: parked in poll() until another rank connects, asks for shared
-// memory, or the session has news. No data of collectives passes here.
+// libmuster's service thread, the one thread that it keeps in a process. It sleeps in poll() until another rank
+// connects, a rank asks for shared memory, or the session has news. No data of collectives passes through it.
 #pragma once
 
 #include <poll.h>
@@ -18,55 +18,55 @@
 
 namespace muster::collectives::inline join {
 
-// What else the thread polls. All calls on the thread.
+// An additional object that the thread polls. All calls come from that thread.
 class Polled {
  public:
   virtual ~Polled() = default;
   virtual void add_polls(std::vector<pollfd>& fds) = 0;
-  // One that add_polls() added and that has something. False: it is not to be polled any more, none of its fds.
+  // Called for a descriptor of add_polls() that is ready. False if the thread must no longer poll this object.
   virtual bool on_ready(int fd) = 0;
 };
 
 struct ServiceConfig {
   int rank = 0;             // of the world
   base::UniqueFd listener;  // TCP, listening, non-blocking
-  bool encrypts = false;    // links
-  // A connection for the session of rank 0 (alone), after its handshake; may be null.
+  bool encrypts = false;    // encrypts links
+  // Receives a connection for rank 0's session (without a launcher), after its handshake. May be null.
   std::function<void(int rank, base::UniqueFd socket)> on_session;
 };
 
 class Service {
  public:
-  // RESOURCE_EXHAUSTED: no thread, no socket.
+  // RESOURCE_EXHAUSTED if no thread or socket is left.
   static base::Result<std::unique_ptr<Service>> start(ServiceConfig config);
-  // Ends the thread; nothing is called back any more.
+  // Ends the thread. Nothing is called back afterwards.
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // All of the following: any thread.
+  // Any thread may call the following.
 
-  // Abstract Unix socket where ranks of this host ask for shared memory.
+  // The abstract Unix socket at which ranks of this host ask for shared memory.
   const std::string& unix_name() const;
-  // Whoever connects before does not get in yet.
+  // Until this call, connections wait in the listener's backlog.
   void set_secret(std::string secret);
-  // Gives a copy of `fd` to ranks that ask for this name, until unshare(). Only processes of our uid may ask.
+  // Gives a copy of `fd` to ranks that ask for `name`, until unshare(). Only processes of our uid may ask.
   base::Status share(const std::string& name, int fd);
   void unshare(const std::string& name);
 
-  // The connection that world rank `source` made to us for `communicator`; waits for it. UNAVAILABLE: is_gone() says
-  // that the rank has ended, and it had not connected. is_gone() is called under a lock.
+  // Waits for the connection that world rank `source` makes to us for `communicator`. UNAVAILABLE if is_gone() says
+  // that the rank has ended and it had not connected. is_gone() is called under a lock.
   base::Result<Connection> take_link(const std::string& communicator, int source, std::chrono::milliseconds deadline,
                                      const AbortRecord& abort, const std::function<bool()>& is_gone = {});
-  // That communicator is over: its connections that nobody took are closed, those that still come are refused, and what
-  // it shares is shared no more.
+  // Ends `communicator`. Its unclaimed connections are closed, later ones are refused, and its memory is no longer
+  // shared.
   void forget(const std::string& communicator);
 
-  // Polled until it wants no more, or the service ends.
+  // Polls `polled` until its on_ready() returns false, or until the service ends.
   void watch(std::shared_ptr<Polled> polled);
-  // What is polled for may have changed.
+  // Makes the thread poll again, because the descriptors to poll may have changed.
   void wake();
-  // On the thread, soon.
+  // Runs `task` on the thread, soon.
   void post(std::function<void()> task);
 
  private:
@@ -75,9 +75,9 @@ class Service {
   std::shared_ptr<Thread> thread_;
 };
 
-// Asks the service at `unix_name`, which must be of our uid, for the memory that it shares as `name`; waits until it
-// does. UNAVAILABLE: that process has gone, or `is_over` (asked every 100 ms) says that the memory is of no use. A
-// child that was forked may hold the socket of a process that has gone.
+// Asks the service at `unix_name`, which must have our uid, for the memory that it shares as `name`. Waits until it
+// does. UNAVAILABLE if that process has gone, or if `is_over` (called every 100 ms) says that the memory is no longer
+// needed. `is_over` matters because a forked child may hold the socket of a process that has gone.
 base::Result<base::UniqueFd> ask_for_memory(const std::string& unix_name, const std::string& name,
                                             std::chrono::milliseconds deadline,
                                             const std::function<bool()>& is_over = {});

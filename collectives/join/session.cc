@@ -1,3 +1,6 @@
+// A rank's session: requests that wait for answers, watches, and news of ended ranks.
+// Read Session::connect() and State::ask() first, then on_ready(), take() and answered(), which run on the service
+// thread.
 #include "collectives/join/session.h"
 
 #include <poll.h>
@@ -22,12 +25,12 @@ namespace {
 using rendezvous::SessionMessage;
 using std::chrono::milliseconds;
 
-// Of a rank whose host does not read: a few of the largest values.
+// Limit on queued bytes if the session's host does not read; a few of the largest values.
 constexpr std::size_t kMaxQueued = 64 << 20;
-constexpr milliseconds kSendTurn{50};     // between two looks at the deadline while the socket takes nothing
-constexpr milliseconds kAnswerTurn{100};  // between two looks at whether an answer is still of use
+constexpr milliseconds kSendTurn{50};     // between two checks of the deadline while the socket takes nothing
+constexpr milliseconds kAnswerTurn{100};  // between two calls of is_over
 
-// The welcome and not a byte more: what follows it is for the service thread, which waits for it by poll.
+// Reads the welcome and no byte more. The service thread polls for what follows, and would not see bytes read here.
 base::Result<SessionMessage> read_first(int fd, base::MonotonicTime end) {
   rendezvous::SessionReader reader;
   for (;;) {
@@ -73,9 +76,9 @@ class Session::State {
   const rendezvous::SessionWelcome& welcome() const { return welcome_; }
 
  private:
-  // A request without an answer: of a thread that waits, or of a watch.
+  // An unanswered request, of a thread that waits or of a watch.
   struct Request {
-    std::function<void(std::string)> found;  // of a watch
+    std::function<void(std::string)> found;  // for a watch
     bool is_answered = false;
     base::Code code = base::Code::kOk;
     std::string bytes;
@@ -95,7 +98,7 @@ class Session::State {
   const SessionEvents events_;
   rendezvous::SessionWelcome welcome_;
 
-  mutable std::mutex mutex_;  // for all below but the reading half of the stream, which is the service thread's
+  mutable std::mutex mutex_;  // guards all below but the stream's reading half, which belongs to the service thread
   std::condition_variable changed_;
   rendezvous::SessionStream stream_;
   std::map<std::uint64_t, Request> requests_;
@@ -110,7 +113,7 @@ base::Status Session::State::begin(base::MonotonicTime end) {
   if (welcome == nullptr) {
     return base::error(base::Code::kInvalidArgument, "the host of the session does not begin with a welcome");
   }
-  // A host of an earlier version has fewer kinds of news.
+  // A host of an earlier version sends fewer kinds of news.
   if (welcome->version == 0 || welcome->version > rendezvous::kSessionVersion) {
     return base::error(base::Code::kFailedPrecondition,
                        "the host of the session speaks version {} of its protocol, this program version {}: use a "
@@ -126,7 +129,7 @@ std::uint64_t Session::State::next_id() {
   return next_id_++;
 }
 
-// Queues the message; what the socket does not take now is sent while waiting here, without the lock.
+// Queues the message. Bytes that the socket does not take at once are sent while waiting here, without the lock.
 base::Status Session::State::send(Lock& lock, const SessionMessage& message, base::MonotonicTime end) {
   if (!lost_.ok()) return lost_;
   MUSTER_RETURN_IF_ERROR(stream_.send(message));
@@ -158,7 +161,7 @@ void Session::State::wait_for_answer(Lock& lock, const Request& request, base::M
 base::Result<std::string> Session::State::ask(SessionMessage message, std::uint64_t id, base::MonotonicTime end,
                                               const std::string& what, const std::function<bool()>& is_over) {
   Lock lock(mutex_);
-  const Request& request = requests_[id];  // stays where it is until it is erased here
+  const Request& request = requests_[id];  // its address is stable until it is erased here
   base::Status status = send(lock, message, end);
   if (status.ok()) {
     wait_for_answer(lock, request, end, is_over);
@@ -172,7 +175,7 @@ base::Result<std::string> Session::State::ask(SessionMessage message, std::uint6
   const Request answer = std::move(requests_.extract(id).mapped());
   if (!status.ok()) return status.with_context(what);
   if (is_answered) return answer.bytes;
-  // An answer that still comes is ignored.
+  // An answer that arrives later is ignored.
   if (std::holds_alternative<rendezvous::SessionWait>(message)) (void)stream_.send(rendezvous::SessionCancel{id});
   return base::error(base::Code::kDeadlineExceeded, "{}: no answer within the deadline", what);
 }
@@ -198,7 +201,7 @@ Session::WatchId Session::State::watch(std::string_view key, std::function<void(
   const std::uint64_t id = next_id_++;
   if (!lost_.ok()) return id;
   requests_[id].found = std::move(found);
-  (void)stream_.send(rendezvous::SessionWait{id, std::string(key)});  // a broken one is found by its reader
+  (void)stream_.send(rendezvous::SessionWait{id, std::string(key)});  // the reader notices a broken connection
   return id;
 }
 
@@ -255,7 +258,7 @@ void Session::State::answered(std::uint64_t id, base::Code code, std::string byt
   {
     const Lock lock(mutex_);
     const auto at = requests_.find(id);
-    if (at == requests_.end()) return;  // given up
+    if (at == requests_.end()) return;  // the request was given up
     if (at->second.found) {
       found = std::move(at->second.found);
       requests_.erase(at);

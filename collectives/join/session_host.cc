@@ -1,3 +1,5 @@
+// The session's host without a launcher: peers, their keys and waits, and news of ended ranks.
+// Read on_ready() and take() first, then hello(), put() and wait(), then remove() and tell_gone().
 #include "collectives/join/session_host.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ struct SessionHost::Peer {
   bool has_said_hello = false;
   bool has_said_goodbye = false;
   std::uint32_t generation = 0;
-  // Its unanswered waits by their id.
+  // Its unanswered waits, by their ids.
   std::map<std::uint64_t, std::multimap<std::string, Wait>::iterator> waits;
 };
 
@@ -140,7 +142,7 @@ base::Status SessionHost::wait(Peer& peer, rendezvous::SessionWait wait) {
 
 void SessionHost::cancel(Peer& peer, std::uint64_t id) {
   const auto found = peer.waits.find(id);
-  if (found == peer.waits.end()) return;  // answered already
+  if (found == peer.waits.end()) return;  // it was answered before
   waits_.erase(found->second);
   peer.waits.erase(found);
 }
@@ -157,7 +159,7 @@ void SessionHost::answer_waits(const std::string& key) {
   waits_.erase(begin, end);
 }
 
-// Removes nobody, so that callers may walk the peers.
+// Removes no peer, so that callers may iterate over the peers.
 void SessionHost::send(Peer& peer, const SessionMessage& message) {
   if (!peer.stream.send(message).ok()) broken_.push_back(peer.stream.fd());
 }
@@ -167,7 +169,7 @@ void SessionHost::drop_broken() {
     for (const int fd : std::exchange(broken_, {})) {
       const auto found = peers_.find(fd);
       if (found == peers_.end()) continue;
-      // It may have said goodbye before it closed its end.
+      // The peer may have said goodbye before it closed its end, so read first.
       base::Status why = read(*found->second);
       if (why.ok()) why = base::error(base::Code::kUnavailable, "it does not read");
       remove(*found->second, why);
@@ -188,8 +190,8 @@ void SessionHost::remove(Peer& peer, const base::Status& why) {
   if (was_there) tell_gone(rank, gone);
 }
 
-// A rank that has left one world may have gone on to the next, with others still in the first: only who is not beyond
-// that world is told. Of one that has died, everybody is.
+// A rank that has left one world may have joined the next one while other ranks are still in the first. So notify only
+// ranks that are not beyond that world. If the rank has died, notify all ranks.
 void SessionHost::tell_gone(int rank, const Gone& gone) {
   const bool is_back = hellos_[rank] > gone.generation + 1;
   if (!is_back) gone_[rank] = gone;

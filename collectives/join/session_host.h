@@ -1,11 +1,11 @@
-// The host of the session where there is no launcher: rank 0 keeps the keys of all ranks, and tells them when one of
-// them is gone. The same protocol as the agent's (docs/rendezvous-protocol.md).
+// The host of the session without a launcher. Rank 0 keeps the keys of all ranks and notifies ranks when one of them
+// ends. The protocol is the same as the agent's (docs/rendezvous-protocol.md).
 //
-// One thread, rank 0's service thread: it polls the descriptors and calls on_ready(). Connections come as they are
-// after the handshake (transport/handshake.h, purpose kSession), so that who speaks here knows the secret, which
-// is therefore not sent: connections are not encrypted. Rank 0's own is one end of a socket pair. All is bounded: keys,
-// what ranks wait for, and what waits for a rank that does not read by SessionHostLimits; a rank that goes beyond, or
-// breaks the protocol, is cut off.
+// Thread: rank 0's service thread, which polls the descriptors and calls on_ready().
+// Connections arrive after their handshake (transport/handshake.h, purpose kSession). So the peer knows the secret, and
+// the host does not send it. Connections are not encrypted. Rank 0's own connection is one end of a socket pair.
+// Limits: SessionHostLimits bounds keys, waits, and bytes queued for a rank that does not read. A rank that exceeds a
+// limit or breaks the protocol is cut off.
 //
 //   host.add_polls(slots); … poll …; for (const pollfd& slot : slots) if (slot.revents != 0) host.on_ready(slot.fd);
 #pragma once
@@ -30,27 +30,28 @@ struct SessionHostLimits {
   std::size_t max_total_bytes = std::size_t{1} << 30;  // of keys and values
   std::size_t max_waits = 1 << 20;                     // of all ranks
   std::size_t max_queued_bytes = 64 << 20;             // for one connection that does not read
-  std::size_t max_connections_of_rank = 16;            // several worlds of one process, one closing, one beginning
+  std::size_t max_connections_of_rank =
+      16;  // one process may have several worlds, such as one that closes and one that begins
 };
 
 class SessionHost {
  public:
-  // `size`: of the world.
+  // `size` is the world's.
   explicit SessionHost(int size, SessionHostLimits limits = {});
-  ~SessionHost();  // closes all: their sessions are lost
+  ~SessionHost();  // closes all connections, so that the ranks' sessions are lost
   SessionHost(const SessionHost&) = delete;
   SessionHost& operator=(const SessionHost&) = delete;
 
-  // `rank`: as its handshake said; any other in its hello is refused.
+  // `rank` is from the handshake. A hello with another rank is refused.
   void add(int rank, base::UniqueFd socket);
 
   void add_polls(std::vector<pollfd>& slots) const;
-  // `fd`: of add_polls(); others are ignored.
+  // `fd` must be from add_polls(); other descriptors are ignored.
   void on_ready(int fd);
 
   bool is_empty() const { return peers_.empty(); }
   std::size_t connections() const { return peers_.size(); }
-  // Of connections that were cut off since the last call: one sentence each, for a log.
+  // Connections that were cut off since the last call: one sentence each, for a log.
   std::vector<base::Status> take_problems();
 
  private:
@@ -59,7 +60,7 @@ class SessionHost {
     int fd = -1;
     std::uint64_t id = 0;  // of the peer
   };
-  // How a rank was last seen to go; of those that have not come again.
+  // The last end of a rank that has not come back.
   struct Gone {
     rendezvous::SessionEnded news;
     std::uint32_t generation = 0;  // of the connection that ended
@@ -81,11 +82,11 @@ class SessionHost {
   const int size_;
   const SessionHostLimits limits_;
   std::map<int, std::unique_ptr<Peer>> peers_;  // by descriptor
-  std::vector<int> broken_;                     // could not be sent something; removed at the end of the turn
+  std::vector<int> broken_;                     // descriptors to which sending failed; removed at the end of the turn
   std::map<std::string, std::string> values_;
   std::size_t total_bytes_ = 0;
   std::multimap<std::string, Wait> waits_;
-  std::map<int, std::uint32_t> hellos_;  // of each rank
+  std::map<int, std::uint32_t> hellos_;  // by rank, how many hellos it has sent
   std::map<int, Gone> gone_;
   std::vector<base::Status> problems_;
 };
