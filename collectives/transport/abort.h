@@ -1,5 +1,5 @@
-// Why a communicator has ended: one record for all its ranks of a host, in their shared segment, looked at by every
-// wait. Whoever learns of a death or fails in an operation raises it; the first one wins.
+// Why a communicator has ended: one record for all its ranks of a host, in their shared segment. Every wait checks it.
+// A rank that learns of a death or fails in an operation raises it. The first failure wins.
 #pragma once
 
 #include <atomic>
@@ -13,27 +13,27 @@ namespace muster::collectives::inline transport {
 
 struct Failure {
   base::Code code = base::Code::kOk;
-  int rank = -1;        // of the world: whose death or mistake it was; -1: nobody's
+  int rank = -1;        // the world's rank that died or made the mistake; -1 if none
   std::string host;     // where that rank ran
-  std::string message;  // one sentence that names both
+  std::string message;  // one sentence that names the rank and the host
 };
 
 // The failure as text, to be put into the job's store for ranks of other hosts.
 std::string encode(const Failure& failure);
-// A text that encode() has not made becomes an ABORTED failure of nobody.
+// If encode() has not made the text, returns an ABORTED failure without a rank.
 Failure decode_failure(const std::string& text);
 
-// Zero bytes are a valid record without a failure. Any thread, any process that has it mapped; what is read from it is
-// checked, as it may come from a process that is not well.
+// Zero bytes are a valid record without a failure. Any thread of any process that has it mapped may use it. What is
+// read is checked, because a damaged process may have written it.
 //
-// Whoever raises writes into a slot of its own, and then says which: one that ends or is stopped meanwhile keeps nobody
-// from raising another.
+// raise() writes into a slot of its own and then publishes the slot's number. So a process that ends or is stopped in
+// between does not keep other processes from raising.
 class AbortRecord {
  public:
-  // False: there was one already, or too many are being written.
+  // False if a failure was raised before, or if too many are being written.
   bool raise(const Failure& failure);
   bool is_raised() const { return published_.load(std::memory_order_acquire) != 0; }
-  // After is_raised().
+  // Call it only after is_raised().
   Failure read() const;
 
  private:
@@ -44,8 +44,8 @@ class AbortRecord {
     char host[64];
     char message[440];
   };
-  std::atomic<std::uint32_t> published_;  // 0: none; else the number of a slot, from 1
-  std::atomic<std::uint32_t> claimed_;    // slots
+  std::atomic<std::uint32_t> published_;  // 0 if none, or else the number of a slot, from 1
+  std::atomic<std::uint32_t> claimed_;    // number of slots in use
   Slot slots_[kSlots];
 };
 static_assert(sizeof(AbortRecord) == 8 + 7 * 512);

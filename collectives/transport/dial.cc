@@ -12,9 +12,9 @@
 namespace muster::collectives::inline transport {
 namespace {
 
-constexpr int kLookMs = 10;  // how soon a failure elsewhere ends a wait
+constexpr int kLookMs = 10;  // limits how long a failure elsewhere goes unnoticed
 
-// So many connections that ended so soon: nobody is there, or does not want us.
+// After this many connections that end this soon, the listener is missing or refuses us.
 constexpr std::chrono::milliseconds kQuickly{500};
 constexpr int kQuickEnds = 4;
 
@@ -33,7 +33,7 @@ base::Result<Handshake> shake_hands(Handshake handshake, base::MonotonicTime end
     if (turn == Handshake::Turn::kDone) return handshake;
     MUSTER_RETURN_IF_ERROR(check(end, abort));
     pollfd wanted{handshake.fd(), static_cast<short>(turn == Handshake::Turn::kWantsRead ? POLLIN : POLLOUT), 0};
-    poll(&wanted, 1, kLookMs);  // an error or a signal: it looks again
+    poll(&wanted, 1, kLookMs);  // on an error or a signal it checks again
   }
 }
 

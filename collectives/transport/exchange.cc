@@ -1,3 +1,5 @@
+// The messages of one step: adding them, moving them, waiting, and errors.
+// Read run() in exchange.h first, then turn(), wait() and sleep(), then broken_sending() and who_is_late().
 #include "collectives/transport/exchange.h"
 
 #include <sched.h>
@@ -10,14 +12,14 @@ namespace muster::collectives::inline transport {
 namespace {
 
 constexpr int kSleepMs = 10;
-// Of who waits for shared memory as well, which poll() does not see.
+// Used if a message waits for shared memory, which poll() does not see.
 constexpr int kShortSleepMs = 1;
 constexpr std::size_t kAlignment = 64;
 
 }  // namespace
 
 Exchange::Exchange(Peers& peers) : peers_(peers), operands_(static_cast<std::size_t>(peers.size())) {
-  // So that what open_send() returns stays where it is.
+  // Reserve, so that pointers from open_send() stay valid.
   outgoing_.reserve(static_cast<std::size_t>(peers.size()));
   incoming_.reserve(static_cast<std::size_t>(peers.size()));
 }
@@ -86,7 +88,7 @@ Moved Exchange::turn() {
 Moved Exchange::broken_sending(const Outgoing& message) {
   failed_peer_ = message.peer();
   error_ = message.link().why();
-  // A peer that gave up because we do not call the same has said so before it closed the link.
+  // If the peer gave up because we called something else, it sent its header before it closed the link.
   for (Incoming& last : incoming_) {
     if (last.peer() != message.peer()) continue;
     while (last.turn() == Moved::kSome) continue;
@@ -113,8 +115,8 @@ base::Status Exchange::finish(base::Status status) {
 }
 
 base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
-  // Nobody knows here whether the peer's host is this machine, too, and waits for this core. A turn over sockets has
-  // cost more than this.
+  // The peer may run on this machine and wait for this very core, which is not known here. So yield; a turn over
+  // sockets costs more.
   if (has_sockets_ && !peers_.policy().oversubscribed) sched_yield();
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, waiter.is_time_to_sleep([this] { return who_is_late(); }));
   if (!is_time) return base::ok_status();
@@ -123,14 +125,15 @@ base::Status Exchange::wait(Waiter& waiter, Moved* moved) {
     *moved = sleep();
     return base::ok_status();
   }
-  *moved = turn();  // what it sent before its end counts
+  *moved = turn();  // what the peer sent before its end counts
   if (*moved != Moved::kNothing) return base::ok_status();
   failed_peer_ = gone;
   return base::error(base::Code::kUnavailable, "{}: {} has ended before it had done its part",
                      describe(operation_.call), peers_.name(gone));
 }
 
-// Of peers with a ring, which does not close when its process ends; a connection does, behind its last byte.
+// Only for peers with a ring, because a ring does not close when its process ends. A connection closes behind its last
+// byte.
 int Exchange::first_that_is_gone() const {
   const auto is_gone = [this](const auto& message) {
     return !message.is_done() && message.link().fd() < 0 && peers_.is_gone(message.peer());
@@ -159,7 +162,7 @@ Moved Exchange::sleep() {
   }
   Moved moved = Moved::kNothing;
   if (!fds_.empty()) {
-    // An error or a signal: the caller looks again.
+    // On an error or a signal the caller checks again.
     poll(fds_.data(), fds_.size(), has_rings ? kShortSleepMs : kSleepMs);
   } else {
     peers_.bell().sleep_unless([&] {
@@ -192,9 +195,9 @@ Failure Exchange::who_is_late() {
 
 std::span<std::byte> Exchange::scratch(std::size_t bytes) {
   if (scratch_size_ < bytes + kAlignment) {
-    scratch_.reset();  // before the new one comes
+    scratch_.reset();  // free it before the new one is allocated
     scratch_size_ = 0;
-    scratch_.reset(new std::byte[bytes + kAlignment]);  // not filled with zeros: that costs as much as an operation
+    scratch_.reset(new std::byte[bytes + kAlignment]);  // not zeroed, because that costs as much as an operation
     scratch_size_ = bytes + kAlignment;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(scratch_.get());

@@ -1,15 +1,16 @@
-// Moves the messages of one step of an operation over their links at the same time, until all are done, and waits as
-// wait.h says. Kept by a communicator for all its operations, so that small ones allocate nothing. One thread at a
-// time.
+// Moves the messages of one step of an operation over their links at the same time, until all are done. It waits as
+// wait.h describes.
+//
+// Owner: a communicator, which keeps it for all its operations, so that small ones allocate nothing.
+// Thread: one at a time.
+// Errors: FAILED_PRECONDITION if a peer called something else. UNAVAILABLE if a link broke. DEADLINE_EXCEEDED if
+// nothing has arrived for too long. If the abort record is raised, its failure. All messages name the peer, and
+// failed_peer() returns it. After an error the communicator's links are unusable, because bytes may be left in them.
 //
 //   exchange.begin(operation, Algorithm::kOneShot);
 //   MUSTER_RETURN_IF_ERROR(exchange.send(peer, bytes));
 //   MUSTER_RETURN_IF_ERROR(exchange.receive(peer, place));
 //   return exchange.run();
-//
-// Errors: FAILED_PRECONDITION, a peer called something else; UNAVAILABLE, a link broke; DEADLINE_EXCEEDED, nothing has
-// come for long; what the abort record says. All name the peer; failed_peer() says who it was. The links of the
-// communicator are of no use after an error: bytes may lie in them.
 #pragma once
 
 #include <poll.h>
@@ -46,21 +47,22 @@ class Exchange {
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
 
-  // Of an operation or of a part of one. Forgets the messages of the former one.
+  // Begins an operation or a part of one. Forgets the messages of the one before.
   void begin(const Operation& operation, Algorithm algorithm);
 
-  // Adds a message; at most one each way for a peer until run(). The bytes live until then.
+  // Adds a message; until run(), at most one in each direction for a peer. The bytes must live until then.
   base::Status send(int peer, std::span<const std::byte> bytes);
   base::Status receive(int peer, std::span<std::byte> place);
-  // The same with bytes that are given later, in the `after` of run(). Valid until the next begin() or run().
+  // The same, with bytes that `after` of run() provides later. The result is valid until the next begin() or run().
   base::Result<Outgoing*> open_send(int peer, std::uint64_t bytes);
   base::Result<Incoming*> open_receive(int peer, std::uint64_t bytes);
 
-  // Until all messages that were added are done; then they are forgotten.
+  // Runs until all added messages are done, then forgets them.
   base::Status run() {
     return run([] {});
   }
-  // `after()` is called whenever something has moved, and once before: it gives messages that need more their bytes.
+  // `after()` is called once at the start, and whenever something has moved. It must provide bytes for messages that
+  // need more.
   template <typename After>
   base::Status run(After after) {
     after();
@@ -79,11 +81,11 @@ class Exchange {
     return finish(base::ok_status());
   }
 
-  // At least `bytes`, 64-aligned; the contents are lost with the next call.
+  // At least `bytes` bytes, 64-aligned. The next call loses the contents.
   std::span<std::byte> scratch(std::size_t bytes);
-  // One for each rank, for the inputs of a reduction.
+  // One pointer for each rank, for the inputs of a reduction.
   std::span<const void*> operands() { return operands_; }
-  // Rank in the communicator of who caused the last error, -1: nobody in particular.
+  // The communicator's rank that caused the last error; -1 if none.
   int failed_peer() const { return failed_peer_; }
 
  private:
@@ -109,7 +111,7 @@ class Exchange {
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
   base::Status error_;
-  bool has_sockets_ = false;  // any message goes over one
+  bool has_sockets_ = false;  // whether any message uses a socket
   int failed_peer_ = -1;
 };
 

@@ -1,3 +1,6 @@
+// The handshake of a connection: both sides as one state machine.
+// Read step() and next() first, then the messages in their order: make_hello(), take_hello(), take_challenge(),
+// take_proof().
 #include "collectives/transport/handshake.h"
 
 #include <sys/socket.h>
@@ -17,7 +20,7 @@ namespace {
 using base::Code;
 using Turn = Handshake::Turn;
 
-// The last character is the version of the handshake and of what follows on a link.
+// The last character is the version of the handshake and of the link's format.
 constexpr std::string_view kMagic = "mstrlnk1";
 constexpr std::size_t kPurposeAt = 8;
 constexpr std::size_t kSourceAt = 12;
@@ -30,7 +33,7 @@ static_assert(kNonceAt + kNonceSize == Handshake::kHelloSize);
 static_assert(kNonceSize + base::kHmacSize == Handshake::kChallengeSize);
 static_assert(base::kHmacSize == Handshake::kProofSize);
 
-// Of one length, so that the parts behind them begin at the same place.
+// All have the same length, so that the bytes after them begin at the same place.
 constexpr std::string_view kListener = "muster link listener 1";
 constexpr std::string_view kSealingListener = "muster link seals    1";
 constexpr std::string_view kCaller = "muster link caller   1";
@@ -38,7 +41,7 @@ constexpr std::string_view kKeyOfCaller = "muster key  caller   1";
 constexpr std::string_view kKeyOfListener = "muster key  listener 1";
 static_assert(kListener.size() == kCaller.size() && kListener.size() == kSealingListener.size());
 
-// As it is sent: besides the values of Purpose.
+// The value that is sent for an encrypted link, besides the values of Purpose.
 constexpr std::uint32_t kEncryptedLink = 3;
 
 std::uint32_t purpose_of(const LinkRequest& request) {

@@ -1,20 +1,21 @@
-// Who may connect: mutual challenge and response with the job's secret (HMAC-SHA256) before anything else is read.
-// Messages have fixed sizes; nothing that the peer sends is a length. Numbers are little-endian.
+// Decides which processes may connect. Both sides prove that they know the job's secret by challenge and response
+// (HMAC-SHA256), before anything else is read. Messages have fixed sizes, and nothing that the peer sends is a length.
+// Numbers are little-endian.
 //
 //   caller   -> Hello      magic (8), purpose, source rank, destination rank (4 each), communicator (64, NUL-padded),
 //                          the caller's nonce (32)
 //   listener -> Challenge  the listener's nonce (32), MAC("listener", Hello, listener's nonce) (32)
 //   caller   -> Proof      MAC("caller", Hello, listener's nonce) (32)
 //
-// Both MACs cover both nonces and who is who, so that neither a recorded nor a reflected message is an answer. Bytes
-// after the Proof are the link's: the handshake never reads beyond its own.
+// Both MACs cover both nonces and both roles. So neither a recorded nor a reflected message is a valid answer. Bytes
+// after the Proof belong to the link, and the handshake never reads them.
 //
-// Whether a link is encrypted is part of its purpose, and of the word in the listener's MAC: both ends have to be set
-// to the same, and an end that finds the other one set otherwise gives up. The keys (record.h) follow from the secret
-// and both nonces.
+// Encryption is part of the link's purpose, and of the word in the listener's MAC. Both ends must be set alike, and an
+// end that finds a difference gives up. The keys (record.h) are derived from the secret and both nonces.
 //
-// Both sides are state machines on a non-blocking socket: call step() when it is readable or writable. One thread at a
-// time. After an error, and when it is destroyed before the end, the connection is closed with it.
+// Both sides are state machines on a non-blocking socket: call step() when it is readable or writable.
+// Thread: one at a time.
+// Errors: after an error, the handshake closes the connection. So does destroying it before the end.
 #pragma once
 
 #include <array>
@@ -34,17 +35,17 @@ inline constexpr std::size_t kMaxCommunicatorName = 63;
 struct LinkRequest {
   enum class Purpose : std::uint8_t { kLink = 1, kSession = 2 };
   Purpose purpose = Purpose::kLink;
-  int source = 0;  // ranks of the world
+  int source = 0;  // source and destination: ranks of the world
   int destination = 0;
   std::string communicator;   // at most kMaxCommunicatorName bytes, none of them NUL
-  bool is_encrypted = false;  // of kLink
+  bool is_encrypted = false;  // only for kLink
   bool operator==(const LinkRequest&) const = default;
 };
 
-// What a handshake has made.
+// The result of a handshake.
 struct Connection {
   base::UniqueFd socket;
-  std::optional<RecordKeys> keys;  // of an encrypted link
+  std::optional<RecordKeys> keys;  // set for an encrypted link
 };
 
 class Handshake {
@@ -54,7 +55,7 @@ class Handshake {
   static constexpr std::size_t kProofSize = 32;
 
   static Handshake call(base::UniqueFd socket, std::string secret, const LinkRequest& request);
-  // `own_rank`: what the caller must have asked for. `encrypts`: its links.
+  // `own_rank` is the rank that the caller must ask for. `encrypts` says whether this rank encrypts links.
   static Handshake answer(base::UniqueFd socket, std::string secret, int own_rank, bool encrypts = false);
   ~Handshake();  // wipes the secret
   Handshake(Handshake&&) noexcept = default;
@@ -63,12 +64,12 @@ class Handshake {
   Handshake& operator=(const Handshake&) = delete;
 
   enum class Turn { kWantsRead, kWantsWrite, kDone };
-  // UNAUTHENTICATED: the peer does not know the secret, is something else, or wants another rank. FAILED_PRECONDITION:
-  // one end encrypts, the other one does not. UNAVAILABLE: the peer has closed the connection, or the network has. The
-  // connection is to be closed then.
+  // UNAUTHENTICATED if the peer does not know the secret, is no Muster process, or wants another rank.
+  // FAILED_PRECONDITION if only one end encrypts. UNAVAILABLE if the peer or the network closed the connection. The
+  // caller must close the connection then.
   base::Result<Turn> step();
   int fd() const { return socket_.get(); }
-  // After kDone.
+  // Call the following only after kDone.
   const LinkRequest& request() const { return request_; }
   base::UniqueFd take_socket() { return std::move(socket_); }
   Connection take_connection();
@@ -85,9 +86,9 @@ class Handshake {
   };
 
   Handshake(base::UniqueFd socket, std::string secret, State state);
-  void transfer(State state, std::size_t size);  // the next `size` bytes of buffer_ go or come
+  void transfer(State state, std::size_t size);  // sends or receives the next `size` bytes of buffer_
   bool is_sending() const;
-  base::Result<bool> move_bytes();  // true: all of them
+  base::Result<bool> move_bytes();  // true when all bytes have moved
   base::Status next();
   base::Status take_hello();
   base::Status take_challenge();
@@ -105,7 +106,7 @@ class Handshake {
   State state_;
   std::array<char, kHelloSize> hello_{};
   std::array<char, 32> listener_nonce_{};
-  std::array<char, kHelloSize> buffer_{};  // of the message that is under way: the largest is Hello
+  std::array<char, kHelloSize> buffer_{};  // the message in progress; Hello is the largest
   std::size_t size_ = 0;
   std::size_t moved_ = 0;
 };

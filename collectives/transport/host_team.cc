@@ -11,9 +11,9 @@
 namespace muster::collectives::inline transport {
 namespace {
 
-constexpr std::size_t kSlotAlignment = 128;  // processors fetch pairs of lines
+constexpr std::size_t kSlotAlignment = 128;  // processors fetch cache lines in pairs
 
-// 'T' or 't': stopped by a signal or a debugger; '\0': cannot be told.
+// 'T' or 't' if stopped by a signal or a debugger; '\0' if unknown.
 char process_state(std::int64_t pid) {
   const auto text = base::read_file(fmt::format("/proc/{}/stat", pid), 4096);
   if (!text.ok()) return '\0';
@@ -75,7 +75,7 @@ base::Status HostTeam::mismatch(int rank, const Call& theirs, const Call& own) {
   return {failure_.code, failure_.message};
 }
 
-// All stores and loads are sequentially consistent: of two ranks that begin at once, one sees what the other has said.
+// All stores and loads are sequentially consistent. So if two ranks begin at once, at least one sees the other's call.
 base::Status HostTeam::begin_step(std::uint64_t step, const Call& call) {
   const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(call);
   auto& own = segment_.lane(rank_).step;

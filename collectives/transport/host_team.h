@@ -1,13 +1,15 @@
-// The ranks of one communicator on one host, in rounds: in each round every rank says what it has (a call, a few bytes,
-// what lies in its slot or staging area) and waits until all have said so.
+// The ranks of one communicator on one host, which work in rounds. In each round every rank publishes its call, a few
+// bytes, and what lies in its slot or staging area. Then it waits until all ranks have published.
 //
-// Lines take turns from round to round. A rank can be one round ahead of another, never two, because it has waited for
-// all of the round between: what a rank published with round r is read by others until they publish round r + 1, and
-// may be written again by its owner once it has waited for all of round r + 1. So what two rounds after each other give
-// must not overlap. Slots follow each other through the arena, all ranks' at the same place, and begin again at its
-// start: no round takes more than a quarter of it. The staging and result areas belong to hierarchical_allreduce.
+// Each rank has two lines that alternate from round to round. A rank can be one round ahead of another, but never two,
+// because it has waited for all ranks in the round between. Other ranks read what a rank published in round r until
+// they publish round r + 1. The rank may overwrite it after it has waited for all of round r + 1. So the data of two
+// consecutive rounds must not overlap. Slots advance through the arena, at the same place for all ranks, and then start
+// again. So no round may take more than a quarter of the arena. The staging and result areas belong to
+// hierarchical_allreduce.
 //
-// One thread at a time. Ranks here are local ones, 0 … size - 1.
+// Thread: one at a time.
+// Ranks here are local ones, from 0 to size - 1.
 #pragma once
 
 #include <array>
@@ -35,7 +37,7 @@ struct Teammate {
 
 class HostTeam {
  public:
-  // `name` of the communicator, for messages. `policy` outlives it.
+  // `name` is the communicator's, for messages. `policy` must outlive the team.
   HostTeam(Segment segment, int rank, std::vector<Teammate> mates, std::string name, const WaitPolicy& policy);
 
   int rank() const { return rank_; }
@@ -45,8 +47,8 @@ class HostTeam {
   const WaitPolicy& policy() const { return policy_; }
   const Teammate& mate(int rank) const { return mates_[static_cast<std::size_t>(rank)]; }
 
-  // Starts the next round: slot() and payload() are those of it now. `bytes` is what a slot has room for, the same on
-  // all ranks, at most room().
+  // Starts the next round; slot() and payload() then refer to it. `bytes` is the size of a slot. It must be the same on
+  // all ranks and at most room().
   void begin(std::size_t bytes = 0) {
     ++round_;
     if (bytes != 0) place_slots(bytes);
@@ -55,7 +57,7 @@ class HostTeam {
   std::byte* slot(int rank) const { return segment_.arena(rank) + slots_at_; }
   std::byte* staging(int rank) const { return segment_.staging(rank); }
   std::byte* result(int rank) const { return segment_.result(rank); }
-  // At most kInlineBytes of them, with the flag.
+  // At most kInlineBytes, which travel with the flag.
   std::byte* own_payload() const { return line(rank_).payload; }
   template <typename T>
   void say(const T& value) {
@@ -67,7 +69,7 @@ class HostTeam {
     own.call = call;
     own.flag.publish(round_);
   }
-  // FAILED_PRECONDITION: a rank calls something else; DEADLINE_EXCEEDED, UNAVAILABLE: it does not come.
+  // FAILED_PRECONDITION if `rank` calls something else. DEADLINE_EXCEEDED or UNAVAILABLE if it does not arrive.
   base::Status wait_for(int rank, const Call& call) {
     Line& peer = line(rank);
     const auto late = [this, rank, &call] { return why_late(rank, call); };
@@ -82,15 +84,15 @@ class HostTeam {
     }
     return base::ok_status();
   }
-  // publish() and wait_for_all() of a new round that carries nothing.
+  // Does publish() and wait_for_all() of a new round that carries no data.
   base::Status meet(const Call& call) {
     begin();
     publish(call);
     return wait_for_all(call);
   }
-  // Before an operation over links, the number `step` of this communicator (from 1): its ranks on one host may wait for
-  // each other in different places where they call different things, so each says here what it begins and looks at what
-  // the others have said. FAILED_PRECONDITION: a rank calls something else.
+  // Call it before an operation over links. `step` numbers the communicator's operations, from 1. If the ranks of a
+  // host call different operations, they may wait for each other in different places. So each rank publishes the call
+  // that it begins and checks those of the others. FAILED_PRECONDITION if a rank calls something else.
   base::Status begin_step(std::uint64_t step, const Call& call);
 
   const std::byte* payload(int rank) const { return line(rank).payload; }
@@ -102,13 +104,13 @@ class HostTeam {
     return value;
   }
 
-  // A rank has ended in good order: who waits for it now fails. Any thread.
+  // Records that a rank has left in good order, so that waits for it fail. Any thread.
   void set_gone(int rank) { mates_gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_release); }
-  // The error of an operation of this team that this local rank caused, for failure(); its host and number are added.
+  // Records that local rank `rank` caused the error of an operation, for failure(). Adds the rank's host and number.
   base::Status blame(int rank, base::Status status);
-  // Who caused the last error that this team has made itself.
+  // The failure behind the last error that this team returned.
   const Failure& failure() const { return failure_; }
-  // This rank will not come again.
+  // Announces that this rank will not come again.
   void leave() { segment_.lane(rank_).left.store(1); }
 
  private:
@@ -126,8 +128,8 @@ class HostTeam {
   const WaitPolicy& policy_;
   Waiter waiter_;
   std::uint32_t round_ = 0;
-  std::size_t slots_at_ = 0;   // of this round, in the arena
-  std::size_t slots_end_ = 0;  // where those of the next one begin
+  std::size_t slots_at_ = 0;   // where this round's slots begin in the arena
+  std::size_t slots_end_ = 0;  // where the next round's slots begin
   Failure failure_;
   std::unique_ptr<std::atomic<bool>[]> mates_gone_;
 };

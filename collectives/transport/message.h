@@ -1,7 +1,8 @@
-// One message over a link: a fixed header that says which operation it is part of, then bytes. Both ends know from
-// their own arguments how many there have to be; the header is compared with that before a byte is used.
+// One message over a link: a fixed header that names its operation, then bytes. Both ends know the number of bytes from
+// their own arguments. The receiver compares the header with its arguments before it uses a byte.
 //
-// Plain state machines without waiting; exchange.h drives them. Not shared between threads.
+// These are state machines without waiting, which exchange.h drives.
+// Thread: not shared between threads.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,12 @@
 namespace muster::collectives::inline transport {
 
 struct Operation {
-  std::uint64_t sequence = 0;  // its number in the communicator; of send and receive: between these two ranks
+  std::uint64_t sequence =
+      0;  // the operation's number in the communicator; for send and receive, between these two ranks
   Call call;
 };
 
-// As on the wire, in the byte order of the ranks (little-endian; others are not supported).
+// The header as it is sent, in the ranks' byte order. Only little-endian ranks are supported.
 struct MessageHeader {
   static constexpr std::uint32_t kMagic = 0x316d736dU;  // "msm1"
   std::uint32_t magic = kMagic;
@@ -38,12 +40,12 @@ class Outgoing {
 
   int peer() const { return peer_; }
   const Link& link() const { return *link_; }
-  // More of the message; only when all that was given before has gone.
+  // Provides more of the message. Call it only when all earlier bytes have been sent.
   void give(std::span<const std::byte> bytes) { given_ = bytes; }
   bool needs_more() const { return given_.empty() && sent_ < header_.bytes; }
-  // All of it has gone.
+  // Whether all of it has been sent.
   bool is_done() const { return header_sent_ == sizeof(MessageHeader) && sent_ == header_.bytes; }
-  // Whether turn() can do anything: a message without bytes yet waits with its header, too.
+  // Whether turn() can send anything. A message without bytes yet waits with its header, too.
   bool is_ready() const { return !is_done() && (!given_.empty() || header_.bytes == 0); }
   std::uint64_t sent() const { return sent_; }
   Moved turn();
@@ -63,16 +65,16 @@ class Incoming {
 
   int peer() const { return peer_; }
   const Link& link() const { return *link_; }
-  // Where the next bytes go; only when the place given before is full.
+  // Sets where the next bytes go. Call it only when the place before is full.
   void give(std::span<std::byte> place) { place_ = place; }
   bool needs_more() const { return place_.empty() && received_ < expected_.bytes; }
   bool is_done() const { return is_checked_ && received_ == expected_.bytes; }
   bool is_ready() const { return !is_done() && (!place_.empty() || expected_.bytes == 0); }
   std::uint64_t received() const { return received_; }
-  // kBroken also for a header that is not the expected one: mismatch() says which.
+  // Also returns kBroken for an unexpected header; mismatch() describes it.
   Moved turn();
   bool is_mismatch() const { return is_mismatch_; }
-  // INVALID_ARGUMENT, or DATA_LOSS for something that is no header. `peer`: as messages name it.
+  // INVALID_ARGUMENT, or DATA_LOSS if the bytes are no header. `peer` is the peer's name in messages.
   base::Status mismatch(const std::string& peer, const std::string& own) const;
 
  private:

@@ -1,5 +1,5 @@
-// What algorithms know of the ranks of their communicator: links to them, made when first needed, and names for
-// messages. The communicator implements it; nothing here depends on how ranks are connected.
+// What algorithms know of the ranks of their communicator: names for messages, and links that are made at the first
+// use. The communicator implements it, so nothing here depends on how ranks are connected.
 #pragma once
 
 #include <string>
@@ -17,20 +17,20 @@ class Peers {
   virtual int rank() const = 0;  // of the communicator
   virtual int size() const = 0;
 
-  // To another rank; the same object until it breaks. May wait until that rank is connected, and then fails as a wait
-  // does (wait.h).
+  // The link to another rank; the same object until it breaks. May wait until that rank is connected, and then fails as
+  // a wait does (wait.h).
   virtual base::Result<Link*> link(int peer) = 0;
-  // As messages name it: "rank 3 (n2)", by its rank in the world.
+  // The peer's name in messages, by its rank in the world: "rank 3 (n2)".
   virtual std::string name(int peer) const = 0;
   virtual int world_rank(int peer) const = 0;
   virtual std::string host(int peer) const = 0;
 
-  // Whether it is known to have ended: nothing more comes from it but what it sent before.
+  // Whether the peer is known to have ended. Then only bytes that it sent before can still arrive.
   virtual bool is_gone(int peer) const = 0;
 
   virtual const WaitPolicy& policy() const = 0;
   virtual const AbortRecord& abort() const = 0;
-  // What this rank's ring links ring.
+  // The flag that peers ring when they move bytes in this rank's ring links.
   virtual Flag& bell() = 0;
 };
 

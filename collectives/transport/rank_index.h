@@ -1,4 +1,4 @@
-// Ranks are int, as in every API of this kind; containers of one element for each rank are indexed by std::size_t.
+// Ranks are int, as in every API of this kind. Containers with one element for each rank use std::size_t as index.
 #pragma once
 
 #include <cstddef>

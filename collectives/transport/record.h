@@ -1,12 +1,12 @@
-// What an encrypted link sends: records of AES-256-GCM, each way with a key of its own that both ends derive from the
-// job's secret and the nonces of their handshake.
+// The format of an encrypted link: records of AES-256-GCM. Each direction has its own key. Both ends derive the keys
+// from the job's secret and the nonces of their handshake.
 //
-//   record   number of bytes (4, little-endian, 1 … kMaxRecordBytes), so many bytes sealed, their tag (16)
+//   record   size (4 bytes, little-endian, 1 … kMaxRecordBytes), that many sealed bytes, their tag (16)
 //
-// The number is authenticated as well. Records are counted, and the count is the nonce: one that is changed, repeated,
-// left out or comes in another order cannot be opened.
+// The size is authenticated, too. Records are counted, and the count is the nonce. So a record that is changed,
+// repeated, left out or reordered cannot be opened.
 //
-// Not shared between threads.
+// Thread: not shared between threads.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ inline constexpr std::size_t kMaxRecordSize = kRecordHeadBytes + kMaxRecordBytes
 
 using RecordKey = std::array<char, 32>;
 
-// Of one end of a link; wiped when it goes.
+// The keys of one end of a link, wiped when they are destroyed.
 struct RecordKeys {
   RecordKey sending{};
   RecordKey receiving{};
@@ -40,7 +40,7 @@ struct RecordKeys {
   ~RecordKeys();
 };
 
-// HKDF-SHA256 (RFC 5869) for 32 bytes.
+// HKDF-SHA256 (RFC 5869), for 32 bytes.
 RecordKey derive_key(std::string_view secret, std::string_view salt, std::string_view info);
 
 class RecordCipher {
@@ -52,7 +52,7 @@ class RecordCipher {
 
  protected:
   explicit RecordCipher(Context context) : context_(std::move(context)) {}
-  // The count as 12 bytes, and one more from then on.
+  // Returns the count as 12 bytes and increments it.
   std::array<unsigned char, 12> next_nonce();
 
   Context context_;
@@ -63,10 +63,11 @@ class RecordCipher {
 
 class RecordSealer : public RecordCipher {
  public:
-  // INTERNAL: libcrypto cannot do it.
+  // INTERNAL if libcrypto fails.
   static base::Result<RecordSealer> create(const RecordKey& key);
 
-  // 1 to kMaxRecordBytes of `head` and `body` together, into `record`, which has room for them; the record's size.
+  // Seals `head` and `body`, together 1 to kMaxRecordBytes bytes, into `record`, which must have room. Returns the
+  // record's size.
   base::Result<std::size_t> seal(std::span<const std::byte> head, std::span<const std::byte> body,
                                  std::span<std::byte> record);
 
@@ -78,11 +79,11 @@ class RecordOpener : public RecordCipher {
  public:
   static base::Result<RecordOpener> create(const RecordKey& key);
 
-  // Of the record that begins with these bytes, at least kRecordHeadBytes of them. UNAUTHENTICATED: there is none of
-  // such a size.
+  // The size of the record that begins with these bytes, of which there must be at least kRecordHeadBytes.
+  // UNAUTHENTICATED if no record has such a size.
   static base::Result<std::size_t> size_of_record(std::span<const std::byte> begin);
-  // A whole record; its bytes, opened where they lie. UNAUTHENTICATED: it is not the one that was sealed next. The
-  // bytes are of no use then, and nothing can be opened any more.
+  // Opens a whole record in place and returns its bytes. UNAUTHENTICATED if it is not the record that was sealed next.
+  // Then its bytes are invalid, and later records cannot be opened.
   base::Result<std::span<std::byte>> open(std::span<std::byte> record);
 
  private:

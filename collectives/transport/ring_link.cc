@@ -66,7 +66,7 @@ std::ptrdiff_t RingLink::try_send(std::span<const std::byte> head, std::span<con
   const std::span<const std::byte> from_body = body.first(std::min(body.size(), room - from_head.size()));
   if (!from_head.empty()) put(from_head);
   if (!from_body.empty()) put(from_body);
-  // Sequentially consistent, as what the bell looks at.
+  // Sequentially consistent, because the bell requires it.
   outgoing_.written.store(written_);
   peer_bell_.ring();
   return static_cast<std::ptrdiff_t>(from_head.size() + from_body.size());
@@ -74,7 +74,7 @@ std::ptrdiff_t RingLink::try_send(std::span<const std::byte> head, std::span<con
 
 std::ptrdiff_t RingLink::try_receive(std::span<std::byte> head, std::span<std::byte> body) {
   if (peer_written_ == read_) {
-    // Before the position: what was written before the end counts.
+    // Read this before the position, because bytes written before the end count.
     const bool was_closed = incoming_.is_closed.load(std::memory_order_acquire) != 0;
     const std::uint32_t now = incoming_.written.load(std::memory_order_acquire);
     if (now - read_ > capacity_) is_damaged_ = true;

@@ -1,8 +1,8 @@
-// A link between two ranks of one host: a ring of bytes each way in their shared segment.
+// A link between two ranks of one host: one ring of bytes for each direction, in their shared segment.
 //
-// A ring has one producer and one consumer. Both keep their own position to themselves and only look at the other's:
-// a position that cannot be (from a process that is not well) breaks the link, it never reaches beyond the ring.
-// A rank that sleeps does so on its bell (a Flag of its own in the segment), which whoever moves bytes rings.
+// A ring has one producer and one consumer. Each keeps its own position privately and only reads the other's. If a
+// damaged process writes an impossible position, the link breaks, but no access leaves the ring. A rank sleeps on its
+// bell, a Flag in the segment, and a peer that moves bytes rings it.
 #pragma once
 
 #include <atomic>
@@ -15,24 +15,25 @@
 
 namespace muster::collectives::inline transport {
 
-// As it lies in the segment, 128-aligned (adjacent cache lines are fetched in pairs), the data right behind it. Zero
-// bytes are an empty ring.
+// Lies in the segment, 128-aligned because processors fetch adjacent cache lines in pairs. The data follows directly.
+// Zero bytes are an empty ring.
 struct RingHead {
-  alignas(128) std::atomic<std::uint32_t> written;  // positions: bytes, modulo 2^32
-  std::atomic<std::uint32_t> is_closed;             // by the producer
+  alignas(128) std::atomic<std::uint32_t> written;  // positions count bytes, modulo 2^32
+  std::atomic<std::uint32_t> is_closed;             // set by the producer
   alignas(128) std::atomic<std::uint32_t> read;
 };
 static_assert(sizeof(RingHead) == 256);
 
 class RingLink final : public Link {
  public:
-  // Of the ring with `capacity` bytes of data.
+  // The bytes of a ring with `capacity` bytes of data.
   static constexpr std::size_t bytes_of_ring(std::size_t capacity) { return sizeof(RingHead) + capacity; }
 
-  // `capacity` is a power of two of at least 64 bytes and at most 1 GiB, the same for both. The memory outlives the
-  // link; a ring has to be zero when its first link is made, and gets no second one. `peer`: "rank 3 (n2)".
+  // `capacity` must be a power of two from 64 bytes to 1 GiB, the same for both ends. The memory must outlive the link.
+  // It must be zero when the first link is made, and it cannot serve a second one. `peer` is a name such as "rank 3
+  // (n2)".
   RingLink(RingHead& outgoing, RingHead& incoming, std::size_t capacity, Flag& peer_bell, std::string peer);
-  // The peer finds the end of the stream behind what was sent.
+  // Closes the stream: the peer finds its end behind the bytes that were sent.
   ~RingLink() override;
   RingLink(const RingLink&) = delete;
   RingLink& operator=(const RingLink&) = delete;
@@ -44,7 +45,7 @@ class RingLink final : public Link {
   int fd() const override { return -1; }
 
  private:
-  // So that one side writes while the other one reads.
+  // A quarter, so that one side can write while the other one reads.
   std::uint32_t most_at_once() const { return capacity_ / 4; }
   void put(std::span<const std::byte> bytes);
   void get(std::span<std::byte> bytes);
@@ -58,7 +59,8 @@ class RingLink final : public Link {
   const std::string peer_;
   std::uint32_t written_ = 0;
   std::uint32_t read_ = 0;
-  // As seen last: their cache lines are the peer's, and are looked at again only when these do not do.
+  // The peer's positions as last read. Their cache lines belong to the peer, so they are read again only when
+  // necessary.
   std::uint32_t peer_read_ = 0;
   std::uint32_t peer_written_ = 0;
   bool is_damaged_ = false;

@@ -1,7 +1,7 @@
-// A link over a connected socket whose bytes travel in sealed records (record.h).
+// A link over a connected socket that sends its bytes in sealed records (record.h).
 //
-// What has been sealed and not been taken by the socket yet does not count as sent: who sends calls again with the same
-// bytes, as Link wants it, so that nothing stays behind when nobody has more to send.
+// Sealed bytes that the socket has not taken yet do not count as sent. So the sender calls again with the same bytes,
+// as Link requires, and nothing is left behind when there is no more to send.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace muster::collectives::inline transport {
 
 class SealedLink final : public Link {
  public:
-  // A stream socket of any kind, with its options set. `peer` as messages name it: "rank 3 (n2)".
+  // `socket` is any stream socket, with its options set. `peer` is the peer's name in messages: "rank 3 (n2)".
   static base::Result<std::unique_ptr<SealedLink>> create(base::UniqueFd socket, const RecordKeys& keys,
                                                           std::string peer);
 
@@ -28,9 +28,9 @@ class SealedLink final : public Link {
 
  private:
   SealedLink(base::UniqueFd socket, RecordSealer sealer, RecordOpener opener, std::string peer);
-  // What is left of the sealed record goes. False: not all of it, now or ever.
+  // Sends the rest of the sealed record. False if not all of it was sent, now or ever.
   bool flush();
-  // The next record is opened. False: it is not all there, or never will be.
+  // Opens the next record. False if it has not arrived completely, or never will.
   bool open_next();
   bool read_more();
   bool fail(const base::Status& why);
@@ -44,10 +44,10 @@ class SealedLink final : public Link {
   std::vector<std::byte> sealed_;  // one record
   std::size_t sealed_size_ = 0;
   std::size_t flushed_ = 0;
-  std::size_t sealed_bytes_ = 0;  // of the caller's that it holds; 0: there is none
+  std::size_t sealed_bytes_ = 0;  // number of the caller's bytes in the record; 0 if there is no record
 
-  std::vector<std::byte> arrived_;  // as they came; records that were opened lie there, too
-  std::size_t begin_ = 0;           // of what was not opened yet
+  std::vector<std::byte> arrived_;  // bytes as they arrived, and opened records
+  std::size_t begin_ = 0;           // start of the bytes that are not opened yet
   std::size_t end_ = 0;
   std::span<std::byte> opened_;  // in arrived_, before begin_
 };

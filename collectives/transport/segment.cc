@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kHugePage = 2 * kMiB;
 constexpr std::size_t kHeadBytes = 4096;
-constexpr std::uint64_t kMagic = 0x344d475352545355;  // names the layout, too
+constexpr std::uint64_t kMagic = 0x344d475352545355;  // also identifies the layout
 
 struct Head {
   std::atomic<std::uint64_t> magic;
@@ -29,7 +29,7 @@ std::size_t times(std::size_t bytes, int n) {
 std::size_t lanes_at() {
   return kHeadBytes;
 }
-// Where huge pages may begin.
+// Huge pages may begin here.
 std::size_t arenas_at(int ranks) {
   const std::size_t end = lanes_at() + times(sizeof(Lane), ranks);
   return (end + kHugePage - 1) / kHugePage * kHugePage;
@@ -55,7 +55,8 @@ base::Result<Segment> Segment::create(int ranks) {
   if (ftruncate(fd.get(), static_cast<off_t>(size_for(ranks))) != 0) {
     return base::errno_error(errno, "giving the ranks' shared memory its size");
   }
-  // Nobody can make it shorter under a rank that has it mapped, which would end that rank with SIGBUS.
+  // Seal the size. Otherwise a process could shrink the file under ranks that have it mapped, which would end them with
+  // SIGBUS.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return base::errno_error(errno, "sealing the ranks' shared memory");
   }
@@ -137,9 +138,9 @@ std::span<std::byte> Segment::ring(int from, int to, RingUse use) const {
 }
 
 void Segment::populate(int own_rank) const {
-  madvise(memory_, size_for(ranks_), MADV_HUGEPAGE);  // faster where it is allowed
+  madvise(memory_, size_for(ranks_), MADV_HUGEPAGE);  // faster where huge pages are allowed
 #ifdef MADV_POPULATE_WRITE
-  // Only a matter of speed: kernels before 5.14 and full memory say no, and the first touch does it then.
+  // This only saves time. Kernels before 5.14 and full memory refuse, and then the first touch allocates.
   madvise(memory_, lanes_at() + times(sizeof(Lane), ranks_), MADV_POPULATE_WRITE);
   madvise(arena(own_rank), arena_bytes(), MADV_POPULATE_WRITE);
   madvise(staging(own_rank), kStagingBytes + kResultBytes, MADV_POPULATE_WRITE);

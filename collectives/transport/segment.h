@@ -1,14 +1,14 @@
-// The memory that a communicator's ranks of one host share: one anonymous file, mapped by all of them, without a name
-// that could be left behind.
+// The memory that the ranks of a communicator on one host share. It is one anonymous file that all of them map. It has
+// no name, so nothing can be left behind.
 //
 //   Head            magic, number of ranks, the abort record
-//   Lane    x ranks what a rank tells the others: two lines that take turns, and facts about itself
-//   arena   x ranks what it gives the others in the rounds of the team (host_team.h)
-//   staging x ranks two areas for allreduce between hosts: what others are to reduce, and what was reduced
-//   rings   for each ordered pair of ranks two streams of bytes (ring_link.h), one of collectives, one of messages;
-//           pages come when they are used
+//   Lane    x ranks what a rank tells the others: two alternating lines, and facts about itself
+//   arena   x ranks what a rank gives the others in the rounds of the team (host_team.h)
+//   staging x ranks two areas for allreduce between hosts: what others must reduce, and what was reduced
+//   rings   two streams of bytes for each ordered pair of ranks (ring_link.h): one for collectives, one for messages;
+//           their pages are allocated at the first use
 //
-// Sizes follow from the number of ranks; nothing that lies in the memory is used as a size or an offset.
+// Sizes follow from the number of ranks. No value in the memory is used as a size or an offset.
 #pragma once
 
 #include <atomic>
@@ -25,20 +25,20 @@
 namespace muster::collectives::inline transport {
 
 inline constexpr std::size_t kInlineBytes = 104;
-// What any team may give in one round, whatever its size; arena_bytes() / 4 is what this one may.
+// What every team may put into a slot, whatever its size. This team's own limit is arena_bytes() / 4.
 inline constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kStagingBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // the slice of one of two ranks or more
+inline constexpr std::size_t kResultBytes = kStagingBytes / 2 + 4096;  // a slice, if there are two ranks or more
 inline constexpr std::size_t kRingCapacity = std::size_t{256} << 10;
-inline constexpr std::size_t kRingBytes = kRingCapacity + 4096;  // with its positions
+inline constexpr std::size_t kRingBytes = kRingCapacity + 4096;  // with the ring's positions
 inline constexpr int kMaxLocalRanks = 1024;
 
 // Which of a pair's two rings.
 enum class RingUse { kCollectives, kMessages };
 
-// A pair of cache lines, because processors fetch pairs: who sees the flag has what came with it, or soon will.
+// Two cache lines, because processors fetch pairs. So a rank that sees the flag has the data, or has it soon.
 struct alignas(128) Line {
-  Flag flag;  // the number of the round
+  Flag flag;  // the round's number
   Call call;
   std::byte payload[kInlineBytes];
 };
@@ -46,17 +46,17 @@ static_assert(sizeof(Line) == 128);
 
 struct Lane {
   Line lines[2];
-  alignas(128) Flag bell;                        // rung when something moved in a ring of this rank
-  alignas(128) std::atomic<std::uint32_t> left;  // 1: this rank has closed the communicator
-  std::atomic<std::uint64_t> cpu_mask[16];       // where it may run
-  // The last operation over links that this rank has begun: its number, and its call in two words. Number 0: it
-  // changes.
+  alignas(128) Flag bell;                        // rung when bytes moved in a ring of this rank
+  alignas(128) std::atomic<std::uint32_t> left;  // 1 if this rank has closed the communicator
+  std::atomic<std::uint64_t> cpu_mask[16];       // the processors on which it may run
+  // The last operation over links that this rank has begun: its number, and its call in two words. The number is 0
+  // while they change.
   alignas(128) std::atomic<std::uint64_t> step[3];
 };
 
 class Segment {
  public:
-  // Of the first rank of a host; the others attach to its fd(), which must have just the size for `ranks`.
+  // Called by the first rank of a host. The others attach to its fd(), whose size must be exactly that for `ranks`.
   static base::Result<Segment> create(int ranks);
   static base::Result<Segment> attach(base::UniqueFd fd, int ranks);
   ~Segment();
@@ -69,14 +69,14 @@ class Segment {
   int ranks() const { return ranks_; }
   AbortRecord& abort() const;
   Lane& lane(int rank) const;
-  // A few MiB a rank: lines that have not been written for that long have left the caches of those who read them, and
-  // are written twice as fast as those that others still hold.
+  // A few MiB for each rank. Then lines that are written again have left the readers' caches, so writing them is twice
+  // as fast.
   std::size_t arena_bytes() const;
   std::byte* arena(int rank) const;
   std::byte* staging(int rank) const;  // kStagingBytes
   std::byte* result(int rank) const;   // kResultBytes
   std::span<std::byte> ring(int from, int to, RingUse use) const;
-  // Takes the pages of what every operation uses, so that the first ones do not.
+  // Allocates the pages that every operation uses, so that the first operations need not.
   void populate(int own_rank) const;
 
  private:

@@ -1,4 +1,4 @@
-// A link over a connected TCP socket (any stream socket will do).
+// A link over a connected TCP socket; any stream socket works.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace muster::collectives::inline transport {
 
 class TcpLink final : public Link {
  public:
-  // Sets the socket's options. `peer` as messages name it: "rank 3 (n2)".
+  // Sets the socket's options. `peer` is the peer's name in messages: "rank 3 (n2)".
   static base::Result<std::unique_ptr<TcpLink>> create(base::UniqueFd socket, std::string peer,
                                                        const TcpOptions& options);
 
@@ -28,8 +28,8 @@ class TcpLink final : public Link {
 
   base::UniqueFd socket_;
   std::string peer_;
-  bool is_closed_ = false;  // by the peer, in order
-  int error_ = 0;           // errno of what broke it
+  bool is_closed_ = false;  // the peer has closed it in good order
+  int error_ = 0;           // errno of the error that broke it
 };
 
 }  // namespace muster::collectives::transport

@@ -34,14 +34,14 @@ base::Status choose_congestion(const TcpOptions& options, int socket) {
                        std::strerror(errno));
   }
   if (congestion_of(socket) != "bbr") return base::ok_status();
-  // cubic needs CAP_NET_ADMIN where it is not the default; reno is for everyone.
+  // cubic needs CAP_NET_ADMIN unless it is the default; every user may use reno.
   if (!set_congestion(socket, "cubic")) set_congestion(socket, "reno");
   return base::ok_status();
 }
 
-// After `silence` without an answer a connection is broken, whether bytes of ours are under way or not.
+// Breaks a connection after `silence` without an answer, whether bytes of ours are in flight or not.
 base::Status detect_silence(int socket, std::chrono::milliseconds silence) {
-  constexpr long long kMost = 100'000'000;  // a day; what the kernel takes for the time between probes is not much more
+  constexpr long long kMost = 100'000'000;  // a day; the kernel's limit for the time between probes is not much larger
   const int milliseconds = static_cast<int>(std::clamp<long long>(silence.count(), 1000, kMost));
   const int probe_seconds = std::max(1, milliseconds / 4000);
   MUSTER_RETURN_IF_ERROR(set_number(socket, SOL_SOCKET, SO_KEEPALIVE, 1, "set SO_KEEPALIVE"));

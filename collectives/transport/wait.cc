@@ -14,10 +14,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr long kSleepNs = 10'000'000;
-// The clock is read at every so many turns: reading it costs as much as ten of them.
+// Read the clock only after this many turns, because reading it costs as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 64;
 
-// Between processes: no FUTEX_PRIVATE_FLAG.
+// The word is shared between processes, so FUTEX_PRIVATE_FLAG must not be set.
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
@@ -37,7 +37,7 @@ base::Status status_of(const Failure& failure) {
 }  // namespace
 
 void Flag::publish(std::uint32_t value) {
-  // Sequentially consistent, as is the sleeper's increment: either it sees the value or we see it.
+  // Sequentially consistent, as is the sleeper's increment. So the sleeper sees the value, or we see the sleeper.
   value_.exchange(value);
   if (sleepers_.load() != 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
 }
@@ -55,7 +55,7 @@ void Flag::sleep(std::uint32_t seen) {
 
 void Flag::sleep_counted(std::uint32_t seen) {
   const timespec timeout{.tv_sec = 0, .tv_nsec = kSleepNs};
-  // Whatever it returns (woken, changed before, timed out, a signal): the caller looks again.
+  // The caller checks again after any result: woken, changed before, timed out, or a signal.
   futex(value_, FUTEX_WAIT, seen, &timeout);
 }
 
@@ -69,7 +69,7 @@ bool Waiter::stay_awake() {
   if (turns_ % kTurnsPerLook != 0) return true;
   const auto now = std::chrono::steady_clock::now();
   if (turns_ == kTurnsPerLook) began_ = now;
-  // The rank that is waited for may be on this very core, where nobody has pinned them.
+  // The awaited rank may be on this very core if ranks are not pinned.
   if (!policy_.oversubscribed) sched_yield();
   return now - began_ < policy_.awake;
 }
@@ -97,7 +97,7 @@ base::Status Waiter::until_slow(Flag& flag, std::uint32_t value, const WhoIsLate
     if (!awake && !is_gone) flag.sleep(seen);
     base::Status checked = check(late);
     if (checked.ok() && is_gone) checked = status_of(late());
-    // What has come counts, even if its sender has ended since.
+    // A value that has arrived counts, even if its sender has ended since.
     if (has_reached(flag.read(), value)) return base::ok_status();
     MUSTER_RETURN_IF_ERROR(checked);
   }
@@ -111,7 +111,7 @@ base::Result<bool> Waiter::is_time_to_sleep(const WhoIsLate& late) {
 
 base::Status Waiter::idle(std::span<pollfd> fds, const WhoIsLate& late) {
   MUSTER_ASSIGN_OR_RETURN(const bool is_time, is_time_to_sleep(late));
-  if (is_time) poll(fds.data(), fds.size(), 10);  // an error or a signal: the caller looks again
+  if (is_time) poll(fds.data(), fds.size(), 10);  // on an error or a signal the caller checks again
   return base::ok_status();
 }
 

@@ -1,8 +1,9 @@
-// How a rank waits (specs: waking an idle core costs 25-85 us, handing over a core 0.65 us, so that the right way to
-// wait decides what small operations cost).
+// How a rank waits. The way to wait decides what small operations cost. According to specs, waking an idle core takes
+// 25-85 us, and handing over a core 0.65 us.
 //
-// Cores to spare: spins with PAUSE for a while, then sleeps. More ranks than cores: gives the core away at every turn,
-// and sleeps when that has not helped. Sleep ends after at most 10 ms, to look at the abort record and the deadline.
+// If cores are free, a wait spins with PAUSE for a while and then sleeps. If there are more ranks than cores, it yields
+// its core at every turn, and sleeps if that does not help. A sleep lasts at most 10 ms, then the wait checks the abort
+// record and the deadline.
 #pragma once
 
 #include <poll.h>
@@ -22,17 +23,16 @@ namespace muster::collectives::inline transport {
 
 struct WaitPolicy {
   bool oversubscribed = false;                 // more ranks on this host than cores for them
-  std::chrono::microseconds awake{200};        // spinning or yielding before the first sleep
+  std::chrono::microseconds awake{200};        // of spinning or yielding before the first sleep
   std::chrono::milliseconds deadline{30'000};  // of one operation without progress
-  // Where it is set, it is told once of each wait that has taken longer than `patience`: whom that waits for (the code
-  // and the message are those of the deadline). Called within the wait.
+  // If set, it is called once for each wait that takes longer than `patience`. It gets the failure that the deadline
+  // would return, which names the late rank. Called within the wait.
   std::chrono::milliseconds patience{0};
   std::function<void(const Failure& late)> on_late = {};
 };
 
-// What is waited for, when it does not come: names the rank. Called at the deadline, when it has gone, and where the
-// policy wants to know before.
-// A reference to a callable, valid as long as that is: waits are too short for an allocation.
+// Names the rank that a wait is waiting for. It is called at the deadline, when the rank has gone, and before that if
+// the policy asks for it. A reference to a callable, which must outlive it. Waits are too short for an allocation.
 class WhoIsLate {
  public:
   template <typename Late>
@@ -46,17 +46,18 @@ class WhoIsLate {
   Failure (*call_)(const void*);
 };
 
-// A counter in shared memory that one rank advances and others wait for. Zero bytes are a counter at 0.
+// A counter in shared memory that one rank advances and other ranks wait for. Zero bytes are a counter at 0.
 class Flag {
  public:
   std::uint32_t read() const { return value_.load(std::memory_order_acquire); }
-  // Wakes who sleeps.
+  // Sets the value and wakes sleeping ranks.
   void publish(std::uint32_t value);
   // Sleeps while the value is `seen`, for at most 10 ms.
   void sleep(std::uint32_t seen);
 
-  // As a bell: its value means nothing. Who has changed something else (by a sequentially consistent store) rings,
-  // which costs little while nobody sleeps; the sleeper looks at that once more when a ring would already wake it.
+  // Uses the flag as a bell: its value means nothing. First change something else by a sequentially consistent store,
+  // then ring. That costs little while no rank sleeps. The sleeper checks that change once more after a ring can wake
+  // it.
   void ring() {
     if (sleepers_.load() != 0) wake();
   }
@@ -77,27 +78,28 @@ class Flag {
 };
 static_assert(sizeof(Flag) == 8);
 
-// One operation's waiting: the deadline begins anew with every progress. Not shared between threads.
+// The waiting of one operation. The deadline starts again with every progress.
+// Thread: not shared between threads.
 class Waiter {
  public:
   Waiter(const WaitPolicy& policy, const AbortRecord& abort) : policy_(policy), abort_(abort) {}
 
-  // Until `flag` has reached `value` (serial number arithmetic). ABORTED and other codes: as the record says;
-  // DEADLINE_EXCEEDED, or when `gone` (may be null) becomes true: what `late` says.
+  // Waits until `flag` has reached `value` (serial number arithmetic). If the abort record is raised, returns its
+  // failure (ABORTED or others). At the deadline, or when `gone` (may be null) becomes true, returns what `late` names.
   template <typename Late>
   base::Status until(Flag& flag, std::uint32_t value, const Late& late, const std::atomic<bool>* gone = nullptr) {
     if (has_reached(flag.read(), value)) return base::ok_status();
     return until_slow(flag, value, late, gone);
   }
 
-  // For loops that move bytes over links: call idle() after each turn that moved nothing, progress() after others.
-  // When it is time to sleep, polls `fds` (may be empty) for at most 10 ms.
+  // For loops that move bytes over links. Call idle() after each turn that moved nothing, and progress() after the
+  // others. When it is time to sleep, idle() polls `fds` (may be empty) for at most 10 ms.
   base::Status idle(std::span<pollfd> fds, const WhoIsLate& late);
   void progress() {
     turns_ = 0;
     has_told_ = false;
   }
-  // idle() for who sleeps by other means: true when it is time to, for 10 ms at most.
+  // Like idle(), for callers that sleep by other means. True when the caller must sleep, for 10 ms at most.
   base::Result<bool> is_time_to_sleep(const WhoIsLate& late);
 
   static bool has_reached(std::uint32_t now, std::uint32_t value) {
@@ -106,15 +108,15 @@ class Waiter {
 
  private:
   base::Status until_slow(Flag& flag, std::uint32_t value, const WhoIsLate& late, const std::atomic<bool>* gone);
-  // One turn awake; false: it is time to sleep.
+  // Spends one turn awake; false when it is time to sleep.
   bool stay_awake();
   base::Status check(const WhoIsLate& late);
 
   const WaitPolicy& policy_;
   const AbortRecord& abort_;
   std::uint32_t turns_ = 0;      // since the last progress
-  bool has_told_ = false;        // policy_.on_late, since then
-  base::MonotonicTime began_{};  // set at the first look at the clock: short waits do without
+  bool has_told_ = false;        // whether policy_.on_late was called since then
+  base::MonotonicTime began_{};  // set when the clock is first read; short waits do not read it
 };
 
 }  // namespace muster::collectives::transport
