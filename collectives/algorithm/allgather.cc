@@ -11,7 +11,7 @@ Slice block_of(Blocks blocks, int rank) {
   return blocks[static_cast<std::size_t>((rank % size + size) % size)];
 }
 
-// A stream of blocks: that of rank `first`, then those of the ranks to its left.
+// A stream of blocks: first that of rank `first`, then those of the ranks to its left.
 class BlockStream {
  public:
   BlockStream(Blocks blocks, int first) : blocks_(blocks), first_(first) {}
@@ -20,7 +20,7 @@ class BlockStream {
     for (std::size_t i = 0; i + 1 < blocks_.size(); ++i) sum += block_of(blocks_, first_ - static_cast<int>(i)).size;
     return sum;
   }
-  // The rest of the block in which the stream is, behind `done` bytes of it.
+  // The rest of the block that contains position `done` of the stream.
   Slice rest(std::uint64_t done) {
     while (begin_ + block_of(blocks_, first_ - index_).size <= done)
       begin_ += block_of(blocks_, first_ - index_++).size;
@@ -33,7 +33,7 @@ class BlockStream {
   Blocks blocks_;
   int first_;
   int index_ = 0;
-  std::uint64_t begin_ = 0;  // of that block in the stream
+  std::uint64_t begin_ = 0;  // where that block begins in the stream
 };
 
 }  // namespace
@@ -52,7 +52,7 @@ base::Status direct_allgather(Exchange& exchange, const Operation& operation, co
   return exchange.run();
 }
 
-// What a rank sends is its own block, and then what comes from its left, but for the last block.
+// A rank sends its own block, then all blocks that arrive from its left, except the last one.
 base::Status ring_allgather(Exchange& exchange, const Operation& operation, const void* input, void* output,
                             Blocks blocks) {
   const int size = exchange.size();

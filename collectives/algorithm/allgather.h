@@ -1,8 +1,8 @@
-// Allgather(v) over links: rank i's `input` of blocks[i].size bytes to blocks[i] of every rank's output. In place if
-// the input is that block. Errors: exchange.h.
+// Allgather(v) over links. Rank i's `input` of blocks[i].size bytes goes to blocks[i] of every rank's output. In place
+// if the input is that block. Errors: see exchange.h.
 //
-//   direct  1 step, everyone to everyone   small blocks
-//   ring    one stream to the right        large blocks
+//   direct  one step, every rank sends to every rank   small blocks
+//   ring    one stream to the right neighbour          large blocks
 #pragma once
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// Allreduce over links: every rank gets the reduction of all ranks' inputs, in place if output == input. Which one to
-// take is the caller's choice (the same on all ranks):
+// Allreduce over links. Every rank gets the reduction of all ranks' inputs; in place if output == input. The caller
+// chooses the algorithm, which must be the same on all ranks:
 //
 //                       steps          bytes sent by a rank    good for
 //   one shot            1              (p-1) S                 tiny vectors; all inputs in rank order, one rounding
@@ -8,7 +8,7 @@
 //                                                              rank order, one rounding
 //   ring                2 (p-1)        2 (p-1)/p S             large vectors
 //
-// All ranks get the same bits with each of them, and so does every run. Errors: exchange.h.
+// With each algorithm, all ranks get the same bits, and so does every run. Errors: see exchange.h.
 #pragma once
 
 #include "base/status.h"
@@ -21,10 +21,10 @@ namespace muster::collectives::inline algorithm {
 base::Status one_shot_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 base::Status recursive_doubling_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 base::Status pairwise_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
-// Not where wants_one_go(), if there are more than two ranks.
+// Not for types with wants_one_go(), if there are more than two ranks.
 base::Status ring_allreduce(Exchange& exchange, const Operation& operation, const ReduceTask& reduction);
 
-// One of the above.
+// Runs one of the above.
 base::Status linked_allreduce(AllreduceAlgorithm algorithm, Exchange& exchange, const Operation& operation,
                               const ReduceTask& reduction);
 

@@ -6,7 +6,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// Peers that a rank sends to at the same time: enough to fill the network, few enough not to overrun a receiver.
+// Peers to which a rank sends at the same time: enough to fill the network, but not so many that a receiver is overrun.
 constexpr int kInFlight = 8;
 
 std::size_t index_of(int rank) {
@@ -33,8 +33,8 @@ base::Status pairwise_alltoall(Exchange& exchange, const Operation& operation, c
   return base::ok_status();
 }
 
-// In step s ranks whose sum is s (modulo their number) exchange theirs: both in the same step, so that a block has been
-// copied away before the other one overwrites it.
+// In step s, ranks whose sum is s (modulo the number of ranks) exchange their blocks. Both do so in the same step, so
+// that a block is copied before the other one overwrites it.
 base::Status alltoall_in_place(Exchange& exchange, const Operation& operation, void* data, Blocks blocks) {
   const int size = exchange.size();
   const int rank = exchange.rank();

@@ -1,4 +1,4 @@
-// Barrier over links: no rank returns before all have called it. Errors: exchange.h.
+// Barrier over links: no rank returns before all have called it. Errors: see exchange.h.
 #pragma once
 
 #include "base/status.h"
@@ -6,7 +6,8 @@
 
 namespace muster::collectives::inline algorithm {
 
-// In step k a rank tells the one 2^k to its right, and hears from the one 2^k to its left: ceil(log2 p) steps.
+// In step k a rank sends to the rank 2^k to its right and receives from the rank 2^k to its left. It takes ceil(log2 p)
+// steps.
 base::Status dissemination_barrier(Exchange& exchange, const Operation& operation);
 
 }  // namespace muster::collectives::algorithm

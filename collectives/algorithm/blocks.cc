@@ -8,7 +8,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// Beyond what the caches of a core hold.
+// More than the caches of a core hold.
 constexpr std::size_t kLarge = 4 << 20;
 
 }  // namespace

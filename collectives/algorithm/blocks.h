@@ -1,4 +1,4 @@
-// Where the part of each rank lies in a vector: of allgather(v), alltoall(v), gather and scatter.
+// Where each rank's part lies in a vector, for allgather(v), alltoall(v), gather and scatter.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace muster::collectives::inline algorithm {
 
-// One for each rank, in bytes from the beginning of the vector; they do not overlap.
+// One block for each rank, in bytes from the start of the vector. Blocks do not overlap.
 using Blocks = std::span<const Slice>;
 
 inline std::span<std::byte> part(void* vector, const Slice& block) {
@@ -20,10 +20,10 @@ inline std::span<const std::byte> part(const void* vector, const Slice& block) {
   return {static_cast<const std::byte*>(vector) + block.begin, block.size};
 }
 
-// counts[r] elements of rank r, one block behind the other.
+// Rank r's block has counts[r] elements. The blocks lie one behind the other.
 std::vector<Slice> blocks_of(std::span<const std::size_t> counts, DType type);
 
-// `from` to `to`, unless they are the same place.
+// Copies `from` to `to`, unless they are the same memory.
 void copy_block(std::span<const std::byte> from, std::span<std::byte> to);
 
 }  // namespace muster::collectives::algorithm

@@ -4,8 +4,8 @@
 
 namespace muster::collectives::inline algorithm {
 
-// A rank's number is its distance from the root; its parent has the number without the lowest bit that is set, its
-// children those with one lower bit more.
+// A rank's number is its distance from the root. Its parent's number lacks the lowest set bit. Its children's numbers
+// have one more bit below that bit.
 base::Status tree_broadcast(Exchange& exchange, const Operation& operation, void* data, std::size_t bytes, int root) {
   const int size = exchange.size();
   const int number = (exchange.rank() - root + size) % size;

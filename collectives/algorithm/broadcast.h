@@ -1,7 +1,7 @@
-// Broadcast over links: `bytes` bytes of the root's `data` to `data` of all others. Errors: exchange.h.
+// Broadcast over links: copies `bytes` bytes of the root's `data` to `data` of all others. Errors: see exchange.h.
 //
 //   tree   log2 p steps of all bytes           small vectors
-//   chain  every byte sent once by each rank   large vectors: bytes go on to the next rank as they come
+//   chain  every rank sends each byte once     large vectors: a rank forwards bytes as they arrive
 #pragma once
 
 #include <cstddef>

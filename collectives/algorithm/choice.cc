@@ -1,3 +1,5 @@
+// The choice of an allreduce's algorithm: its limits, the cost formulas, and names.
+// Read choose_allreduce() at the end first, then on_one_host(), between_hosts() and predicted_us().
 #include "collectives/algorithm/choice.h"
 
 #include <algorithm>
@@ -26,13 +28,13 @@ constexpr std::array<Name, 9> kNames{{{AllreduceAlgorithm::kFlat, "flat"},
                                       {AllreduceAlgorithm::kRing, "ring"},
                                       {AllreduceAlgorithm::kHierarchical, "hierarchical"}}};
 
-// Largest size, in bytes, for which an algorithm is the fastest one; measured on two cores with dirtied inputs
+// The largest size, in bytes, for which an algorithm is the fastest. Measured on two cores with dirtied inputs
 // (bench/results).
 constexpr std::size_t kFlatUpTo = 16 * kKiB;
 constexpr std::size_t kFlatUpToTwoRanks = 32 * kKiB;
 constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // more than four ranks read more than they save
-constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below, peers' pages are not worth walking
-constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above, stores that go round the caches win
+constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below this size, walking peers' pages does not pay
+constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores past the caches are faster
 
 // Between hosts the fastest one is taken by what its steps cost over links of the measured speed:
 //
@@ -47,9 +49,9 @@ constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above, stores that go r
 // result, only algorithms that take them in the same order compete (one shot and pairwise do), and the borders to the
 // others are constants. Between two ranks all orders are the same.
 constexpr double kReducedPerUs = 40'000;           // bytes, in the cache
-constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger ones are better not sent to everyone at the same time
-constexpr int kManyRanks = 16;                     // so many messages at once take longer than some steps
-constexpr std::size_t kDoublingUpTo = 4 * kKiB;    // of many ranks
+constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger slices should not go to all ranks at the same time
+constexpr int kManyRanks = 16;                     // from here on, so many messages at once take longer than some steps
+constexpr std::size_t kDoublingUpTo = 4 * kKiB;    // for many ranks
 
 AllreduceAlgorithm on_one_host(const Layout& layout, const Wish& wish) {
   if (wish.bytes <= (layout.ranks > 4 ? kFlatUpToManyRanks : kFlatUpTo)) return AllreduceAlgorithm::kFlat;

@@ -1,7 +1,7 @@
-// Which algorithm an allreduce takes: one table, so that all ranks decide alike from what all know.
+// Which algorithm an allreduce uses. The choice depends only on what all ranks know, so all ranks choose the same.
 //
-// Where the borders come from is told at the table in choice.cc; MUSTER_ALGORITHM=<name> overrides it where that
-// algorithm can do what is asked.
+// choice.cc says where its limits come from. MUSTER_ALGORITHM=<name> overrides the choice if that algorithm supports
+// the operation.
 #pragma once
 
 #include <cstddef>
@@ -15,50 +15,50 @@
 namespace muster::collectives::inline algorithm {
 
 enum class AllreduceAlgorithm {
-  kFlat,               // one host: everyone reads all inputs
+  kFlat,               // one host: every rank reads all inputs
   kStaged,             // one host: chunks through shared memory
   kPeerRead,           // one host: process_vm_readv
   kDirect,             // one host: registered buffers
-  kOneShot,            // links: everyone sends all to all
+  kOneShot,            // links: every rank sends all to every rank
   kRecursiveDoubling,  // links
   kPairwise,           // links: reduce-scatter and allgather between all pairs
   kRing,               // links, in rank order
   kHierarchical,       // shared memory inside hosts, links between them
 };
 std::string_view name_of(AllreduceAlgorithm algorithm);
-// As name_of() gives it. INVALID_ARGUMENT: names those that exist.
+// Parses a name of name_of(). INVALID_ARGUMENT lists the valid names.
 base::Result<AllreduceAlgorithm> parse_algorithm(std::string_view name);
 
-// Between hosts, as link_speed.h measures it.
+// The speed between hosts, as link_speed.h measures it.
 struct LinkSpeed {
   double latency_us = 20;       // of one message between two hosts
-  double message_us = 2;        // more for each further one at the same time
-  double bytes_per_us = 1'000;  // of a host, each way
+  double message_us = 2;        // for each further message at the same time
+  double bytes_per_us = 1'000;  // of a host, in each direction
 };
 
-// Of a communicator; the same on all its ranks.
+// The layout of a communicator; the same on all its ranks.
 struct Layout {
   int ranks = 1;
   int hosts = 1;
   int local_ranks = 1;          // of the largest host
   int least_local_ranks = 1;    // of the smallest host
-  bool oversubscribed = false;  // on any host
-  bool can_read_peers = false;  // on all hosts
+  bool oversubscribed = false;  // true if any host is
+  bool can_read_peers = false;  // true if all hosts allow it
   LinkSpeed link{};
 };
 
 struct Wish {
   std::size_t bytes = 0;
   DType type = DType::kF32;
-  bool registered = false;  // on all ranks
-  bool one_go = false;      // partial results would lose something (wants_one_go())
-  bool any_order = false;   // inputs in any order give the same bits (is_order_free())
+  bool registered = false;  // true if it holds on all ranks
+  bool one_go = false;      // partial results would lose precision (wants_one_go())
+  bool any_order = false;   // all orders of the inputs give the same bits (is_order_free())
   std::optional<AllreduceAlgorithm> forced{};
 };
 
 Wish wish_of(const ReduceTask& reduction);
 AllreduceAlgorithm choose_allreduce(const Layout& layout, const Wish& wish);
-// How long one over links takes, by the formulas in choice.cc.
+// The time of an algorithm over links, by the formulas in choice.cc.
 double predicted_us(AllreduceAlgorithm algorithm, int ranks, std::size_t bytes, const LinkSpeed& link);
 
 }  // namespace muster::collectives::algorithm

@@ -32,7 +32,7 @@ class Chunk {
     if (is_owner()) MUSTER_RETURN_IF_ERROR(reduce_own(inputs));
     team_.begin();
     team_.publish(operation_.call);
-    // All of them, also those that own nothing: they have read what was staged.
+    // Wait for all ranks, also for those that own no slice, because they have read what was staged.
     for (int i = 1; i < team_.size(); ++i) {
       const int peer = (team_.rank() + i) % team_.size();
       MUSTER_RETURN_IF_ERROR(team_.wait_for(peer, operation_.call));

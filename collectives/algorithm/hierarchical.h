@@ -1,8 +1,8 @@
 // Allreduce of ranks on several hosts: shared memory inside a host, links between hosts.
 //
-// A vector passes in chunks. Each chunk is cut into slices; the owner of a slice on a host reduces it from all ranks
-// there, the owners of the same slice on all hosts reduce theirs over links, and all ranks of a host take the result.
-// So every byte leaves a host once, and all owners send at the same time.
+// A vector passes in chunks, and each chunk is cut into slices. On each host, one rank owns a slice and reduces it from
+// all ranks there. The owners of the same slice on all hosts then reduce theirs over links. Finally all ranks of a host
+// copy the result. So every byte leaves a host once, and all owners send at the same time.
 #pragma once
 
 #include "base/status.h"
@@ -16,9 +16,9 @@ namespace muster::collectives::inline algorithm {
 
 struct Hierarchy {
   HostTeam& team;
-  int slices = 1;  // local ranks below this own one; at most the ranks of the smallest host
+  int slices = 1;  // local ranks below this own a slice each; at most the ranks of the smallest host
   LinkSpeed link{};
-  Exchange* between = nullptr;  // of the owners of this rank's slice, on all hosts; not null for an owner
+  Exchange* between = nullptr;  // among the owners of this rank's slice on all hosts; not null for an owner
 };
 
 base::Status hierarchical_allreduce(const Hierarchy& hierarchy, const Operation& operation,

@@ -7,7 +7,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// So many elements of each vector at a time that a rank's pages are walked one after the other.
+// The bytes of each vector that are reduced at a time, so that a rank's pages are walked one after the other.
 constexpr std::size_t kDirectBlockBytes = std::size_t{256} << 10;
 
 }  // namespace

@@ -1,3 +1,5 @@
+// The collectives of one host, but for allreduce: rounds of pieces through the ranks' slots.
+// Read in_rounds() first, which all operations use; the operations are in the order of the header.
 #include "collectives/algorithm/host_exchange.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
   return bytes == 0 ? 0 : (bytes + piece - 1) / piece;
 }
 
-// [at, at + piece) of a block that has `bytes`.
+// The size of the piece at `at` of a block of `bytes` bytes.
 std::size_t piece_of(std::size_t bytes, std::size_t at, std::size_t piece) {
   return at >= bytes ? 0 : std::min(piece, bytes - at);
 }
@@ -23,8 +25,8 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memmove(to, from, bytes);
 }
 
-// `put(slot, at)` fills this rank's slot, of `pieces` pieces, for the pieces that begin at `at`; `take(at)` reads those
-// of the others. At least one round, so that all ranks meet even for nothing.
+// `put(slot, at)` fills this rank's slot of `pieces` pieces that begin at `at`. `take(at)` reads those of the other
+// ranks. Runs at least one round, so that all ranks meet even for no bytes.
 template <typename Put, typename Take>
 base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std::size_t piece, int pieces,
                        const Put& put, const Take& take) {
@@ -39,7 +41,7 @@ base::Status in_rounds(HostTeam& team, const Call& call, std::size_t bytes, std:
   return base::ok_status();
 }
 
-// Of blocks that have at most `longest` bytes, as much as goes into a slot that holds so many of them.
+// The piece size for blocks of at most `longest` bytes, so that a slot holds `pieces` pieces.
 std::size_t piece_for(std::size_t longest, int pieces) {
   const std::size_t most = kSlotBytes / rank_index(pieces) / 64 * 64;
   return longest >= most ? most : padded(longest);
@@ -84,7 +86,7 @@ base::Status host_allgather(HostTeam& team, const Call& call, const std::byte* i
 
 base::Status host_alltoall(HostTeam& team, const Call& call, const std::byte* in, Blocks to, std::byte* out,
                            Blocks from) {
-  // First what everyone sends to whom: only two ranks know of a block.
+  // First all ranks exchange their block sizes, because only two ranks know each block.
   std::uint64_t longest = 0;
   team.begin(rank_index(team.size()) * sizeof longest);
   for (int i = 0; i < team.size(); ++i) {

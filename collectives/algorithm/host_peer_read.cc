@@ -13,7 +13,7 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// What is read of each peer at a time: the blocks of a few peers stay in the L2 cache until they are reduced.
+// The bytes read of each peer at a time, so that a few peers' blocks stay in the L2 cache until they are reduced.
 constexpr std::size_t kScratchBytes = std::size_t{512} << 10;
 constexpr std::size_t kMaxBlockBytes = std::size_t{256} << 10;
 
@@ -32,7 +32,7 @@ base::Status read_peer(HostTeam& team, int peer, std::uint64_t from, std::byte* 
       const base::Status status =
           base::errno_error(error, fmt::format("reading the memory of rank {} ({}, pid {})", team.mate(peer).world_rank,
                                                team.mate(peer).host, team.mate(peer).pid));
-      // It has ended, and how is news that is on its way.
+      // The peer has ended; the news of how is on its way.
       return team.blame(peer, error == ESRCH ? base::Status(base::Code::kUnavailable, status.message()) : status);
     }
     to += got;
@@ -87,7 +87,7 @@ base::Status peer_read_allreduce(HostTeam& team, const Call& call, const ReduceT
     MUSTER_RETURN_IF_ERROR(read_peer(team, peer, addresses[static_cast<std::size_t>(peer)].out + slice.begin,
                                      reduction.out() + slice.begin, slice.size));
   }
-  return team.meet(call);  // nobody writes its buffer while another reads it
+  return team.meet(call);  // no rank may write its buffer while another one reads it
 }
 
 base::Result<bool> does_reading_peers_pay(HostTeam& team) {

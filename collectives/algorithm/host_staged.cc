@@ -8,11 +8,11 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// So much of a slice at a time that it is still in the first cache when it is copied from there.
+// The bytes of a slice that are reduced at a time, so that they are still in the first cache when they are copied.
 constexpr std::size_t kStagedBlockBytes = std::size_t{16} << 10;
 
-// One chunk: `at` bytes into the vectors, `bytes` of them. The slot of a rank holds its input for the others' slices in
-// the first round, each at its place in the chunk, and what it has reduced in the second one.
+// One chunk: `bytes` bytes of the vectors, from `at` on. In the first round, a rank's slot holds its input for the
+// others' slices, each at its place in the chunk. In the second round, it holds what the rank has reduced.
 class StagedChunk {
  public:
   StagedChunk(HostTeam& team, const Call& call, const ReduceTask& reduction, std::size_t at, std::size_t bytes)
@@ -52,7 +52,8 @@ class StagedChunk {
     if (slice.size != 0)
       std::memcpy(team_.slot(team_.rank()) + slice.begin, reduction_.in() + at_ + slice.begin, slice.size);
   }
-  // Into the slot, and from there to the output: one stream of stores after the other is faster than two at once.
+  // Reduces into the slot, then copies from there to the output. Two streams of stores are faster one after the other
+  // than at once.
   void reduce_own(std::vector<const void*>& inputs, Slice own) const {
     for (std::size_t done = 0; done < own.size; done += kStagedBlockBytes) {
       const std::size_t bytes = std::min(kStagedBlockBytes, own.size - done);

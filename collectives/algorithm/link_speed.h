@@ -1,4 +1,4 @@
-// How fast the links between hosts are: what the choice between algorithms over them is computed from (choice.h).
+// Measures the links between hosts, for the choice between algorithms over links (choice.h).
 #pragma once
 
 #include "base/status.h"
@@ -7,9 +7,9 @@
 
 namespace muster::collectives::inline algorithm {
 
-// Collective: by one rank of each host, at the same time. A few messages of some bytes and of 128 KiB between
-// neighbours: half a millisecond in a fast network, four at 1 Gbit/s. The same on all ranks: that of the slowest link.
-// Errors: exchange.h.
+// Collective: one rank of each host calls it, at the same time. Neighbours exchange a few messages of some bytes and of
+// 128 KiB. It takes half a millisecond in a fast network and four at 1 Gbit/s. All ranks get the same result, that of
+// the slowest link. Errors: see exchange.h.
 base::Result<LinkSpeed> measure_links(Exchange& exchange);
 
 }  // namespace muster::collectives::algorithm

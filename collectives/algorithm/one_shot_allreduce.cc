@@ -1,4 +1,4 @@
-// Everyone sends all to everyone; everyone reduces all inputs in the order of the ranks.
+// Every rank sends all to every rank, and reduces all inputs in rank order.
 #include <cstddef>
 #include <span>
 

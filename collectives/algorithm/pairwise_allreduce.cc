@@ -1,8 +1,8 @@
-// Everyone sends slice j to rank j, which reduces all inputs of it in the order of the ranks in one go, and sends the
-// result to everyone. Between two ranks both parts are one stream each way: [input of the other's slice][result of the
-// own one], and the results go out as far as all inputs have come.
+// Every rank sends slice j to rank j. Rank j reduces all inputs of it in one go, in rank order, and sends the result to
+// all. Between two ranks each direction is one stream: [input of the peer's slice][result of the own slice]. Results
+// are sent as far as all inputs have arrived.
 //
-// In place: a slice is overwritten by what depends on the very bytes that had been sent of it.
+// In place: a slice is overwritten only by results that depend on its bytes, which have been sent by then.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -14,14 +14,14 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// A large vector goes in pieces, so that the others' inputs take no more memory than this.
+// A large vector moves in pieces, which limits the memory for the others' inputs to this size.
 constexpr std::size_t kPairPiece = 8 << 20;
-// The least that is reduced at once, but for the end.
+// The least that is reduced at once, except at the end.
 constexpr std::size_t kPairSegment = 64 << 10;
 
 class Pairwise {
  public:
-  // Of the bytes [begin, begin + size) of the vectors.
+  // Reduces the bytes [begin, begin + size) of the vectors.
   Pairwise(Exchange& exchange, const ReduceTask& reduction, std::size_t begin, std::size_t size)
       : reduction_(reduction),
         ranks_(exchange.size()),

@@ -1,6 +1,6 @@
-// Ranks exchange what they have with a partner at distance 1, 2, 4 … Both reduce the same two operands in the same
-// order, the one of the lower rank first, and so have the same bits. Beyond a power of two, the first ranks fold: an
-// even one gives its input to the odd one behind it, and gets the result in the end.
+// Ranks exchange their partial results with a partner at distance 1, 2, 4 … Both reduce the same two operands in the
+// same order, the lower rank's first, and so get the same bits. If the number of ranks is no power of two, the first
+// ranks fold. An even one gives its input to the odd one behind it, and gets the result at the end.
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -22,7 +22,7 @@ class RecursiveDoubling {
 
   base::Status run() {
     const int rank = exchange_.rank();
-    // The own operand, scaled once; from here on it lies in the output.
+    // Scale the own operand once; from here on it lies in the output.
     const std::array<const void*, 1> own{reduction_.input};
     reduce(reduction_.type, reduction_.op, own, reduction_.output, reduction_.count, scale_of_inputs(reduction_.scale));
 
@@ -76,8 +76,8 @@ class RecursiveDoubling {
   const Operation& operation_;
   const ReduceTask& reduction_;
   std::span<std::byte> other_;
-  int powers_ = 1;  // the largest power of two that is not above the number of ranks
-  int folded_ = 0;  // pairs of ranks of which one takes no part in the exchanges
+  int powers_ = 1;  // the largest power of two that does not exceed the number of ranks
+  int folded_ = 0;  // pairs of ranks of which one does not take part in the exchanges
 };
 
 }  // namespace

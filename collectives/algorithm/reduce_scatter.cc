@@ -9,11 +9,11 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// Large parts go in pieces, so that the inputs of all others take no more memory than this.
+// Large parts move in pieces, which limits the memory for all other inputs to this size.
 constexpr std::size_t kScratch = 8 << 20;
 constexpr std::size_t kLeastPiece = 64 << 10;
 
-// Of the bytes [begin, begin + size) of all parts.
+// Reduces the bytes [begin, begin + size) of all parts.
 base::Status reduce_piece(Exchange& exchange, const Operation& operation, const ReduceTask& reduction,
                           std::size_t begin, std::size_t size) {
   const int ranks = exchange.size();
@@ -32,7 +32,7 @@ base::Status reduce_piece(Exchange& exchange, const Operation& operation, const 
     MUSTER_RETURN_IF_ERROR(exchange.send(to, piece_for(to)));
     MUSTER_RETURN_IF_ERROR(exchange.receive(from, place));
   }
-  // In place the result lies on what was rank 0's part of this very piece, which has gone by now.
+  // In place, the result overwrites rank 0's part of this piece, which has been sent by now.
   MUSTER_RETURN_IF_ERROR(exchange.run());
   reduce(reduction.type, reduction.op, operands, reduction.out() + begin, size / reduction.element(), reduction.scale);
   return base::ok_status();

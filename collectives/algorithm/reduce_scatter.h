@@ -1,6 +1,6 @@
-// Reduce-scatter over links: `reduction.input` has `reduction.count` elements for each rank; rank i gets the reduction
-// of everyone's i-th part, in the order of the ranks and in one go, in `reduction.output`, which may be the input (the
-// result then lies in its beginning, and the rest of it is as it was). Errors: exchange.h.
+// Reduce-scatter over links. `reduction.input` has `reduction.count` elements for each rank. Rank i gets the reduction
+// of all ranks' i-th parts, in rank order and in one go, in `reduction.output`. The output may be the input; then the
+// result lies at its start, and the rest is unchanged. Errors: see exchange.h.
 #pragma once
 
 #include "base/status.h"

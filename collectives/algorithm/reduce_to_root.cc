@@ -8,10 +8,10 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// A large vector goes in pieces, so that the others' inputs take no more memory than this.
+// A large vector moves in pieces, which limits the memory for the others' inputs to this size.
 constexpr std::size_t kRootPiece = 8 << 20;
 
-// A piece of the vectors, all of it at one rank or each slice at the rank of its number.
+// One piece of the vectors. One rank reduces all of it, or each rank reduces the slice with its number.
 class Piece {
  public:
   Piece(Exchange& exchange, const Operation& operation, const ReduceTask& reduction, std::size_t begin,

@@ -1,11 +1,15 @@
-// Each rank has one stream to its right neighbour and one from its left. The vector goes in pieces, each cut into as
-// many slices as there are ranks. In step s of a piece a rank sends slice rank - s and receives slice rank - 1 - s
-// (modulo the number of ranks p), for s = 0 … 2p - 3. In the first p - 1 steps what comes is a partial result, to which
-// the own input is added; in the others it is a final one. What is sent in step s + 1 is what came in step s, and may
-// go on as far as that has come, and the next piece begins where this one ends. So nothing waits for the end of a step
-// or of a piece. What came is sent on while it is still in the cache: that is what pieces are for.
+// The ring allreduce. Read Cursor first, which says where a stream is, then the class that drives the two streams.
 //
-// In place: a slice is overwritten by what depends on the very bytes that had been sent of it.
+// Each rank has one stream to its right neighbour and one from its left. The vector moves in pieces, each cut into as
+// many slices as there are ranks. In step s of a piece, a rank sends slice rank - s and receives slice rank - 1 - s.
+// Both are modulo the number of ranks p, for s = 0 … 2p - 3.
+//
+// In the first p - 1 steps a partial result arrives, to which the rank adds its own input. In the other steps a final
+// result arrives. A rank sends in step s + 1 what it received in step s, as far as that has arrived. The next piece
+// begins where this one ends. So a rank never waits for the end of a step or a piece. A slice is sent on while it is
+// still in the cache, which is the reason for pieces.
+//
+// In place: a slice is overwritten only by results that depend on its bytes, which have been sent by then.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,14 +22,14 @@
 namespace muster::collectives::inline algorithm {
 namespace {
 
-// What is reduced at once: stays in the second-level cache, with both operands and the result.
+// The bytes that are reduced at once. Both operands and the result fit the second-level cache.
 constexpr std::size_t kRingSegment = 128 << 10;
-// A slice that came is sent on from the cache, if it is small; but the first bytes of a step must have come before the
-// last ones of the step before have gone, also over long ways. A constant would fit only one of both.
+// A slice is sent on from the cache if it is small. But the first bytes of a step must arrive before the last bytes of
+// the step before have left, also over long distances. No constant fits both, so there are two limits.
 constexpr std::size_t kLeastSlice = 512 << 10;
 constexpr std::size_t kMostPieces = 32;
 
-// Where a stream is: in which piece and step, and how far in its slice.
+// Where a stream is: its piece, its step, and the offset in its slice.
 class Cursor {
  public:
   Cursor(std::size_t bytes, int ranks, int first_slice)
@@ -45,7 +49,7 @@ class Cursor {
     offset_ += bytes;
     skip_empty();
   }
-  // Of all steps of all pieces, from the beginning.
+  // The bytes of all steps of all pieces.
   std::size_t total() const {
     std::size_t sum = 0;
     for (Cursor at(bytes_, ranks_, first_slice_); !at.is_at_end(); at.advance(at.left_in_slice())) {
@@ -71,7 +75,7 @@ class Cursor {
   int ranks_;
   int first_slice_;
   std::size_t piece_;
-  std::size_t begin_ = 0;  // of the piece
+  std::size_t begin_ = 0;  // where the piece begins
   int step_ = 0;
   std::size_t offset_ = 0;
 };
@@ -110,7 +114,7 @@ class Ring {
   void take_segment() {
     if (is_reducing()) {
       const std::size_t at = receiving_.position();
-      // Of two ranks the lower one's first, as all other algorithms take them.
+      // With two ranks, reduce the lower rank's operand first, as all other algorithms do.
       std::array<const void*, 2> operands{scratch_.data(), reduction_.in() + at};
       if (rank_ == 0) std::swap(operands[0], operands[1]);
       const bool is_final = receiving_.step() == ranks_ - 2;
@@ -122,12 +126,12 @@ class Ring {
     segment_ = 0;
   }
 
-  // How far the slice that is being sent may go.
+  // How many bytes of the slice in progress may be sent.
   std::size_t ready() const {
     if (sending_.step() == 0) return sending_.offset() + sending_.left_in_slice();
     const bool is_same =
         !receiving_.is_at_end() && receiving_.piece() == sending_.piece() && receiving_.step() == sending_.step() - 1;
-    // Partial results go on when they have been reduced, final ones as they come.
+    // Partial results are sent after their reduction, final ones as they arrive.
     if (is_same) return receiving_.offset() + (is_reducing() ? 0 : from_left_->received() - done_);
     const bool has_passed = receiving_.is_at_end() || receiving_.piece() > sending_.piece() ||
                             (receiving_.piece() == sending_.piece() && receiving_.step() >= sending_.step());
@@ -152,7 +156,7 @@ class Ring {
   Outgoing* to_right_ = nullptr;
   Incoming* from_left_ = nullptr;
   std::size_t segment_ = 0;  // bytes that are being received
-  std::size_t done_ = 0;     // bytes that have been received and reduced
+  std::size_t done_ = 0;     // bytes received and reduced
 };
 
 }  // namespace
