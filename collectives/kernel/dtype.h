@@ -10,8 +10,8 @@ namespace muster::collectives::inline kernel {
 enum class DType : std::uint8_t { kF16, kBF16, kF32, kF64, kI8, kU8, kI16, kI32, kI64, kBool };
 inline constexpr int kDTypes = 10;
 
-// kAvg: the sum, divided by the number of ranks; of integers rounded towards zero. Of bool, sum and max are "or",
-// product and min are "and"; there is no average of bool.
+// kAvg is the sum divided by the number of ranks; for integers it is truncated towards zero. For bool, sum and max are
+// "or", product and min are "and"; bool has no average.
 enum class RedOp : std::uint8_t { kSum, kAvg, kMin, kMax, kProd };
 inline constexpr int kRedOps = 5;
 
@@ -20,8 +20,8 @@ constexpr std::size_t size_of(DType type) {
   return kSizes[static_cast<std::size_t>(type)];
 }
 
-// As in muster_perf and messages: "float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32",
-// "int64", "bool"; "sum", "avg", "min", "max", "prod".
+// Names as in muster_perf and in messages: "float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16",
+// "int32", "int64", "bool"; "sum", "avg", "min", "max", "prod".
 std::string_view name_of(DType type);
 std::string_view name_of(RedOp op);
 

@@ -1,5 +1,6 @@
-// What loops.h needs to know of each element type: Stored, a vector of elements as they lie in memory; Lanes, the
-// vector that accumulates them; the operations; the scales. As lanes.h: for isa_*.cc only, internal linkage throughout.
+// What loops.h needs for each element type: Stored, a vector of elements as they lie in memory; Lanes, the vector that
+// accumulates them; the operations; and the scales. Like lanes.h, only isa_*.cc may include this file, and everything
+// has internal linkage.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ struct Floating {
   };
 
   [[gnu::always_inline]] static Lanes widen(Stored v) { return v; }
-  // A NaN has one bit pattern in all results: whose of two it would be depends on the order in which the compiler
-  // names the operands.
+  // Every NaN in a result gets the same bit pattern. Otherwise the compiler's order of operands would decide which of
+  // two NaNs survives.
   [[gnu::always_inline]] static Stored narrow(Lanes v) {
     const Lanes nan = Lanes{} + static_cast<Real>(__builtin_nan(""));
     return v == v ? v : nan;
@@ -35,7 +36,7 @@ struct Floating {
 
   [[gnu::always_inline]] static Lanes sum(Lanes a, Lanes b) { return a + b; }
   [[gnu::always_inline]] static Lanes product(Lanes a, Lanes b) { return a * b; }
-  // Equal operands (0 and -0, too): the first.
+  // For equal operands, also 0 and -0, the first one.
   [[gnu::always_inline]] static Lanes min(Lanes a, Lanes b) { return ((b < a) | (b != b)) ? b : a; }
   [[gnu::always_inline]] static Lanes max(Lanes a, Lanes b) { return ((b > a) | (b != b)) ? b : a; }
 
@@ -52,7 +53,7 @@ struct Half : Floating<float> {
   [[gnu::always_inline]] static Stored narrow(Lanes v) { return narrow_half(Floating<float>::narrow(v)); }
 };
 
-// Elements are the upper and lower halves of words: both halves are accumulated where they lie, without shuffles.
+// Elements are the upper and lower halves of words. Both halves are accumulated in place, without shuffles.
 struct Bfloat {
   using Base = Floating<float>;
   struct Lanes {
@@ -118,7 +119,7 @@ struct Integer {
       });
     }
     if (scales.divisor == 1) return v;
-    // A double's quotient of numbers below 2^53 is on the right side of every whole number.
+    // For numbers below 2^53, a double's quotient truncates to the exact integer quotient.
     if constexpr (sizeof(T) < 8) {
       return each(v, [&scales](T element) { return static_cast<T>(element / static_cast<double>(scales.divisor)); });
     } else {
@@ -127,7 +128,7 @@ struct Integer {
   }
 
  private:
-  // Towards zero, saturated; NaN is 0.
+  // Truncates towards zero and saturates; NaN gives 0.
   [[gnu::always_inline]] static T truncate(double v) {
     constexpr bool kIsSigned = std::is_signed_v<T>;
     constexpr int kBits = 8 * static_cast<int>(sizeof(T)) - (kIsSigned ? 1 : 0);
@@ -149,7 +150,7 @@ struct Integer {
   }
 };
 
-// Whatever is not 0 is true; results are 0 and 1.
+// Any value but 0 is true; results are 0 and 1.
 struct Bool {
   using Lanes = Vector<std::uint8_t>;
   using Stored = Lanes;

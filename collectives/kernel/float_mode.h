@@ -1,5 +1,5 @@
-// The processor's default arithmetic while it lives: to nearest even, denormals kept, no traps. A rank whose caller
-// flushes denormals must not get other bits than its peers.
+// Sets the processor's default arithmetic while it lives: rounding to nearest even, denormals kept, no traps. So a rank
+// whose caller flushes denormals gets the same bits as its peers.
 #pragma once
 
 #if defined(__SSE2__)
@@ -21,8 +21,8 @@ class FloatMode {
   }
 
  private:
-  static constexpr unsigned kDefault = 0x1f80;     // all exceptions masked
-  static constexpr unsigned kExceptions = 0x003f;  // which have happened: no mode
+  static constexpr unsigned kDefault = 0x1f80;     // all exceptions are masked
+  static constexpr unsigned kExceptions = 0x003f;  // records of past exceptions, which are no mode
   bool differs() const {
     return (callers_ & ~kExceptions) != kDefault;
   }

@@ -13,7 +13,7 @@ bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-// The compiler's test also asks whether the kernel saves the registers.
+// The compiler's builtin also checks that the kernel saves the registers.
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") != 0 && has_f16c();
 }

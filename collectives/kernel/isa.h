@@ -1,5 +1,5 @@
-// The kernels of one instruction set, as a table; behind reduce.h. Each table comes from a translation unit of its own,
-// compiled for its instruction set from the same templates (loops.h): isa_scalar.cc, isa_avx2.cc, isa_avx512.cc.
+// The kernels of one instruction set, as a table that reduce.h uses. Each table has its own translation unit, compiled
+// for its instruction set from the same templates (loops.h): isa_scalar.cc, isa_avx2.cc, isa_avx512.cc.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace muster::collectives::inline kernel {
 
-// One call of reduce() or reduce_to_all(). `divisor` is not 0; the factors are 1 where there is nothing to multiply.
+// One call of reduce() or reduce_to_all(). `divisor` is not 0. A factor is 1 if there is nothing to multiply.
 struct Reduction {
   const void* const* inputs = nullptr;
   std::size_t n_inputs = 0;
@@ -22,24 +22,24 @@ struct Reduction {
   double before = 1;
   double after = 1;
   std::uint32_t divisor = 1;
-  bool is_scaled = false;     // any of the three is not 1
-  bool is_streaming = false;  // outputs past the cache, where they are aligned alike
+  bool is_scaled = false;     // any of the three differs from 1
+  bool is_streaming = false;  // stores outputs past the cache, if they have the same alignment
 };
 
 struct Isa {
   const char* name = nullptr;
-  void (*reduce[kDTypes][kRedOps])(const Reduction&) = {};  // kAvg as kSum
+  void (*reduce[kDTypes][kRedOps])(const Reduction&) = {};  // kAvg uses the entry of kSum
   void (*copy_streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
 };
 
 extern const Isa kScalarIsa;
-extern const Isa kAvx2Isa;    // also F16C; this one and the next only in builds for x86-64
-extern const Isa kAvx512Isa;  // F, BW, DQ and VL
+extern const Isa kAvx2Isa;    // needs F16C, too; this and the next only in builds for x86-64
+extern const Isa kAvx512Isa;  // needs F, BW, DQ and VL
 
-// Those that this processor has, the best first; scalar always.
+// The instruction sets that this processor has, the best one first; scalar is always last.
 std::span<const Isa* const> isas();
 
-// reduce_to_all() by one of them.
+// reduce_to_all() with the given instruction set.
 void reduce_with(const Isa& isa, DType type, RedOp op, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t count, Scale scale, Stores stores);
 

@@ -1,4 +1,4 @@
-// The kernels of isa.h, compiled for what every processor of the build's kind has.
+// The kernels of isa.h, compiled for the baseline of the build's processor family.
 #include "collectives/kernel/isa.h"
 #include "collectives/kernel/loops.h"
 

@@ -1,6 +1,6 @@
-// Vectors of the instruction set that the including translation unit is compiled for, and how elements come into them
-// and out of them. For isa_*.cc only: all of it has internal linkage, and no template of the standard library is used
-// here, so that no function compiled for one instruction set is taken by the linker for the others.
+// Vectors of the instruction set for which the including translation unit is compiled, and how elements are loaded and
+// stored. Only isa_*.cc may include it. Everything has internal linkage, and no template of the standard library is
+// used. Otherwise the linker could use a function compiled for one instruction set in the others.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ template <class T, std::size_t kBytes = kVectorBytes>
 using Vector = typename VectorOf<T, kBytes>::Type;
 
 using Floats = Vector<float>;
-using Words = Vector<std::uint32_t>;                     // as many as Floats
-using Halves = Vector<std::uint16_t, kVectorBytes / 2>;  // as many as Floats
+using Words = Vector<std::uint32_t>;                     // as many elements as Floats
+using Halves = Vector<std::uint16_t, kVectorBytes / 2>;  // as many elements as Floats
 
 template <class V>
 [[gnu::always_inline]] inline V load(const std::byte* from) {
@@ -47,7 +47,7 @@ template <class V>
   std::memcpy(to, &v, sizeof(V));
 }
 
-// The first `bytes` of a vector, less than all of it; the rest of a loaded one is 0.
+// The first `bytes` bytes of a vector, fewer than all. The rest of a loaded vector is 0.
 template <class V>
 [[gnu::always_inline]] inline V load_part(const std::byte* from, std::size_t bytes) {
 #if defined(__AVX512BW__)
@@ -76,7 +76,7 @@ template <class V>
 #endif
 }
 
-// Past the cache; `to` is aligned to the vector's size. Without such an instruction a plain store.
+// Stores past the cache; `to` must be aligned to the vector's size. A plain store if there is no such instruction.
 template <class V>
 [[gnu::always_inline]] inline void stream(std::byte* to, V v) {
 #if defined(__AVX512BW__)
@@ -93,7 +93,7 @@ template <class V>
 #endif
 }
 
-// Streamed stores become visible to others before any later store.
+// Makes streamed stores visible to other processors before any later store.
 inline void finish_streaming() {
 #if defined(__SSE2__)
   _mm_sfence();
@@ -104,7 +104,7 @@ inline void finish_streaming() {
   return (Words)v;
 }
 
-// Comparisons of vectors give signed integers.
+// Comparisons of vectors yield signed integers.
 template <class M>
 [[gnu::always_inline]] inline Words mask_of(M comparison) {
   return (Words)comparison;
@@ -132,7 +132,7 @@ inline Floats widen_half(Halves halves) {
 #endif
 }
 
-// To nearest even; what is too large becomes infinity. The NaN that comes in is the canonical one.
+// Rounds to nearest even; values that are too large become infinity. `v` must hold only the canonical NaN.
 inline Halves narrow_half(Floats v) {
 #if defined(__AVX512BW__)
   return (Halves)_mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -141,7 +141,7 @@ inline Halves narrow_half(Floats v) {
 #else
   const Words all = bits_of(v);
   const Words magnitude = all & 0x7fffffffU;
-  // Below 2^-14 the last place is 2^-24, which is that of 0.5: the addition rounds.
+  // Below 2^-14 the last place is 2^-24, which is also the last place of 0.5, so the addition rounds.
   const Words subnormal = bits_of((Floats)magnitude + 0.5F) - 0x3f000000U;
   const Words normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
   Words out = choose(mask_of(magnitude < (113U << 23)), subnormal, normal);
@@ -151,8 +151,8 @@ inline Halves narrow_half(Floats v) {
 #endif
 }
 
-// To nearest even, in the upper half; the lower half is of no use. A NaN that comes in is the canonical one, which the
-// addition does not carry out of.
+// Rounds to nearest even, in the upper half; the lower half is undefined. `v` must hold only the canonical NaN, which
+// the addition does not carry out of.
 inline Words rounded_bfloat(Floats v) {
   const Words all = bits_of(v);
   return all + 0x7fffU + ((all >> 16) & 1U);

@@ -1,5 +1,5 @@
-// The loops over vectors, and the table of them that a translation unit isa_*.cc gives away. As lanes.h: for these
-// only, internal linkage throughout.
+// The loops over vectors, and the table of them that a translation unit isa_*.cc exports. Like lanes.h, only these may
+// include it, and everything has internal linkage.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ template <class E, RedOp kOp>
   return E::sum(a, b);
 }
 
-// function(0), function(1) … up to kTimes - 1, each a constant: arrays that are indexed by them stay in registers at
-// every level of optimization.
+// Calls function(0) to function(kTimes - 1), each with a constant. So arrays that they index stay in registers at every
+// level of optimization.
 template <class Function, std::size_t... kIndices>
 [[gnu::always_inline]] inline void unrolled(std::index_sequence<kIndices...> /*times*/, Function function) {
   (function(kIndices), ...);
@@ -31,8 +31,8 @@ template <class Function, std::size_t... kIndices>
 #define MUSTER_UNROLLED(times, index) \
   unrolled(std::make_index_sequence<times>(), [&](std::size_t index) __attribute__((always_inline))
 
-// One element type and operation. All inputs of a block are accumulated in registers before any output is stored, so
-// that an output may be an input.
+// The loop of one element type and operation. It accumulates all inputs of a block in registers before it stores any
+// output. So an output may be an input.
 template <class E, RedOp kOp, bool kScaled>
 struct Loop {
   using Lanes = typename E::Lanes;
@@ -86,7 +86,7 @@ struct Loop {
     }
   }
 
-  // Less than one vector.
+  // Handles less than one vector.
   [[gnu::always_inline]] void part(std::size_t at, std::size_t bytes) const {
     Lanes sum = widen(load_part<Stored>(input(0) + at, bytes));
     for (std::size_t i = 1; i < call.n_inputs; ++i) {
@@ -102,7 +102,7 @@ struct Loop {
     if (at < end) part(at, end - at);
   }
 
-  // From the first aligned vector on.
+  // Streams from the first aligned vector on.
   void stream_all(std::size_t bytes) const {
     const std::size_t head = -reinterpret_cast<std::uintptr_t>(call.outputs[0]) % kVectorBytes;
     std::size_t at = head < bytes ? head : bytes;

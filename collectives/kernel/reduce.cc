@@ -11,7 +11,7 @@
 namespace muster::collectives::inline kernel {
 namespace {
 
-// What the environment asks for, if the processor has it; otherwise the best that it has.
+// The instruction set that MUSTER_ISA names, if the processor has it. Otherwise the best one.
 const Isa& chosen_isa() {
   static const Isa& isa = []() -> const Isa& {
     const auto wanted = base::env_var("MUSTER_ISA");
@@ -23,7 +23,7 @@ const Isa& chosen_isa() {
   return isa;
 }
 
-// Vectors can be streamed to whole ones only.
+// Streaming stores need aligned vectors, so all outputs must have the same alignment.
 bool are_aligned_alike(std::span<void* const> outputs, std::size_t element_bytes) {
   constexpr std::uintptr_t kLine = 64;
   const auto first = reinterpret_cast<std::uintptr_t>(outputs.front());
@@ -36,7 +36,7 @@ bool is_floating(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32 || type == DType::kF64;
 }
 
-// Multiplying by a power of two is the same as dividing, and faster.
+// For floats, multiply by the inverse of a power of two, which gives the same result and is faster than a division.
 Scale simplified(DType type, Scale scale) {
   if (is_floating(type) && std::has_single_bit(scale.divisor)) {
     scale.after /= scale.divisor;
