@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kAcceptsPerTurn = 64;  // then others on the loop get theirs
+constexpr int kAcceptsPerTurn = 64;  // then other users of the loop get their turn
 constexpr base::Duration kPause = 100ms;
 constexpr base::Duration kBetweenReports = 60s;
 
@@ -49,7 +49,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
       base::UniqueFd fd(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd.valid()) {
-        // The kernel gives away the lowest free number.
+        // The kernel returns the lowest free number.
         const bool is_last = static_cast<std::size_t>(fd.get()) + spare >= base::descriptor_limit();
         const bool makes_room = is_last && !unchecked.empty();
         if (makes_room) drop_oldest();
@@ -59,7 +59,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
         return;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         return pause();
-      }  // else that connection failed before it was taken: the next one
+      }  // otherwise the connection failed before it was accepted; try the next one
     }
   }
 
@@ -68,7 +68,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
     ++counts.dropped;
   }
 
-  // The socket stays readable as long as nobody can be accepted: waiting for it would spin.
+  // The socket stays readable while no connection can be accepted, so polling it would spin.
   void pause() {
     ++counts.pauses;
     readable.cancel();
@@ -81,7 +81,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
 
   void begin_check(base::UniqueFd fd) {
     const auto ends = connection_ends(fd.get());
-    if (!ends.ok()) return;  // gone already
+    if (!ends.ok()) return;  // the peer has gone
     if (unchecked.size() >= limits.max_unchecked) drop_oldest();
     const std::uint64_t id = next_id++;
     unchecked.emplace(id, Unchecked{std::move(fd), std::chrono::steady_clock::now()});
@@ -93,7 +93,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
 
   void end_check(std::uint64_t id, bool allowed) {
     const auto found = unchecked.find(id);
-    if (found == unchecked.end()) return;  // dropped meanwhile
+    if (found == unchecked.end()) return;  // it was dropped in between
     base::UniqueFd fd = std::move(found->second.fd);
     unchecked.erase(found);
     ++(allowed ? counts.allowed : counts.refused);
@@ -119,7 +119,7 @@ struct CheckedListener::State : std::enable_shared_from_this<State> {
   const OwnerCheck check;
   const OnAccepted on_accepted;
   const CheckedListenerLimits limits;
-  std::map<std::uint64_t, Unchecked> unchecked;  // by age
+  std::map<std::uint64_t, Unchecked> unchecked;  // oldest first
   std::uint64_t next_id = 0;
   base::MonotonicTime next_report{};
   base::Timer expiry;
@@ -132,7 +132,7 @@ CheckedListener::CheckedListener(base::Loop& loop, base::UniqueFd listening, Own
                                  CheckedListenerLimits limits)
     : state_(std::make_shared<State>(loop, std::move(listening), std::move(check), std::move(on_accepted),
                                      std::move(limits))) {
-  // Raises the backlog of a socket that listens already; a socket that cannot listen is a bug of the caller.
+  // Raises the backlog of a socket that listens already. If the socket cannot listen, the caller has a bug.
   MUSTER_CHECK(::listen(state_->listening.get(), state_->limits.backlog) == 0);
   state_->arm();
 }

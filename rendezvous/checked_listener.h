@@ -1,10 +1,13 @@
-// Accepts TCP connections and hands on only those that the owner check allows; no byte of the others is ever read.
+// Accepts TCP connections and hands on only those that the owner check allows. No byte of a refused connection is read.
 //
-// Runs on the loop. Checks go on beside each other: a slow one holds up nobody, and one that does not end within
-// `check_limit` closes its connection.
+// Checks run side by side, so a slow one delays no other. A check that takes longer than `check_limit` closes its
+// connection.
 //
-// It leaves base::spare_descriptors() to the rest of the process. Where fewer are left, the oldest unchecked connection
-// makes room. Without one accepting pauses, the kernel's backlog holds the newcomers, and `on_starved` is called.
+// The listener leaves base::spare_descriptors() to the rest of the process. If fewer are left, it closes the oldest
+// unchecked connection. If there is none, it stops accepting for a while and calls `on_starved`. New connections then
+// wait in the kernel's backlog.
+//
+// Thread: the loop's.
 //
 //   CheckedListener listener(loop, std::move(fd), check, [&](base::UniqueFd peer) { serve(std::move(peer)); });
 #pragma once
@@ -22,10 +25,10 @@
 namespace muster::rendezvous {
 
 struct CheckedListenerLimits {
-  int backlog = 4096;                // all ranks of a job come at once; the kernel caps it at net.core.somaxconn
+  int backlog = 4096;                // all ranks of a job connect at once; the kernel limits it to net.core.somaxconn
   std::size_t max_unchecked = 1024;  // at most a quarter of the limit of descriptors
   base::Duration check_limit = std::chrono::seconds(5);
-  std::function<void()> on_starved = {};  // accepting pauses; at most once a minute
+  std::function<void()> on_starved = {};  // called when accepting pauses, at most once a minute
 };
 
 class CheckedListener {
@@ -35,14 +38,14 @@ class CheckedListener {
   struct Counts {
     std::uint64_t allowed = 0;
     std::uint64_t refused = 0;  // by the owner check
-    std::uint64_t dropped = 0;  // not checked in time, or too many at once
-    std::uint64_t pauses = 0;   // for want of descriptors or memory
+    std::uint64_t dropped = 0;  // not checked in time, or closed because there were too many
+    std::uint64_t pauses = 0;   // because descriptors or memory ran out
   };
 
-  // `listening` is non-blocking and bound. `on_accepted` must not destroy the listener.
+  // `listening` must be non-blocking and bound. `on_accepted` must not destroy the listener.
   CheckedListener(base::Loop& loop, base::UniqueFd listening, OwnerCheck check, OnAccepted on_accepted,
                   CheckedListenerLimits limits = {});
-  ~CheckedListener();  // closes the listening socket and all that were not handed on
+  ~CheckedListener();  // closes the listening socket and all unchecked connections
   CheckedListener(const CheckedListener&) = delete;
   CheckedListener& operator=(const CheckedListener&) = delete;
 

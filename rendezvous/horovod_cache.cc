@@ -1,3 +1,5 @@
+// One host's cache of Horovod keys: the verbs of ranks, and the changes that the store sends.
+// Read followed() and get() first, then put(), then on_begin(), on_set() and on_synced().
 #include "rendezvous/horovod_cache.h"
 
 #include <utility>
@@ -8,7 +10,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// Only the name of a thread depends on it, so nobody waits for one.
+// Only a thread's name depends on it, so no rank waits for it.
 bool is_hint(std::string_view key) {
   return key.starts_with("rank_");
 }
@@ -25,7 +27,7 @@ HorovodCache::~HorovodCache() {
 
 void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValue value, Done done) {
   if (auto bad = check_horovod_lengths(limits_, scope, key, value->size()); !bad.ok()) return done(std::move(bad));
-  // Before the put, so that its answer comes after all that the scope held then.
+  // Follow the scope before the put. So the put's answer arrives after all values that the scope held then.
   if (const auto begun = followed(scope); !begun.ok()) return done(begun.status());
   ++counts_.forwarded;
   upstream_.put(
@@ -38,7 +40,7 @@ void HorovodCache::put(std::string_view scope, std::string_view key, HorovodValu
 
 void HorovodCache::get(std::string_view scope, std::string_view key, GetDone done) {
   ++counts_.gets;
-  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(HorovodValue());  // cannot be there
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(HorovodValue());  // it cannot exist
   const auto at = followed(scope);
   if (!at.ok()) return done(at.status());
   if (!(*at)->is_synced && upstream_.is_connected() && !is_hint(key)) {
@@ -67,7 +69,7 @@ HorovodKeys::WaitId HorovodCache::wait(std::string_view scope, std::string_view 
 }
 
 void HorovodCache::finish(std::string_view scope, std::string_view key, Done done) {
-  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // cannot be there
+  if (!check_horovod_lengths(limits_, scope, key, 0).ok()) return done(base::ok_status());  // it cannot exist
   ++counts_.forwarded;
   upstream_.finish(scope, key, std::move(done));
 }
@@ -111,7 +113,7 @@ void HorovodCache::on_synced(std::string_view scope) {
   at->values.swap(at->incoming);
   at->is_synced = true;
   answer_waiting(*at);
-  // Those that began to wait for a key between its coming and this moment.
+  // Answer waits that began after the key arrived and before this moment.
   if (waits_.size() == 0) return;
   const std::string name(scope);
   const Values values = at->values;
@@ -122,7 +124,7 @@ void HorovodCache::on_set(std::string_view scope, std::string_view key, HorovodV
   Scope* const at = find(scope);
   if (at == nullptr) return;
   store(*at, key, value);
-  // As the listener has them these names may be part of what a callback changes.
+  // Copy the names, because a callback may change the memory to which the listener's names point.
   const std::string scope_name(scope);
   if (!at->refused.ok()) return waits_.fail(scope_name, at->refused);
   waits_.answer(scope_name, std::string(key), value);
@@ -134,8 +136,8 @@ void HorovodCache::store(Scope& scope, std::string_view key, HorovodValue value)
   const auto found = values.find(key);
   const std::size_t old = found == values.end() ? 0 : found->second->size();
   const std::size_t added = value->size() + (found == values.end() ? key.size() : 0);
-  // Twice the store's own limits, as a scope is there twice while it is fetched anew. The store holds no more than it
-  // promised, so beyond that is something else that answers at its address.
+  // Allow twice the store's limits, because a scope exists twice while it is fetched anew. The store itself respects
+  // its limits, so a larger amount does not come from our store.
   if (total_bytes_ - old + added > 2 * limits_.max_total_bytes || keys_ >= 2 * limits_.max_keys) {
     scope.refused =
         base::error(base::Code::kResourceExhausted,

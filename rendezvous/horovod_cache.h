@@ -1,17 +1,19 @@
-// One host's cache of the job's Horovod keys: the HTTP server of every host but rank 0's answers from it, so that
-// starting n ranks costs rank 0's host O(n) requests and not n times n polls.
+// One host's cache of the job's Horovod keys. The HTTP server of every host except rank 0's answers from it. So
+// starting n ranks costs rank 0's host O(n) requests instead of n times n polls.
 //
-// It follows, whole and once, each scope that a rank of this host touches. A poll is answered from what has been told,
-// 200 or 404, and never forwarded; a value that is there stays until the store clears it. put and finish are answered
-// when the store has taken them. By the order of horovod_upstream.h a rank that has its answer sees, from then on,
-// at least what it would have seen on the store itself at that moment: so after all ranks have finished a scope, the
-// first put of the next round already finds the cache empty of the old one.
+// The cache follows each scope that a rank of this host uses, once and completely. It answers polls (200 or 404) from
+// what it has received, and never forwards them. A value stays until the store clears it. put and finish are answered
+// when the store has taken them.
 //
-// A get in a scope that is still being fetched for the first time waits for that (one round trip; in §2.3's order of a
-// worker its own put did so before); the rank_<r> name hints never wait, and nobody waits while rank 0's host cannot be
-// reached: null then, which the worker takes as "not yet".
+// Order: horovod_upstream.h guarantees that a rank with an answer sees at least what the store held at that moment. So
+// after all ranks have finished a scope, the first put of the next round finds the cache without the old values.
 //
-// On the loop. Owner: the agent; the upstream must outlive it.
+// A get in a scope that is being fetched for the first time waits for one round trip. In the order of §2.3 the worker's
+// own put has waited for it before. Gets of the rank_<r> name hints never wait. While rank 0's host is unreachable, no
+// get waits: it returns null, which the worker takes as "not yet".
+//
+// Owner: the agent. The upstream must outlive it.
+// Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +38,13 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   };
 
   explicit HorovodCache(HorovodUpstream& upstream, StoreLimits limits = {});
-  ~HorovodCache() override;  // gets that wait are not answered any more
+  ~HorovodCache() override;  // waiting gets are no longer answered
   HorovodCache(const HorovodCache&) = delete;
   HorovodCache& operator=(const HorovodCache&) = delete;
 
   void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) override;
   void get(std::string_view scope, std::string_view key, GetDone done) override;
-  // Also while rank 0's host cannot be reached: it is answered when the key has come after that.
+  // It also works while rank 0's host is unreachable. It is answered when the key arrives later.
   WaitId wait(std::string_view scope, std::string_view key, GetDone done) override;
   void cancel_wait(WaitId id) override { waits_.cancel(id); }
   void finish(std::string_view scope, std::string_view key, Done done) override;
@@ -58,10 +60,10 @@ class HorovodCache final : public HorovodKeys, private HorovodUpstream::Listener
   };
   struct Scope {
     Values values;
-    Values incoming;  // from on_begin to on_synced
+    Values incoming;  // filled from on_begin to on_synced
     bool is_incoming = false;
-    bool is_synced = false;  // values has been complete once
-    base::Status refused;    // not ok: more than the limits; nothing of it is kept
+    bool is_synced = false;  // values has been complete at least once
+    base::Status refused;    // not ok if the scope exceeds the limits; the cache then keeps none of it
     std::vector<WaitingGet> waiting;
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;

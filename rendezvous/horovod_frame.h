@@ -1,11 +1,12 @@
-// The bytes between a host's Horovod cache and the store on rank 0's host, one frame after the other.
+// The byte format between a host's Horovod cache and the store on rank 0's host: one frame after the other.
 //
-// Protocol (ours; both ends are one build): a header of 20 bytes, little endian, then scope, key and value.
+// Protocol (ours; both ends are from one build): a header of 20 bytes, little endian, then scope, key and value.
 //     u32 bytes of value | u64 id | u16 bytes of scope | u16 bytes of key | u8 kind | u8 code | u16 zero
-// From the cache: kPut, kFinish (an id each, answered by one kDone with the same id), kFollow (a scope; no answer).
-// From the store: kDone (code, and as value what is wrong), kBegin, kSet or kSetPacked (horovod_pack.h), kErased,
-// kCleared, kSynced as the calls of HorovodUpstream::Listener. All that the store sends is in the order in which things
-// happened there.
+// From the cache: kPut and kFinish, each with an id, which one kDone with the same id answers; kFollow with a scope,
+// which has no answer.
+// From the store: kDone, with a code and the error as value. The other kinds are the calls of
+// HorovodUpstream::Listener: kBegin, kSet or kSetPacked (horovod_pack.h), kErased, kCleared, kSynced. The store sends
+// everything in the order in which it happened there.
 #pragma once
 
 #include <cstddef>
@@ -35,23 +36,24 @@ enum class HorovodFrameKind : std::uint8_t {
 
 struct HorovodFrame {
   HorovodFrameKind kind = HorovodFrameKind::kDone;
-  std::uint64_t id = 0;  // kPut, kFinish, kDone; else 0
-  base::Code code{};     // kDone; else ok
+  std::uint64_t id = 0;  // for kPut, kFinish and kDone; else 0
+  base::Code code{};     // for kDone; else ok
   std::string_view scope{};
   std::string_view key{};
-  std::string_view value{};  // parsed: these three point into the bytes given
+  std::string_view value{};  // in a parsed frame, these three point into the given bytes
 };
 
 struct HorovodFrameParse {
   bool is_complete = false;
-  HorovodFrame frame;    // when complete
-  std::size_t size = 0;  // complete: bytes to consume; else bytes needed in all
+  HorovodFrame frame;    // valid if complete
+  std::size_t size = 0;  // if complete, the bytes to consume; else the bytes needed in total
 };
 
-// Header, scope and key; the value's bytes follow them on the wire. Scope and key are at most 64 KiB - 1 each.
+// Returns the header, scope and key; the caller sends the value behind them. Scope and key are at most 64 KiB - 1 bytes
+// each.
 std::string horovod_frame_head(const HorovodFrame& frame);
 
-// INVALID_ARGUMENT for an unknown kind or code, lengths above the limits, non-zero padding.
+// INVALID_ARGUMENT for an unknown kind or code, lengths beyond the limits, or non-zero padding.
 base::Result<HorovodFrameParse> parse_horovod_frame(std::string_view bytes, const StoreLimits& limits);
 
 }  // namespace muster::rendezvous

@@ -1,10 +1,10 @@
-// What Horovod's workers ask of their rendezvous server: keys of scopes, with three verbs; and a fourth one, for our
-// own ranks (agent/job/session_socket.h), which wait instead of asking again and again. The HTTP server answers for
-// any implementation: the job's own store (horovod_store.h) or a host's cache of it (horovod_cache.h). What a later
-// elastic mode must hold back (GET /rank_and_size/…) is another implementation in front of these.
+// What Horovod's workers ask of their rendezvous server: keys in scopes, with three verbs. A fourth verb serves our own
+// ranks (agent/job/session_socket.h), which wait instead of polling. The HTTP server works with any implementation: the
+// job's own store (horovod_store.h) or a host's cache of it (horovod_cache.h). A later elastic mode must hold back some
+// answers (GET /rank_and_size/…) and can be another implementation in front of these.
 //
-// All calls and all callbacks on the loop thread. `done` is called exactly once, within the call or later; not at all
-// when the implementation is destroyed first.
+// Thread: the loop's, for all calls and callbacks.
+// `done` is called exactly once, within the call or later. If the implementation is destroyed first, it is not called.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace muster::rendezvous {
 
-// Bytes of a value; shared, because one value is sent to every rank of the job. Null: the key is not there.
+// The bytes of a value. They are shared, because one value is sent to every rank of the job. Null means that the key
+// does not exist.
 using HorovodValue = std::shared_ptr<const std::string>;
 
 inline HorovodValue make_horovod_value(std::string bytes) {
@@ -32,17 +33,18 @@ class HorovodKeys {
 
   virtual ~HorovodKeys() = default;
 
-  // Stores or overwrites; `value` is not null. INVALID_ARGUMENT (too long), RESOURCE_EXHAUSTED (full): unchanged.
+  // Stores or overwrites; `value` is not null. INVALID_ARGUMENT if too long, RESOURCE_EXHAUSTED if full; the keys are
+  // unchanged then.
   virtual void put(std::string_view scope, std::string_view key, HorovodValue value, Done done) = 0;
-  // Never waits for the key to appear: null then.
+  // Never waits for the key. Null if it does not exist.
   virtual void get(std::string_view scope, std::string_view key, GetDone done) = 0;
-  // Answered when the key is there, which may be never: then not at all. `done` may come from inside the put of
-  // another: it must call nothing of these keys but cancel_wait(). Returns 0 when it was answered within the call, with
-  // RESOURCE_EXHAUSTED when too many wait.
+  // Answered when the key exists, which may be never. `done` may be called from inside another caller's put. So it must
+  // call no function of these keys except cancel_wait(). Returns 0 if it was answered within the call. That includes
+  // RESOURCE_EXHAUSTED, if too many waits exist.
   virtual WaitId wait(std::string_view scope, std::string_view key, GetDone done) = 0;
-  // No answer any more; of an id that was answered: nothing.
+  // Removes the wait without an answer. No effect if it was answered.
   virtual void cancel_wait(WaitId id) = 0;
-  // "The rank `key` has finished with this scope": HTTP's DELETE. Ok also for what was never there.
+  // Says that rank `key` has finished with this scope, as HTTP's DELETE does. Ok even if the key never existed.
   virtual void finish(std::string_view scope, std::string_view key, Done done) = 0;
 };
 

@@ -1,3 +1,5 @@
+// One link of Horovod frames: reading, writing, and loss of the peer.
+// Read the class's read() and send() first, then its close functions, then notice_loss_early().
 #include "rendezvous/horovod_link.h"
 #include "base/net.h"
 
@@ -23,12 +25,13 @@ using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::i
 using Failure = boost::system::error_code;
 
 constexpr std::size_t kLinkReadBytes = 64 << 10;
-constexpr std::size_t kFramesAtOnce = 32;  // two buffers each; the kernel takes at most 1024, asio 64
+constexpr std::size_t kFramesAtOnce = 32;  // two buffers each; the kernel accepts 1024 at most, asio 64
 constexpr int kProbeAfterSeconds = 5;
 constexpr int kGoneAfterMs = 15'000;
 
 void set(int fd, int level, int option, int value) {
-  ::setsockopt(fd, level, option, &value, sizeof value);  // best effort: only the time until a loss is noticed
+  ::setsockopt(fd, level, option, &value,
+               sizeof value);  // best effort, since it only shortens the time until a loss is noticed
 }
 
 void notice_loss_early(int fd) {
@@ -55,7 +58,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     notice_loss_early(fd.get());
     Failure failed;
     socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
-    if (!failed) fd.release();  // else reading fails, and that closes the link
+    if (!failed) fd.release();  // otherwise reading fails, which closes the link
     read();
   }
 
@@ -72,7 +75,7 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // No event follows.
+  // Closes without an event.
   void abandon() {
     is_closed_ = true;
     Failure ignored;  // closed either way
@@ -159,8 +162,8 @@ class HorovodLink::State : public std::enable_shared_from_this<State> {
   Events events_;
   Socket socket_;
   std::vector<char> in_;
-  std::size_t in_end_ = 0;      // bytes of in_ that were received
-  std::deque<Outgoing> queue_;  // stable under push_back: what is being written stays where it is
+  std::size_t in_end_ = 0;      // received bytes of in_
+  std::deque<Outgoing> queue_;  // a deque, because push_back leaves the frame that is being written in place
   std::size_t queued_bytes_ = 0;
   bool is_writing_ = false;
   bool is_closed_ = false;

@@ -1,9 +1,9 @@
-// One connected TCP socket that carries Horovod frames both ways: what the store's end (horovod_origin.h) and the
-// cache's end (horovod_tcp_upstream.h) have in common.
+// One connected TCP socket that carries Horovod frames in both directions. The store's end (horovod_origin.h) and the
+// cache's end (horovod_tcp_upstream.h) share it.
 //
-// On the loop. A peer that is gone without a word is noticed within seconds (TCP keepalive and user timeout); one that
-// does not read is cut off when `max_queued_bytes` wait for it. After on_closed, and after destruction, nothing more
-// is called.
+// Thread: the loop's.
+// Errors: keepalive and user timeout detect a lost peer within seconds. A peer that does not read is cut off when
+// `max_queued_bytes` wait for it. After on_closed, and after destruction, nothing is called.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class HorovodLink {
   struct Events {
     // An error closes the link. Must not destroy it.
     std::function<base::Status(const HorovodFrame&)> on_frame;
-    // Once, from the loop, never from within send(). May destroy the link.
+    // Called once, from the loop, never from within send(). It may destroy the link.
     std::function<void(const base::Status& why)> on_closed;
   };
 
@@ -33,7 +33,7 @@ class HorovodLink {
   HorovodLink(const HorovodLink&) = delete;
   HorovodLink& operator=(const HorovodLink&) = delete;
 
-  // `value` (may be null) is what the frame carries instead of frame.value; it is shared until it is sent.
+  // If `value` is not null, the frame carries it in place of frame.value. It is shared until it is sent.
   void send(HorovodFrame frame, HorovodValue value);
 
  private:

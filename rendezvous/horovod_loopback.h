@@ -1,8 +1,8 @@
-// Tells when a Horovod rank publishes an address that other hosts cannot reach.
+// Detects when a Horovod rank publishes an address that other hosts cannot reach.
 //
-// horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes, but for process
-// sets, of which every job has one, at what the host's own name resolves to (GlooContext::InitializeForProcessSet).
-// Where /etc/hosts maps that name to 127.0.1.1, as Debian's installer does, ranks of other hosts are refused, and
+// horovod 0.28.1 with Gloo listens at the interface of HOROVOD_GLOO_IFACE for its first three scopes. For process sets,
+// of which every job has one, it listens at the address of the host's own name (GlooContext::InitializeForProcessSet).
+// /etc/hosts may map that name to 127.0.1.1, as Debian's installer does. Then ranks of other hosts are refused, and
 // Gloo's message does not say why.
 #pragma once
 
@@ -14,10 +14,12 @@
 
 namespace muster::rendezvous {
 
-// A value of §2.3's step 3: blocks of a raw sockaddr_storage and a number. True if the first one is a loopback address.
+// `value` is a value of §2.3's step 3: blocks of a raw sockaddr_storage and a number. True if the first address is a
+// loopback address.
 bool publishes_loopback(std::string_view value);
 
-// In front of the keys of a host in a job of several hosts; `keys` outlives it. `found` is called once, with the scope.
+// Put it in front of a host's keys in a job of several hosts. `keys` must outlive it. `found` is called once, with the
+// scope.
 class HorovodLoopbackWatch final : public HorovodKeys {
  public:
   HorovodLoopbackWatch(HorovodKeys& keys, std::function<void(const std::string& scope)> found)

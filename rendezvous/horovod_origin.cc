@@ -26,7 +26,7 @@ HorovodOriginCounts HorovodOrigin::counts() const {
 }
 
 void HorovodOrigin::accepted(base::UniqueFd fd) {
-  if (peers_.size() >= limits_.max_links) {  // more than hosts: the real ones try again
+  if (peers_.size() >= limits_.max_links) {  // more than there are hosts; real caches try again
     ++counts_.lost_links;
     return;
   }
@@ -35,7 +35,7 @@ void HorovodOrigin::accepted(base::UniqueFd fd) {
   HorovodLink::Events events;
   events.on_frame = [this, &peer](const HorovodFrame& frame) { return on_frame(peer, frame); };
   events.on_closed = [this, id](const base::Status&) {
-    ++counts_.lost_links;  // the cache's end knows what to do about it
+    ++counts_.lost_links;  // the cache reconnects by itself
     closed(id);
   };
   peer.link =

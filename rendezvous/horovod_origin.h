@@ -1,8 +1,11 @@
-// The store's end of the links from other hosts' Horovod caches: on rank 0's host, beside the HTTP server there.
+// The store's end of the links from other hosts' Horovod caches. It runs on rank 0's host, beside the HTTP server
+// there.
 //
-// Protocol: horovod_frame.h. Each link is checked by its owner before a byte is read. A link that breaks the protocol,
-// or does not take what it is sent, is closed; its cache comes again and begins anew. Owner: the agent; on its loop;
-// the store must outlive it. Destroying it closes all links.
+// Protocol: horovod_frame.h. The owner check of each link runs before a byte is read. A link that breaks the protocol
+// or does not read is closed. Its cache then connects again and starts anew.
+//
+// Owner: the agent; the store must outlive it. Destroying it closes all links.
+// Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +25,16 @@
 namespace muster::rendezvous {
 
 struct HorovodOriginLimits {
-  StoreLimits store;             // as the store has them: lengths of what is received
-  std::size_t max_links = 4096;  // one for each host
-  // Waiting to be sent to one cache; values are shared with the store, so this is seldom memory of its own.
+  StoreLimits store;             // the same as the store's; bounds the lengths of received frames
+  std::size_t max_links = 4096;  // one link for each host
+  // What may wait for one cache. Values are shared with the store, so this rarely takes extra memory.
   std::size_t max_queued_bytes = std::size_t{1} << 30;
   CheckedListenerLimits listener;
 };
 
 struct HorovodOriginCounts {
-  std::uint64_t requests = 0;    // puts, finishes and follows of other hosts
-  std::uint64_t changes = 0;     // told to them
+  std::uint64_t requests = 0;    // puts, finishes and follows from other hosts
+  std::uint64_t changes = 0;     // sent to other hosts
   std::uint64_t sent_bytes = 0;  // of values, as sent
   std::uint64_t lost_links = 0;
   std::size_t links = 0;  // now
@@ -39,7 +42,7 @@ struct HorovodOriginCounts {
 
 class HorovodOrigin {
  public:
-  // `listening` is bound, non-blocking; the origin sets its backlog.
+  // `listening` must be bound and non-blocking. The origin sets its backlog.
   HorovodOrigin(base::Loop& loop, base::UniqueFd listening, HorovodStore& store, OwnerCheck check,
                 HorovodOriginLimits limits = {});
   ~HorovodOrigin();
@@ -52,7 +55,7 @@ class HorovodOrigin {
   struct Peer {
     std::unique_ptr<HorovodLink> link;
     std::map<std::string, HorovodStore::WatchId, std::less<>> follows;
-    bool is_putting = false;  // its own put is not told back
+    bool is_putting = false;  // a link's own put is not sent back to it
   };
 
   void accepted(base::UniqueFd fd);

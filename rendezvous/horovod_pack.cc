@@ -12,15 +12,15 @@ namespace {
 
 constexpr std::size_t kStride = 136;
 constexpr std::size_t kSizeBytes = 4;
-constexpr std::size_t kWorthwhile = 1 << 10;  // shorter values are sent as they are
-constexpr std::size_t kMaxEntries = 1 << 14;  // more values than ranks start at once
+constexpr std::size_t kWorthwhile = 1 << 10;  // shorter values are sent unpacked
+constexpr std::size_t kMaxEntries = 1 << 14;  // more values than ranks that start at once
 
 void append_number(std::string* to, std::size_t number) {
   for (; number >= 0x80; number >>= 7) to->push_back(static_cast<char>(0x80 | (number & 0x7f)));
   to->push_back(static_cast<char>(number));
 }
 
-// Takes a number from the front; at most `max`.
+// Takes a number of at most `max` from the front.
 std::optional<std::size_t> take_number(std::string_view* from, std::size_t max) {
   std::size_t number = 0;
   for (unsigned shift = 0; shift < 35 && !from->empty(); shift += 7) {
@@ -36,7 +36,7 @@ char before(std::string_view value, std::size_t at) {
   return at < kStride ? '\0' : value[at - kStride];
 }
 
-// The first place from `at` on whose byte is not as 136 before.
+// The first position from `at` on whose byte differs from the one 136 before.
 std::size_t end_of_same(std::string_view value, std::size_t at) {
   static constexpr std::array<char, kStride> kZeros{};
   while (at < value.size()) {
@@ -53,16 +53,16 @@ std::size_t end_of_same(std::string_view value, std::size_t at) {
   return at;
 }
 
-// The end of the bytes from `at` on that are not as 136 before.
+// The end of the bytes from `at` on that differ from those 136 before.
 std::size_t end_of_changed(std::string_view value, std::size_t at) {
   while (at < value.size() && value[at] != before(value, at)) ++at;
   return at;
 }
 
-// Makes the next `count` bytes those of 136 before; where they end.
+// Copies the `count` bytes 136 before to `at`. Returns their end.
 std::size_t repeat(std::string* value, std::size_t at, std::size_t count) {
   const std::size_t end = at + count;
-  if (at < kStride) at = std::min(end, kStride);  // zeros already
+  if (at < kStride) at = std::min(end, kStride);  // these are zeros already
   while (at < end) {
     const std::size_t size = std::min(end - at, kStride);
     std::memcpy(value->data() + at, value->data() + (at - kStride), size);

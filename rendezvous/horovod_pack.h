@@ -1,10 +1,13 @@
-// Makes the values of Horovod's workers short enough to be sent to every host of a job.
+// Compresses the values of Horovod's workers, so that they can be sent to every host of a job.
 //
-// A worker publishes (n-1) blocks of 136 bytes, one for each peer, which are equal but for a counter (gloo's address
-// and sequence number). Sent whole to every host that is n^3 bytes out of one machine; packed it is about 5 bytes for
-// each block. Lossless, for any bytes: the difference to what stood 136 bytes before, with runs of zeros counted.
+// A worker publishes (n-1) blocks of 136 bytes, one for each peer. They differ only in a counter (gloo's address and
+// sequence number). Sent whole to every host, that is n^3 bytes from one machine. Packed, it is about 5 bytes for each
+// block. The method works for any bytes without loss: it encodes the difference to the bytes 136 positions before, and
+// counts runs of zeros.
 //
-// Format (ours): u32 bytes of the value, little endian; then, until that many are described: how many bytes are as 136
+// Format (ours): first the size of the value as u32, little endian. Then pairs follow until all bytes are described. A
+// pair has the number of bytes that equal those 136 before (zero before the first block). Then it has the number of
+// bytes that differ. Both are LEB128. The differing bytes follow, XORed with the bytes before.
 // before (before the first block: zero), how many then differ, both as LEB128, and those bytes XOR the ones before.
 #pragma once
 
@@ -19,20 +22,21 @@
 
 namespace muster::rendezvous {
 
-std::string pack_horovod_value(std::string_view value);  // below 4 GiB
+std::string pack_horovod_value(std::string_view value);  // for values below 4 GiB
 
-// INVALID_ARGUMENT: not what pack_horovod_value makes of a value of at most `max_bytes`.
+// INVALID_ARGUMENT if `packed` does not come from pack_horovod_value for a value of at most `max_bytes`.
 base::Result<std::string> unpack_horovod_value(std::string_view packed, std::size_t max_bytes);
 
-// Packs each value once, for however many hosts it is sent to. One thread.
+// Packs each value once, for all hosts to which it is sent.
+// Thread: one.
 class HorovodPacker {
  public:
-  // Null where packing saves less than half.
+  // Null if packing saves less than half.
   HorovodValue packed(const HorovodValue& value);
 
  private:
   struct Entry {
-    std::weak_ptr<const std::string> value;  // another may lie at this address by now
+    std::weak_ptr<const std::string> value;  // expired if another value may lie at this address by now
     HorovodValue packed;
   };
   std::unordered_map<const std::string*, Entry> entries_;

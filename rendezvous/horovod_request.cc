@@ -1,3 +1,5 @@
+// Reads a Horovod worker's HTTP request, and makes the head of a reply.
+// Read feed() first, then feed_head(), parse_head() and feed_body().
 #include "rendezvous/horovod_request.h"
 
 #include <fmt/format.h>
@@ -15,14 +17,14 @@ namespace http = boost::beast::http;
 using BeastError = boost::beast::error_code;
 
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
-// A body up to here is given its memory at once; a longer one gets it as its bytes arrive.
+// Memory for a body up to this size is reserved at once. A longer body's memory grows as its bytes arrive.
 constexpr std::size_t kReserveAtOnce = 256 << 10;
 
 std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Beast's parser of one complete head, keeping only what the store needs.
+// Beast's parser of one complete head. It keeps only what the store needs.
 class HeadParser final : public http::basic_parser<true> {
  public:
   std::string_view method() const { return method_; }
@@ -49,7 +51,7 @@ class HeadParser final : public http::basic_parser<true> {
   std::string_view target_;
 };
 
-// "/<scope>/<key>", exactly: scope and key may be empty, hold ':' or '-', but no '/'.
+// Splits exactly "/<scope>/<key>". Scope and key may be empty and contain ':' or '-', but no '/'.
 bool split_target(std::string_view target, HorovodRequest* request) {
   if (!target.starts_with('/')) return false;
   target.remove_prefix(1);
@@ -99,7 +101,7 @@ HorovodRequestReader::State HorovodRequestReader::feed(std::string_view* bytes) 
 }
 
 void HorovodRequestReader::feed_head(std::string_view* bytes) {
-  // What cannot become a method (a TLS greeting, a port scan) is refused at its first byte, not at the time limit.
+  // Refuse bytes that cannot begin a method (a TLS greeting, a port scan) at once, and not at the time limit.
   if (head_.empty() && !bytes->empty() && (bytes->front() < 'A' || bytes->front() > 'Z')) return refuse(400);
   const std::size_t before = head_.size();
   const std::size_t taken = std::min(bytes->size(), limits_.max_head_bytes - before);

@@ -1,11 +1,11 @@
-// One HTTP request of a Horovod worker, read from bytes as they come, and the head of its reply.
+// Reads one HTTP request of a Horovod worker from bytes as they arrive, and makes the head of its reply.
 //
-// Protocol: HTTP/1.1 as horovod 0.28.1's client speaks it (common/gloo/http_store.cc): GET, PUT and DELETE of
-// /<scope>/<key>, paths not URL-encoded, Content-Length always there. The client finds the body's length only under the
-// exact spelling `Content-Length`, follows no redirects and knows no 100 Continue; statuses other than 200 and 404 make
-// it try again after 500 ms, three times in all.
+// Protocol: HTTP/1.1 as the client of horovod 0.28.1 speaks it (common/gloo/http_store.cc). It sends GET, PUT and
+// DELETE of /<scope>/<key>. Paths are not URL-encoded, and Content-Length is always present. The client finds a body's
+// length only under the exact spelling `Content-Length`. It follows no redirects and does not know 100 Continue. For
+// statuses other than 200 and 404 it retries after 500 ms, three times in total.
 //
-// Plain values without I/O; any one thread.
+// Thread: any one; plain values without I/O.
 //
 //   std::string_view left = received;
 //   if (reader.feed(&left) == HorovodRequestReader::State::kComplete) serve(reader.take());
@@ -22,7 +22,7 @@ struct HorovodRequest {
   Verb verb = Verb::kGet;
   std::string scope;
   std::string key;
-  std::string body;  // of a PUT
+  std::string body;  // for PUT
 };
 
 struct HorovodRequestLimits {
@@ -34,20 +34,22 @@ class HorovodRequestReader {
  public:
   enum class State {
     kHead,      // needs more bytes
-    kBody,      // needs more bytes; body_size() says how many in all
-    kComplete,  // take() it
-    kRefused,   // for good: answer with refusal() and close; further bytes are thrown away
+    kBody,      // needs more bytes; body_size() is the total
+    kComplete,  // the caller must take() it
+    kRefused,   // final: answer with refusal() and close; the reader discards further bytes
   };
 
   explicit HorovodRequestReader(HorovodRequestLimits limits = {}) : limits_(limits) {}
 
-  // Takes from the front of `bytes` what belongs to this request.
+  // Takes the bytes of this request from the front of `bytes`.
   State feed(std::string_view* bytes);
   State state() const { return state_; }
-  std::size_t body_size() const { return body_size_; }  // declared, at most max_body_bytes; 0 until the head is read
-  int refusal() const { return refusal_; }              // an HTTP status
+  std::size_t body_size() const {
+    return body_size_;
+  }                                         // as declared, at most max_body_bytes; 0 until the head is complete
+  int refusal() const { return refusal_; }  // an HTTP status
 
-  // The complete request; the reader begins with the next one.
+  // Returns the complete request. The reader then begins with the next one.
   HorovodRequest take();
 
  private:
@@ -58,13 +60,13 @@ class HorovodRequestReader {
 
   const HorovodRequestLimits limits_;
   State state_ = State::kHead;
-  std::string head_;  // what came of an incomplete head
+  std::string head_;  // received bytes of an incomplete head
   HorovodRequest request_;
   std::size_t body_size_ = 0;
   int refusal_ = 0;
 };
 
-// Status line and headers of a reply whose body has `body_size` bytes.
+// The status line and headers of a reply whose body has `body_size` bytes.
 std::string horovod_reply_head(int status, std::size_t body_size);
 
 }  // namespace muster::rendezvous

@@ -1,3 +1,5 @@
+// The HTTP server for Horovod workers: sessions, their time limits, and room for new ones.
+// Read Session::advance() first, then its reads and writes, then the server's limits and constructor.
 #include "rendezvous/horovod_server.h"
 
 #include <netinet/in.h>
@@ -19,7 +21,7 @@ namespace muster::rendezvous {
 namespace {
 
 namespace asio = boost::asio;
-// With its executor's own type: the type-erased default costs on every operation.
+// Use the executor's own type, because the type-erased default costs time in every operation.
 using Socket = asio::basic_stream_socket<asio::generic::stream_protocol, asio::io_context::executor_type>;
 using Failure = boost::system::error_code;
 
@@ -46,19 +48,19 @@ HorovodValue empty_value() {
 class Session;
 using Sessions = std::list<std::shared_ptr<Session>>;
 
-// What the sessions share: who is there, in the order in which they last did something, and how much they hold.
+// What the sessions share: the sessions in the order of their last activity, and the memory that they hold.
 struct Shared {
   base::Loop& loop;
   HorovodKeys& keys;
   const HorovodServerLimits limits;
-  Sessions waiting{};  // for the client to send or to take bytes; who waits longest first
-  Sessions serving{};  // the keys have their request
+  Sessions waiting{};  // wait for the client; the longest wait first
+  Sessions serving{};  // have passed their request to the keys
   std::size_t body_bytes = 0;
   HorovodServerCounts counts{};
 };
 
-// One connection. The lists of Shared own it; handlers under way keep it alive a little longer, but after close() it
-// touches nothing of Shared.
+// One connection. The lists of Shared own it. Handlers in progress keep it alive a little longer, but after close()
+// they do not use Shared.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is not filled with zeros for each connection
@@ -66,7 +68,7 @@ class Session final : public std::enable_shared_from_this<Session> {
       : shared_(shared), socket_(shared.loop.context()), reader_(shared.limits.request) {
     Failure failed;
     socket_.assign(asio::generic::stream_protocol(base::address_family(fd.get()), IPPROTO_TCP), fd.get(), failed);
-    if (!failed) fd.release();  // else reading fails, and that closes the session
+    if (!failed) fd.release();  // otherwise reading fails, which closes the session
   }
 
   void begin() {
@@ -76,10 +78,10 @@ class Session final : public std::enable_shared_from_this<Session> {
     read();
   }
 
-  // The caller holds a reference: this ends the list's.
+  // Ends the list's reference, so the caller must hold one.
   void close() {
     if (std::exchange(is_closed_, true)) return;
-    Failure ignored;  // it is closed either way
+    Failure ignored;  // closed either way
     socket_.close(ignored);
     uncharge();
     (is_serving_ ? shared_.serving : shared_.waiting).erase(where_);
@@ -88,7 +90,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   base::MonotonicTime since() const { return since_; }
 
  private:
-  // To the end of the list that fits: with `is_serving` no time limit runs.
+  // Moves it to the end of the right list. With `is_serving`, no time limit runs.
   void enter(bool is_serving) {
     Sessions& from = is_serving_ ? shared_.serving : shared_.waiting;
     Sessions& to = is_serving ? shared_.serving : shared_.waiting;
@@ -107,7 +109,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   void advance() {
-    if (is_refused_) return read();  // only to see the client close
+    if (is_refused_) return read();  // only to notice when the client closes
     const auto state = reader_.feed(&left_);
     if (state == HorovodRequestReader::State::kRefused) return refuse(reader_.refusal());
     if (!charge(reader_.body_size())) return refuse(503);
@@ -174,7 +176,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     uncharge();
     enter(false);
     if (is_refused_) {
-      Failure ignored;  // the client is gone: reading will tell
+      Failure ignored;  // if the client is gone, reading notices it
       socket_.shutdown(Socket::shutdown_send, ignored);
     }
     left_.empty() ? read() : advance();
@@ -186,12 +188,12 @@ class Session final : public std::enable_shared_from_this<Session> {
   Sessions::iterator where_;
   bool is_serving_ = false;
   bool is_closed_ = false;
-  bool is_refused_ = false;  // has been answered so; what still comes is thrown away
+  bool is_refused_ = false;  // it was refused; further bytes are discarded
   base::MonotonicTime since_;
-  std::size_t charged_ = 0;  // of Shared::body_bytes
+  std::size_t charged_ = 0;  // part of Shared::body_bytes
   std::string head_;
   HorovodValue body_;
-  std::string_view left_;  // of bytes_: received, not yet read by reader_
+  std::string_view left_;  // the part of bytes_ that reader_ has not read yet
   std::array<char, kRequestReadBytes> bytes_;
 };
 
@@ -219,14 +221,14 @@ class HorovodServer::Core {
  private:
   static void close_first(Sessions& sessions) {
     const std::shared_ptr<Session> first = sessions.front();
-    first->close();  // takes it out of its list
+    first->close();  // removes it from its list
   }
 
   void accepted(base::UniqueFd fd) {
     const std::size_t most = std::min(shared_.limits.max_connections, base::descriptor_limit() / 2);
     if (shared_.waiting.size() + shared_.serving.size() >= most) {
       ++shared_.counts.made_room;
-      if (shared_.waiting.empty()) return;  // all are being served: the new one goes
+      if (shared_.waiting.empty()) return;  // all are being served, so the new one is closed
       close_first(shared_.waiting);
     }
     std::make_shared<Session>(shared_, std::move(fd))->begin();

@@ -1,16 +1,17 @@
-// The HTTP server that unmodified Horovod workers rendezvous at (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT).
+// The HTTP server at which unmodified Horovod workers rendezvous (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT).
 //
-// Protocol: horovod 0.28.1's runner/http/http_server.py as its C++ client sees it; what a request is:
-// horovod_request.h. Replies, all with `Content-Length` and in one write: 200 with the value, 404 empty for a key that
-// is not there (the client polls), 200 empty for PUT and DELETE; 400 for a path of other than two parts. The client
-// closes; the server does so only after a refusal or a time limit. What a valid request within the limits cannot be
-// answered with are other statuses; they mean, each answered and then closed: 405 another method, 411 no
-// Content-Length, 413 and 431 over a limit, 503 the keys or the memory for bodies are not available now, 507 the store
-// is full.
+// Protocol: that of horovod 0.28.1's runner/http/http_server.py, as its C++ client sees it. horovod_request.h describes
+// requests. Each reply has `Content-Length` and is one write. 200 with the value, 404 without a body for a missing key
+// (the client polls), 200 without a body for PUT and DELETE. 400 for a path that does not have two parts. The client
+// closes the connection. The server closes it only after a refusal or a time limit.
+// The server closes after these statuses, too: 405 for another method, 411 without Content-Length, 413 and 431 beyond a
+// limit. 503 if the keys or the memory for bodies are unavailable now, 507 if the store is full.
 //
-// Every connection is checked by its owner before a byte is read. Many connections at once are the normal case; at
-// `max_connections` the one that has said nothing for longest makes room. Owner: the agent; on its loop. Destroying
-// the server closes all connections at once.
+// The owner check of every connection runs before a byte is read. Many connections at once are normal. At
+// `max_connections`, the server closes the connection that has been silent for longest.
+//
+// Owner: the agent. Destroying the server closes all connections at once.
+// Thread: the loop's.
 #pragma once
 
 #include <chrono>
@@ -30,8 +31,8 @@ namespace muster::rendezvous {
 struct HorovodServerLimits {
   HorovodRequestLimits request;
   std::size_t max_connections = 4096;      // at most half of the limit of descriptors
-  std::size_t max_body_bytes = 256 << 20;  // of all requests under way together
-  // For a whole request to come, and for a reply to be taken; then the connection is closed.
+  std::size_t max_body_bytes = 256 << 20;  // of all requests in progress together
+  // For a whole request to arrive, and for a reply to be taken. After it, the connection is closed.
   base::Duration time_limit = std::chrono::seconds(30);
   CheckedListenerLimits listener;
 };
@@ -47,7 +48,7 @@ struct HorovodServerCounts {
 
 class HorovodServer {
  public:
-  // `listening` is bound, non-blocking; the server sets its backlog. `keys` must outlive the server.
+  // `listening` must be bound and non-blocking. The server sets its backlog. `keys` must outlive the server.
   HorovodServer(base::Loop& loop, base::UniqueFd listening, HorovodKeys& keys, OwnerCheck check,
                 HorovodServerLimits limits = {});
   ~HorovodServer();

@@ -1,3 +1,5 @@
+// The store of Horovod keys: the plan's scopes, put, finish, watches, and the keys for the HTTP server.
+// Read put() and finish() first, then finish_planned() and withdraw_finish(), then HorovodStoreKeys.
 #include "rendezvous/horovod_store.h"
 
 #include <utility>
@@ -81,10 +83,10 @@ void HorovodStore::finish(std::string_view scope, std::string_view key) {
 
 void HorovodStore::finish_planned(std::string_view scope, std::string_view key, std::size_t finishers) {
   const auto rank = base::parse_decimal(key, static_cast<long>(finishers) - 1);
-  if (!rank) return;  // no rank of this scope
+  if (!rank) return;  // not a rank of this scope
   auto at = scopes_.find(scope);
   if (at == scopes_.end()) at = scopes_.emplace(scope, Scope{}).first;
-  // A set, not a counter: a worker repeats a request whose answer it lost.
+  // A set and not a counter, because a worker repeats a request whose answer it lost.
   at->second.finished.insert(static_cast<std::size_t>(*rank));
   if (at->second.finished.size() < finishers) return;
   for (const auto& [name, value] : at->second.values) total_bytes_ -= scope.size() + name.size() + value->size();
@@ -93,8 +95,7 @@ void HorovodStore::finish_planned(std::string_view scope, std::string_view key, 
   tell(scope, {Change::Kind::kCleared, {}, nullptr});
 }
 
-// A rank that publishes anew has not finished. It may have been noted by a repeated request that came after the scope
-// was cleared.
+// A rank that publishes again has not finished. A repeated request may have noted it after the scope was cleared.
 void HorovodStore::withdraw_finish(std::string_view name, Scope& scope, std::string_view key) const {
   if (scope.finished.empty()) return;
   const auto planned = plan_.finishers.find(name);

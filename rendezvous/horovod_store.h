@@ -1,12 +1,15 @@
-// The key-value store of one Horovod generation: scopes of keys, cleared when all ranks of a scope have finished.
+// The key-value store of one Horovod generation. It has scopes of keys, and clears a scope when all its ranks have
+// finished.
 //
-// Protocol: what horovodrun's rendezvous server keeps (horovod 0.28.1, runner/http/http_server.py), except that every
-// scope counts its own finishers. In a scope of the plan finish(rank) only notes that this rank needs the scope no
-// more; when all have said so, keys and finishers are cleared and the scope can be used again (shutdown and init in
-// one generation); a rank that puts its key anew has not finished. Any other scope is ad hoc (process sets):
-// finish(key) removes that key.
+// Protocol: it keeps what horovodrun's rendezvous server keeps (horovod 0.28.1, runner/http/http_server.py). One
+// difference: every scope counts its own finishers. In a scope of the plan, finish(rank) only notes that this rank no
+// longer needs it. When all ranks have said so, keys and finishers are cleared. Then the scope can be used again, such
+// as for shutdown and init in one generation. A rank that puts its key again has not finished. All other scopes are ad
+// hoc (process sets), and finish(key) removes that key.
 //
-// Bounded by StoreLimits. One store for each generation; owned by the agent on rank 0's host, on its loop thread.
+// Limits: StoreLimits.
+// Owner: the agent on rank 0's host; one store for each generation.
+// Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +28,20 @@
 namespace muster::rendezvous {
 
 struct HorovodHost {
-  std::string name;  // HOROVOD_HOSTNAME of its ranks
+  std::string name;  // the ranks' HOROVOD_HOSTNAME
   std::size_t local_size = 0;
 };
 
 struct HorovodPlan {
-  std::map<std::string, std::size_t, std::less<>> finishers;  // scope -> how many ranks must finish it; ranks 0..n-1
+  std::map<std::string, std::size_t, std::less<>>
+      finishers;  // by scope, how many ranks must finish it, which are 0 to n-1
 };
 
-// Scopes of a world in host order: global, local_<name> of every host, cross_<local rank> of every local rank.
+// The scopes of a world, with hosts in order: global, local_<name> for every host, cross_<local rank> for every local
+// rank.
 HorovodPlan make_horovod_plan(std::span<const HorovodHost> hosts);
 
-// INVALID_ARGUMENT, with the sentence for it: longer than `limits` allow.
+// INVALID_ARGUMENT, with a message, if a length exceeds `limits`.
 base::Status check_horovod_lengths(const StoreLimits& limits, std::string_view scope, std::string_view key,
                                    std::size_t value_bytes);
 
@@ -45,30 +50,31 @@ class HorovodStore {
   struct Change {
     enum class Kind { kSet, kErased, kCleared };
     Kind kind = Kind::kSet;
-    std::string_view key;  // kSet, kErased; valid during the call
-    HorovodValue value;    // kSet
+    std::string_view key;  // for kSet and kErased; valid during the call
+    HorovodValue value;    // for kSet
   };
   using Watch = std::function<void(const Change&)>;  // must change neither the store nor its watches
   using WatchId = std::uint64_t;
 
   explicit HorovodStore(HorovodPlan plan, StoreLimits limits = {}) : plan_(std::move(plan)), limits_(limits) {}
 
-  // INVALID_ARGUMENT: scope or key, or the value, is too long. RESOURCE_EXHAUSTED: the store is full. Unchanged then.
+  // INVALID_ARGUMENT if the scope, key or value is too long. RESOURCE_EXHAUSTED if the store is full. The store is
+  // unchanged then.
   base::Status put(std::string_view scope, std::string_view key, HorovodValue value);
-  HorovodValue get(std::string_view scope, std::string_view key) const;  // null: not there
+  HorovodValue get(std::string_view scope, std::string_view key) const;  // null if it does not exist
   void finish(std::string_view scope, std::string_view key);
 
-  // Calls `watch` with every key of the scope at once, from within watch(), and then with every change.
+  // Calls `watch` for every key of the scope from within watch(), and later for every change.
   WatchId watch(std::string_view scope, Watch watch);
   void unwatch(std::string_view scope, WatchId id);
 
-  std::size_t size() const { return keys_; }  // of keys in all scopes
+  std::size_t size() const { return keys_; }  // number of keys in all scopes
   std::size_t total_bytes() const { return total_bytes_; }
 
  private:
   struct Scope {
     std::map<std::string, HorovodValue, std::less<>> values;
-    std::set<std::size_t> finished;  // ranks; only in scopes of the plan
+    std::set<std::size_t> finished;  // ranks; only for scopes of the plan
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;
 
@@ -85,10 +91,10 @@ class HorovodStore {
   std::map<std::string, std::map<WatchId, Watch>, std::less<>> watches_;
   WatchId next_watch_ = 1;
   std::size_t keys_ = 0;
-  std::size_t total_bytes_ = 0;  // of scopes' names, keys and values, the names once for each key
+  std::size_t total_bytes_ = 0;  // of scope names, keys and values; counts the scope's name once for each key
 };
 
-// The store as what the HTTP server of the same host answers from; the store must outlive it.
+// The store behind the HTTP server of the same host. The store must outlive it.
 class HorovodStoreKeys final : public HorovodKeys {
  public:
   explicit HorovodStoreKeys(HorovodStore& store) : store_(store) {}
@@ -105,7 +111,7 @@ class HorovodStoreKeys final : public HorovodKeys {
  private:
   HorovodStore& store_;
   HorovodWaits waits_;
-  std::map<std::string, HorovodStore::WatchId, std::less<>> watches_;  // of scopes in which somebody has waited
+  std::map<std::string, HorovodStore::WatchId, std::less<>> watches_;  // for scopes in which a wait was made
 };
 
 }  // namespace muster::rendezvous

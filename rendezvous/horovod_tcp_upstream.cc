@@ -1,3 +1,5 @@
+// A cache's connection to the store: connecting, requests, and resending after a loss.
+// Read connect() and connected() first, then ask() and send(), then on_frame() and lost().
 #include "rendezvous/horovod_tcp_upstream.h"
 
 #include <netinet/in.h>
@@ -21,8 +23,8 @@ using Failure = boost::system::error_code;
 
 }  // namespace
 
-// One try: connect, then the owner check, within the limit. `done` is called once, from the loop; destroying it first
-// ends the try.
+// One attempt: connects, then runs the owner check, within the limit. `done` is called once, from the loop. Destroying
+// the object ends the attempt.
 class HorovodTcpUpstream::Connecting : public std::enable_shared_from_this<Connecting> {
  public:
   using Done = std::function<void(base::Result<base::UniqueFd>)>;
@@ -36,7 +38,7 @@ class HorovodTcpUpstream::Connecting : public std::enable_shared_from_this<Conne
     const asio::generic::stream_protocol protocol(to.get()->sa_family, IPPROTO_TCP);
     Failure bad;
     if (fd.valid()) socket_.assign(protocol, fd.get(), bad);
-    if (fd.valid() && !bad) fd.release();  // else connecting fails, and says so
+    if (fd.valid() && !bad) fd.release();  // otherwise connecting fails and reports it
     const asio::generic::stream_protocol::endpoint endpoint(to.get(), to.size, IPPROTO_TCP);
     socket_.async_connect(endpoint, [weak = weak_from_this()](Failure refused) {
       const auto self = weak.lock();

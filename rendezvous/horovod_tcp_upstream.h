@@ -1,9 +1,12 @@
-// A Horovod cache's way to the store on rank 0's host over plain TCP: one connection to its HorovodOrigin, made at the
-// first request (a job that is no Horovod job makes none), then made anew for as long as this lives.
+// A Horovod cache's connection to the store on rank 0's host, over plain TCP to its HorovodOrigin. It connects at the
+// first request, so other jobs make no connection. It reconnects as long as it lives.
 //
-// The other end is checked by its owner before anything is sent: on a host that has lost its agent another user could
-// listen at that port. What was sent and not answered before a loss is sent again; the store takes a put or a finish
-// twice without harm. On the loop; owner: the agent.
+// The owner check of the other end runs before anything is sent. On a host that has lost its agent, another user could
+// listen at that port. Requests without an answer are sent again after a loss. That is harmless, because the store
+// accepts a put or finish twice.
+//
+// Owner: the agent.
+// Thread: the loop's.
 #pragma once
 
 #include <chrono>
@@ -24,10 +27,10 @@
 namespace muster::rendezvous {
 
 struct HorovodTcpUpstreamLimits {
-  StoreLimits store;  // lengths of what is received
+  StoreLimits store;  // bounds the lengths of received frames
   std::size_t max_queued_bytes = std::size_t{1} << 30;
-  base::Duration connect_limit = std::chrono::seconds(5);      // the owner check included
-  base::Duration first_pause = std::chrono::milliseconds(20);  // between two tries; doubled up to
+  base::Duration connect_limit = std::chrono::seconds(5);      // includes the owner check
+  base::Duration first_pause = std::chrono::milliseconds(20);  // between two attempts; doubled up to longest_pause
   base::Duration longest_pause = std::chrono::seconds(1);
 };
 
@@ -44,7 +47,7 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   void finish(std::string_view scope, std::string_view key, Done done) override;
   void follow(std::string_view scope) override;
   bool is_connected() const override { return link_ != nullptr; }
-  // Why there is no connection now; ok if there is one, or was no try yet.
+  // Why there is no connection now. Ok if there is one, or before the first attempt.
   const base::Status& last_failure() const { return last_failure_; }
 
  private:
@@ -73,7 +76,7 @@ class HorovodTcpUpstream final : public HorovodUpstream {
   const HorovodTcpUpstreamLimits limits_;
   Listener* listener_ = nullptr;
   std::set<std::string, std::less<>> follows_;
-  std::map<std::uint64_t, Request> unanswered_;  // in the order in which they were asked
+  std::map<std::uint64_t, Request> unanswered_;  // in the order of the requests
   std::uint64_t next_id_ = 1;
   std::shared_ptr<Connecting> connecting_;
   std::unique_ptr<HorovodLink> link_;

@@ -21,7 +21,7 @@ void HorovodWaits::cancel(HorovodKeys::WaitId id) {
   (void)take(id);
 }
 
-// Null: it was cancelled, or answered.
+// Null if the wait was cancelled or answered.
 HorovodKeys::GetDone HorovodWaits::take(HorovodKeys::WaitId id) {
   const auto found = waits_.find(id);
   if (found == waits_.end()) return nullptr;

@@ -1,7 +1,7 @@
-// Who waits for which key, of the implementations of HorovodKeys: bounded, and safe against callbacks that come back
-// in.
+// The waits for keys, for implementations of HorovodKeys. Their number is bounded, and callbacks may call back into it.
 //
-// Loop thread only. Owner: the keys.
+// Owner: the keys.
+// Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ class HorovodWaits {
  public:
   explicit HorovodWaits(std::size_t bound = std::size_t{1} << 20) : bound_(bound) {}
 
-  // 0: there are too many already; `done` is untouched then.
+  // 0 if there are too many waits; `done` is unchanged then.
   HorovodKeys::WaitId add(std::string_view scope, std::string_view key, HorovodKeys::GetDone& done);
   void cancel(HorovodKeys::WaitId id);
-  // All that wait for this key.
+  // Answers all waits for this key.
   void answer(std::string_view scope, std::string_view key, const HorovodValue& value);
-  // All that wait for a key of this scope, which will not come.
+  // Fails all waits for keys of this scope, which will not come.
   void fail(std::string_view scope, const base::Status& why);
 
   std::size_t size() const { return waits_.size(); }
@@ -44,7 +44,7 @@ class HorovodWaits {
   HorovodKeys::WaitId next_ = 1;
 };
 
-// The answer to a wait that is one too many.
+// The error of a wait beyond the limit.
 base::Status too_many_waits();
 
 }  // namespace muster::rendezvous

@@ -18,14 +18,14 @@ std::string key_of(const std::string& name, std::uint64_t number, int host) {
 
 }  // namespace
 
-// One meeting. It is over when `done` has been taken out.
+// One meeting. It has ended when `done` was moved out.
 struct HostFence::Fence {
   std::string name;
   std::uint64_t number = 0;
   std::vector<int> members;
   Blobs blobs;
-  std::size_t missing = 0;                           // of the members, this host until its blob is published
-  std::map<std::size_t, HorovodKeys::WaitId> waits;  // by the member's place
+  std::size_t missing = 0;                           // of the members; includes this host until its blob is published
+  std::map<std::size_t, HorovodKeys::WaitId> waits;  // by the member's position
   Done done;
 };
 
@@ -65,8 +65,8 @@ void HostFence::enter(const std::string& name, std::vector<int> members, std::st
   fence->members = std::move(members);
   fence->done = std::move(done);
   open_.emplace(name, fence);
-  // What the others have published is asked for first: nobody forgets a blob before all have entered, which this host
-  // has when its own is there.
+  // Ask for the others' blobs first. No host removes a blob before all have entered, and this host has entered only
+  // when its own blob is published.
   for (std::size_t i = 0; i < fence->members.size() && fence->done; ++i) {
     if (fence->members[i] != own_host_) collect(fence, i);
   }
@@ -87,7 +87,8 @@ void HostFence::publish(const std::shared_ptr<Fence>& fence, std::string blob) {
 }
 
 void HostFence::collect(const std::shared_ptr<Fence>& fence, std::size_t index) {
-  // Answered within the call, or later from inside the put of another: nothing of the keys may be called there.
+  // It is answered within the call, or later from inside another caller's put. So the callback must call no function of
+  // the keys.
   const HorovodKeys::WaitId id =
       keys_.wait(kScope, key_of(fence->name, fence->number, fence->members[index]),
                  [this, open = std::weak_ptr<Fence>(fence), index](const base::Result<HorovodValue>& found) {
@@ -116,7 +117,7 @@ void HostFence::fail(const std::shared_ptr<Fence>& fence, const base::Status& wh
 void HostFence::close(const std::shared_ptr<Fence>& fence, base::Result<Blobs> result) {
   answer([this, fence, done = std::exchange(fence->done, nullptr), result = std::move(result)] {
     open_.erase(fence->name);
-    // All have entered this one, so all have left the one before.
+    // All have entered this fence, so all have left the one before.
     if (result.ok() && fence->number > 1) {
       keys_.finish(kScope, key_of(fence->name, fence->number - 1, own_host_), [](const base::Status&) {});
     }

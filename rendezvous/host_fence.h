@@ -1,11 +1,12 @@
-// Hosts of a job meet, each with a blob of bytes, and each gets the blobs of all: what is below the barriers and fences
-// of PMI-1 and PMIx. Over the job's keys (horovod_keys.h, scope "pmi"), which every host follows: one round trip to
-// rank 0's host, and every blob crosses once to each host.
+// Hosts of a job meet. Each brings a blob of bytes and gets the blobs of all. The barriers and fences of PMI-1 and PMIx
+// use it. It uses the job's keys (horovod_keys.h, scope "pmi"), which every host follows. So it takes one round trip to
+// rank 0's host, and every blob is sent once to each host.
 //
-// Fences of one name are a series: the nth entering of one host meets the nth of the others. A name stands for one set
-// of members. What a fence has left in the keys goes with the next one of its series.
+// Fences of one name form a series: the nth call of one host meets the nth calls of the others. A name stands for one
+// set of members. The keys of a fence are removed by the next fence of its series.
 //
-// On the loop, all calls and callbacks. Owner: who speaks the foreign protocol; loop and keys must outlive it.
+// Owner: the code that speaks the foreign protocol; loop and keys must outlive it.
+// Thread: the loop's, for all calls and callbacks.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +27,17 @@ class HostFence {
   using Blobs = std::vector<std::string>;  // in the order of the members
   using Done = std::function<void(base::Result<Blobs>)>;
 
-  // `own_host`: index of this host in the job's placement.
+  // `own_host` is the index of this host in the job's placement.
   HostFence(base::Loop& loop, HorovodKeys& keys, int own_host);
-  ~HostFence();  // nothing is called any more
+  ~HostFence();  // nothing is called afterwards
   HostFence(const HostFence&) = delete;
   HostFence& operator=(const HostFence&) = delete;
 
-  // `members`: indexes of hosts, ascending, this one among them. `done` is called once, from the loop and never from
-  // within this call; never at all while a member does not enter (the job ends by other means). A host enters a name
-  // again after the last one's `done` only: FAILED_PRECONDITION. INVALID_ARGUMENT: name or blob too long, members that
-  // cannot be. RESOURCE_EXHAUSTED: the keys are full. After an error the others wait for ever.
+  // `members` are indexes of hosts, ascending, and include this host. `done` is called once, from the loop and never
+  // from within this call. It is never called while a member does not enter; then the job ends by other means.
+  // FAILED_PRECONDITION if this host enters a name again before the last `done`. INVALID_ARGUMENT if name or blob is
+  // too long or the members are invalid. RESOURCE_EXHAUSTED if the keys are full. After an error the other hosts wait
+  // for ever.
   void enter(const std::string& name, std::vector<int> members, std::string blob, Done done);
 
  private:
@@ -52,7 +54,7 @@ class HostFence {
   base::Loop& loop_;
   HorovodKeys& keys_;
   const int own_host_;
-  std::map<std::string, std::uint64_t> entered_;  // how often, by name
+  std::map<std::string, std::uint64_t> entered_;  // by name, how often this host has entered
   std::map<std::string, std::shared_ptr<Fence>> open_;
   const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };

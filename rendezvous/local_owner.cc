@@ -34,7 +34,7 @@ void put_address(const base::IpAddress& address, __be32 (&into)[4], std::uint32_
   if (v6->sin6_scope_id != 0) *scope = v6->sin6_scope_id;
 }
 
-// For the peer's socket: its own end is our peer.
+// Asks for the peer's socket, whose own end is our peer's end.
 Request make_request(const ConnectionEnds& ends) {
   Request request{};
   request.header.nlmsg_len = sizeof request;
@@ -52,8 +52,8 @@ Request make_request(const ConnectionEnds& ends) {
   return request;
 }
 
-// A connection that is up, or half closed. In all other states the kernel's answer may be about a socket that never was
-// the peer of ours: one that is still connecting from the same port, or the remains of a closed one.
+// Whether the connection is established or half closed. In all other states the kernel's answer may describe a socket
+// that never was our peer. It may still be connecting from the same port, or be the rest of a closed one.
 bool is_connected(std::uint8_t state) {
   return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }
@@ -92,7 +92,7 @@ base::Result<uid_t> local_owner(const ConnectionEnds& ends) {
   const ssize_t sent =
       ::sendto(fd.get(), &request, sizeof request, 0, reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel);
   if (sent != static_cast<ssize_t>(sizeof request)) return base::errno_error(errno, "ask sock_diag");
-  // The kernel has answered within sendto(): nothing to wait for.
+  // The kernel has answered within sendto(), so do not wait.
   std::array<char, 4096> answer{};
   const ssize_t size = ::recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   if (size < 0) return base::errno_error(errno, "read sock_diag's answer");

@@ -1,7 +1,8 @@
-// Who owns the other end of a TCP connection that both begins and ends on this host.
+// Finds the owner of the other end of a TCP connection whose both ends are on this host.
 //
-// Asked of the kernel with NETLINK_SOCK_DIAG (sock_diag(7), linux/inet_diag.h) for one exact 4-tuple: no list of
-// sockets is walked. IPv4, IPv6, and IPv4 between IPv6 sockets. Blocks for the system calls only; any thread.
+// It asks the kernel through NETLINK_SOCK_DIAG (sock_diag(7), linux/inet_diag.h) for one exact 4-tuple, so it walks no
+// list of sockets. It handles IPv4, IPv6, and IPv4 between IPv6 sockets.
+// Thread: any; blocks only for the system calls.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +12,12 @@
 
 namespace muster::rendezvous {
 
-// The uid of the process that holds the peer's socket. NOT_FOUND: this host has no such connection that a process still
-// holds (a peer elsewhere; one that has closed: the kernel then names root as the owner, so that must not count).
+// The uid of the process that holds the peer's socket. NOT_FOUND if no process on this host holds such a connection.
+// The peer may be elsewhere or may have closed it. The kernel names root as owner of closed sockets, so those must not
+// count.
 base::Result<uid_t> local_owner(const ConnectionEnds& ends);
 
-// Allows peers on this host that `uid` owns, and nobody else.
+// Allows only peers on this host that `uid` owns.
 OwnerCheck allow_local_owner(uid_t uid);
 
 }  // namespace muster::rendezvous

@@ -1,3 +1,5 @@
+// The store in memory: values, queues and waits, with their limits.
+// Read put() and check_limits() first, then the operations on values and queues, then wait() and wake().
 #include "rendezvous/memory_store.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ base::Status MemoryStore::check_limits(std::string_view key, std::size_t value_s
   return base::ok_status();
 }
 
-// `current` is the entry of `key`, or the end.
+// `current` is the entry of `key`, or the end iterator.
 base::Status MemoryStore::put(Values::iterator current, std::string_view key, std::string_view value) {
   MUSTER_RETURN_IF_ERROR(check_limits(key, value.size(), limits_.max_value_bytes, current));
   if (current == values_.end()) {
@@ -52,7 +54,7 @@ base::Status MemoryStore::append(std::string_view key, std::string_view tail) {
   if (current == values_.end() || tail.size() > limits_.max_value_bytes) return put(current, key, tail);
   MUSTER_RETURN_IF_ERROR(check_limits(key, current->second.size() + tail.size(), limits_.max_appended_bytes, current));
   total_bytes_ += tail.size();
-  current->second += tail;  // who waits for a key does not wait for one that exists
+  current->second += tail;  // the key existed before, so no wait needs it
   return base::ok_status();
 }
 
@@ -143,7 +145,7 @@ Store::WaitId MemoryStore::wait(std::vector<std::string> keys, std::function<voi
   Waiter waiter{{}, 0, std::move(ready)};
   for (std::string& key : keys) {
     std::vector<WaitId>& ids = waiting_for_[key];
-    if (!ids.empty() && ids.back() == id) continue;  // named twice
+    if (!ids.empty() && ids.back() == id) continue;  // the caller named it twice
     ids.push_back(id);
     waiter.keys.push_back(std::move(key));
   }
@@ -157,7 +159,7 @@ bool MemoryStore::cancel_wait(WaitId id) {
   if (found == waiters_.end()) return false;
   for (const std::string& key : found->second.keys) {
     const auto entry = waiting_for_.find(key);
-    if (entry == waiting_for_.end()) continue;  // has come
+    if (entry == waiting_for_.end()) continue;  // the key exists
     std::erase(entry->second, id);
     if (entry->second.empty()) waiting_for_.erase(entry);
   }
@@ -169,7 +171,7 @@ void MemoryStore::wake(std::string_view key, Wake how_many) {
   if (waiting_for_.empty()) return;
   const auto entry = waiting_for_.find(key);
   if (entry == waiting_for_.end()) return;
-  std::vector<std::function<void()>> due;  // called last: they may use the store
+  std::vector<std::function<void()>> due;  // called last, because they may use the store
   std::vector<WaitId>& ids = entry->second;
   std::size_t told = 0;
   while (told < ids.size() && (how_many == Wake::kAll || due.empty())) {

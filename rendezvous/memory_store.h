@@ -1,4 +1,4 @@
-// The Store that a job's ranks meet in, in memory of the agent on rank 0's host.
+// The Store in which a job's ranks meet, in the memory of the agent on rank 0's host.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,7 @@ class MemoryStore final : public Store {
   bool cancel_wait(WaitId id) override;
 
  private:
-  // Looked up by string_view, so that no request copies its key only to find it.
+  // Allows lookups by string_view, so that a request need not copy its key.
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
@@ -40,8 +40,8 @@ class MemoryStore final : public Store {
   using Values = ByKey<std::string>;
 
   struct Waiter {
-    std::vector<std::string> keys;  // those that were missing when it began
-    std::size_t missing = 0;        // how many of them have not come yet
+    std::vector<std::string> keys;  // keys that were missing at the start
+    std::size_t missing = 0;        // how many of them are still missing
     std::function<void()> ready;
   };
   enum class Wake { kAll, kOne };
@@ -54,11 +54,11 @@ class MemoryStore final : public Store {
 
   const StoreLimits limits_;
   Values values_;
-  ByKey<std::deque<std::string>> queues_;  // none is empty
+  ByKey<std::deque<std::string>> queues_;  // no queue is empty
   std::size_t queued_ = 0;                 // entries of all queues
-  std::size_t total_bytes_ = 0;            // keys and values, queues with their names
+  std::size_t total_bytes_ = 0;            // of keys, values, and queues with their names
   std::unordered_map<WaitId, Waiter> waiters_;
-  ByKey<std::vector<WaitId>> waiting_for_;  // key -> who waits, longest first
+  ByKey<std::vector<WaitId>> waiting_for_;  // by key, its waits, longest first
   WaitId next_wait_ = 1;
 };
 

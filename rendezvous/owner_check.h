@@ -1,8 +1,8 @@
-// Who may speak to a store whose protocol knows no authentication: decided per connection, by the owner of the peer's
-// socket, before a byte is read.
+// Decides who may speak to a store whose protocol has no authentication. It decides by the owner of the peer's socket,
+// for each connection, before a byte is read.
 //
-// The check itself is injected (a peer on this host: the uid of its socket; on another host of the job: what that
-// host's agent answers), so that the servers of this room know nothing of hosts and agents.
+// The check itself is injected, so that this room's servers know nothing of hosts and agents. For a peer on this host
+// it uses the uid of the peer's socket. For a peer on another host of the job, it asks that host's agent.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace muster::rendezvous {
 
-// Both ends of a TCP connection as this host sees them.
+// Both ends of a TCP connection, as this host sees them.
 struct ConnectionEnds {
   base::IpAddress peer;
   std::uint16_t peer_port = 0;
@@ -20,11 +20,11 @@ struct ConnectionEnds {
   std::uint16_t local_port = 0;
 };
 
-// Of a connected IPv4 or IPv6 socket; an error if it is not connected any more.
+// The ends of a connected IPv4 or IPv6 socket; an error if it is no longer connected.
 base::Result<ConnectionEnds> connection_ends(int socket_fd);
 
-// Called on the loop thread for each new connection. `done` is called exactly once, on the loop thread, at once or
-// later; it may outlive the server, which then ignores it. false: the connection is closed unread.
+// Called on the loop thread for each new connection. It must call `done` exactly once, on the loop thread, at once or
+// later. `done` may outlive the server, which then ignores it. false closes the connection unread.
 using OwnerCheck = std::function<void(const ConnectionEnds& ends, std::function<void(bool allowed)> done)>;
 
 }  // namespace muster::rendezvous

@@ -1,3 +1,5 @@
+// Session messages as bytes: the writer, the parser, and the reader of a stream.
+// Read encode_session() first, then Parser and parse(), then SessionReader.
 #include "rendezvous/session_frame.h"
 
 #include <algorithm>
@@ -50,7 +52,8 @@ class Writer {
   std::string frame_;
 };
 
-// Fields of one frame; after the first one that does not fit, is_good() is false and the others are empty.
+// Reads the fields of one frame. After the first field that does not fit, is_good() is false and further fields are
+// empty.
 class Parser {
  public:
   explicit Parser(std::string_view bytes) : rest_(bytes) {}
@@ -159,7 +162,7 @@ struct Encoder {
 };
 
 SessionMessage parse(Parser& from) {
-  // Braces evaluate in order.
+  // Braced initializers evaluate their arguments in order.
   switch (static_cast<Type>(from.number<std::uint8_t>())) {
     case Type::kHello:
       return SessionHello{from.number<std::uint32_t>(), from.number<std::int32_t>()};
@@ -218,7 +221,7 @@ base::Result<std::optional<SessionMessage>> SessionReader::next() {
                        size, kMaxSessionFrame);
   }
   if (rest.size() - kHeader < size) {
-    bytes_.erase(0, std::exchange(at_, 0));  // once for all that was complete
+    bytes_.erase(0, std::exchange(at_, 0));  // erase all complete messages at once
     return std::optional<SessionMessage>();
   }
   const std::string_view body = rest.substr(kHeader, size);

@@ -10,7 +10,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr std::size_t kReadSize = 64 << 10;
-constexpr int kReadsPerCall = 16;  // then others get their turn; a poll says that there is more
+constexpr int kReadsPerCall = 16;  // then other descriptors get their turn; the next poll reports the rest
 
 base::Status broken(int errno_value) {
   const base::Status why = base::errno_error(errno_value, "session connection");
@@ -21,7 +21,7 @@ base::Status broken(int errno_value) {
 
 SessionStream::SessionStream(base::UniqueFd socket, std::size_t max_queued_bytes)
     : socket_(std::move(socket)), max_queued_bytes_(max_queued_bytes) {
-  (void)base::set_nonblocking(socket_.get(), true);  // what is no descriptor fails at its first use
+  (void)base::set_nonblocking(socket_.get(), true);  // an invalid descriptor fails at its first use
 }
 
 base::Result<bool> SessionStream::read(const Take& take) {

@@ -1,8 +1,9 @@
-// One end of a connection that carries session messages (session_frame.h): a non-blocking stream socket, what has come
-// in part, and what the socket has not taken yet. For whoever polls it, with a loop or without.
+// One end of a connection that carries session messages (session_frame.h). It holds a non-blocking stream socket,
+// partly received messages, and bytes that the socket has not taken yet. The caller polls it, with a loop or without.
+// It never waits and has no thread.
 //
-// read() may be called by another thread than send() and flush(); each of both halves by one thread at a time. After an
-// error it is of no more use. Does no waiting and keeps no thread.
+// Thread: read() may run on another thread than send() and flush(); each half on one thread at a time.
+// Errors: after an error the stream is unusable.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +18,20 @@ namespace muster::rendezvous {
 
 class SessionStream {
  public:
-  // An error from it ends read().
+  // If it returns an error, read() ends with that error.
   using Take = std::function<base::Status(SessionMessage message)>;
 
-  // `max_queued_bytes`: what may wait for a peer that does not read.
+  // `max_queued_bytes` limits what may wait for a peer that does not read.
   SessionStream(base::UniqueFd socket, std::size_t max_queued_bytes);
 
   int fd() const { return socket_.get(); }
 
-  // What has come, a bounded part of it. False: the peer has closed its end, between two messages. UNAVAILABLE: the
-  // connection is broken. INVALID_ARGUMENT: that is not the protocol.
+  // Reads a bounded part of the received bytes. False if the peer has closed its end between two messages. UNAVAILABLE
+  // if the connection is broken. INVALID_ARGUMENT if the bytes break the protocol.
   base::Result<bool> read(const Take& take);
 
-  // As much as the socket takes now; the rest waits for flush(), see wants_write(). RESOURCE_EXHAUSTED: too much waits.
+  // Sends as much as the socket takes now. The rest waits for flush(), see wants_write(). RESOURCE_EXHAUSTED if too
+  // much waits.
   base::Status send(const SessionMessage& message);
   base::Status flush();
   bool wants_write() const { return sent_ < unsent_.size(); }
@@ -39,7 +41,7 @@ class SessionStream {
   const std::size_t max_queued_bytes_;
   SessionReader reader_;
   std::string unsent_;
-  std::size_t sent_ = 0;  // of unsent_
+  std::size_t sent_ = 0;  // bytes of unsent_ that were sent
 };
 
 }  // namespace muster::rendezvous

@@ -1,3 +1,5 @@
+// torch's wire format: tables of op codes, shapes of requests, and their parser.
+// Read the tables and field_of() first, then parse(), which calls the functions after it.
 #include "rendezvous/tcp_store_protocol.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ constexpr std::array kCodesOfA = {TorchOp::kSet,       TorchOp::kCompareSet, Tor
 constexpr std::array kCodesOfB = {TorchOp::kSet,    TorchOp::kCompareSet, TorchOp::kGet,       TorchOp::kAdd,
                                   TorchOp::kCheck,  TorchOp::kWait,       TorchOp::kCountKeys, TorchOp::kDeleteKey,
                                   TorchOp::kAppend, TorchOp::kMultiGet,   TorchOp::kMultiSet,  TorchOp::kCancelWait};
-// Those after kCancelWait came one by one between 2.4 and 2.11; older clients do not send them.
+// The codes after kCancelWait came one by one between 2.4 and 2.11; older clients do not send them.
 constexpr std::array kCodesOfC = {TorchOp::kValidate,    TorchOp::kSet,      TorchOp::kCompareSet, TorchOp::kGet,
                                   TorchOp::kAdd,         TorchOp::kCheck,    TorchOp::kWait,       TorchOp::kCountKeys,
                                   TorchOp::kDeleteKey,   TorchOp::kAppend,   TorchOp::kMultiGet,   TorchOp::kMultiSet,
@@ -55,7 +57,7 @@ TorchRequestParser::Field TorchRequestParser::field_of(TorchOp op, std::size_t i
   using enum Field;
   using Shape = std::array<Field, 3>;
   static constexpr auto kShapes = [] {
-    std::array<Shape, 20> shapes{};  // of kEnd
+    std::array<Shape, 20> shapes{};  // all kEnd
     const auto shape = [&shapes](TorchOp of) -> Shape& { return shapes[static_cast<std::size_t>(of)]; };
     shape(TorchOp::kValidate) = {kUint32};
     shape(TorchOp::kSet) = {kKey, kValue};
@@ -84,7 +86,7 @@ void TorchRequestParser::begin(TorchOp op) {
   position_ = 1;
   fields_ = 0;
   repeated_ = 0;
-  constexpr std::size_t kKept = 1024;  // after a request with many keys their positions are given back
+  constexpr std::size_t kKept = 1024;  // free the positions after a request with many keys
   if (texts_.capacity() > kKept) std::vector<Text>().swap(texts_);
   texts_.clear();
 }
@@ -132,7 +134,7 @@ bool TorchRequestParser::take_number(std::string_view bytes) {
   return true;
 }
 
-// `more` bytes from position_ on are claimed.
+// Checks `more` bytes that a request claims from position_ on.
 base::Status TorchRequestParser::check_size(std::uint64_t more) const {
   if (more <= limits_.max_request_bytes && position_ + more <= limits_.max_request_bytes) return base::ok_status();
   return base::error(Code::kInvalidArgument, "a request is longer than {} bytes", limits_.max_request_bytes);
@@ -157,7 +159,7 @@ base::Result<bool> TorchRequestParser::take_text(std::uint64_t limit, std::strin
 }
 
 base::Result<bool> TorchRequestParser::take_count(Field field, std::string_view bytes) {
-  std::uint64_t count = 0;  // of pairs it is signed: a negative one is too many as well
+  std::uint64_t count = 0;  // for pairs it is signed, but a negative count is too large, too
   if (bytes.size() - position_ < sizeof count) return false;
   std::memcpy(&count, bytes.data() + position_, sizeof count);
   if (count > limits_.max_keys) {

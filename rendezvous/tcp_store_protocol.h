@@ -1,13 +1,14 @@
-// The wire format of torch's TCPStore (c10d): op codes of its three generations, requests cut out of a byte stream,
-// replies. Pure: no I/O, no store.
+// The wire format of torch's TCPStore (c10d): op codes of its three generations, the parser of requests, and replies.
+// Pure: no I/O, no store.
 //
-// A request is one byte of op code and its arguments: integers in host byte order (the peers of a job have the same;
-// little endian in practice), keys and values as u64 length and bytes. No version is exchanged; the generations are
-//   A  torch <= 2.0   7 is WATCH_KEY, 8 DELETE_KEY, no more
+// A request is one byte of op code and its arguments. Integers are in host byte order, which is the same for all peers
+// of a job, and little endian in practice. Keys and values are a u64 length and bytes. Peers exchange no version. The
+// generations are
+//   A  torch <= 2.0   7 is WATCH_KEY, 8 is DELETE_KEY; no further codes
 //   B  torch 2.1      7 is DELETE_KEY, 8 APPEND, 9 MULTI_GET, 10 MULTI_SET, 11 CANCEL_WAIT; 0 to 6 as in A
-//   C  torch >= 2.2   0 is VALIDATE, the first request of every connection; the codes of B moved up by one, then more
+//   C  torch >= 2.2   0 is VALIDATE, the first request of every connection; then the codes of B plus one, then new ones
 // Sources: QueryType in torch's TCPStore.cpp (1.13) and TCPStoreBackend.hpp (2.1, 2.2, 2.9), and conversations recorded
-// with torch 1.13; the limits are those of torch's libuv server.
+// with torch 1.13. The limits are those of torch's libuv server.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ enum class TorchOp : std::uint8_t {  // arguments -> reply
   kGet,                              // key -> bytes
   kAdd,                              // key, i64 delta -> i64 sum
   kCheck,                            // u64 n, n keys -> u8 kTorchReady or kTorchNotReady
-  kWait,                             // u64 n, n keys -> u8 kTorchStopWaiting, when all are there
+  kWait,                             // u64 n, n keys -> u8 kTorchStopWaiting, once all exist
   kCountKeys,                        // none -> i64
   kWatchKey,                         // key -> u8 kTorchWatching, and an event at each change
   kDeleteKey,                        // key -> i64 0 or 1
@@ -44,27 +45,27 @@ enum class TorchOp : std::uint8_t {  // arguments -> reply
   kQueuePop,                         // key -> i64 length before; bytes if that is not 0
   kQueueLength,                      // key -> i64
   kListKeys,                         // none -> i64 n, n keys
-  kBarrier,                          // key, i64 world -> u8 kTorchStopWaiting, when as many have come
+  kBarrier,                          // key, i64 world -> u8 kTorchStopWaiting, once `world` clients have arrived
 };
 
-inline constexpr std::uint32_t kTorchMagic = 0x3C85F7CE;  // of kValidate
+inline constexpr std::uint32_t kTorchMagic = 0x3C85F7CE;  // for kValidate
 inline constexpr std::uint8_t kTorchReady = 0;
 inline constexpr std::uint8_t kTorchNotReady = 1;
 inline constexpr std::uint8_t kTorchStopWaiting = 0;
 inline constexpr std::uint8_t kTorchWaitCancelled = 1;
-// Replies to kWatchKey; an event is one of the first three, the key, the old and the new value (empty if there is
-// none).
+// Replies to kWatchKey. An event is one of the first three, then the key, the old and the new value. A missing value is
+// empty.
 inline constexpr std::uint8_t kTorchKeyUpdated = 0;
 inline constexpr std::uint8_t kTorchKeyCreated = 1;
 inline constexpr std::uint8_t kTorchKeyDeleted = 2;
 inline constexpr std::uint8_t kTorchWatching = 3;
 
-// nullopt: no request of that generation. kValidate is not among them: it is the greeting, see below.
+// nullopt if the generation has no such request. kValidate is not included, because it is the greeting; see below.
 std::optional<TorchOp> torch_op(TorchGeneration generation, std::uint8_t code);
 
-// What the first bytes of a connection say. kOther is generation A or B, or none of torch's clients.
+// What the first bytes of a connection show. kOther is generation A or B, or no client of torch's.
 enum class TorchGreeting { kNeedsMore, kValidated, kOther };
-inline constexpr std::size_t kTorchGreetingBytes = 5;  // of kValidated
+inline constexpr std::size_t kTorchGreetingBytes = 5;  // for kValidated
 TorchGreeting read_torch_greeting(std::string_view first_bytes);
 
 struct TorchRequestLimits {
@@ -74,8 +75,8 @@ struct TorchRequestLimits {
   std::uint64_t max_request_bytes = 32 << 20;  // at most 2 GiB
 };
 
-// Finds the end of one request after the other in bytes that come in pieces. It keeps positions, no bytes: the caller
-// shows it the request from its first byte on, each time with more of it.
+// Finds the end of each request in bytes that arrive in pieces. It keeps positions but no bytes. So the caller passes
+// the request from its first byte on, each time with more bytes.
 //
 //   parser.begin(op);
 //   MUSTER_ASSIGN_OR_RETURN(const bool is_whole, parser.parse(bytes));
@@ -84,15 +85,15 @@ class TorchRequestParser {
  public:
   explicit TorchRequestParser(const TorchRequestLimits& limits) : limits_(limits) {}
 
-  // The request's op code is the first of the bytes that parse() will see.
+  // The first byte that parse() gets must be the request's op code.
   void begin(TorchOp op);
-  // False: more bytes are needed. INVALID_ARGUMENT: a length beyond the limits, found before its bytes have come; the
-  // connection is of no more use.
+  // False if more bytes are needed. INVALID_ARGUMENT if a length exceeds the limits, which is found before its bytes
+  // arrive. The connection is unusable then.
   base::Result<bool> parse(std::string_view bytes);
 
-  // Of a whole request, in the bytes that parse() saw:
+  // The following describe a whole request, in the bytes that parse() got:
   TorchOp op() const { return op_; }
-  std::size_t size() const { return position_; }            // with the op code
+  std::size_t size() const { return position_; }            // includes the op code
   std::size_t text_count() const { return texts_.size(); }  // keys and values, in order
   std::string_view text(std::string_view bytes, std::size_t index) const {
     return bytes.substr(texts_[index].begin, texts_[index].size);
@@ -118,8 +119,8 @@ class TorchRequestParser {
   TorchRequestLimits limits_;
   TorchOp op_ = TorchOp::kPing;
   std::size_t position_ = 1;    // of the next field
-  std::size_t fields_ = 0;      // taken, of those that every such request has
-  std::uint64_t repeated_ = 0;  // keys and values still to come, of a counted list
+  std::size_t fields_ = 0;      // number of fields taken, without repeated ones
+  std::uint64_t repeated_ = 0;  // keys and values still missing from a counted list
   bool is_pairs_ = false;
   std::vector<Text> texts_;
   std::int64_t number_ = 0;

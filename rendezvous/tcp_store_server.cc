@@ -1,3 +1,5 @@
+// The TCPStore server: accepting, one turn over ready connections, sending, and renew().
+// Read begin() and turn() first, then serve(), receive() and send_outputs(), then listen() and renew().
 #include "rendezvous/tcp_store_server.h"
 
 #include <fcntl.h>
@@ -21,11 +23,11 @@ namespace {
 
 using base::Code;
 
-constexpr std::size_t kReadBytes = 128 << 10;  // of one connection in one turn
+constexpr std::size_t kReadBytes = 128 << 10;  // from one connection in one turn
 constexpr int kSendsPerTurn = 4;
-constexpr int kRoundsPerTurn = 4;  // over ready connections, before others have the loop again
+constexpr int kRoundsPerTurn = 4;  // over ready connections, before other users of the loop get their turn
 
-// A peer whose host is gone is found after two minutes; one that is only stopped answers and stays.
+// A peer whose host is lost is detected after two minutes. A peer that is only stopped still answers, so it stays.
 void set_options(int fd) {
   const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -56,10 +58,10 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
     base::UniqueFd fd;
     const ConnectionEnds ends;
     std::unique_ptr<TcpStoreSession> session;
-    bool is_polled = false;  // is in the epoll, for these events:
+    bool is_polled = false;  // registered in the epoll, for the events in `interest`
     std::uint32_t interest = 0;
-    bool has_output = false;  // is in with_output_
-    bool is_ended = false;    // sends no more; closed when it has its replies
+    bool has_output = false;  // listed in with_output_
+    bool is_ended = false;    // sends no more; closed once its replies are sent
     bool is_closed = false;
   };
 
@@ -87,7 +89,7 @@ class TcpStoreServer::Impl : public std::enable_shared_from_this<Impl> {
   base::UniqueFd epoll_;
   std::unique_ptr<TcpStoreHub> hub_;
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
-  std::vector<std::unique_ptr<Connection>> closed_;  // until nothing of this turn names them
+  std::vector<std::unique_ptr<Connection>> closed_;  // kept until no list of this turn names them
   std::vector<Connection*> with_output_;
   bool is_in_turn_ = false;
   bool is_turn_due_ = false;
@@ -112,15 +114,16 @@ base::Status TcpStoreServer::Impl::begin(Store* store) {
 }
 
 TcpStoreServer::Impl::~Impl() {
-  is_in_turn_ = true;  // nothing is to be done later
+  is_in_turn_ = true;  // do not schedule a turn
   while (!connections_.empty()) close(connections_.begin()->first);
 }
 
 base::Status TcpStoreServer::Impl::renew(Store* store) {
   loop_->assert_inside();
-  listener_.reset();  // and with it who is still unchecked
+  listener_.reset();  // this also drops unchecked connections
   while (!connections_.empty()) close(connections_.begin()->first);
-  // Who waits to be accepted is of the old generation too. Bounded, for somebody might go on connecting.
+  // Connections in the backlog belong to the old generation, too. Limit the loop, because a client could connect again
+  // and again.
   for (int i = 0; i < 1 << 16; ++i) {
     if (!base::UniqueFd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)).valid()) break;
   }
@@ -166,7 +169,7 @@ bool TcpStoreServer::Impl::serve_ready() {
 void TcpStoreServer::Impl::serve(Connection* connection, std::uint32_t events) {
   const bool is_broken = (events & (EPOLLERR | EPOLLHUP)) != 0;
   if (!connection->is_ended && connection->session->wants_input()) {
-    if (is_broken || (events & EPOLLIN) != 0) receive(connection);  // what came before the break still counts
+    if (is_broken || (events & EPOLLIN) != 0) receive(connection);  // bytes before the break still count
   } else if (is_broken) {
     close(connection);
   }
@@ -200,7 +203,8 @@ void TcpStoreServer::Impl::note_output(Connection* connection) {
 }
 
 void TcpStoreServer::Impl::send_outputs() {
-  for (std::size_t i = 0; i < with_output_.size(); ++i) {  // sending lets more be served, and that may add some
+  for (std::size_t i = 0; i < with_output_.size();
+       ++i) {  // the list may grow, since sending allows more requests to be served
     Connection* connection = with_output_[i];
     connection->has_output = false;
     if (!connection->is_closed) send(connection);
@@ -230,7 +234,7 @@ void TcpStoreServer::Impl::send(Connection* connection) {
   }
 }
 
-// The descriptor itself stays here, for the listener closes its own.
+// Keep the descriptor itself, because the listener closes its own copy.
 base::Status TcpStoreServer::Impl::listen() {
   base::UniqueFd copy(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return base::errno_error(errno, "copy the TCPStore's listening socket");
@@ -255,7 +259,7 @@ void TcpStoreServer::Impl::check(const ConnectionEnds& ends, std::function<void(
 
 void TcpStoreServer::Impl::add(base::UniqueFd fd) {
   auto ends = connection_ends(fd.get());
-  if (!ends.ok()) return;  // gone already
+  if (!ends.ok()) return;  // the peer has gone
   if (connections_.size() >= std::min(config_.max_connections, base::descriptor_limit() - base::spare_descriptors())) {
     ++counters_.refused;
     report(*ends, base::error(Code::kResourceExhausted, "{} connections are open already", connections_.size()));
@@ -289,7 +293,7 @@ void TcpStoreServer::Impl::update_interest(Connection* connection) {
 void TcpStoreServer::Impl::fail(Connection* connection, const base::Status& status) {
   ++counters_.failed;
   report(connection->ends, status);
-  // The replies to what was in order; as much as the socket takes.
+  // Send replies to valid requests, as much as the socket takes.
   const std::string_view output = connection->session->output();
   if (!output.empty()) {
     [[maybe_unused]] const ssize_t sent =
@@ -305,7 +309,8 @@ void TcpStoreServer::Impl::report(const ConnectionEnds& ends, const base::Status
 }
 
 void TcpStoreServer::Impl::close(Connection* connection) {
-  // Not by closing the descriptor alone: a child that is being spawned may hold a copy of it for a moment.
+  // Remove it explicitly. Closing the descriptor is not enough, because a child that is being spawned may hold a copy
+  // for a moment.
   if (connection->is_polled) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd.get(), nullptr);
   connection->is_closed = true;
   connection->session.reset();

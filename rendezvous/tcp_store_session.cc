@@ -1,3 +1,5 @@
+// A TCPStore client's session: requests, waits, barriers, watches and replies.
+// Read receive() and serve() first, then execute(), which calls the function of each request.
 #include "rendezvous/tcp_store_session.h"
 
 #include <algorithm>
@@ -8,9 +10,9 @@ namespace {
 
 using base::Code;
 
-// What a registered key costs beside its bytes: map nodes and lists, roughly.
+// The approximate cost of a registered key beside its bytes: map nodes and lists.
 constexpr std::size_t kRegistrationBytes = 128;
-constexpr std::size_t kKeptCapacity = 64 << 10;  // larger buffers are given back when they are empty
+constexpr std::size_t kKeptCapacity = 64 << 10;  // larger buffers are freed when they are empty
 
 }  // namespace
 
@@ -29,7 +31,7 @@ TcpStoreSession::~TcpStoreSession() {
   cancel_waits();
   for (const std::string& key : watched_) {
     const auto found = hub_->watchers_.find(key);
-    if (found == hub_->watchers_.end()) continue;  // watched twice: it went with the first
+    if (found == hub_->watchers_.end()) continue;  // watched twice; the first one removed it
     std::erase(found->second, this);
     if (found->second.empty()) hub_->watchers_.erase(found);
   }
@@ -66,7 +68,7 @@ base::Status TcpStoreSession::serve() {
     status = found.status();
     if (!found.ok() || !*found) break;
     status = execute();
-    if (status.ok()) status = failure_;  // of an event that it caused to itself
+    if (status.ok()) status = failure_;  // from an event that the request caused for this session
     if (!status.ok()) break;
     is_held_back_ = output_.size() - sent_ >= hub_->limits_.unread_bytes;
   }
@@ -78,7 +80,7 @@ base::Status TcpStoreSession::serve() {
 base::Status TcpStoreSession::execute() {
   switch (stream_.op()) {
     case TorchOp::kValidate:
-      break;  // only as a greeting; the stream takes that
+      break;  // only valid as a greeting, which the stream handles
     case TorchOp::kSet:
       return change(stream_.text(0), [this] { return store_->set(stream_.text(0), stream_.text(1)); });
     case TorchOp::kAppend:
@@ -154,7 +156,7 @@ base::Status TcpStoreSession::add() {
   return reply(sum);
 }
 
-// GET and MULTI_GET. A missing key: C is answered with no bytes; A's and B's servers drop the client that asks for one.
+// GET and MULTI_GET. For a missing key, C gets no bytes, and A and B are dropped, as their servers do.
 base::Status TcpStoreSession::get() {
   std::size_t size = 0;
   for (std::size_t i = 0; i < stream_.text_count(); ++i) {
@@ -301,7 +303,7 @@ base::Status TcpStoreSession::watch() {
   return reply(kTorchWatching);
 }
 
-// Calls `apply`, which may change the value at `key`, and tells those who watch it.
+// Calls `apply`, which may change the value at `key`, and notifies the sessions that watch it.
 template <typename Apply>
 base::Status TcpStoreSession::change(std::string_view key, const Apply& apply) {
   if (hub_->watchers_.empty() || !hub_->watchers_.contains(std::string(key))) return apply();
@@ -353,7 +355,7 @@ void TcpStoreSession::grown_by_others() {
   on_output_();
 }
 
-// Of the memory that all sessions may hold.
+// Accounts for this session's part of the memory that all sessions may hold.
 base::Status TcpStoreSession::account() {
   const std::size_t held = stream_.held_bytes() + output_.capacity() + registered_bytes_;
   hub_->total_bytes_ = hub_->total_bytes_ - accounted_bytes_ + held;

@@ -1,9 +1,10 @@
-// One connection of a torch TCPStore client, without its socket: request bytes go in, a Store is used, reply bytes come
-// out. tcp_store_protocol.h has the format and its source; semantics are those of torch's libuv server, for A and B of
-// its older one, except that nothing is registered twice or left behind by a client that went away.
+// One connection of a torch TCPStore client, without its socket: request bytes go in, it uses a Store, reply bytes come
+// out. tcp_store_protocol.h has the format and its sources. Semantics are those of torch's libuv server, and for A and
+// B those of its older server. One difference: nothing is registered twice or left behind when a client disconnects.
 //
-// All calls on the loop thread of the Store. Store and hub outlive the sessions. A session must not be destroyed in one
-// of its own calls nor in its `on_output`; it takes its waits with it.
+// Owner: the server. Store and hub must outlive the sessions. Do not destroy a session in one of its own calls or in
+// its `on_output`. Its destructor removes its waits.
+// Thread: the loop's of the Store.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +26,15 @@ namespace muster::rendezvous {
 struct TcpStoreLimits {
   TorchRequestLimits request;
   std::size_t max_reply_bytes = std::size_t{256} << 20;  // of one reply (MULTI_GET, LIST_KEYS), and of unread events
-  std::size_t unread_bytes = 1 << 20;  // a client that leaves as much of its replies unread is not served
-  std::size_t max_waits = 16;          // of one connection at a time; torch's clients have one
-  std::size_t max_watches = 1024;      // of one connection
-  std::size_t max_total_bytes = std::size_t{1} << 30;  // requests, replies and waits of all connections
+  std::size_t unread_bytes = 1 << 20;                    // a client with this much unread output is not served
+  std::size_t max_waits = 16;                            // of one connection at a time; torch's clients have one
+  std::size_t max_watches = 1024;                        // of one connection
+  std::size_t max_total_bytes = std::size_t{1} << 30;    // of requests, replies and waits of all connections
 };
 
 class TcpStoreSession;
 
-// What the sessions of one Store share.
+// State that the sessions of one Store share.
 class TcpStoreHub {
  public:
   // `hint` as in tcp_store_stream.h.
@@ -42,8 +43,8 @@ class TcpStoreHub {
   TcpStoreHub(const TcpStoreHub&) = delete;
   TcpStoreHub& operator=(const TcpStoreHub&) = delete;
 
-  // A connection from `address` is there, but has no session yet: it is silent while the result lives. That may be
-  // longer than the hub does.
+  // Call it for a connection from `address` that has no session yet. The connection counts as silent while the result
+  // lives. The result may outlive the hub.
   std::shared_ptr<void> expect_silent(const std::string& address) const;
 
   std::size_t total_bytes() const { return total_bytes_; }  // held by all sessions
@@ -62,30 +63,32 @@ class TcpStoreHub {
 
 class TcpStoreSession {
  public:
-  // `address` of the peer, the same for all its connections. `on_output` is called when output() has grown, or
-  // failure() has come, by what others did.
+  // `address` is the peer's, the same for all its connections. `on_output` is called when other sessions have made
+  // output() grow or failure() appear.
   TcpStoreSession(TcpStoreHub* hub, std::string address, std::function<void()> on_output);
   ~TcpStoreSession();
   TcpStoreSession(const TcpStoreSession&) = delete;
   TcpStoreSession& operator=(const TcpStoreSession&) = delete;
 
-  // The next bytes of the stream, only while wants_input(). INVALID_ARGUMENT: not torch's protocol or beyond its
-  // limits; RESOURCE_EXHAUSTED: beyond ours; others: what the Store says where the protocol has no word for it.
-  // After an error the session serves no more; what output() has may still be sent.
+  // Takes the next bytes of the stream; call it only while wants_input(). INVALID_ARGUMENT if they break torch's
+  // protocol or its limits. RESOURCE_EXHAUSTED if they exceed our limits. Other codes are the Store's errors for which
+  // the protocol has no reply. After an error the session serves no more; the rest of output() may still be sent.
   base::Status receive(std::string_view bytes);
 
   std::string_view output() const { return std::string_view(output_).substr(sent_); }
-  // The first `size` bytes of output() were sent; requests held back are served. Errors as receive().
+  // Says that the first `size` bytes of output() were sent, and serves requests held back. Errors as in receive().
   base::Status consume_output(std::size_t size);
 
   bool wants_input() const { return failure_.ok() && !is_held_back_; }
-  const base::Status& failure() const { return failure_; }  // the error of the last call, or what ended it since
+  const base::Status& failure() const {
+    return failure_;
+  }  // the error of the last call, or one that ended the session since
 
  private:
   struct Wait {
     std::uint64_t token;
     Store::WaitId id;
-    std::size_t bytes;  // registered for it
+    std::size_t bytes;  // registered for this wait
   };
 
   base::Status serve();
@@ -124,14 +127,14 @@ class TcpStoreSession {
   const std::function<void()> on_output_;
   TorchRequestStream stream_;
   std::string output_;
-  std::size_t sent_ = 0;               // of output_
+  std::size_t sent_ = 0;               // bytes of output_ that were sent
   bool is_held_back_ = false;          // too much of output_ is unread
-  bool is_serving_ = false;            // in one of its own calls
-  std::vector<Wait> waits_;            // in the Store
-  std::vector<std::string> barriers_;  // at which it has arrived and waits
+  bool is_serving_ = false;            // inside one of its own calls
+  std::vector<Wait> waits_;            // registered in the Store
+  std::vector<std::string> barriers_;  // barriers at which it has arrived and waits
   std::vector<std::string> watched_;
   std::uint64_t next_token_ = 1;
-  std::size_t registered_bytes_ = 0;  // keys of waits, barriers and watches
+  std::size_t registered_bytes_ = 0;  // of keys of waits, barriers and watches
   std::size_t accounted_bytes_ = 0;   // this session's part of the hub's total
   base::Status failure_;
 };

@@ -75,7 +75,7 @@ base::Result<bool> TorchRequestStream::next() {
   return true;
 }
 
-// At the first byte of a request. False: more bytes are needed to tell which.
+// Called at the first byte of a request. False if more bytes are needed to identify it.
 base::Result<bool> TorchRequestStream::begin() {
   if (dialect_ == Dialect::kUnknown && !rest_.empty()) {
     const TorchGreeting greeting = read_torch_greeting(rest_);
@@ -101,11 +101,11 @@ std::optional<TorchOp> TorchRequestStream::op_of(std::uint8_t code) {
     peers_->learn(TorchGeneration::kB);
     settle(TorchGeneration::kB);
   }
-  // While it is open whether A or B speaks: their common codes, and of 8 what both have in common, the key.
+  // While A or B is still possible, parse their common codes, and for code 8 only the key, which both have.
   return torch_op(dialect_ == Dialect::kB ? TorchGeneration::kB : TorchGeneration::kA, code);
 }
 
-// A whole key has followed code 8.
+// Call it when a whole key has followed code 8.
 bool TorchRequestStream::is_append() const {
   if (rest_.size() > parser_.size()) return true;
   return !peers_->has_silent(address_) || peers_->hint() == TorchGeneration::kB;

@@ -1,15 +1,16 @@
-// The requests in the byte stream of one torch client, whichever generation it is of (tcp_store_protocol.h).
+// Finds the requests in the byte stream of one torch client, whatever its generation (tcp_store_protocol.h).
 //
-// C greets with VALIDATE. A and B send the same until one of the codes that differ:
-//   7      on a connection that has sent other requests it is B's DELETE_KEY: A sends WATCH_KEY on a connection that is
-//          for nothing else; as the first request it is what the hint says
-//   8      bytes after the key make it B's APPEND, for A's client waits for the reply to DELETE_KEY; so does the lack
-//   of
-//          a silent connection from the same address, for every client of A holds one; else it is what the hint says
-//   9..11  B's
-// What a client has shown for certain is the hint for those that come later: ranks of a job have one torch.
+// C greets with VALIDATE. A and B send the same codes up to 6. The codes from 7 on tell them apart:
+//   7      After other requests on the connection it is B's DELETE_KEY, because A sends WATCH_KEY only on a
+//          connection without other requests. As the first request, the hint decides.
+//   8      If bytes follow the key, it is B's APPEND, because A's client waits for the reply to DELETE_KEY. It is also
+//          B's if no silent connection from the same address exists, because every client of A holds one.
+//          Otherwise the hint decides.
+//   9..11  They are B's.
+// A generation that a client has shown for certain becomes the hint for later clients, since all ranks of a job have
+// one torch.
 //
-// One thread; no I/O.
+// Thread: one; no I/O.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace muster::rendezvous {
 
-// What the connections of one store tell about each other. Outlives their streams.
+// What the connections of one store share to detect generations. It must outlive their streams.
 class TorchPeers {
  public:
   explicit TorchPeers(TorchGeneration hint) : hint_(hint) {}
@@ -37,7 +38,7 @@ class TorchPeers {
 
  private:
   TorchGeneration hint_;
-  std::unordered_map<std::string, int> silent_;  // address -> connections that have not sent a byte
+  std::unordered_map<std::string, int> silent_;  // by address, the number of connections that have not sent a byte
 };
 
 // Usage:
@@ -50,32 +51,33 @@ class TorchPeers {
 //   stream.keep();
 class TorchRequestStream {
  public:
-  // `address` of the peer, the same for all its connections.
+  // `address` is the peer's, the same for all its connections.
   TorchRequestStream(TorchPeers* peers, std::string address, const TorchRequestLimits& limits);
   ~TorchRequestStream();
   TorchRequestStream(const TorchRequestStream&) = delete;
   TorchRequestStream& operator=(const TorchRequestStream&) = delete;
 
-  // The next bytes of the stream, which stay where they are until keep().
+  // Passes the next bytes of the stream, which must stay where they are until keep().
   void feed(std::string_view bytes);
-  // False: no whole request is left. INVALID_ARGUMENT: no request of torch; the stream is of no more use.
+  // False if no whole request is left. INVALID_ARGUMENT if the bytes are no request of torch's; the stream is unusable
+  // then.
   base::Result<bool> next();
-  // Copies what next() has not returned, for the next feed().
+  // Copies the bytes that next() has not returned, for the next feed().
   void keep();
 
   bool has_kept() const { return !input_.empty(); }
   std::size_t held_bytes() const { return input_.capacity(); }
 
-  // Of the request that next() found; texts until the following next() or keep().
+  // These describe the request that next() found. Texts are valid until the following next() or keep().
   TorchOp op() const { return parser_.op(); }
   std::size_t text_count() const { return parser_.text_count(); }
   std::string_view text(std::size_t index) const { return parser_.text(rest_, index); }
   std::int64_t number() const { return parser_.number(); }
-  // A missing key: A's and B's servers drop the client that asks for one, C's answers with no bytes.
+  // For a missing key, the servers of A and B drop the client that asks for it, and C's server answers with no bytes.
   bool is_generation_c() const { return dialect_ == Dialect::kC; }
 
  private:
-  enum class Dialect { kUnknown, kOld, kA, kB, kC };  // kOld: A or B
+  enum class Dialect { kUnknown, kOld, kA, kB, kC };  // kOld is A or B
 
   base::Result<bool> begin();
   std::optional<TorchOp> op_of(std::uint8_t code);
@@ -90,8 +92,8 @@ class TorchRequestStream {
   bool is_in_request_ = false;
   bool is_found_ = false;  // rest_ begins with the request that next() returned
   TorchRequestParser parser_;
-  std::string input_;      // what was kept; begins with a request
-  std::string_view rest_;  // of input_ or of the bytes fed: not yet returned
+  std::string input_;      // kept bytes; begins with a request
+  std::string_view rest_;  // the part of input_ or of the fed bytes that was not returned yet
 };
 
 }  // namespace muster::rendezvous
