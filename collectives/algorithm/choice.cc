@@ -36,18 +36,18 @@ constexpr std::size_t kFlatUpToManyRanks = 8 * kKiB;  // more than four ranks re
 constexpr std::size_t kStagedUpTo = 3 * kMiB / 2;     // below this size, walking peers' pages does not pay
 constexpr std::size_t kPeerReadUpTo = 12 * kMiB;      // above this size, stores past the caches are faster
 
-// Between hosts the fastest one is taken by what its steps cost over links of the measured speed:
+// Between hosts, the fastest algorithm is the one whose steps cost least over links of the measured speed:
 //
-//                       latencies           messages at once    bytes on a host's link     bytes reduced when all is
-//                       there
-//   one shot            1                   p - 1               (p-1) S                    (p-1) S
-//   recursive doubling  log2 p (+ 2)        1                   log2(p) S (+ 2 S)          log2(p) S (+ S)
-//   pairwise            2                   p - 1               2 (p-1)/p S                -
-//   ring                2 (p-1)             1                   2 (p-1)/p S                -
+//                       latencies       messages at once   bytes on a host's link   bytes reduced after the last
+//                       arrival
+//   one shot            1               p - 1              (p-1) S                  (p-1) S
+//   recursive doubling  log2 p (+ 2)    1                  log2(p) S (+ 2 S)        log2(p) S (+ S)
+//   pairwise            2               p - 1              2 (p-1)/p S              -
+//   ring                2 (p-1)         1                  2 (p-1)/p S              -
 //
-// The measured speed differs a little from run to run, but results must not: where the order of the inputs shows in the
-// result, only algorithms that take them in the same order compete (one shot and pairwise do), and the borders to the
-// others are constants. Between two ranks all orders are the same.
+// The measured speed differs a little from run to run, but results must not. So if the order of the inputs shows in the
+// result, only algorithms with the same order compete by their costs: one shot and pairwise. The limits to the other
+// algorithms are constants then. Between two ranks all orders are the same.
 constexpr double kReducedPerUs = 40'000;           // bytes, in the cache
 constexpr std::size_t kRingSliceFrom = 64 * kKiB;  // larger slices should not go to all ranks at the same time
 constexpr int kManyRanks = 16;                     // from here on, so many messages at once take longer than some steps
